@@ -1,0 +1,70 @@
+"""Why and when should you pool? The models, probes and runs behind the book.
+
+Names are imported at first use, so that what needs no torch starts fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from whenpool.corpora import Corpus, load
+    from whenpool.encoder import Encoder
+    from whenpool.errors import InputError
+    from whenpool.models import TextClassifier
+    from whenpool.pooling import (
+        POOLINGS,
+        Attention,
+        LastAttention,
+        LastState,
+        MaxAttention,
+        MaxPool,
+        MeanPool,
+        Pooling,
+    )
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "POOLINGS": "pooling",
+    "Pooling": "pooling",
+    "LastState": "pooling",
+    "MeanPool": "pooling",
+    "MaxPool": "pooling",
+    "Attention": "pooling",
+    "MaxAttention": "pooling",
+    "LastAttention": "pooling",
+    "Encoder": "encoder",
+    "TextClassifier": "models",
+    "InputError": "errors",
+    "Corpus": "corpora",
+    "load": "corpora",
+}
+_ROOMS = ("corpora", "settings")
+
+__all__ = [
+    "POOLINGS",
+    "Attention",
+    "Corpus",
+    "Encoder",
+    "InputError",
+    "LastAttention",
+    "LastState",
+    "MaxAttention",
+    "MaxPool",
+    "MeanPool",
+    "Pooling",
+    "TextClassifier",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"whenpool.{_HOMES[name]}"), name)
+    if name in _ROOMS:
+        return import_module(f"whenpool.{name}")
+    raise AttributeError(f"module 'whenpool' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_ROOMS]

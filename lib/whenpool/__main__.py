@@ -1,0 +1,3 @@
+from whenpool.cli import main
+
+main()

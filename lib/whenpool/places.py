@@ -1,0 +1,54 @@
+"""Where things lie: the clone, the data, the finished runs, the cache."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import platformdirs
+
+
+def project_root() -> Path | None:
+    """The clone of the book that this is: around the working directory, else around the package."""
+    for start in (Path.cwd(), Path(__file__).resolve().parent):
+        for folder in (start, *start.parents):
+            if (folder / "_toc.yml").is_file() and (folder / "lib" / "whenpool").is_dir():
+                return folder
+    return None
+
+
+def data_directory() -> Path:
+    """Where downloaded corpora lie: ``WHENPOOL_DATA``, else ``data/corpora`` of the clone."""
+    return _directory("WHENPOOL_DATA", "corpora", platformdirs.user_data_path("whenpool") / "corpora")
+
+
+def store_directory() -> Path:
+    """Where finished runs lie: ``WHENPOOL_STORE``, else ``data/runs`` of the clone."""
+    return _directory("WHENPOOL_STORE", "runs", platformdirs.user_data_path("whenpool") / "runs")
+
+
+def cache_directory() -> Path:
+    """What can be made again at any time: ``WHENPOOL_CACHE``, else ``data/cache`` of the clone."""
+    return _directory("WHENPOOL_CACHE", "cache", platformdirs.user_cache_path("whenpool"))
+
+
+def _directory(variable: str, name: str, elsewhere: Path) -> Path:
+    if given := os.environ.get(variable):
+        return Path(given).expanduser()
+    root = project_root()
+    return root / "data" / name if root else elsewhere
+
+
+@contextmanager
+def variables(values: dict[str, str]) -> Iterator[None]:
+    """Environment variables that are set for a while, for the processes started meanwhile."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

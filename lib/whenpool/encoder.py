@@ -1,0 +1,186 @@
+"""A recurrent encoder that ignores padding exactly and never packs (design note below).
+
+Packing a batch makes an LSTM forget its padding, but on a CPU it is several times slower than a
+padded batch, and on a GPU it rules out cuDNN's fastest kernels. The same result comes from two
+one-directional recurrences on right-padded input: padding stands *behind* each text, so the
+left-to-right one never sees it; for the right-to-left one every text is reversed within its own
+length, run forward, and reversed back.
+
+Letters: B texts, T words of the longest, E units of an input, H units of a state per direction,
+D = H x directions.
+"""
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.errors import InputError
+
+CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
+    "lstm": nn.LSTM,
+    "gru": nn.GRU,
+    "elman": nn.RNN,
+}
+"""The recurrent cells by name; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
+
+ForgetBias = float | Literal["low", "chrono"] | None
+
+
+def word_mask(lengths: Tensor, longest: int) -> Tensor:
+    """Which positions of a right-padded batch are words: (B,) -> (B, T) bool."""
+    return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
+
+
+class Encoder(nn.Module):
+    """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
+
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input, and initialised like them:
+    the same seed gives the same weights.
+
+    Args:
+        input_size: E.
+        hidden_size: H, per direction.
+        cell: "lstm", "gru" or "elman".
+        layers: how many are stacked.
+        bidirectional: whether a second recurrence reads from right to left.
+        forget_bias: of an LSTM, at every forget gate: None leaves torch's initialisation; a
+            number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
+            is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
+            ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).
+        chrono_words: the longest dependency that "chrono" expects.
+        drop_connect: rate at which recurrent weights are dropped in training, one draw for all
+            words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
+        masked: False lets padding into the recurrence, as the authors' code does.
+
+    Raises:
+        InputError: for an unknown cell, a forget bias for a cell without forget gate, or a rate
+            outside [0, 1).
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        cell: str = "lstm",
+        layers: int = 1,
+        bidirectional: bool = True,
+        forget_bias: ForgetBias = None,
+        *,
+        chrono_words: int = 400,
+        drop_connect: float = 0.0,
+        masked: bool = True,
+    ) -> None:
+        super().__init__()
+        if cell not in CELLS:
+            raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(CELLS)}")
+        if layers < 1 or hidden_size < 1:
+            raise InputError(f"layers={layers} and hidden_size={hidden_size} must be at least 1")
+        if forget_bias is not None and cell != "lstm":
+            raise InputError(f"a forget bias needs a forget gate, which cell {cell!r} lacks")
+        if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
+            raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
+        if not 0 <= drop_connect < 1:
+            raise InputError(f"drop_connect is a rate in [0, 1), not {drop_connect}")
+        self.directions = 2 if bidirectional else 1
+        self.output_size = hidden_size * self.directions
+        self.drop_connect = drop_connect
+        self.masked = masked
+        self.layers: Any = nn.ModuleList(  # of lists of one or two recurrences
+            nn.ModuleList(
+                CELLS[cell](
+                    input_size if layer == 0 else self.output_size, hidden_size, batch_first=True
+                )
+                for _ in range(self.directions)
+            )
+            for layer in range(layers)
+        )
+        if forget_bias is not None:
+            for module in self._recurrences():
+                _set_forget_bias(module, forget_bias, chrono_words)
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """
+        Args:
+            inputs: (B, T, E), right-padded.
+            lengths: (B,), the words of each text, at least 1.
+
+        Returns:
+            (B, T, D), left-to-right units first.
+
+        Raises:
+            InputError: when lengths are not B, or one is larger than T.
+        """
+        B, T = inputs.shape[:2]
+        if lengths.shape != (B,):
+            raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}")
+        if lengths.device.type == "cpu" and (lengths > T).any():  # elsewhere it would cost a wait
+            raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
+        if not self.masked:
+            lengths = torch.full_like(lengths, T)
+        reversal = _reversal(lengths, T) if self.directions == 2 else None
+        mask = word_mask(lengths, T).unsqueeze(-1)  # (B, T, 1)
+        states = inputs
+        for layer in self.layers:
+            forward = self._run(layer[0], states)  # (B, T, H)
+            if reversal is not None:
+                backward = _permute(self._run(layer[1], _permute(states, reversal)), reversal)
+                forward = torch.cat([forward, backward], dim=-1)  # (B, T, D)
+            states = forward * mask
+        return states
+
+    def load_torch(self, module: nn.RNNBase) -> "Encoder":
+        """Take over the weights of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` of the same shape.
+
+        Raises:
+            InputError: where the shapes differ.
+        """
+        own, theirs = list(self.parameters()), list(module.parameters())
+        if [p.shape for p in own] != [p.shape for p in theirs]:
+            raise InputError("the module has another cell, size or number of layers than this encoder")
+        with torch.no_grad():
+            for mine, other in zip(own, theirs, strict=True):
+                mine.copy_(other)
+        return self
+
+    def _recurrences(self) -> list[nn.RNNBase]:
+        return [module for layer in self.layers for module in layer]
+
+    def _run(self, module: Any, inputs: Tensor) -> Tensor:
+        if not (self.training and self.drop_connect):
+            return module(inputs)[0]
+        weight = module.weight_hh_l0
+        dropped = nn.functional.dropout(weight, self.drop_connect)
+        return torch.func.functional_call(module, {"weight_hh_l0": dropped}, (inputs,))[0]
+
+
+def _reversal(lengths: Tensor, longest: int) -> Tensor:
+    """Row numbers that reverse each text within its length, for (B, T, ·) seen as (B·T, ·)."""
+    position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
+    last = lengths.unsqueeze(1) - 1  # (B, 1)
+    within = torch.where(position <= last, last - position, position)  # (B, T)
+    first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
+    return (within + first_row).reshape(-1)  # (B·T,)
+
+
+def _permute(values: Tensor, rows: Tensor) -> Tensor:
+    return values.reshape(len(rows), -1).index_select(0, rows).view_as(values)
+
+
+def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
+    H = module.hidden_size
+    input_gate, forget_gate = slice(0, H), slice(H, 2 * H)  # torch's order: i, f, g, o
+    with torch.no_grad():
+        if forget_bias == "low":
+            for bias in (module.bias_ih_l0, module.bias_hh_l0):
+                bias[forget_gate].uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
+            return
+        module.bias_hh_l0[forget_gate] = 0.0
+        if forget_bias == "chrono":
+            memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
+            module.bias_ih_l0[forget_gate] = memory
+            module.bias_ih_l0[input_gate] = -memory
+            module.bias_hh_l0[input_gate] = 0.0
+        else:
+            module.bias_ih_l0[forget_gate] = forget_bias

@@ -1,0 +1,33 @@
+"""Shared by all tests: caches of their own, and where real corpora lie, if they do."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path, monkeypatch):
+    """No test reads or writes the clone's data, runs or cache."""
+    for variable in ("DATA", "STORE", "CACHE"):
+        monkeypatch.setenv(f"WHENPOOL_{variable}", str(tmp_path / variable.lower()))
+
+
+@pytest.fixture
+def real_data():
+    """The folder of real corpora; skips where it is missing."""
+    if not REAL_DATA.is_dir():
+        pytest.skip("real corpora are not here; set WHENPOOL_TEST_DATA to their folder")
+    return REAL_DATA
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Empty folders for data, store and cache."""
+    from whenpool.runs import Place
+    from whenpool.store import Store
+
+    (tmp_path / "data").mkdir()
+    return Place(Store(tmp_path / "store"), tmp_path / "data", tmp_path / "cache")

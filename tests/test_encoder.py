@@ -1,0 +1,141 @@
+"""The encoder against torch's own recurrences on packed input."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from whenpool import Encoder, InputError
+
+LENGTHS = torch.tensor([9, 4, 1, 7])
+
+
+def packed(module, inputs, lengths):
+    packed_input = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(module(packed_input)[0], batch_first=True, total_length=inputs.shape[1])[
+        0
+    ]
+
+
+@pytest.fixture
+def inputs():
+    torch.manual_seed(1)
+    return torch.randn(4, 9, 5, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("cell", "torch_class"), [("lstm", nn.LSTM), ("gru", nn.GRU), ("elman", nn.RNN)]
+)
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, inputs):
+    torch.manual_seed(3)
+    module = torch_class(5, 6, layers, bidirectional=bidirectional, batch_first=True).double()
+    torch.manual_seed(3)  # the same seed gives the same weights
+    encoder = Encoder(5, 6, cell, layers, bidirectional).double()
+    ours, theirs = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
+    states, expected = encoder(ours, LENGTHS), packed(module, theirs, LENGTHS)
+    assert states.shape == (4, 9, encoder.output_size)
+    torch.testing.assert_close(states, expected, rtol=0, atol=1e-14)
+    weight = torch.randn_like(states)
+    (states * weight).sum().backward()
+    (expected * weight).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-13)
+    for mine, other in zip(encoder.parameters(), module.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=1e-12)
+
+
+def test_states_do_not_depend_on_padding_or_company(inputs):
+    encoder = Encoder(5, 6).double()
+    together = encoder(inputs, LENGTHS)
+    longer = torch.cat([inputs, torch.full((4, 3, 5), 1e6, dtype=torch.float64)], dim=1)
+    torch.testing.assert_close(encoder(longer, LENGTHS)[:, :9], together, rtol=0, atol=1e-14)
+    for text, length in enumerate(LENGTHS):
+        alone = encoder(inputs[text : text + 1, :length], length.unsqueeze(0))
+        torch.testing.assert_close(alone[0], together[text, :length], rtol=0, atol=1e-14)
+    assert (together[1, 4:] == 0).all()
+
+
+def test_unmasked_is_torch_on_padded_input(inputs):
+    module = nn.LSTM(5, 6, bidirectional=True, batch_first=True).double()
+    encoder = Encoder(5, 6, masked=False).double().load_torch(module)
+    torch.testing.assert_close(encoder(inputs, LENGTHS), module(inputs)[0], rtol=0, atol=1e-14)
+
+
+def test_load_torch_takes_the_weights_over_and_refuses_other_shapes(inputs):
+    module = nn.GRU(5, 6, bidirectional=True, batch_first=True).double()
+    encoder = Encoder(5, 6, "gru").double().load_torch(module)
+    torch.testing.assert_close(encoder(inputs, LENGTHS), packed(module, inputs, LENGTHS))
+    with pytest.raises(InputError, match="another cell, size or number of layers"):
+        encoder.load_torch(nn.LSTM(5, 6, bidirectional=True))
+
+
+def test_forget_bias_is_the_sum_of_both_vectors_in_each_recurrence():
+    encoder = Encoder(5, 8, layers=2, forget_bias=1.5)
+    for layer in encoder.layers:
+        for module in layer:
+            total = module.bias_ih_l0 + module.bias_hh_l0
+            assert (total[8:16] == 1.5).all()
+            assert total[:8].abs().max() < 2 / 8**0.5
+
+
+def test_low_and_chrono_forget_biases_have_their_distributions():
+    torch.manual_seed(0)
+    low = Encoder(5, 400, forget_bias="low").layers[0][0]
+    for bias in (low.bias_ih_l0, low.bias_hh_l0):
+        assert bias[400:800].abs().max() <= 1 / 20
+        assert bias[400:800].std().item() == pytest.approx(1 / 20 / 3**0.5, rel=0.1)
+    chrono = Encoder(5, 400, forget_bias="chrono", chrono_words=101).layers[0][0]
+    total = chrono.bias_ih_l0 + chrono.bias_hh_l0
+    memory = total[400:800].exp()
+    assert memory.min() >= 1
+    assert memory.max() <= 100
+    assert memory.mean().item() == pytest.approx(50.5, rel=0.1)
+    torch.testing.assert_close(total[:400], -total[400:800])
+
+
+def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
+    encoder = Encoder(5, 6, drop_connect=0.5).double()
+    plain = Encoder(5, 6).double()
+    plain.load_state_dict(encoder.state_dict())
+    expected = plain(inputs, LENGTHS)
+    encoder.eval()
+    torch.testing.assert_close(encoder(inputs, LENGTHS), expected)
+    encoder.train()
+    torch.manual_seed(0)
+    dropped = encoder(inputs, LENGTHS)
+    assert not torch.allclose(dropped[:, 1:3], expected[:, 1:3])
+    last = LENGTHS - 1  # where no step has been taken, recurrent weights cannot matter
+    rows = torch.arange(4)
+    torch.testing.assert_close(dropped[:, 0, :6], expected[:, 0, :6])
+    torch.testing.assert_close(dropped[rows, last, 6:], expected[rows, last, 6:])
+    dropped.sum().backward()
+    assert (encoder.layers[0][0].weight_hh_l0.grad == 0).double().mean().item() == pytest.approx(
+        0.5, abs=0.2
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
+        ({"cell": "gru", "forget_bias": 1.0}, "a forget bias needs a forget gate"),
+        ({"forget_bias": "high"}, "forget_bias 'high' is unknown; give a number, 'low' or 'chrono'"),
+        ({"layers": 0}, "layers=0 and hidden_size=6 must be at least 1"),
+        ({"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Encoder(5, 6, **arguments)
+
+
+@pytest.mark.parametrize("lengths", [torch.tensor([4]), torch.tensor([4] * 5), torch.tensor(4)])
+def test_every_text_needs_its_length(inputs, lengths):
+    with pytest.raises(InputError, match="a batch of 4 texts needs 4 lengths"):
+        Encoder(5, 6).double()(inputs, lengths)
+
+
+def test_a_length_beyond_the_batch_is_named(inputs):
+    with pytest.raises(InputError, match="a text of 10 words in a batch of 9 positions"):
+        Encoder(5, 6).double()(inputs, torch.tensor([10, 1, 1, 1]))

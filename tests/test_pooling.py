@@ -1,0 +1,159 @@
+"""Each pooling against its formula, written out word by word."""
+
+import math
+
+import pytest
+import torch
+
+from whenpool import POOLINGS, Attention, InputError, LastAttention, LastState, MaxAttention, MaxPool
+
+B, T, D = 3, 6, 8
+LENGTHS = [6, 3, 1]
+
+
+@pytest.fixture
+def states():
+    torch.manual_seed(0)
+    return torch.randn(B, T, D, dtype=torch.float64)
+
+
+@pytest.fixture
+def mask():
+    return torch.arange(T) < torch.tensor(LENGTHS).unsqueeze(1)
+
+
+def dot(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def softmax(scores):
+    top = max(scores)
+    powers = [math.exp(score - top) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+def attend(words, query, unit_length):
+    """Weights and embedding of one text by the formulas of §1.3.1 and §1.3.2."""
+    scaled = [[x / math.sqrt(dot(h, h)) for x in h] if unit_length else h for h in words]
+    weights = softmax([dot(h, query) for h in scaled])
+    size = len(words[0])
+    return weights, [sum(w * h[i] for w, h in zip(weights, words, strict=True)) for i in range(size)]
+
+
+def by_hand(name, words, module):
+    """(embedding, weights or None) of one text, from its states as lists."""
+    n = len(words)
+    half = D // 2
+    if name == "last":
+        return words[-1][:half] + words[0][half:], None
+    if name == "mean":
+        return [sum(h[i] for h in words) / n for i in range(D)], [1 / n] * n
+    largest = [max(h[i] for h in words) for i in range(D)]
+    if name == "max":
+        return largest, None
+    if name == "attention":
+        weights, embedding = attend(words, module.query.tolist(), unit_length=False)
+    elif name == "max_attention":
+        weights, embedding = attend(words, largest, unit_length=True)
+    else:
+        forward, backward = [h[:half] for h in words], [h[half:] for h in words]
+        left, first = attend(forward, forward[-1], unit_length=True)
+        right, second = attend(backward, backward[0], unit_length=True)
+        weights = [(a + b) / 2 for a, b in zip(left, right, strict=True)]
+        embedding = first + second
+    return embedding, weights
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_equals_its_formula(name, states, mask):
+    module = POOLINGS[name](D, bidirectional=True).double()
+    embedding, weights = module(states, mask)
+    assert embedding.shape == (B, D)
+    for text, n in enumerate(LENGTHS):
+        expected, expected_weights = by_hand(name, states[text, :n].tolist(), module)
+        torch.testing.assert_close(embedding[text], torch.tensor(expected, dtype=torch.float64))
+        if expected_weights is None:
+            assert weights is None
+        else:
+            expected_weights += [0.0] * (T - n)
+            torch.testing.assert_close(
+                weights[text], torch.tensor(expected_weights, dtype=torch.float64)
+            )
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_ignores_what_stands_behind_a_text(name, states, mask):
+    module = POOLINGS[name](D).double()
+    embedding, weights = module(states, mask)
+    spoilt = states.masked_fill(~mask.unsqueeze(-1), 1e6)
+    again, weights_again = module(spoilt, mask)
+    torch.testing.assert_close(again, embedding)
+    if weights is not None:
+        torch.testing.assert_close(weights_again, weights)
+        torch.testing.assert_close(weights.sum(1), torch.ones(B, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_gradients_agree_with_finite_differences(name, states, mask):
+    module = POOLINGS[name](D).double()
+    inputs = states.requires_grad_()
+    assert torch.autograd.gradcheck(lambda s: module(s, mask)[0], inputs)
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_a_text_without_words_gives_zeros_and_finite_gradients(name, states):
+    module = POOLINGS[name](D).double()
+    nothing = torch.zeros_like(states, requires_grad=True)
+    embedding, _ = module(nothing, torch.zeros(B, T, dtype=torch.bool))
+    assert (embedding == 0).all()
+    embedding.sum().backward()
+    assert nothing.grad.isfinite().all()
+
+
+def test_one_direction_has_one_last_state(states, mask):
+    embedding, _ = LastState(bidirectional=False)(states, mask)
+    for text, n in enumerate(LENGTHS):
+        torch.testing.assert_close(embedding[text], states[text, n - 1])
+    weights = LastAttention(bidirectional=False).direction_weights(states, mask)
+    assert len(weights) == 1
+
+
+def test_all_mass_on_the_last_state_is_no_pooling(states, mask):
+    """§2.2.5: penalty attention ends as an ordinary LSTM."""
+    half = D // 2
+    sharp = states * 1e-3  # nearly no mass elsewhere when each last state is long
+    for text, n in enumerate(LENGTHS):
+        sharp[text, n - 1, :half] = 1e4 * states[text, n - 1, :half]
+        sharp[text, 0, half:] = 1e4 * states[text, 0, half:]
+    torch.testing.assert_close(LastAttention()(sharp, mask)[0], LastState()(sharp, mask)[0])
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_padding_may_stand_on_the_left_and_masks_may_be_numbers(name, states, mask):
+    module = POOLINGS[name](D).double()
+    expected = module(states, mask)[0]
+    left = torch.zeros_like(states)
+    for text, n in enumerate(LENGTHS):
+        left[text, T - n :] = states[text, :n]
+    torch.testing.assert_close(module(left, mask.flip(1))[0], expected)
+    torch.testing.assert_close(module(states, mask.long())[0], expected)
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+def test_shapes_that_do_not_fit_are_named(name, states):
+    with pytest.raises(InputError, match=r"not \(3, 6, 8\) and \(3, 5\)"):
+        POOLINGS[name](D)(states, torch.ones(3, 5, dtype=torch.bool))
+
+
+def test_max_pooling_sends_a_tied_gradient_to_one_word():
+    states = torch.ones(1, 4, 2, dtype=torch.float64, requires_grad=True)
+    MaxPool()(states, torch.ones(1, 4, dtype=torch.bool))[0].sum().backward()
+    assert states.grad.sum(1).tolist() == [[1.0, 1.0]]
+    assert sorted(states.grad[0, :, 0].tolist()) == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_nothing_learnt_needs_no_size():
+    assert sum(p.numel() for p in MaxAttention().parameters()) == 0
+    assert Attention(D).query.shape == (D,)
+    with pytest.raises(InputError, match=r"Attention\(D\)"):
+        Attention()

@@ -1,0 +1,176 @@
+"""What a corpus is, and the rules by which texts are selected and split (thesis §1.4.1)."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, overload
+
+from whenpool.errors import InputError
+
+LENGTHS = ("long", "short", "any")
+LONG_OVER = 100
+"""A long text has more words than this, a short one fewer (§1.4.1, §1.8.5)."""
+VALIDATION_LIMIT = 5_000
+
+
+class Raw(NamedTuple):
+    """A text as its publisher gives it."""
+
+    text: str
+    label: str
+    part: str = ""
+    """The publisher's own split, where texts of different splits must not mix."""
+
+
+class Example(NamedTuple):
+    text: str
+    label: int
+
+
+@dataclass(frozen=True)
+class Split(Sequence[Example]):
+    """Labelled texts in a fixed order."""
+
+    texts: list[str]
+    labels: list[int]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @overload
+    def __getitem__(self, index: int) -> Example: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Split": ...
+    def __getitem__(self, index: int | slice) -> "Example | Split":
+        if isinstance(index, slice):
+            return Split(self.texts[index], self.labels[index])
+        return Example(self.texts[index], self.labels[index])
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Three splits that share no text.
+
+    Attributes:
+        train: its first n texts are the training set of size n, so that smaller training sets are
+            part of larger ones.
+        validation, test: the same for every size, seed and pooling.
+        classes: names of the labels, in the order of their numbers.
+        name: as given to `load`.
+        complete: whether these are the texts that the thesis drew from, rather than a part of them
+            or a stand-in; only then are accuracies compared with the thesis's.
+        notes: what a reader of results should know, a sentence each.
+    """
+
+    train: Split
+    validation: Split
+    test: Split
+    classes: tuple[str, ...]
+    name: str = ""
+    complete: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+class SplitSizes(NamedTuple):
+    """How many texts each split gets where there are enough (Tables 1.1 and 1.7)."""
+
+    train: int
+    test: int
+    validation: int = VALIDATION_LIMIT
+
+
+def count_words(text: str) -> int:
+    """Words between white space in the text as published, as in the thesis's length limits."""
+    return len(text.split())
+
+
+def has_length(text: str, length: str, longest: int | None = None) -> bool:
+    """Whether a text is "long" (over 100 words), "short" (under 100) or "any"; never empty."""
+    words = count_words(text)
+    if length == "long":
+        return words > LONG_OVER and (longest is None or words <= longest)
+    if length == "short":
+        return 0 < words < LONG_OVER
+    return words > 0
+
+
+def check_length(length: str) -> None:
+    """Raises `InputError` for a length that is not one of `LENGTHS`."""
+    if length not in LENGTHS:
+        raise InputError(f"length {length!r} is unknown; choose one of {', '.join(LENGTHS)}")
+
+
+def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:
+    """Drop repeated texts, take equally many of each class, and split by a hash of the text.
+
+    Where texts carry a publisher's part, training texts come from its "train" and the others from
+    its "test".  Where there are too few texts, all splits shrink alike.
+
+    Raises:
+        InputError: when fewer than two classes, or too few texts, are left.
+    """
+    texts: dict[str, Raw] = {}
+    for item in sorted(raw, key=lambda item: item.part):  # of a repeated text "test" keeps its copy
+        texts.setdefault(item.text, item)
+    by_part: dict[str, list[Raw]] = defaultdict(list)
+    for item in texts.values():
+        by_part[item.part].append(item)
+    if not texts:
+        raise InputError(f"{source}: no usable text was found; classification needs two classes")
+    parts = {part: _balanced(items, source) for part, items in by_part.items()}
+    if set(parts) == {"train", "test"}:
+        train = parts["train"][: sizes.train]
+        test, validation = _cut(parts["test"], (sizes.test, sizes.validation), source)
+    else:
+        together = [item for items in parts.values() for item in items]
+        test, validation, train = _cut(together, (sizes.test, sizes.validation, sizes.train), source)
+    classes = _class_names({item.label for items in parts.values() for item in items})
+    return Corpus(_split(train, classes), _split(validation, classes), _split(test, classes), classes)
+
+
+def _balanced(items: list[Raw], source: str) -> list[Raw]:
+    """Equally many of each class, in an order that depends on nothing but the texts."""
+    by_class: dict[str, list[Raw]] = defaultdict(list)
+    for item in items:
+        by_class[item.label].append(item)
+    if len(by_class) < 2:
+        only = next(iter(by_class))
+        raise InputError(
+            f"{source}: only class {only!r} was found; classification needs at least two classes"
+        )
+    room = min(map(len, by_class.values()))
+    kept = [item for group in by_class.values() for item in _shuffled(group, "choose")[:room]]
+    return _shuffled(kept, "split")
+
+
+def _shuffled(items: list[Raw], salt: str) -> list[Raw]:
+    def place(item: Raw) -> bytes:
+        return hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()
+
+    return sorted(items, key=place)
+
+
+def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:
+    """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
+    shrink = min(1.0, len(items) / sum(wanted))
+    pieces, start = [], 0
+    for size in wanted:
+        stop = start + int(size * shrink)
+        pieces.append(items[start:stop])
+        start = stop
+    if not all(pieces):
+        raise InputError(
+            f"{source}: {len(items)} usable texts are too few for training, validation and test"
+        )
+    return pieces
+
+
+def _class_names(labels: set[str]) -> tuple[str, ...]:
+    numeric = all(label.isdecimal() for label in labels)
+    return tuple(sorted(labels, key=(lambda name: (int(name), name)) if numeric else None))
+
+
+def _split(items: list[Raw], classes: tuple[str, ...]) -> Split:
+    number = {name: index for index, name in enumerate(classes)}
+    return Split([item.text for item in items], [number[item.label] for item in items])

@@ -1,0 +1,171 @@
+"""Fetching the published corpora, with checksums (by pooch).
+
+Only what is downloaded here is held to a checksum. A file that the user has put there is used as it
+is; `listing` tells when it is not the publisher's.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from whenpool.corpora.filler import FILES as FILLER_FILES
+from whenpool.corpora.filler import WIKITEXT
+from whenpool.corpora.published import AMAZON_CATEGORIES
+from whenpool.errors import InputError
+from whenpool.files import fingerprint
+
+MIRROR_VARIABLE = "WHENPOOL_MIRROR"
+"""A base address that replaces the publishers': files are looked for right below it."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file of a publisher's.
+
+    Attributes:
+        file: its place under the data directory.
+        url: where the publisher gives it.
+        sha256: of its bytes, None where none is known.
+        member: of a zip archive, the one file that is wanted; it takes the archive's place.
+    """
+
+    file: str
+    url: str
+    sha256: str | None
+    member: str | None = None
+
+
+SOURCES: dict[str, tuple[Download, ...]] = {
+    "imdb": (
+        Download(
+            "aclImdb_v1.tar.gz",
+            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+        ),
+    ),
+    "yelp": (
+        Download(
+            "yelp_review_polarity_csv.tgz",
+            "https://s3.amazonaws.com/fast-ai-nlp/yelp_review_polarity_csv.tgz",
+            "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
+        ),
+    ),
+    "yahoo": (
+        Download(
+            "yahoo_answers_csv.tgz",
+            "https://s3.amazonaws.com/fast-ai-nlp/yahoo_answers_csv.tgz",
+            "2d4277855faf8b35259009425fa8f7fe1888b5644b47165508942d000f4c96ae",
+        ),
+    ),
+    "amazon": tuple(
+        Download(
+            f"amazon/{category}_5.json.gz",
+            "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall/"
+            f"{category}_5.json.gz",
+            None,
+        )
+        for category in AMAZON_CATEGORIES
+    ),
+    "glove": (
+        Download(
+            "glove.6B.100d.txt",
+            "https://nlp.stanford.edu/data/glove.6B.zip",
+            "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+            member="glove.6B.100d.txt",
+        ),
+    ),
+    "wikitext": (
+        Download(
+            WIKITEXT,
+            "https://wikitext.smerity.com/wikitext-103-raw-v1.zip",
+            "91c00ae287f0d699e18605c84afc9e45c192bc6b7797ff8837e5474655a33794",
+            member=WIKITEXT,
+        ),
+    ),
+}
+"""What can be fetched, by name."""
+
+
+def fetch(name: str, directory: Path, progress: bool = True) -> list[Path]:
+    """Download what is not there yet; returns the files.
+
+    Raises:
+        InputError: for an unknown name, a download that fails, or a checksum that differs.
+    """
+    if name not in SOURCES:
+        raise InputError(f"{name!r} cannot be fetched; choose one of {', '.join(SOURCES)}")
+    return [_fetch_one(download, directory, progress) for download in SOURCES[name]]
+
+
+def listing(directory: Path, verify: bool = False) -> Iterator[str]:
+    """A line for each file that the book can use: whether it is there and, if asked, the publisher's."""
+    yield f"Data folder: {directory}"
+    for name, downloads in SOURCES.items():
+        here = [download for download in downloads if (directory / download.file).is_file()]
+        if not here:
+            yield f"{name:8} not there; `whenpool data fetch {name}` brings it from {downloads[0].url}"
+        elif len(downloads) > 1:
+            yield f"{name:8} {len(here)} of {len(downloads)} files in {Path(here[0].file).parent}/"
+        if here and (verify or len(downloads) == 1):
+            for download in here:
+                yield f"{name:8} {download.file}{_verdict(download, directory) if verify else ''}"
+    listed = {download.file for downloads in SOURCES.values() for download in downloads}
+    vectors = sorted((directory / "vectors").glob("*.txt*"))
+    for kind, files in (("filler", [directory / f for f in FILLER_FILES]), ("vectors", vectors)):
+        for file in files:
+            name = file.relative_to(directory).as_posix()
+            if file.is_file() and name not in listed:
+                yield f"{kind:8} {name}" + (f" (sha256 {fingerprint(file)[:16]}...)" if verify else "")
+    if not any((directory / file).is_file() for file in FILLER_FILES):
+        yield f"filler   not there; fetch wikitext, or put {FILLER_FILES[0]} or {FILLER_FILES[2]} there"
+
+
+def notes(name: str, directory: Path) -> tuple[str, ...]:
+    """A sentence for each file of a corpus that is there but is not what its publisher gives."""
+    return tuple(
+        f"{download.file} is not the publisher's file (sha256 {found[:16]}...); it is used as it is."
+        for download in SOURCES.get(name, ())
+        if download.sha256 and not download.member and (directory / download.file).is_file()
+        if (found := fingerprint(directory / download.file)) != download.sha256
+    )
+
+
+def _verdict(download: Download, directory: Path) -> str:
+    found = fingerprint(directory / download.file)
+    if download.member or download.sha256 is None:
+        return f" (no checksum is published for it; sha256 {found[:16]}...)"
+    if found == download.sha256:
+        return " (the publisher's, checksum verified)"
+    return f" (not the publisher's file, used as it is: sha256 {found[:16]}...)"
+
+
+def _fetch_one(download: Download, directory: Path, progress: bool) -> Path:
+    import pooch
+
+    target = directory / download.file
+    if target.is_file():
+        return target
+    mirror = os.environ.get(MIRROR_VARIABLE)
+    name = download.url.rsplit("/", 1)[1]
+    url = f"{mirror.rstrip('/')}/{name}" if mirror else download.url
+    folder = directory if download.member else target.parent
+    unpacked = f"{name}.unpacked"
+    shutil.rmtree(folder / unpacked, ignore_errors=True)  # what an interrupted try has left
+    unzip = pooch.Unzip([download.member], extract_dir=unpacked) if download.member else None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        known_hash = f"sha256:{download.sha256}" if download.sha256 else None
+        pooch.retrieve(url, known_hash, name, folder, processor=unzip, progressbar=progress)
+        if download.member:  # moved in one step, so that what is there is whole
+            (folder / unpacked / download.member).replace(target)
+            shutil.rmtree(folder / unpacked)
+            (folder / name).unlink()
+    except Exception as error:  # whatever the network, the server, the disk or a checksum brought
+        reason = str(error).partition("\n")[0][:200]
+        raise InputError(
+            f"{url} could not be fetched ({type(error).__name__}: {reason}); "
+            f"try again, set {MIRROR_VARIABLE}, or put {target.name} into {target.parent} yourself"
+        ) from None
+    return target

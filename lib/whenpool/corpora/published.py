@@ -1,0 +1,229 @@
+"""The four corpora of the thesis, in the formats of their publishers (§1.4.1).
+
+Archives are read where they lie; nothing is unpacked to disk.
+"""
+
+import csv
+import gzip
+import io
+import json
+import sys
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
+from whenpool.errors import InputError
+
+AMAZON_CATEGORIES = (
+    "Automotive",
+    "Books",
+    "Clothing_Shoes_and_Jewelry",
+    "Electronics",
+    "Movies_and_TV",
+    "Arts_Crafts_and_Sewing",
+    "Toys_and_Games",
+    "Pet_Supplies",
+    "Sports_and_Outdoors",
+    "Grocery_and_Gourmet_Food",
+    "CDs_and_Vinyl",
+    "Tools_and_Home_Improvement",
+    "Software",
+    "Office_Products",
+    "Patio_Lawn_and_Garden",
+    "Home_and_Kitchen",
+    "Industrial_and_Scientific",
+    "Luxury_Beauty",
+    "Musical_Instruments",
+    "Kindle_Store",
+)
+YAHOO_TOPICS = (
+    "Society & Culture",
+    "Science & Mathematics",
+    "Health",
+    "Education & Reference",
+    "Computers & Internet",
+    "Sports",
+    "Business & Finance",
+    "Entertainment & Music",
+    "Family & Relationships",
+    "Politics & Government",
+)
+AMAZON_REVIEWS_READ = 100_000
+"""Per category: some files hold tens of millions, of which 2,500 are needed."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """What the thesis says of a corpus, and how its files are found and read.
+
+    Attributes:
+        files: where it may lie under the data directory, the first being the publisher's archive.
+        longest: the upper bound of words of a long text.
+        sizes: of the splits, by length.
+        texts, classes: how many the publisher's files hold, to tell a part of them from the whole.
+    """
+
+    files: tuple[str, ...]
+    read: Callable[[Path], Iterator[Raw]]
+    longest: int | None
+    sizes: dict[str, SplitSizes]
+    texts: int
+    classes: int
+
+    def find(self, directory: Path) -> Path | None:
+        """The first of the files that is there."""
+        return next((directory / name for name in self.files if (directory / name).exists()), None)
+
+
+def load_published(name: str, path: Path, length: str) -> Corpus:
+    """Read, select and split one of `PUBLICATIONS` from where it lies.
+
+    Raises:
+        InputError: for an archive or a row that cannot be read.
+    """
+    publication = PUBLICATIONS[name]
+    total = 0
+
+    def of_right_length() -> Iterator[Raw]:
+        nonlocal total
+        for item in publication.read(path):
+            total += 1
+            if has_length(item.text, length, publication.longest):
+                yield item
+
+    sizes = publication.sizes.get(length, SplitSizes(25_000, 12_500))
+    try:
+        selected = select_and_split(of_right_length(), sizes, str(path))
+    except (tarfile.TarError, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} is damaged or not in the publisher's format ({error}); "
+            f"move it away and run `whenpool data fetch {name}`"
+        ) from None
+    splits = (selected.train, selected.test, selected.validation)
+    complete = (
+        total >= publication.texts
+        and len(selected.classes) == publication.classes
+        and tuple(map(len, splits)) == sizes
+    )
+    notes = () if complete else (_part_note(name, total, selected),)
+    return Corpus(
+        selected.train, selected.validation, selected.test, selected.classes, name, complete, notes
+    )
+
+
+def _part_note(name: str, total: int, corpus: Corpus) -> str:
+    classes = f" in {len(corpus.classes)} classes" if name == "amazon" else ""
+    return (
+        f"The {name} files hold {total:,} texts{classes}, not all that their publisher gives: "
+        "a part or a stand-in, whose accuracies are not compared with the thesis's."
+    )
+
+
+def _read_imdb(path: Path) -> Iterator[Raw]:
+    """``aclImdb/{train,test}/{neg,pos}/ID_RATING.txt``.
+
+    The publisher's two parts share no film, so they are kept apart.
+    """
+    with tarfile.open(path) as archive:
+        for member in archive:
+            match member.name.removeprefix("./").split("/"):
+                case ["aclImdb", ("train" | "test") as part, ("neg" | "pos") as label, _]:
+                    if file := archive.extractfile(member):
+                        yield Raw(file.read().decode("utf-8"), label, part)
+
+
+def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[Raw]:
+    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class number first, text last."""
+    for name, lines in _zhang_files(path):
+        for number, row in _csv_rows(lines, f"{path}, {name}"):
+            if len(row) != columns or not row[0].isdecimal():
+                raise InputError(
+                    f"{path}, {name}, row {number}: expected a class number and {columns} columns, "
+                    f"found {len(row)} columns starting with {row[:1]}"
+                )
+            label = int(row[0])
+            if not 1 <= label <= len(classes):
+                raise InputError(f"{path}, {name}, row {number}: there is no class {label}")
+            yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), classes[label - 1])
+
+
+def _zhang_files(path: Path) -> Iterator[tuple[str, io.TextIOBase]]:
+    with tarfile.open(path) as archive:
+        for name in ("train.csv", "test.csv"):
+            member = next((m for m in archive.getmembers() if m.name.endswith(f"/{name}")), None)
+            file = archive.extractfile(member) if member else None
+            if file is None:
+                raise InputError(f"{path} holds no {name}; it is not the publisher's archive")
+            yield name, io.TextIOWrapper(file, "utf-8", newline="")
+
+
+def _csv_rows(lines: io.TextIOBase, source: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(sys.maxsize)
+    reader = csv.reader(lines)
+    number = 0
+    try:
+        for number, row in enumerate(reader, 1):
+            yield number, row
+    except csv.Error as error:
+        raise InputError(f"{source}, row {number + 1}: {error}") from None
+
+
+def _read_yelp(path: Path) -> Iterator[Raw]:
+    return _read_zhang(path, 2, ("negative", "positive"))
+
+
+def _read_yahoo(path: Path) -> Iterator[Raw]:
+    """Question title and content are left out, only the answer is read (§1.4.1)."""
+    return _read_zhang(path, 4, YAHOO_TOPICS)
+
+
+def _read_amazon(path: Path) -> Iterator[Raw]:
+    """``<Category>_5.json.gz`` of Ni et al. (2019): a JSON object a line, text in ``reviewText``."""
+    for category in AMAZON_CATEGORIES:
+        file = path / f"{category}_5.json.gz"
+        if not file.exists():
+            continue
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(islice(lines, AMAZON_REVIEWS_READ), 1):
+                try:
+                    review = json.loads(line)
+                    text = review.get("reviewText", "")
+                except (json.JSONDecodeError, AttributeError):
+                    raise InputError(f"{file}, line {number}: not a JSON object") from None
+                if isinstance(text, str):
+                    yield Raw(text, category)
+
+
+PUBLICATIONS: dict[str, Publication] = {
+    "imdb": Publication(
+        ("aclImdb_v1.tar.gz",), _read_imdb, None, {"long": SplitSizes(20_000, 9_800)}, 50_000, 2
+    ),
+    "yahoo": Publication(
+        ("yahoo_answers_csv.tgz", "yahoo_answers_csv.tar.gz"),
+        _read_yahoo,
+        1_000,
+        {"long": SplitSizes(25_000, 4_800), "short": SplitSizes(25_000, 25_000)},
+        1_460_000,
+        10,
+    ),
+    "amazon": Publication(
+        ("amazon",),
+        _read_amazon,
+        500,
+        {"long": SplitSizes(25_000, 12_500), "short": SplitSizes(25_000, 12_500)},
+        50_000,
+        20,
+    ),
+    "yelp": Publication(
+        ("yelp_review_polarity_csv.tgz", "yelp_review_polarity_csv.tar.gz"),
+        _read_yelp,
+        1_000,
+        {"long": SplitSizes(25_000, 9_500)},
+        598_000,
+        2,
+    ),
+}

@@ -1,0 +1,199 @@
+"""From the name of a corpus to its texts."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from whenpool.corpora import downloads, own, synthetic
+from whenpool.corpora.corpus import Corpus, check_length
+from whenpool.corpora.filler import find_filler, load_filler
+from whenpool.corpora.published import PUBLICATIONS, load_published
+from whenpool.errors import InputError
+from whenpool.files import code_fingerprint, fingerprint, hash_of, remembered
+from whenpool.places import data_directory
+
+NAMES = ("synthetic", *PUBLICATIONS)
+
+_HERE = Path(__file__).parent
+_OPTIONS = re.compile(r"(?P<name>.+?)(?::(?P<options>\w+=[^,=]*(?:,\w+=[^,=]*)*))?")
+
+
+@dataclass(frozen=True)
+class CorpusSource:
+    """Where a corpus comes from; nothing is read before it is asked for.
+
+    Attributes:
+        name: "synthetic", one of the thesis's corpora, or the path of a file.
+        options: of the synthetic `Grammar`, or ``text_column`` and ``label_column`` of a file.
+        path: the file or folder, None for the synthetic corpus.
+        folder: where filler sentences may lie.
+    """
+
+    name: str
+    options: tuple[tuple[str, Any], ...]
+    path: Path | None
+    folder: Path
+
+    @property
+    def label(self) -> str:
+        """The name and options in one way of writing them, without the folder of a file."""
+        name = Path(self.name).name if self.is_own else self.name
+        options = ",".join(f"{key}={value}" for key, value in self.options)
+        return f"{name}:{options}" if options else name
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a file of the user's own."""
+        return self.path is not None and self.name not in PUBLICATIONS
+
+    def load(self, length: str = "any") -> Corpus:
+        """The corpus; ``length`` keeps "long" texts (over 100 words), "short" ones, or "any".
+
+        Raises:
+            InputError: for files that cannot be read.
+        """
+        check_length(length)
+        if self.path is None:
+            return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
+        if self.is_own:
+            return own.load_own(self.path, **dict(self.options), length=length)
+        corpus = load_published(self.name, self.path, length)
+        return replace(corpus, notes=(*downloads.notes(self.name, self.folder), *corpus.notes))
+
+    def load_filler(self) -> dict[str, list[str]]:
+        """Filler sentences by split: Wikipedia's, or those of the synthetic encyclopedia for the
+        synthetic corpus and for a file where there are no others.
+
+        Raises:
+            InputError: when a published corpus finds none, or they cannot be read.
+        """
+        file = self._filler_file()
+        if file is not None:
+            return load_filler(file)
+        return {split: synthetic.encyclopedia(split) for split in ("train", "validation", "test")}
+
+    def fingerprint(self, length: str) -> str:
+        """A hash of the selected texts, their order, splits and labels."""
+        origin = fingerprint(self.path) if self.path else "synthetic"
+        identity = hash_of("texts", origin, repr(self.options), length, code_fingerprint(_HERE))
+        return remembered(identity, lambda: _hash_texts(self.load(length)))
+
+    def filler_fingerprint(self) -> str:
+        """A hash of the filler sentences and their splits.
+
+        Raises:
+            InputError: as `load_filler`.
+        """
+        file = self._filler_file()
+        identity = hash_of("filler", fingerprint(file) if file else "", code_fingerprint(_HERE))
+        return remembered(identity, lambda: hash_of(*map(repr, sorted(self.load_filler().items()))))
+
+    @property
+    def filler_name(self) -> str:
+        """What a line of provenance calls the filler."""
+        file = self._filler_file()
+        return file.name if file else "invented encyclopedia"
+
+    def _filler_file(self) -> Path | None:
+        if self.path is None:
+            return None
+        try:
+            return find_filler(self.folder)
+        except InputError:
+            if self.is_own:
+                return None
+            raise
+
+
+def load(
+    name: str | Path,
+    directory: str | Path | None = None,
+    length: str | None = None,
+    **options: Any,
+) -> Corpus:
+    """Load a corpus by name.
+
+    Args:
+        name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv`` or
+            ``.jsonl`` file. Options may stand behind a colon, ``synthetic:classes=10,density=0.1``
+            or ``reviews.csv:text_column=body,label_column=stars``.
+        directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
+        length: "long" (over 100 words; the default for the thesis's corpora), "short" (under
+            100) or "any" (the default for others).
+        options: the same options as arguments.
+
+    Raises:
+        InputError: for an unknown name or option, or files that are missing or cannot be read.
+    """
+    source = find(str(name), directory, options)
+    if length is None:
+        length = "long" if source.name in PUBLICATIONS else "any"
+    return source.load(length)
+
+
+def find(
+    name: str, directory: str | Path | None = None, options: Mapping[str, Any] | None = None
+) -> CorpusSource:
+    """Resolve a corpus name, with its options, to its source.
+
+    Raises:
+        InputError: for an unknown name or option, or files that are not there.
+    """
+    name, given = _parse(name)
+    given |= options or {}
+    folder = Path(directory) if directory is not None else data_directory()
+    if name == "synthetic":
+        return CorpusSource(name, _grammar_options(given), None, folder)
+    if name in PUBLICATIONS:
+        if given:
+            raise InputError(f"corpus {name!r} takes no options, {', '.join(given)} was given")
+        publication = PUBLICATIONS[name]
+        path = publication.find(folder)
+        if path is None:
+            raise InputError(
+                f"corpus {name!r}: {publication.files[0]} is not in {folder}; fetch it with "
+                f"`whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
+            )
+        return CorpusSource(name, (), path, folder)
+    path = Path(name).expanduser()
+    if path.suffix.lower() not in own.SUFFIXES:
+        raise InputError(
+            f"corpus {name!r} is unknown; choose one of {', '.join(NAMES)}, "
+            f"or give the path of a {' or '.join(own.SUFFIXES)} file"
+        )
+    if not path.is_file():
+        raise InputError(f"corpus file {path} is not there")
+    if unknown := set(given) - {"text_column", "label_column"}:
+        raise InputError(f"{path} has the options text_column and label_column, not {min(unknown)!r}")
+    return CorpusSource(name, tuple(sorted(given.items())), path, folder)
+
+
+def _parse(spec: str) -> tuple[str, dict[str, Any]]:
+    match = _OPTIONS.fullmatch(spec)
+    if not match:
+        raise InputError(f"corpus {spec!r} is not of the form name:option=value,option=value")
+    items = match["options"].split(",") if match["options"] else []
+    return match["name"], {key: value for key, _, value in (item.partition("=") for item in items)}
+
+
+def _grammar_options(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    defaults = synthetic.Grammar()
+    kinds = {field.name: type(getattr(defaults, field.name)) for field in fields(defaults)}
+    options = {}
+    for key, value in given.items():
+        if key not in kinds:
+            raise InputError(f"the synthetic corpus has no option {key!r}; it has {', '.join(kinds)}")
+        try:
+            options[key] = kinds[key](value)
+        except ValueError:
+            raise InputError(f"option {key}={value!r} of the synthetic corpus is not a number") from None
+    synthetic.Grammar(**options)  # raises where a value is out of range
+    return tuple(sorted(options.items()))
+
+
+def _hash_texts(corpus: Corpus) -> str:
+    splits = (corpus.train, corpus.validation, corpus.test)
+    parts = [part for split in splits for text, label in split for part in (str(label), text)]
+    return hash_of(*corpus.classes, *(str(len(split)) for split in splits), *parts)

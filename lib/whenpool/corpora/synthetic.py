@@ -1,0 +1,153 @@
+"""The embedded corpus: reviews from a small grammar of our own, deterministic by seed.
+
+Every sentence is a frame with open slots for a modifier. Most slots get a neutral word; some get
+a word of *evidence* for a class. What makes the task hard or easy is in the open: how long texts
+are, how dense the evidence is, and how often it speaks for the right class.
+
+With ``classes=2`` the classes are the moods of a review (praise, blame), with ``classes=10``
+topics. `encyclopedia` gives the sentences of another world that serve as filler.
+"""
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, islice
+
+from whenpool.corpora.corpus import Corpus, Split
+from whenpool.corpora.lexicon import (
+    ENCYCLOPEDIA_FRAMES,
+    ENCYCLOPEDIA_WORDS,
+    MOODS,
+    NEUTRAL_WORDS,
+    REVIEW_FRAMES,
+    TOPICS,
+)
+from whenpool.errors import InputError
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The parameters of the synthetic corpus.
+
+    Attributes:
+        classes: 2 moods or 10 topics.
+        shortest, longest: words of a text, uniform between them.
+        density: the part of all words that is evidence, at most 0.2.
+        agreement: how often a word of evidence speaks for the text's class; otherwise for another.
+        train, validation, test: texts of each split.
+        seed: another seed gives other texts by the same rules.
+    """
+
+    classes: int = 2
+    shortest: int = 101
+    longest: int = 140
+    density: float = 0.05
+    agreement: float = 0.8
+    train: int = 2_000
+    validation: int = 500
+    test: int = 1_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.classes not in (2, 10):
+            raise InputError(f"the synthetic corpus has classes=2 or classes=10, not {self.classes}")
+        if not 1 <= self.shortest <= self.longest:
+            raise InputError(f"shortest={self.shortest} and longest={self.longest} bound no length")
+        if not 0 <= self.density <= 0.2:
+            raise InputError(f"density is a part of all words in [0, 0.2], not {self.density}")
+        if not 0 <= self.agreement <= 1:
+            raise InputError(f"agreement is a probability, not {self.agreement}")
+        if min(self.train, self.validation, self.test) < 1:
+            raise InputError("train, validation and test need at least one text each")
+
+    @property
+    def evidence(self) -> dict[str, list[str]]:
+        """The words that speak for each class."""
+        return MOODS if self.classes == 2 else TOPICS
+
+
+def make_corpus(grammar: Grammar, name: str = "synthetic") -> Corpus:
+    """Texts of all splits, classes taking turns so that they are balanced."""
+    classes = tuple(grammar.evidence)
+
+    def split(which: str, size: int) -> Split:
+        rng = random.Random(f"{grammar.seed} {which}")
+        labels = [index % len(classes) for index in range(size)]
+        rng.shuffle(labels)
+        writer = _Writer(grammar, rng)
+        return Split([writer.review(classes[label]) for label in labels], labels)
+
+    return Corpus(
+        split("train", grammar.train),
+        split("validation", grammar.validation),
+        split("test", grammar.test),
+        classes,
+        name,
+        notes=("Texts made by a small grammar.",),
+    )
+
+
+def encyclopedia(split: str, sentences: int = 4_000, seed: int = 0) -> list[str]:
+    """Declarative sentences about places and people that do not exist, others for each split."""
+    rng = random.Random(f"{seed} encyclopedia {split}")
+    pick = _weighted_picker(ENCYCLOPEDIA_WORDS, rng)
+    return [
+        _with_articles(" ".join(_fill(rng.choice(ENCYCLOPEDIA_FRAMES), pick, rng)))
+        for _ in range(sentences)
+    ]
+
+
+class _Writer:
+    """Writes reviews of one split."""
+
+    def __init__(self, grammar: Grammar, rng: random.Random) -> None:
+        self._grammar = grammar
+        self._rng = rng
+        self._pick = _weighted_picker(NEUTRAL_WORDS, rng)
+        words = sum(len(frame.split()) for frame in REVIEW_FRAMES)
+        slots = sum(frame.count("{modifier}") for frame in REVIEW_FRAMES)
+        self._evidence_rate = grammar.density * words / slots
+
+    def review(self, label: str) -> str:
+        length = self._rng.randint(self._grammar.shortest, self._grammar.longest)
+        return _with_articles(" ".join(islice(self._words(label), length)))
+
+    def _words(self, label: str) -> Iterator[str]:
+        while True:
+            frame = self._rng.choice(REVIEW_FRAMES)
+            yield from _fill(frame, lambda kind: self._word(kind, label), self._rng)
+
+    def _word(self, kind: str, label: str) -> str:
+        if kind == "modifier" and self._rng.random() < self._evidence_rate:
+            return self._rng.choice(self._grammar.evidence[self._speaks_for(label)])
+        return self._pick(kind)
+
+    def _speaks_for(self, label: str) -> str:
+        if self._rng.random() < self._grammar.agreement:
+            return label
+        return self._rng.choice([other for other in self._grammar.evidence if other != label])
+
+
+def _with_articles(text: str) -> str:
+    """ "a" becomes "an" before a vowel."""
+    return re.sub(r"\ba (?=[aeiou])", "an ", text)
+
+
+def _weighted_picker(lists: dict[str, list[str]], rng: random.Random):
+    """Draws a word of a kind, early ones of its list more often, as in natural text (Zipf)."""
+    weights = {
+        kind: list(accumulate(1 / (rank + 2) for rank in range(len(words))))
+        for kind, words in lists.items()
+    }
+    return lambda kind: rng.choices(lists[kind], cum_weights=weights[kind])[0]
+
+
+def _fill(frame: str, pick, rng: random.Random) -> Iterator[str]:
+    """The words of a frame, ``{kind}`` replaced by a word of that kind, ``{number}`` by digits."""
+    for word in frame.split():
+        if word.startswith("{"):
+            kind, _, rest = word[1:].partition("}")
+            yield (str(rng.randint(2, 1999)) if kind == "number" else pick(kind)) + rest
+        else:
+            yield word

@@ -1,0 +1,210 @@
+"""Finished runs, one file each, and the tables made of them.
+
+A run is stored the moment it ends, under a key that is the hash of its *identity*: its
+configuration, the fingerprints of its data, and the version of the protocol. Commit, versions and
+device stand beside it as provenance. Files are written in one step, so a crash loses nothing that
+was finished; a file that is damaged or does not belong here is set aside, never deleted and never
+counted.
+
+Runs of record are the same rows in CSV files that travel with the project; they are read only.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whenpool.errors import InputError
+from whenpool.files import write_atomically
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+RUNS_OF_RECORD, HISTORY_OF_RECORD = "trainings.csv", "trainings_history.csv"
+_PARTS = ("identity", "run", "result", "provenance")
+
+
+def key_of(identity: Mapping[str, Any]) -> str:
+    """20 hexadecimal digits that depend on every value of the identity."""
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass
+class Store:
+    """A folder of finished runs, and maybe a folder of runs of record beside it.
+
+    Attributes:
+        set_aside: a line for each file that was set aside since the store was opened.
+    """
+
+    directory: Path
+    records: Path | None = None
+    set_aside: list[str] = field(default_factory=list)
+
+    def put(
+        self,
+        identity: Mapping[str, Any],
+        run: Mapping[str, Any],
+        result: Mapping[str, Any],
+        provenance: Mapping[str, Any],
+        history: Iterable[Mapping[str, Any]] = (),
+        weights: bytes | None = None,
+    ) -> str:
+        """Store a finished run and return its key.
+
+        Raises:
+            InputError: when the store cannot be written.
+        """
+        key = key_of(identity)
+        if weights is not None:  # first, so that a run whose file is there has its weights too
+            write_atomically(self.weights_file(key), weights)
+        row = {
+            "identity": identity,
+            "run": run,
+            "result": result,
+            "provenance": provenance,
+            "history": list(history),
+        }
+        write_atomically(self._file(key), json.dumps(row, indent=1))
+        self._failure_file(key).unlink(missing_ok=True)
+        return key
+
+    def check_writable(self) -> None:
+        """Raises `InputError` when the store cannot be written, before work is done for it."""
+        probe = self.directory / ".writable"
+        write_atomically(probe, b"")
+        probe.unlink()
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """A stored run, or None; a damaged file is set aside."""
+        file = self._file(key)
+        if not file.exists():
+            return None
+        try:
+            content = file.read_bytes()
+        except OSError as error:  # it may be readable the next time
+            raise InputError(f"stored run {file} cannot be read: {error.strerror}") from None
+        row, reason = _parse_run(content, key)
+        if row is None:
+            self._put_aside(file, reason)
+        return row
+
+    def keys(self) -> set[str]:
+        """Of all runs here, records included."""
+        here = {file.stem for file in self.directory.glob("*.json")}
+        return {key for key in here if self.get(key)} | set(self.recorded["key"])
+
+    def has(self, key: str, with_weights: bool = False) -> bool:
+        """Whether a run is done, and its weights are here if they are asked for."""
+        if with_weights:
+            return self.get(key) is not None and self.weights_file(key).exists()
+        return self.get(key) is not None or key in set(self.recorded["key"])
+
+    def weights_file(self, key: str) -> Path:
+        """Where the weights of a run's best epoch lie, as safetensors."""
+        return self.directory / f"{key}.safetensors"
+
+    def fail(self, key: str, run: Mapping[str, Any], message: str) -> None:
+        """Note that a run failed; a later success clears the note."""
+        write_atomically(self._failure_file(key), json.dumps({"run": run, "message": message}))
+
+    def failures(self) -> dict[str, str]:
+        """What each failed run said, by key."""
+        found = {}
+        for file in sorted((self.directory / "failed").glob("*.json")):
+            try:
+                found[file.stem] = str(json.loads(file.read_text("utf-8"))["message"])
+            except (OSError, ValueError, KeyError, TypeError):
+                self.set_aside.append(f"{file} is not a note of a failed run")
+        return found
+
+    def trainings(self) -> "DataFrame":
+        """A row for each run, the values of its configuration, result and provenance in columns."""
+        import pandas as pd
+
+        rows = pd.DataFrame([self._flat(key, row) for key, row in self._rows()])
+        recorded = self.recorded
+        if len(rows):
+            recorded = recorded[~recorded["key"].isin(rows["key"])]
+        return pd.concat(
+            [part for part in (recorded, rows) if len(part)] or [recorded], ignore_index=True
+        )
+
+    def histories(self) -> "DataFrame":
+        """A row for each epoch of each run: ``key`` and the columns of `whenpool.training.Epoch`."""
+        import pandas as pd
+
+        rows = [{"key": key, **epoch} for key, row in self._rows() for epoch in row["history"]]
+        recorded = self._read_record(HISTORY_OF_RECORD)
+        recorded = recorded[~recorded["key"].isin({row["key"] for row in rows})]
+        parts = [part for part in (pd.DataFrame(rows), recorded) if len(part)]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["key", "epoch"])
+
+    def _rows(self) -> list[tuple[str, dict[str, Any]]]:
+        keys = sorted(file.stem for file in self.directory.glob("*.json"))
+        return [(key, row) for key in keys if (row := self.get(key))]
+
+    @staticmethod
+    def _flat(key: str, row: dict[str, Any]) -> dict[str, Any]:
+        data = {f"data_{name}": value for name, value in row["identity"].get("data", {}).items()}
+        protocol = {"protocol": row["identity"].get("protocol")}
+        return {"key": key, **protocol, **row["run"], **row["result"], **data, **row["provenance"]}
+
+    @cached_property
+    def recorded(self) -> "DataFrame":
+        """The runs of record alone, as `trainings` has them."""
+        return self._read_record(RUNS_OF_RECORD)
+
+    def _read_record(self, name: str) -> "DataFrame":
+        import pandas as pd
+
+        file = self.records / name if self.records else None
+        if file is None or not file.is_file():
+            return pd.DataFrame(columns=["key"])
+        try:
+            table = pd.read_csv(file, dtype={"key": str})
+        except (ValueError, OSError) as error:
+            raise InputError(f"runs of record {file} cannot be read: {error}") from None
+        if "key" not in table:
+            raise InputError(f"runs of record {file} cannot be read: there is no column 'key'")
+        return table
+
+    def _file(self, key: str) -> Path:
+        return self.directory / f"{key}.json"
+
+    def _failure_file(self, key: str) -> Path:
+        return self.directory / "failed" / f"{key}.json"
+
+    def _put_aside(self, file: Path, reason: str) -> None:
+        folder = self.directory / "set-aside"
+        names = (folder / f"{file.stem}{number or ''}{file.suffix}" for number in count())
+        aside = next(name for name in names if not name.exists())  # nothing is ever overwritten
+        line = f"{file} is not counted: {reason}; "
+        try:
+            folder.mkdir(exist_ok=True)
+            file.rename(aside)
+            line += f"set aside as {aside}"
+        except OSError as error:
+            line += f"it could not be set aside ({error.strerror})"
+        if line not in self.set_aside:
+            self.set_aside.append(line)
+
+
+def _parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
+    """A stored run, or None and what is wrong with its file."""
+    try:
+        row = json.loads(content)
+    except ValueError:
+        return None, "truncated or not JSON"
+    if not isinstance(row, dict) or not all(isinstance(row.get(part), dict) for part in _PARTS):
+        return None, "not a run"
+    if not isinstance(row.get("history"), list):
+        return None, "not a run"
+    if key_of(row["identity"]) != key:
+        return None, "its content belongs to another key"
+    return row, ""

@@ -1,0 +1,195 @@
+"""Training and evaluation by the protocol of the thesis (§1.4.2).
+
+Letters: B texts, T words of the longest, C classes.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.batches import Batch, Texts, evaluation_batches, training_batches
+from whenpool.dataset import Dataset
+from whenpool.errors import InputError
+from whenpool.text import PADDING_INDEX
+
+EVALUATION_WORDS = 32_768
+"""Padded words of an evaluation batch."""
+
+
+class DivergenceError(InputError):
+    """The loss is no longer a finite number."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained; the defaults are the thesis's."""
+
+    epochs: int = 20
+    batch_size: int = 32
+    learning_rate: float = 2e-3  # Adam's
+    weight_decay: float = 0.0  # Adam's, an l2 penalty
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean cross-entropy and accuracy, in %, over some texts."""
+
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one pass over the training texts came to; accuracies in %, time in seconds.
+
+    The training figures are those of the batches as they were learnt from, before each step.
+    """
+
+    epoch: int  # from 1
+    train_loss: float
+    train_accuracy: float
+    validation_loss: float
+    validation_accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished training.
+
+    Attributes:
+        best_epoch: the first one with the highest validation accuracy; its weights are ``weights``.
+        test: of those weights.
+        seconds: all together.
+        words: read in training, padding not counted.
+    """
+
+    history: list[Epoch]
+    best_epoch: int
+    test: Score
+    weights: dict[str, Tensor]
+    seconds: float
+    words: int
+
+    @property
+    def validation_accuracy(self) -> float:
+        return self.history[self.best_epoch - 1].validation_accuracy
+
+    def history_rows(self) -> list[dict[str, float]]:
+        return [asdict(epoch) for epoch in self.history]
+
+
+def cross_entropy(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The loss of a batch, averaged over its texts, and the logits (B, C)."""
+    logits = model(batch.ids, batch.lengths)
+    return functional.cross_entropy(logits, batch.labels), logits
+
+
+def train(
+    model: nn.Module,
+    dataset: Dataset,
+    recipe: Recipe,
+    seed: int,
+    device: str = "cpu",
+    on_epoch: Callable[[Epoch], None] | None = None,
+) -> Outcome:
+    """Train a model, keep the weights of the best validation epoch, and test those.
+
+    Args:
+        model: maps ids (B, T) and lengths (B,) to logits (B, C).
+        seed: of the order of batches. The model comes initialised, and what DropConnect drops is
+            drawn from torch's global generator.
+        device: where to train; the model is moved there.
+        on_epoch: called after each epoch.
+
+    Raises:
+        DivergenceError: when the loss becomes infinite or not a number.
+    """
+    started = time.perf_counter()
+    model.to(device)
+    texts, validation = dataset.train.to(device), dataset.validation.to(device)
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
+    )
+    order = torch.Generator().manual_seed(seed)
+    history: list[Epoch] = []
+    best, weights = 0, dict[str, Tensor]()
+    for number in range(1, recipe.epochs + 1):
+        epoch_started = time.perf_counter()
+        learnt = _train_epoch(model, texts, optimizer, recipe.batch_size, order)
+        if not math.isfinite(learnt.loss):
+            raise DivergenceError(
+                f"the loss became {learnt.loss} in epoch {number}; "
+                "lower the learning rate or choose another seed"
+            )
+        judged = evaluate(model, validation)
+        seconds = time.perf_counter() - epoch_started
+        history.append(
+            Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds)
+        )
+        if not weights or judged.accuracy > history[best].validation_accuracy:
+            best, weights = number - 1, _copy(model)
+        if on_epoch:
+            on_epoch(history[-1])
+    model.load_state_dict(weights)
+    test = evaluate(model, dataset.test.to(device))
+    words = int(dataset.train.ids.offsets[-1]) * recipe.epochs
+    return Outcome(history, best + 1, test, weights, time.perf_counter() - started, words)
+
+
+@torch.inference_mode()
+def evaluate(model: nn.Module, texts: Texts, batch_size: int | None = None) -> Score:
+    """Loss and accuracy over labelled texts.
+
+    Args:
+        batch_size: texts in a batch; default: as many as `EVALUATION_WORDS` allow, except for a
+            model whose ``masked`` is False: there padding matters, so it gets 32 as the authors'.
+    """
+    was_training = model.training
+    model.eval()
+    lengths = texts.ids.lengths
+    if batch_size is None and not getattr(model, "masked", True):
+        batch_size = 32
+    if batch_size:
+        batches = iter(torch.argsort(lengths, stable=True).split(batch_size))
+    else:
+        batches = evaluation_batches(lengths, EVALUATION_WORDS)
+    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for indices in batches:
+        batch = texts.batch(indices, PADDING_INDEX)
+        logits = model(batch.ids, batch.lengths)  # (B, C)
+        loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
+        right += (logits.argmax(1) == batch.labels).sum()
+    model.train(was_training)
+    return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
+
+
+def _train_epoch(
+    model: nn.Module,
+    texts: Texts,
+    optimizer: torch.optim.Optimizer,
+    batch_size: int,
+    order: torch.Generator,
+) -> Score:
+    model.train()
+    loss_sum = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for indices in training_batches(texts.ids.lengths, batch_size, order):
+        batch = texts.batch(indices, PADDING_INDEX)
+        loss, logits = cross_entropy(model, batch)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        loss_sum += loss.detach() * len(indices)  # read only after the epoch: no waiting in a step
+        right += (logits.argmax(1) == batch.labels).sum()
+    return Score(loss_sum.item() / len(texts), 100 * right.item() / len(texts))
+
+
+def _copy(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}

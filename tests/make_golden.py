@@ -1,0 +1,90 @@
+"""Writes tests/golden.json anew, after PROTOCOL was raised because the meaning of a result changed."""
+
+import json
+import random
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from whenpool.engine import run_all
+from whenpool.runs import PROTOCOL, Place, Training, key
+from whenpool.store import Store
+
+FILE = Path(__file__).with_name("golden.json")
+BASE = Training(
+    "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
+    "standard", 100, "last", length="any", embedding_size=10, hidden_size=8, epochs=3,
+    learning_rate=1e-2,
+)  # fmt: skip
+RUNS = {
+    **{
+        name: replace(BASE, pooling=name)
+        for name in ("last", "mean", "max", "attention", "max_attention")
+    },
+    "last_attention": replace(BASE, pooling="last_attention"),
+    **{setting: replace(BASE, pooling="max", setting=setting) for setting in ("left", "mid", "right")},
+    "gru": replace(BASE, cell="gru"),
+    "elman": replace(BASE, cell="elman"),
+    "two layers": replace(BASE, layers=2),
+    "one direction": replace(BASE, bidirectional=False),
+    "low forget bias": replace(BASE, forget_bias="low"),
+    "chrono forget bias": replace(BASE, forget_bias="chrono"),
+    "forget bias 2": replace(BASE, forget_bias=2.0),
+    "unmasked": replace(BASE, pooling="mean", masked=False),
+    "dropconnect": replace(BASE, drop_connect=0.3),
+    "weight decay": replace(BASE, weight_decay=1e-3),
+    "cut texts": replace(BASE, max_words=6, setting="mid"),
+    "ten classes": replace(BASE, corpus=BASE.corpus + ",classes=10", pooling="max"),
+    "seed 1": replace(BASE, seed=1),
+    "own texts, Wikipedia, vectors": replace(
+        BASE, corpus="own.csv", setting="mid", pooling="max", vectors="glove.6B.100d", size=60
+    ),
+}
+"""Tiny runs, one for each pooling, cell, setting and option that gives a result its meaning."""
+
+
+def write_own_data(folder: Path) -> None:
+    """A file of texts, filler and vectors, so that reading, selecting and splitting count as well."""
+    folder.mkdir()
+    rng = random.Random(0)
+    words = [f"word{number}" for number in range(60)]
+    rows = [
+        f"{' '.join(rng.choices(words[30:] if label else words[:40], k=12))},{label}"
+        for label in (0, 1) * 60
+    ]
+    (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
+    sentences = [" ".join(rng.choices(words, k=7)) for _ in range(90)]
+    (folder / "wiki_sentences.txt").write_text("\n".join(sentences))
+    vectors = [" ".join([word, *(f"{rng.gauss(0, 1):.3f}" for _ in range(10))]) for word in words[:50]]
+    (folder / "glove.6B.100d.txt").write_text("\n".join(vectors))
+
+
+def results(folder: Path) -> dict[str, dict[str, float]]:
+    """What each run came to."""
+    place = Place(Store(folder / "store"), folder / "data", folder / "cache")
+    write_own_data(place.data)
+    runs = {
+        name: replace(run, corpus=str(place.data / run.corpus)) if run.corpus == "own.csv" else run
+        for name, run in RUNS.items()
+    }
+    report = run_all(list(runs.values()), place, workers=2)
+    assert not report.failed, report.failed
+    found = {}
+    for name, run in runs.items():
+        result = place.store.get(key(run, place))
+        assert result is not None
+        found[name] = {
+            "test_loss": result["result"]["test_loss"],
+            "train_loss": result["history"][-1]["train_loss"],
+            "best_epoch": result["result"]["best_epoch"],
+            "vocabulary": result["result"]["vocabulary"],
+        }
+    return found
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        golden = {"protocol": PROTOCOL, "runs": results(Path(scratch))}
+        FILE.write_text(json.dumps(golden, indent=1) + "\n")
+    sys.stdout.write(f"{FILE} is written for protocol {PROTOCOL}\n")

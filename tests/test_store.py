@@ -1,0 +1,185 @@
+"""The store of finished runs."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from whenpool import InputError
+from whenpool.store import Store, key_of
+
+IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
+HISTORY = [{"epoch": 1, "validation_accuracy": 50.0}, {"epoch": 2, "validation_accuracy": 60.0}]
+
+
+def put(store, seed=1, **options):
+    identity = IDENTITY | {"run": IDENTITY["run"] | {"seed": seed}}
+    return store.put(
+        identity, identity["run"], {"test_accuracy": 60.0 + seed}, {"commit": "c"}, HISTORY, **options
+    )
+
+
+def test_the_key_depends_on_every_value_and_on_no_order():
+    assert key_of({"a": 1, "b": {"c": 2, "d": 3}}) == key_of({"b": {"d": 3, "c": 2}, "a": 1})
+    assert len(key_of(IDENTITY)) == 20
+    others = [IDENTITY | {"protocol": 2}, IDENTITY | {"data": {"corpus": "abd"}}, IDENTITY | {"run": {}}]
+    assert len({key_of(identity) for identity in [IDENTITY, *others]}) == 4
+
+
+def test_what_is_put_comes_back(tmp_path):
+    store = Store(tmp_path)
+    key = put(store, weights=b"weights")
+    assert Store(tmp_path).get(key)["result"] == {"test_accuracy": 61.0}
+    assert store.has(key)
+    assert store.has(key, with_weights=True)
+    assert store.weights_file(key).read_bytes() == b"weights"
+    assert store.keys() == {key}
+    other = put(store, seed=2)
+    assert not store.has(other, with_weights=True)
+    table = store.trainings()
+    assert set(table["key"]) == {key, other}
+    row = table.set_index("key").loc[key]
+    assert row[["seed", "test_accuracy", "commit", "data_corpus"]].tolist() == [1, 61.0, "c", "abc"]
+    assert store.histories()["validation_accuracy"].tolist() == [50.0, 60.0] * 2
+
+
+def test_an_empty_store_is_an_empty_table(tmp_path):
+    store = Store(tmp_path / "not yet")
+    assert store.keys() == set()
+    assert len(store.trainings()) == 0
+    assert len(store.histories()) == 0
+    assert store.get("0" * 20) is None
+    assert store.failures() == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'{"identity": {"run"', "truncated or not JSON"),
+        (b"", "truncated or not JSON"),
+        (b"[1, 2]", "not a run"),
+        (b"{}", "not a run"),
+        (b"\xff\xfe", "truncated or not JSON"),
+    ],
+)
+def test_a_damaged_file_is_set_aside_by_name_and_not_counted(tmp_path, content, reason):
+    store = Store(tmp_path)
+    good, bad = put(store), put(store, seed=2)
+    file = tmp_path / f"{bad}.json"
+    file.write_bytes(content)
+    assert store.keys() == {good}
+    assert len(store.trainings()) == 1
+    assert len(store.set_aside) == 1
+    assert f"{bad}.json is not counted" in store.set_aside[0]
+    assert reason in store.set_aside[0]
+    assert (tmp_path / "set-aside" / file.name).read_bytes() == content  # never deleted
+    assert put(store, seed=2) == bad  # and the run can be done again
+    assert store.keys() == {good, bad}
+
+
+def test_a_second_damaged_file_does_not_replace_the_first(tmp_path):
+    store = Store(tmp_path)
+    file = tmp_path / f"{put(store)}.json"
+    for content in ("first", "second"):
+        file.write_text(content)
+        assert store.get(file.stem) is None
+    assert {aside.read_text() for aside in (tmp_path / "set-aside").iterdir()} == {"first", "second"}
+
+
+def test_a_file_that_cannot_be_read_now_is_left_alone(tmp_path):
+    store = Store(tmp_path)
+    (tmp_path / f"{'0' * 20}.json").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"stored run .* cannot be read: Is a directory"):
+        store.keys()
+
+
+def test_a_file_of_another_run_is_foreign(tmp_path):
+    store = Store(tmp_path)
+    key = put(store)
+    wrong = tmp_path / f"{'0' * 20}.json"
+    (tmp_path / f"{key}.json").rename(wrong)
+    assert store.keys() == set()
+    assert "its content belongs to another key" in store.set_aside[0]
+
+
+def test_a_changed_configuration_is_foreign(tmp_path):
+    store = Store(tmp_path)
+    file = tmp_path / f"{put(store)}.json"
+    row = json.loads(file.read_text())
+    row["identity"]["run"]["seed"] = 7
+    file.write_text(json.dumps(row))
+    assert store.keys() == set()
+
+
+def test_failures_are_noted_until_they_succeed(tmp_path):
+    store = Store(tmp_path)
+    identity = IDENTITY["run"]
+    store.fail(key_of(IDENTITY), identity, "the loss became nan")
+    assert store.failures() == {key_of(IDENTITY): "the loss became nan"}
+    assert store.keys() == set()
+    put(store)
+    assert store.failures() == {}
+
+
+def test_runs_of_record_are_read_and_a_local_run_takes_precedence(tmp_path):
+    records = tmp_path / "records"
+    records.mkdir()
+    local = Store(tmp_path / "local")
+    key = put(local)
+    (records / "trainings.csv").write_text(
+        f"key,protocol,corpus,seed,test_accuracy\n{key},1,imdb,1,11.0\nabc,1,imdb,2,22.0\n"
+    )
+    (records / "trainings_history.csv").write_text(
+        f"key,epoch,validation_accuracy\n{key},1,1.0\nabc,1,2.0\n"
+    )
+    store = Store(local.directory, records)
+    assert store.keys() == {key, "abc"}
+    assert store.has("abc")
+    assert not store.has("abc", with_weights=True)
+    table = store.trainings().set_index("key")
+    assert table["test_accuracy"].to_dict() == {key: 61.0, "abc": 22.0}
+    assert store.histories().groupby("key").size().to_dict() == {key: 2, "abc": 1}
+
+
+@pytest.mark.parametrize("content", ["", "seed,corpus\n1,imdb\n"])
+def test_a_broken_record_is_named(tmp_path, content):
+    for name in ("trainings.csv", "trainings_history.csv"):
+        (tmp_path / name).write_text(content)
+    store = Store(tmp_path / "local", tmp_path)
+    with pytest.raises(InputError, match=r"runs of record .*trainings.csv cannot be read"):
+        store.keys()
+    with pytest.raises(InputError, match=r"runs of record .*trainings_history.csv cannot be read"):
+        store.histories()
+
+
+def test_a_store_that_cannot_be_a_folder_is_named(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(InputError, match=r"cannot write .*taken.*; free or unlock the place"):
+        put(Store(tmp_path / "taken"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits on file size are POSIX")
+def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
+    """The kernel refuses the write, as it does on a full disk."""
+    script = f"""
+import resource, signal
+from pathlib import Path
+from whenpool.store import Store
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+store = Store(Path({str(tmp_path)!r}))
+first = store.put({{"run": 1}}, {{}}, {{}}, {{}})
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    store.put({{"run": 2}}, {{}}, {{"long": "x" * 5000}}, {{}})
+except ValueError as error:
+    print(error)
+print(store.keys() == {{first}})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    message, kept = done.stdout.splitlines()
+    assert "cannot write" in message
+    assert "what is finished stays finished" in message
+    assert kept == "True"
+    assert len(list(tmp_path.rglob("*"))) == 1

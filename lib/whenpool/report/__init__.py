@@ -1,0 +1,1 @@
+"""From stored runs and published numbers to tables, figures and verdicts."""

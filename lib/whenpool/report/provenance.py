@@ -1,0 +1,58 @@
+"""Where a figure or table comes from, in a line."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
+    """Number of runs, corpus, device, commit, computing time and date of the newest.
+
+    Args:
+        runs: rows of `Store.trainings`.
+        nothing: what to say when there are none.
+    """
+    if runs.empty:
+        return f"Provenance: {nothing}."
+    corpora = sorted({str(name).split(":")[0] for name in runs["corpus"]})
+    parts = [
+        f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
+        f"corpus {_listed(corpora)}",
+        *_named(runs, "vectors", "filler"),
+        _listed(runs["device"]),
+        f"torch {_listed(runs['torch'])}",
+        f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].fillna(''))}",
+        *_reuse(runs),
+        f"{duration(runs['seconds'].sum())} of computing",
+        f"finished {str(runs['finished'].max())[:10]}",
+    ]
+    return "Provenance: " + "; ".join(parts) + "."
+
+
+def _named(runs: "DataFrame", *columns: str) -> list[str]:
+    """What stands in some columns, where anything does."""
+    known = {name: runs[name].dropna() for name in columns if name in runs}
+    return [f"{name} {_listed(values)}" for name, values in known.items() if len(values)]
+
+
+def _reuse(runs: "DataFrame") -> list[str]:
+    """How often the filler sentences of a split had to be begun anew, if that was needed."""
+    columns = [name for name in runs if str(name).startswith("filler_passes")]
+    most = runs[columns].max().max() if columns else 0
+    return [f"filler sentences used up to {int(most)} times"] if most > 1 else []
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the two largest units: "2 h 5 min", "3 min 20 s"."""
+    total = int(timedelta(seconds=round(seconds)).total_seconds())
+    hours, minutes, rest = total // 3600, total % 3600 // 60, total % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(str(value) for value in values))

@@ -1,0 +1,140 @@
+"""Whether a cell of the thesis's tables was reproduced, by a rule fixed before the runs.
+
+A verdict needs runs of the same protocol: same corpus in full, same classes, training size, hidden
+units and epochs, pretrained word vectors, at least three seeds. Then the 95 % Welch interval of the
+difference of means decides: wholly within ±3 points is *reproduced*, wholly outside is *differs*,
+anything else *undecided*.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from whenpool.report.paper import RUNS_PER_CELL
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+MARGIN = 3.0
+"""Points of accuracy."""
+SEEDS_NEEDED = 3
+_CONFIGURATION = (
+    "vectors", "cell", "layers", "bidirectional", "embedding_size", "hidden_size", "forget_bias",
+    "share", "epochs", "batch_size", "learning_rate", "weight_decay", "drop_connect", "max_words",
+    "validation", "test",
+)  # fmt: skip
+
+MARKS = {
+    "reproduced": "✓",
+    "differs": "✗",
+    "undecided": "?",
+    "indicative": "~",
+    "not comparable": "≁",
+    "not run": "",
+}
+"""Every verdict and its mark in a table."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Our runs of one cell of a table.
+
+    Attributes:
+        mean, std: of the test accuracy in %; std is the sample's (n - 1), NaN for one run.
+        runs: n.
+        verdict: one of `MARKS`.
+        keys: of the runs.
+    """
+
+    mean: float
+    std: float
+    runs: int
+    verdict: str
+    keys: tuple[str, ...] = ()
+
+
+def welch_interval(
+    ours: Sequence[float], mean: float, std: float, runs: int = RUNS_PER_CELL
+) -> tuple[float, float]:
+    """The 95 % confidence interval of (our mean - published mean), variances unequal.
+
+    Args:
+        ours: our values, at least two.
+        mean, std, runs: what was published.
+    """
+    from scipy import stats
+
+    n, sample_variance = len(ours), float(np.var(ours, ddof=1))
+    mine, theirs = sample_variance / n, std**2 / runs
+    difference = float(np.mean(ours)) - mean
+    if mine + theirs == 0:
+        return difference, difference
+    freedom = (mine + theirs) ** 2 / (mine**2 / (n - 1) + theirs**2 / (runs - 1))
+    reach = float(stats.t.ppf(0.975, freedom)) * (mine + theirs) ** 0.5
+    return difference - reach, difference + reach
+
+
+def judge(ours: "DataFrame", published: "Series") -> Cell:
+    """The verdict on one published cell from our runs of it.
+
+    Args:
+        ours: rows of `Store.trainings` of the cell's corpus, length, setting, size and pooling.
+        published: its row of ``data/paper/accuracy.csv``.
+    """
+    ours = ours[ours["masked"].astype(bool)] if len(ours) else ours
+    if ours.empty:
+        return Cell(np.nan, np.nan, 0, "not run")
+    complete = ours["corpus_complete"].astype(bool)
+    comparable = complete & follows_protocol(ours)
+    if comparable.any():
+        used = _most_common(ours[comparable])
+        verdict = _verdict(used["test_accuracy"].tolist(), published["mean"], published["std"])
+    elif complete.any():
+        verdict, used = "indicative", _most_common(ours[complete])
+    else:
+        verdict, used = "not comparable", _most_common(ours)
+    values = used["test_accuracy"]
+    return Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
+
+
+def _most_common(runs: "DataFrame") -> "DataFrame":
+    """The runs of one configuration, that with the most seeds; each seed once."""
+    varied = [name for name in _CONFIGURATION if name in runs]
+    groups = runs.groupby(varied, dropna=False, sort=False)
+    _, largest = max(groups, key=lambda group: group[1]["seed"].nunique())
+    return largest.drop_duplicates("seed", keep="last")
+
+
+def follows_protocol(runs: "DataFrame") -> "Series":
+    """Which runs have the thesis's model and training (§1.4.2), padding masked."""
+    return (
+        (runs["cell"] == "lstm")
+        & (runs["layers"] == 1)
+        & runs["bidirectional"].astype(bool)
+        & (runs["hidden_size"] == 256)
+        & (runs["embedding_size"] == 100)
+        & (runs["forget_bias"] == "thesis")
+        & (runs["epochs"] == 20)
+        & (runs["batch_size"] == 32)
+        & (runs["learning_rate"] == 2e-3)
+        & (runs["weight_decay"] == 0)
+        & (runs["drop_connect"] == 0)
+        & (runs["share"] == 0.66)
+        & runs["masked"].astype(bool)
+        & runs["vectors"].notna()
+        & runs["max_words"].isna()
+        & runs["test"].isna()
+    )
+
+
+def _verdict(ours: list[float], mean: float, std: float) -> str:
+    if len(ours) < SEEDS_NEEDED:
+        return "indicative"
+    low, high = welch_interval(ours, mean, std)
+    if low >= -MARGIN and high <= MARGIN:
+        return "reproduced"
+    if low > MARGIN or high < -MARGIN:
+        return "differs"
+    return "undecided"

@@ -1,0 +1,172 @@
+"""Intervals, verdicts and the tables that show them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from whenpool.report.tables import CaptionedTable, cell_text, grid, judged, size_text, wins
+from whenpool.report.verdicts import MARKS, judge, welch_interval
+
+ROW = {
+    "corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max", "cell": "lstm",
+    "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
+    "forget_bias": "thesis",
+    "epochs": 20, "batch_size": 32, "learning_rate": 2e-3, "weight_decay": 0.0,
+    "drop_connect": 0.0,
+    "share": 0.66, "masked": True, "vectors": "glove.6B.100d", "max_words": None, "test": None,
+    "corpus_complete": True,
+}  # fmt: skip
+PUBLISHED = pd.Series(ROW | {"table": "1.6", "mean": 80.0, "std": 0.5})
+
+
+def runs(accuracies, **changes):
+    rows = [
+        ROW
+        | {"seed": seed, "key": f"{seed} {sorted(changes.items())}", "test_accuracy": value}
+        | changes
+        for seed, value in enumerate(accuracies)
+    ]
+    return pd.DataFrame(rows)
+
+
+numbers = st.floats(0, 100).map(lambda value: round(value, 3))
+
+
+@given(st.lists(numbers, min_size=2, max_size=8), st.lists(numbers, min_size=2, max_size=8))
+def test_the_interval_is_welchs(ours, theirs):
+    """Against scipy, from the published group's own values."""
+    assume(np.std(ours) > 1e-3 and np.std(theirs) > 1e-3)
+    expected = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    low, high = welch_interval(ours, np.mean(theirs), np.std(theirs, ddof=1), len(theirs))
+    assert low == pytest.approx(expected.low, abs=1e-6)
+    assert high == pytest.approx(expected.high, abs=1e-6)
+
+
+def test_without_any_spread_the_interval_is_a_point():
+    assert welch_interval([70.0, 70.0, 70.0], 69.0, 0.0) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "verdict"),
+    [
+        ([80.0, 80.5, 79.5], "reproduced"),
+        ([82.0, 82.2, 81.8], "reproduced"),
+        ([70.0, 70.5, 69.5], "differs"),
+        ([90.0, 90.5, 89.5], "differs"),
+        ([75.0, 80.0, 85.0], "undecided"),
+        ([83.0, 83.5, 82.5], "undecided"),  # the interval holds 3 points
+        ([80.0, 80.1], "indicative"),
+        ([], "not run"),
+    ],
+)
+def test_the_rule(accuracies, verdict):
+    cell = judge(runs(accuracies), PUBLISHED)
+    assert cell.verdict == verdict
+    assert cell.runs == len(accuracies)
+    if accuracies:
+        assert cell.mean == pytest.approx(np.mean(accuracies))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_size": 64}, {"epochs": 8}, {"vectors": None}, {"max_words": 140},
+        {"learning_rate": 1e-3}, {"cell": "gru"}, {"forget_bias": "low"}, {"weight_decay": 1e-4},
+        {"share": 0.5}, {"test": 2000},
+        {"bidirectional": False}, {"embedding_size": 50}, {"drop_connect": 0.1}, {"layers": 2},
+        {"batch_size": 64},
+    ],
+)  # fmt: skip
+def test_another_protocol_is_indicative_at_most(change):
+    assert judge(runs([80.0, 80.1, 79.9], **change), PUBLISHED).verdict == "indicative"
+
+
+def test_stand_ins_are_not_comparable_and_unmasked_runs_do_not_count():
+    assert judge(runs([80.0] * 3, corpus_complete=False), PUBLISHED).verdict == "not comparable"
+    assert judge(runs([80.0] * 3, masked=False), PUBLISHED).verdict == "not run"
+
+
+def test_runs_of_the_protocol_are_judged_alone_and_a_seed_counts_once():
+    mixed = pd.concat([runs([80.0, 80.2, 79.8]), runs([50.0] * 5, epochs=8), runs([80.0, 80.2, 79.8])])
+    cell = judge(mixed, PUBLISHED)
+    assert (cell.verdict, cell.runs, cell.mean) == ("reproduced", 3, pytest.approx(80.0))
+
+
+def test_indicative_runs_of_several_configurations_are_not_averaged():
+    mixed = pd.concat([runs([60.0, 62.0], epochs=8), runs([90.0], epochs=4)])
+    cell = judge(mixed, PUBLISHED)
+    assert (cell.verdict, cell.runs, cell.mean) == ("indicative", 2, pytest.approx(61.0))
+    assert len(cell.keys) == 2
+
+
+def test_runs_from_two_kinds_of_vectors_are_not_mixed():
+    mixed = pd.concat([runs([80.0, 80.2, 79.8]), runs([60.0, 61.0], vectors="other")])
+    assert judge(mixed, PUBLISHED).mean == pytest.approx(80.0)
+
+
+# tables
+
+
+def test_judged_cells_keep_the_published_order():
+    published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
+    cells = judged(runs([80.0, 80.5, 79.5]), published)
+    assert cells["pooling"].tolist() == ["max", "last"]
+    assert cells["verdict"].tolist() == ["reproduced", "not run"]
+    assert cells["n"].tolist() == [3, 0]
+    assert cell_text(cells.iloc[0]) == "**80.0 ± 0.5 (3)** ✓<br>80.0 ± 0.5"
+    assert cell_text(cells.iloc[1]) == "50.0 ± 0.5"
+    assert judged(pd.DataFrame(), published)["verdict"].tolist() == ["not run", "not run"]
+
+
+def test_a_grid_keeps_order_and_writes_a_repeated_head_once():
+    cells = pd.DataFrame(
+        [
+            {"corpus": c, "size": n, "pooling": p, "setting": s, "text": f"{c}{n}{p}{s}"}
+            for c in ("b", "a")
+            for n in (1000, 2000)
+            for p in ("max", "last")
+            for s in ("mid", "left")
+        ]
+    )
+    table = grid(cells, ["corpus", "size", "pooling"], ["setting"], lambda row: row["text"])
+    assert list(table) == ["corpus", "size", "pooling", "mid", "left"]
+    assert table["corpus"].tolist() == ["b", "", "", "", "a", "", "", ""]
+    assert table["size"].tolist() == ["1K", "", "2K", ""] * 2
+    assert table["pooling"].tolist() == ["MaxPool", "BiLSTM"] * 4
+    assert table.loc[5, "left"] == "a1000lastleft"
+
+
+def test_ties_count_for_each_and_incomplete_columns_do_not():
+    cells = pd.DataFrame(
+        [
+            {"corpus": "x", "length": "long", "setting": s, "size": 1, "pooling": p, "mean": m}
+            for s, means in (
+                ("mid", (1.0, 2.0, 2.0)),
+                ("left", (3.0, 1.0, 2.0)),
+                ("right", (1.0, np.nan, 2.0)),
+            )
+            for p, m in zip(("last", "mean", "max"), means, strict=True)
+        ]
+    )
+    counted = wins(cells, "mean").set_index("pooling")
+    assert counted["wins"].to_dict() == {"last": 1, "mean": 1, "max": 1}
+    assert counted["columns"].tolist() == [2, 2, 2]
+
+
+def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
+    frame = pd.DataFrame({"a": ["**1**<br>2"], "b": ["x"]})
+    bundle = CaptionedTable(frame, "Of <things>.", "tab-x", "From runs.", "Marks.")._repr_mimebundle_()
+    assert bundle["text/markdown"].startswith(":::{table} Of <things>.\n:name: tab-x\n\n| a ")
+    assert ":::{div} provenance\nFrom runs.\n:::" in bundle["text/markdown"]
+    assert "Of &lt;things&gt;." in bundle["text/html"]
+
+
+def test_sizes_are_written_as_in_the_thesis():
+    assert [size_text(size) for size in (1000, 25_000, 500)] == ["1K", "25K", "500"]
+
+
+def test_every_verdict_has_a_mark_of_its_own():
+    assert len(set(MARKS.values())) == len(MARKS) == 6

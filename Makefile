@@ -1,0 +1,73 @@
+# The two commands are `make book` and `make test`; `make help` lists the rest.
+
+PROFILE ?= quick
+CORPUS ?=
+DATA ?=
+SIZES ?=
+SETTINGS ?=
+POOLINGS ?=
+SEEDS ?=
+UNMASKED ?=
+WORKERS ?=
+DEVICE ?= cpu
+CHAPTER ?=
+PORT ?= 8000
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready-$(shell cksum requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
+
+WHAT = --profile $(PROFILE) \
+	$(if $(CORPUS),--corpus '$(CORPUS)') $(if $(DATA),--data '$(DATA)') \
+	$(if $(SIZES),--sizes $(SIZES)) $(if $(SETTINGS),--settings $(SETTINGS)) \
+	$(if $(POOLINGS),--poolings $(POOLINGS)) $(if $(SEEDS),--seeds $(SEEDS)) \
+	$(if $(UNMASKED),--unmasked)
+HOW = $(if $(WORKERS),--workers $(WORKERS)) --device $(DEVICE)
+
+.PHONY: help book test run status data serve lint bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Variables: PROFILE=quick|paper CORPUS=imdb|yelp|reviews.csv DATA=folder SIZES=1000,2000"
+	@echo "           SETTINGS=standard,mid POOLINGS=last,max_attention SEEDS=3 UNMASKED=1"
+	@echo "           WORKERS=2 DEVICE=cpu|cuda CHAPTER=training_to_skip PORT=8000"
+
+book: $(READY)  ## execute the chapters and build the pages into _build/html
+	@$(BIN)/whenpool book $(WHAT) $(HOW) $(if $(CHAPTER),--chapter $(CHAPTER))
+
+test: $(READY)  ## run the test suite
+	@$(BIN)/python -m pytest -n 2
+
+run: $(READY)  ## execute runs without building the book
+	@$(BIN)/whenpool run $(WHAT) $(HOW) $(if $(CHAPTER),--chapter $(CHAPTER))
+
+status: $(READY)  ## how many runs are done, missing and failed
+	@$(BIN)/whenpool status $(WHAT)
+
+data: $(READY)  ## which corpora are there, and whether they are the publishers'
+	@$(BIN)/whenpool data verify $(if $(DATA),--data '$(DATA)')
+
+serve: $(READY)  ## open the built book on localhost
+	@test -f _build/html/index.html || { echo "there is no book yet: run make book" >&2; exit 2; }
+	@echo "The book is at http://localhost:$(PORT)/ (ctrl-C stops)"
+	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+lint: $(READY)  ## style, types and the floors of the house
+	@$(BIN)/ruff check lib tests bench .ci
+	@$(BIN)/ruff format --check lib tests bench .ci
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(READY)  ## measure speed, printed as ratios
+	@$(BIN)/python -m bench
+
+clean:  ## remove built pages; finished runs stay
+	@rm -rf _build
+
+$(READY):
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed") if sys.version_info < (3, 11) else 0'
+	@echo "Making .venv from requirements.txt (a few minutes, once)"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@rm -f .venv/ready-* && touch $(READY)

@@ -1,0 +1,226 @@
+"""From the sources of the book to its pages: jupytext, papermill, jupyter-book.
+
+Chapters are MyST Markdown. Those with code become notebooks, are executed by papermill in a staging
+folder, and rendered from there with execution off. The runs that a chapter needs are computed
+before it is executed, where their progress can be seen.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from whenpool.chapter import COMPUTED
+from whenpool.errors import BookError, InputError
+from whenpool.notebooks import execute, is_notebook
+from whenpool.plans import PLANS, Choice, plan
+from whenpool.report.provenance import duration
+from whenpool.results import compute, standing
+from whenpool.runs import Place, Training
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds the book of a clone.
+
+    Attributes:
+        root: the clone.
+        choice: what the chapters show.
+        place: where runs find data and leave results.
+        workers, device: see `whenpool.engine.run_all`.
+        say: told what happens, a line at a time.
+        failed: runs that failed while chapters were executed, and what they said.
+    """
+
+    root: Path
+    choice: Choice
+    place: Place
+    workers: int | None = None
+    device: str = "cpu"
+    say: Callable[[str], None] = print
+    failed: dict[Training, str] = field(default_factory=dict)
+
+    @property
+    def output(self) -> Path:
+        """The folder that `jupyter-book` writes ``_build/html`` into.
+
+        Pages with smoke-sized runs never stand where the published ones do.
+        """
+        return self.root / "_build" / "smoke" if self.choice.profile == "smoke" else self.root
+
+    @property
+    def stage(self) -> Path:
+        return self.output / "_build" / "stage"
+
+    def build(self, only: Sequence[str] = ()) -> Path:
+        """Execute the chapters and render the pages; returns the first page.
+
+        Args:
+            only: names of the chapters to execute again, the others staying as they were executed
+                last; none: all.
+
+        Raises:
+            BookError: when a chapter fails or the pages cannot be rendered.
+            InputError: for data that are missing, or an unknown chapter.
+        """
+        started = time.perf_counter()
+        files = self._files()
+        names = [Path(file).name for file in files]
+        for name in only:
+            if name not in names:
+                raise InputError(f"there is no chapter {name!r}; the book has {', '.join(names)}")
+        self._check_data(names)
+        self._copy_sources()
+        chapters = [file for file in files if is_notebook(self.root / f"{file}.md")]
+        chapters.sort(key=lambda file: file.endswith("/status"))  # it reports on the others
+        again = [
+            file
+            for file in chapters
+            if not only or Path(file).name in (*only, "status") or not self._executed(file).exists()
+        ]
+        log = {name: entry for name, entry in self._read_log().items() if name in names}
+        for number, file in enumerate(again, 1):
+            name = Path(file).name
+            self.say(f"[{number}/{len(again)}] {name}")
+            log[name] = {"seconds": self._execute(file), "profile": self.choice.profile}
+            self._log_file.write_text(json.dumps(log, indent=1))
+        page = self._render()
+        self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
+        if self.failed:
+            raise BookError(f"{len(self.failed)} runs failed; the pages show the others")
+        return page
+
+    def _files(self) -> list[str]:
+        """The files of the table of contents, in its order."""
+
+        def files(entry: dict[str, Any]) -> Iterator[str]:
+            if "file" in entry:
+                yield entry["file"]
+            for part in ("parts", "chapters", "sections"):
+                for child in entry.get(part, []):
+                    yield from files(child)
+
+        toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
+        return [toc["root"], *files(toc)]
+
+    def _check_data(self, names: Sequence[str]) -> None:
+        """Say what is missing before anything is executed."""
+        for name in names:
+            if name in PLANS and not self._skip_absent:
+                absent = standing(plan(name, self.choice, self.place), self.place).absent
+                if absent:
+                    raise InputError(next(iter(absent.values())))
+
+    @property
+    def _skip_absent(self) -> bool:
+        """Whether corpora that are not here are left out: those that nobody asked for by name."""
+        return self.choice.corpora is None and self.choice.profile == "paper"
+
+    def _copy_sources(self) -> None:
+        """Everything of the book but executed notebooks, which stay until they are replaced."""
+        ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints")
+        shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
+        for name in ("_config.yml", "_toc.yml"):
+            shutil.copy(self.root / name, self.stage / name)
+        for file in self._files():
+            if is_notebook(self.root / f"{file}.md"):  # the executed notebook takes its place
+                (self.stage / f"{file}.md").unlink(missing_ok=True)
+            else:
+                self._executed(file).unlink(missing_ok=True)
+
+    def _executed(self, file: str) -> Path:
+        return self.stage / f"{file}.ipynb"
+
+    @property
+    def _log_file(self) -> Path:
+        """What the status page reads: time and profile of each chapter."""
+        return self.stage / "executed.json"
+
+    def _read_log(self) -> dict[str, Any]:
+        try:
+            return json.loads(self._log_file.read_text())
+        except (OSError, ValueError):
+            return {}
+
+    def _execute(self, file: str) -> float:
+        """Compute a chapter's runs, execute it, and return the seconds that took."""
+        started = time.perf_counter()
+        name = Path(file).name
+        if name in PLANS:
+            report = compute(
+                plan(name, self.choice, self.place),
+                self.place,
+                workers=self.workers,
+                device=self.device,
+                skip_absent=self._skip_absent,
+                label="    runs",
+                say=lambda line: self.say(f"    {line}"),
+            )
+            self.failed.update(report.failed)
+        execute(self.root / f"{file}.md", self._executed(file), self._parameters(), self._environment())
+        return time.perf_counter() - started
+
+    def _parameters(self) -> dict[str, Any]:
+        choice = self.choice
+        only = {
+            "sizes": choice.sizes,
+            "settings": choice.settings,
+            "poolings": choice.poolings,
+            "seeds": choice.seeds,
+            "masked": None if choice.masked else False,
+        }
+        return {
+            "profile": choice.profile,
+            "corpus": list(choice.corpora) if choice.corpora else None,
+            "only": {
+                name: list(value) if isinstance(value, tuple) else value
+                for name, value in only.items()
+                if value is not None
+            },
+        }
+
+    @property
+    def _store_directory(self) -> Path:
+        """The folder that holds the one for smoke-sized runs, which the chapter finds by itself."""
+        directory = self.place.store.directory
+        return directory.parent if self.choice.profile == "smoke" else directory
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
+            "JUPYTER_PLATFORM_DIRS": "1",
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+            "WHENPOOL_DATA": str(self.place.data.resolve()),
+            "WHENPOOL_STORE": str(self._store_directory.resolve()),
+            "WHENPOOL_CACHE": str(self.place.cache.resolve()),
+            COMPUTED: "1",
+        }
+
+    def _render(self) -> Path:
+        self.say("Rendering the pages")
+        for page in (self.output / "_build" / "html" / "book").glob("*.html"):
+            if f"book/{page.stem}" not in self._files():  # it has left the table of contents
+                page.unlink()
+        log = self.output / "_build" / "render.log"
+        command = [
+            sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
+            str(self.stage), "--path-output", str(self.output), "-W", "--keep-going", "-q",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+        log.write_text(said)
+        page = self.output / "_build" / "html" / "index.html"
+        if done.returncode or not page.exists():
+            told = [line for line in said.splitlines() if re.search("warning:|error", line, re.I)][:8]
+            raise BookError(
+                "\n".join([f"the pages could not be rendered; the whole log is {log}", *told])
+            )
+        return page

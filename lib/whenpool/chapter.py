@@ -1,0 +1,114 @@
+"""What a chapter of the book opens with: its runs, their results, and where they come from."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.plans import Choice, corpora_named, plan
+from whenpool.report.provenance import provenance_line
+from whenpool.results import compute, current_trainings, rows_of
+from whenpool.runs import Place, Training
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+COMPUTED = "WHENPOOL_COMPUTED"
+"""Set for chapters whose runs were computed before they are executed."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """A line under a figure, set small."""
+
+    line: str
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/markdown": f":::{{div}} provenance\n{self.line}\n:::", "text/plain": self.line}
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter's access to runs; see `open_chapter`."""
+
+    name: str
+    choice: Choice
+    place: Place
+
+    @cached_property
+    def runs(self) -> list[Training]:
+        """The runs that the chapter needs."""
+        return plan(self.name, self.choice, self.place)
+
+    @cached_property
+    def trainings(self) -> "DataFrame":
+        """Their results, a row each; what is missing is computed now, unless `whenpool book` has
+        done so already."""
+        if not os.environ.get(COMPUTED):
+            skip = self.choice.corpora is None and self.choice.profile == "paper"
+            compute(self.runs, self.place, skip_absent=skip, label=self.name)
+        return rows_of(self.runs, self.place)
+
+    @cached_property
+    def stored(self) -> "DataFrame":
+        """Every finished run there is, runs of record included; nothing is computed."""
+        return current_trainings(self.place)
+
+    @property
+    def other_corpora(self) -> list[str]:
+        """The chosen corpora that are not the thesis's, or the embedded one."""
+        named = self.choice.corpora or ("synthetic",)
+        return [name for name in named if name not in PUBLICATIONS]
+
+    def histories(self, runs: "DataFrame") -> "DataFrame":
+        """A row for each epoch of some runs, with their setting and pooling."""
+        epochs = self.place.store.histories()
+        return epochs.merge(runs[["key", "setting", "pooling", "seed"]], on="key")
+
+    @staticmethod
+    def provenance(runs: "DataFrame") -> Provenance:
+        """The line that says where a figure or table comes from."""
+        return Provenance(provenance_line(runs))
+
+
+def stored_runs() -> "DataFrame":
+    """Every finished run there is, for pages that compute none."""
+    return current_trainings(Place.default())
+
+
+def open_chapter(
+    name: str,
+    profile: str = "quick",
+    corpus: str | Sequence[str] | None = None,
+    data: str | None = None,
+    only: Mapping[str, Any] | None = None,
+) -> Chapter:
+    """Open a chapter with the values of its parameters cell.
+
+    Args:
+        name: of the chapter, a key of `whenpool.plans.PLANS`.
+        profile: "smoke", "quick" or "paper".
+        corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
+        data: the folder of published corpora; None: ``WHENPOOL_DATA``.
+        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked".
+
+    Raises:
+        InputError: for a value that is unknown.
+    """
+    from whenpool.report.figures import use_style
+
+    use_style()
+    narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
+    choice = Choice(profile, corpora_named(corpus), **narrow)
+    place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
+    return Chapter(name, choice, place)
+
+
+def glue(name: str, value: Any) -> None:
+    """Make a value available to the text of the chapter as ``{glue:text}`name```."""
+    from myst_nb import glue as keep
+
+    keep(name, value, display=False)

@@ -1,0 +1,126 @@
+"""The project holds together: versions, links, sizes of files and cells, no pickles."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import jupytext
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+PINS = {
+    Requirement(line).name.lower(): Requirement(line)
+    for line in (ROOT / "requirements.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CHAPTERS = sorted((ROOT / "book").glob("*.md"))
+
+
+def test_every_requirement_has_one_exact_version():
+    for pin in PINS.values():
+        assert [specifier.operator for specifier in pin.specifier] == ["=="], pin
+
+
+def test_the_environment_is_the_requirements_and_the_package():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    assert environment["name"] == "whenpool"
+    *conda, pip = environment["dependencies"]
+    assert [item.split("=")[0] for item in conda] == ["python", "pip"]
+    assert Version(conda[0].split("=")[1]) >= Version("3.11")
+    assert pip == {"pip": ["-r requirements.txt", "-e ."]}
+
+
+def test_the_package_admits_the_pinned_versions_and_older_torch():
+    groups = PROJECT["optional-dependencies"]
+    for line in [*PROJECT["dependencies"], *(item for group in groups.values() for item in group)]:
+        requirement = Requirement(line)
+        pinned = next(iter(PINS[requirement.name.lower()].specifier)).version
+        assert requirement.specifier.contains(pinned), line
+    torch = next(Requirement(line) for line in PROJECT["dependencies"] if line.startswith("torch>"))
+    for version in ("2.6.0", "2.8.0", "2.11.0"):
+        assert torch.specifier.contains(version)
+
+
+def test_jupyter_book_stays_below_2():
+    assert next(iter(PINS["jupyter-book"].specifier)).version.startswith("1.")
+
+
+def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+    assert sorted(listed) == [f"book/{path.stem}" for path in CHAPTERS]
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_cells_of_chapters_are_short(path):
+    cells = [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+    lengths = sorted(len(cell.source.splitlines()) for cell in cells)
+    if cells:
+        assert lengths[len(lengths) // 2] <= 8
+        assert lengths[-1] <= 25
+        assert max(len(line) for cell in cells for line in cell.source.splitlines()) <= 88
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_figures_have_a_name_a_caption_and_words_for_who_cannot_see_them(path):
+    for cell in jupytext.read(path).cells:
+        if "plt.show()" in cell.source:
+            shown = cell.metadata["mystnb"]
+            assert shown["figure"]["name"].startswith("fig-")
+            assert len(shown["figure"]["caption"]) > 20
+            assert len(shown["image"]["alt"]) > 20
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_every_figure_and_table_is_referred_to(path):
+    text = path.read_text()
+    for name in set(re.findall(r'"(tab-[\w-]+)"|name: (fig-[\w-]+)', text)):
+        assert f"{{numref}}`{name[0] or name[1]}`" in text, name
+
+
+def test_files_of_the_library_stay_on_few_screens():
+    for path in (ROOT / "lib").rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 300, path
+
+
+def test_nothing_is_pickled():
+    words = re.compile(
+        r"\bpickle|(?<!safetensors\.)torch\.(load|save)\(|allow_pickle=True|joblib|\bdill\b"
+    )
+    for path in (ROOT / "lib").rglob("*.py"):
+        code = "\n".join(line.split("#")[0] for line in path.read_text().splitlines())
+        code = re.sub(r'""".*?"""', "", code, flags=re.DOTALL)
+        assert not words.search(code), path
+
+
+def test_commands_of_the_readme_are_targets_or_verbs():
+    readme = (ROOT / "README.md").read_text()
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):.*##", makefile, re.MULTILINE))
+    used = set(re.findall(r"^make ([a-z]+)", readme, re.MULTILINE))
+    assert {"book", "test"} <= used <= targets
+    verbs = set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE))
+    assert verbs <= {"book", "run", "status", "data", "record"}
+
+
+def test_files_that_the_readme_links_are_there():
+    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
+            assert (ROOT / target).exists(), (document.name, target)
+
+
+def test_the_citation_is_that_of_the_paper():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    paper = citation["preferred-citation"]
+    assert paper["title"].startswith("Why and when should you pool?")
+    assert [author.get("family-names", author.get("name")) for author in paper["authors"]] == [
+        "Maini", "Kolluru", "Pruthi", "Mausam",
+    ]  # fmt: skip
+    for word in re.findall(r"\w+", paper["title"]):
+        assert (
+            word.lower() in re.sub(r"[{}]", "", (ROOT / "book" / "references.bib").read_text()).lower()
+        )

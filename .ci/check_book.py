@@ -1,0 +1,53 @@
+"""Looks at the built pages: all there, whole, linked, and not smoke-sized."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+HTML = ROOT / "_build" / "html"
+
+
+def main() -> None:
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    files = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+    problems = [problem for file in files for problem in check(file)]
+    for problem in problems:
+        print(problem)
+    if problems:
+        sys.exit(1)
+    print(f"{len(files)} pages are whole")
+
+
+def check(file: str):
+    page = HTML / f"{file}.html"
+    if not page.is_file():
+        yield f"{file}: not built"
+        return
+    text = page.read_text("utf-8")
+    if "Traceback (most recent call last)" in text:
+        yield f"{file}: a cell failed"
+    for link in re.findall(r'(?:href|src)="([^"]+)"', text):
+        parts = urlsplit(link)
+        if parts.scheme or parts.netloc or not parts.path:
+            continue
+        target = (page.parent / unquote(parts.path)).resolve()
+        if not target.exists():
+            yield f"{file}: {link} leads nowhere"
+    notebook = ROOT / "_build" / "stage" / f"{file}.ipynb"
+    if not notebook.is_file():
+        return
+    parameters = json.loads(notebook.read_text())["metadata"]["papermill"]["parameters"]
+    if parameters.get("profile") == "smoke":
+        yield f"{file}: smoke-sized runs stand in the published book"
+    for name in re.findall(r"fig-[\w-]+", (ROOT / f"{file}.md").read_text()):
+        if f'id="{name}"' not in text:
+            yield f"{file}: figure {name} is not there"
+
+
+if __name__ == "__main__":
+    main()

@@ -45,6 +45,13 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
         torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=1e-12)
 
 
+def test_second_derivatives_are_those_of_finite_differences():
+    torch.manual_seed(4)
+    encoder = Encoder(2, 2).double()
+    texts = torch.randn(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    torch.autograd.gradgradcheck(lambda x: encoder(x, torch.tensor([3, 2])), (texts,))
+
+
 def test_states_do_not_depend_on_padding_or_company(inputs):
     encoder = Encoder(5, 6).double()
     together = encoder(inputs, LENGTHS)

@@ -123,11 +123,13 @@ class Encoder(nn.Module):
         mask = word_mask(lengths, T).unsqueeze(-1)  # (B, T, 1)
         states = inputs
         for layer in self.layers:
-            forward = self._run(layer[0], states)  # (B, T, H)
+            halves = [self._run(layer[0], states)]  # (B, T, H)
             if reversal is not None:
-                backward = _permute(self._run(layer[1], _permute(states, reversal)), reversal)
-                forward = torch.cat([forward, backward], dim=-1)  # (B, T, D)
-            states = forward * mask
+                reverse = _Permutation.apply
+                halves.append(reverse(self._run(layer[1], reverse(states, reversal)), reversal))
+            # masked before they are joined: the gradients of the halves then need no copy
+            halves = [half * mask for half in halves]
+            states = torch.cat(halves, dim=-1) if len(halves) == 2 else halves[0]  # (B, T, D)
         return states
 
     def load_torch(self, module: nn.RNNBase) -> "Encoder":
@@ -164,8 +166,21 @@ def _reversal(lengths: Tensor, longest: int) -> Tensor:
     return (within + first_row).reshape(-1)  # (B·T,)
 
 
-def _permute(values: Tensor, rows: Tensor) -> Tensor:
-    return values.reshape(len(rows), -1).index_select(0, rows).view_as(values)
+class _Permutation(torch.autograd.Function):
+    """Puts the rows of (B, T, ·), seen as (B·T, ·), into another order, which is its own inverse.
+
+    So its gradient is the same permutation, where torch's own for ``index_select`` has to add.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        return values.reshape(len(rows), -1).index_select(0, rows).view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        return _Permutation.apply(grad, rows), None
 
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:

@@ -114,15 +114,10 @@ class Builder:
     def _check_data(self, names: Sequence[str]) -> None:
         """Say what is missing before anything is executed."""
         for name in names:
-            if name in PLANS and not self._skip_absent:
+            if name in PLANS and not self.choice.skips_absent:
                 absent = standing(plan(name, self.choice, self.place), self.place).absent
                 if absent:
                     raise InputError(next(iter(absent.values())))
-
-    @property
-    def _skip_absent(self) -> bool:
-        """Whether corpora that are not here are left out: those that nobody asked for by name."""
-        return self.choice.corpora is None and self.choice.profile == "paper"
 
     def _copy_sources(self) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
@@ -160,7 +155,7 @@ class Builder:
                 self.place,
                 workers=self.workers,
                 device=self.device,
-                skip_absent=self._skip_absent,
+                skip_absent=self.choice.skips_absent,
                 label="    runs",
                 say=lambda line: self.say(f"    {line}"),
             )

@@ -48,8 +48,7 @@ class Chapter:
         """Their results, a row each; what is missing is computed now, unless `whenpool book` has
         done so already."""
         if not os.environ.get(COMPUTED):
-            skip = self.choice.corpora is None and self.choice.profile == "paper"
-            compute(self.runs, self.place, skip_absent=skip, label=self.name)
+            compute(self.runs, self.place, skip_absent=self.choice.skips_absent, label=self.name)
         return rows_of(self.runs, self.place)
 
     @cached_property

@@ -154,13 +154,12 @@ def run(workers: int | None, device: str, chapter: str, keep_weights: bool, **op
     check_device(device)
     runs = plan(chapter, choice, place)
     before = standing(runs, place)
-    asked_by_name = choice.corpora is not None
     report = compute(
         runs,
         place,
         workers=workers,
         device=device,
-        skip_absent=not asked_by_name,
+        skip_absent=choice.skips_absent,
         keep_weights=lambda _: keep_weights,
         say=lambda line: click.echo(line, err=True),
     )

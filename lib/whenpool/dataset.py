@@ -21,7 +21,7 @@ from whenpool.corpora import CorpusSource
 from whenpool.corpora.filler import FillerStream
 from whenpool.errors import InputError
 from whenpool.files import code_fingerprint, hash_of, write_atomically
-from whenpool.settings import check_setting, compose
+from whenpool.settings import SHARE, check_setting, compose
 from whenpool.text import UNKNOWN, UNKNOWN_INDEX, WordVectors, build_vocabulary, tokenize
 
 SPLITS = ("train", "validation", "test")
@@ -106,7 +106,7 @@ def make_dataset(
     *,
     size: int,
     setting: str = "standard",
-    share: float = 0.66,
+    share: float = SHARE,
     validation: int | None = None,
     test: int | None = None,
     max_words: int | None = None,

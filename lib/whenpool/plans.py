@@ -15,7 +15,7 @@ from whenpool.corpora.statistics import statistics_of
 from whenpool.corpora.synthetic import Grammar
 from whenpool.errors import InputError
 from whenpool.runs import VECTORS, Place, Training, find_vectors
-from whenpool.settings import SETTINGS
+from whenpool.settings import SETTINGS, check_setting
 
 PROFILES = ("smoke", "quick", "paper")
 THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")
@@ -46,8 +46,7 @@ class Choice:
         if self.profile not in PROFILES:
             raise InputError(f"profile {self.profile!r} is unknown; choose one of {', '.join(PROFILES)}")
         for setting in self.settings or ():
-            if setting not in SETTINGS:
-                raise InputError(f"setting {setting!r} is unknown; choose one of {', '.join(SETTINGS)}")
+            check_setting(setting)
         for pooling in self.poolings or ():
             from whenpool.pooling import POOLINGS  # torch is loaded only where a pooling is named
 
@@ -63,6 +62,11 @@ class Choice:
         if self.corpora is not None:
             return self.corpora
         return tuple(PUBLICATIONS) if self.profile == "paper" else ("synthetic",)
+
+    @property
+    def skips_absent(self) -> bool:
+        """Whether corpora that are not here are left out: those that nobody asked for by name."""
+        return self.corpora is None and self.profile == "paper"
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:

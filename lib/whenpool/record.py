@@ -4,7 +4,7 @@ from pathlib import Path
 
 from whenpool.files import write_atomically
 from whenpool.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.report.verdicts import follows_protocol
+from whenpool.report.verdicts import of_record
 from whenpool.results import current_trainings
 from whenpool.runs import Place
 from whenpool.store import HISTORY_OF_RECORD, RUNS_OF_RECORD
@@ -18,8 +18,7 @@ def export_runs(place: Place, folder: Path) -> int:
     table = current_trainings(place)
     if table.empty:
         return 0
-    by_protocol = follows_protocol(table.assign(masked=True))
-    table = table[by_protocol & table["corpus_complete"].eq(True)].sort_values(_ORDER)
+    table = table[of_record(table)].sort_values(_ORDER)
     epochs = place.store.histories()
     epochs = epochs[epochs["key"].isin(table["key"])].sort_values(["key", "epoch"])
     for name, rows in ((RUNS_OF_RECORD, table), (HISTORY_OF_RECORD, epochs)):

@@ -97,13 +97,13 @@ class Store:
     def keys(self) -> set[str]:
         """Of all runs here, records included."""
         here = {file.stem for file in self.directory.glob("*.json")}
-        return {key for key in here if self.get(key)} | set(self.recorded["key"])
+        return {key for key in here if self.get(key)} | self._recorded_keys
 
     def has(self, key: str, with_weights: bool = False) -> bool:
         """Whether a run is done, and its weights are here if they are asked for."""
         if with_weights:
             return self.get(key) is not None and self.weights_file(key).exists()
-        return self.get(key) is not None or key in set(self.recorded["key"])
+        return self.get(key) is not None or key in self._recorded_keys
 
     def weights_file(self, key: str) -> Path:
         """Where the weights of a run's best epoch lie, as safetensors."""
@@ -159,6 +159,10 @@ class Store:
     def recorded(self) -> "DataFrame":
         """The runs of record alone, as `trainings` has them."""
         return self._read_record(RUNS_OF_RECORD)
+
+    @cached_property
+    def _recorded_keys(self) -> set[str]:
+        return set(self.recorded["key"])
 
     def _read_record(self, name: str) -> "DataFrame":
         import pandas as pd

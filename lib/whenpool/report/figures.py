@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from whenpool.report.tables import POOLING_NAMES, size_text
+from whenpool.settings import SHARE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -47,7 +48,7 @@ def use_style() -> None:
         pass
 
 
-def draw_settings(share: float = 0.66) -> Figure:
+def draw_settings(share: float = SHARE) -> Figure:
     """What the four settings look like: where the text stands among the filler (§1.8.1)."""
     figure, axes = plt.subplots(figsize=(7, 2.3))
     text = 1 - share

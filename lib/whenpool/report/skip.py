@@ -16,7 +16,8 @@ from whenpool.report.tables import (
     mean_text,
     wins,
 )
-from whenpool.report.verdicts import Cell, follows_protocol
+from whenpool.report.verdicts import Cell, of_record
+from whenpool.settings import SETTINGS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,12 +32,11 @@ FULL_TABLES = (
 )
 CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
 MAJORITY = "majority class"
-_SETTINGS = ("standard", "left", "mid", "right")
 
 
 def settings_of(rows: "DataFrame") -> list[str]:
     """The settings that occur, in the thesis's order."""
-    return [setting for setting in _SETTINGS if setting in set(rows["setting"])]
+    return [setting for setting in SETTINGS if setting in set(rows["setting"])]
 
 
 def smallest(runs: "DataFrame") -> "DataFrame":
@@ -65,7 +65,7 @@ def accuracy_table(runs: "DataFrame") -> "DataFrame":
     orders = {
         "corpus": list(dict.fromkeys(runs["corpus"])),
         "pooling": [*POOLING_NAMES, MAJORITY],
-        "setting": list(_SETTINGS),
+        "setting": list(SETTINGS),
     }
     table = pd.DataFrame(cells).sort_values(
         ["corpus", "size", "pooling", "setting"],
@@ -94,8 +94,7 @@ def record_runs(stored: "DataFrame") -> "DataFrame":
     """The runs that follow the thesis's protocol on a whole corpus of its."""
     if stored.empty:
         return stored
-    complete = stored["corpus_complete"].astype(bool)
-    return stored[complete & follows_protocol(stored)].reset_index(drop=True)
+    return stored[of_record(stored) & stored["masked"].astype(bool)].reset_index(drop=True)
 
 
 def facts(cells: "DataFrame", evidence: "DataFrame") -> dict[str, Any]:
@@ -161,11 +160,7 @@ def masking_runs(stored: "DataFrame") -> "DataFrame":
     """Runs of record with padding let in, and those that differ from them in masking alone."""
     if stored.empty:
         return stored
-    open_runs = stored[~stored["masked"].astype(bool)]
-    like_record = follows_protocol(open_runs.assign(masked=True)) & open_runs["corpus_complete"].astype(
-        bool
-    )
-    open_runs = open_runs[like_record]
+    open_runs = stored[of_record(stored) & ~stored["masked"].astype(bool)]
     keys = ["corpus", "length", "setting", "size", "pooling", "seed", "vectors"]
     wanted = set(map(tuple, open_runs[keys].to_numpy()))
     masked = record_runs(stored)

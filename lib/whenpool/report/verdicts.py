@@ -129,6 +129,11 @@ def follows_protocol(runs: "DataFrame") -> "Series":
     )
 
 
+def of_record(runs: "DataFrame") -> "Series":
+    """Which runs follow the protocol on a whole corpus of the thesis's, padding masked or let in."""
+    return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
+
+
 def _verdict(ours: list[float], mean: float, std: float) -> str:
     if len(ours) < SEEDS_NEEDED:
         return "indicative"

@@ -10,7 +10,7 @@ from whenpool import InputError
 from whenpool.book import Builder
 from whenpool.engine import Report
 from whenpool.errors import BookError
-from whenpool.plans import Choice
+from whenpool.choice import Choice
 from whenpool.runs import Place
 from whenpool.store import Store
 

@@ -5,7 +5,8 @@ from collections import Counter
 import pytest
 
 from whenpool import InputError
-from whenpool.plans import PLANS, Choice, corpora_named, plan, thesis_table
+from whenpool.choice import Choice, corpora_named
+from whenpool.plans import PLANS, plan, thesis_table
 from whenpool.report.paper import published
 
 

@@ -7,7 +7,7 @@ import pytest
 from test_engine import GRID, SMALL
 
 from whenpool import InputError
-from whenpool.plans import Choice
+from whenpool.choice import Choice
 from whenpool.record import export_runs, export_statistics
 from whenpool.results import compute, current_trainings, rows_of, standing, status_table, training_of
 from whenpool.runs import PROTOCOL, Place, Training, key

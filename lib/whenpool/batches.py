@@ -5,6 +5,7 @@ Letters: N texts, B of them in a batch, T words of the longest in the batch.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +62,11 @@ class Ragged:
         """(N,) int64."""
         return self.offsets.diff()
 
+    def to_lists(self) -> list[list[int]]:
+        """The rows as lists of Python's numbers."""
+        flat, offsets = self.flat.tolist(), self.offsets.tolist()
+        return [flat[start:stop] for start, stop in pairwise(offsets)]
+
 
 @dataclass(frozen=True)
 class Texts:
@@ -71,6 +77,10 @@ class Texts:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def first(self, count: int) -> "Texts":
+        """The first texts, or all where there are fewer."""
+        return Texts(self.ids.first(min(count, len(self))), self.labels[:count])
 
     def to(self, device: torch.device | str) -> "Texts":
         """The same with words and labels on a device; lengths stay on the CPU."""

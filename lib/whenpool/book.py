@@ -13,18 +13,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from whenpool.chapter import COMPUTED
+from whenpool.choice import Choice
 from whenpool.errors import BookError, InputError
 from whenpool.notebooks import execute, is_notebook
-from whenpool.plans import PLANS, Choice, plan
+from whenpool.plans import PLANS, plan, probed
 from whenpool.report.provenance import duration
 from whenpool.results import compute, standing
-from whenpool.runs import Place, Training
+from whenpool.runs import Place, Run
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Builder:
     workers: int | None = None
     device: str = "cpu"
     say: Callable[[str], None] = print
-    failed: dict[Training, str] = field(default_factory=dict)
+    failed: dict[Run, str] = field(default_factory=dict)
 
     @property
     def output(self) -> Path:
@@ -97,6 +99,10 @@ class Builder:
         if self.failed:
             raise BookError(f"{len(self.failed)} runs failed; the pages show the others")
         return page
+
+    @cached_property
+    def _probed(self) -> set[Any]:
+        return probed(self.choice, self.place)
 
     def _files(self) -> list[str]:
         """The files of the table of contents, in its order."""
@@ -156,6 +162,7 @@ class Builder:
                 workers=self.workers,
                 device=self.device,
                 skip_absent=self.choice.skips_absent,
+                keep_weights=self._probed.__contains__,
                 label="    runs",
                 say=lambda line: self.say(f"    {line}"),
             )

@@ -7,11 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whenpool.choice import Choice, corpora_named
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.plans import Choice, corpora_named, plan
+from whenpool.plans import plan
+from whenpool.probing import Probe
 from whenpool.report.provenance import provenance_line
-from whenpool.results import compute, current_trainings, rows_of
-from whenpool.runs import Place, Training
+from whenpool.results import compute, current_probes, current_trainings, probe_rows_of, rows_of
+from whenpool.runs import Place, Run, Training
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -39,22 +41,37 @@ class Chapter:
     place: Place
 
     @cached_property
-    def runs(self) -> list[Training]:
-        """The runs that the chapter needs."""
-        return plan(self.name, self.choice, self.place)
+    def runs(self) -> list[Run]:
+        """The runs that the chapter needs; what is missing is computed now, unless `whenpool book`
+        has done so already."""
+        runs = plan(self.name, self.choice, self.place)
+        if not os.environ.get(COMPUTED):
+            compute(runs, self.place, skip_absent=self.choice.skips_absent, label=self.name)
+        return runs
 
     @cached_property
     def trainings(self) -> "DataFrame":
-        """Their results, a row each; what is missing is computed now, unless `whenpool book` has
-        done so already."""
-        if not os.environ.get(COMPUTED):
-            compute(self.runs, self.place, skip_absent=self.choice.skips_absent, label=self.name)
-        return rows_of(self.runs, self.place)
+        """The results of the trainings among them, a row each."""
+        return rows_of([run for run in self.runs if isinstance(run, Training)], self.place)
+
+    @cached_property
+    def probes(self) -> "DataFrame":
+        """The results of the probes among them, a row each."""
+        return probe_rows_of([run for run in self.runs if isinstance(run, Probe)], self.place)
 
     @cached_property
     def stored(self) -> "DataFrame":
-        """Every finished run there is, runs of record included; nothing is computed."""
+        """Every finished training there is, runs of record included; nothing is computed."""
         return current_trainings(self.place)
+
+    @cached_property
+    def stored_probes(self) -> "DataFrame":
+        """Every finished probe run there is, the same way."""
+        return current_probes(self.place)
+
+    def measured(self, probes: "DataFrame", kind: str) -> "DataFrame":
+        """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
+        return self.place.store.measured(kind).merge(probes[probes["probe"] == kind], on="key")
 
     @property
     def other_corpora(self) -> list[str]:

@@ -11,7 +11,7 @@ from whenpool import __version__
 from whenpool.errors import BookError, InputError
 
 if TYPE_CHECKING:
-    from whenpool.plans import Choice
+    from whenpool.choice import Choice
     from whenpool.runs import Place
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -99,7 +99,7 @@ def _engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
-    from whenpool.plans import Choice, corpora_named
+    from whenpool.choice import Choice, corpora_named
     from whenpool.runs import Place
 
     narrow = {name: options[name] for name in ("sizes", "settings", "poolings", "seeds")}

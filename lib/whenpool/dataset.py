@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from pathlib import Path
 
 import safetensors.torch
@@ -56,6 +55,7 @@ class Dataset:
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first.
         vectors: (V, E) to start the embedding from, or None.
         filler_passes: how often each split's filler sentences were begun, 0 without filler.
+        test_filler: the filler sentences that belong to test texts, or None where none were found.
     """
 
     train: Texts
@@ -65,6 +65,7 @@ class Dataset:
     vectors: Tensor | None
     classes: tuple[str, ...]
     filler_passes: dict[str, int]
+    test_filler: Ragged | None
 
 
 @lru_cache(maxsize=4)
@@ -151,9 +152,9 @@ def make_dataset(
         [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words], dtype=torch.int32
     )
     train, validation_texts, test_texts = (
-        Texts(Ragged(number[texts.ids.flat], texts.ids.offsets), texts.labels)
-        for texts in composed.values()
+        Texts(_renumbered(texts.ids, number), texts.labels) for texts in composed.values()
     )
+    filler = encoded.filler.get("test")
     return Dataset(
         train,
         validation_texts,
@@ -162,6 +163,7 @@ def make_dataset(
         vocabulary.vectors,
         encoded.classes,
         passes,
+        _renumbered(filler, number) if filler is not None else None,
     )
 
 
@@ -177,15 +179,14 @@ def _composed(
     check_setting(setting)
     if setting != "standard" and not encoded.filler:
         raise InputError(f"setting {setting!r} needs filler sentences, and the data folder has none")
-    sentences = _rows(encoded.filler[split]) if setting != "standard" else []
+    sentences = encoded.filler[split].to_lists() if setting != "standard" else []
     stream = FillerStream(sentences, f"{split} filler")
     rows = (compose(texts.ids.row(i)[:max_words].tolist(), stream, setting, share) for i in range(count))
     return Texts(Ragged.of(rows), labels), stream.passes
 
 
-def _rows(ragged: Ragged) -> list[list[int]]:
-    flat, offsets = ragged.flat.tolist(), ragged.offsets.tolist()
-    return [flat[start:stop] for start, stop in pairwise(offsets)]
+def _renumbered(ragged: Ragged, number: Tensor) -> Ragged:
+    return Ragged(number[ragged.flat], ragged.offsets)
 
 
 def _filler_fingerprint(source: CorpusSource) -> str | None:

@@ -119,14 +119,14 @@ class Encoder(nn.Module):
             raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
         if not self.masked:
             lengths = torch.full_like(lengths, T)
-        reversal = _reversal(lengths, T) if self.directions == 2 else None
+        rows = reversal_rows(lengths, T) if self.directions == 2 else None
         mask = word_mask(lengths, T).unsqueeze(-1)  # (B, T, 1)
         states = inputs
         for layer in self.layers:
             halves = [self._run(layer[0], states)]  # (B, T, H)
-            if reversal is not None:
+            if rows is not None:
                 reverse = _Permutation.apply
-                halves.append(reverse(self._run(layer[1], reverse(states, reversal)), reversal))
+                halves.append(reverse(self._run(layer[1], reverse(states, rows)), rows))
             # masked before they are joined: the gradients of the halves then need no copy
             halves = [half * mask for half in halves]
             states = torch.cat(halves, dim=-1) if len(halves) == 2 else halves[0]  # (B, T, D)
@@ -157,7 +157,7 @@ class Encoder(nn.Module):
         return torch.func.functional_call(module, {"weight_hh_l0": dropped}, (inputs,))[0]
 
 
-def _reversal(lengths: Tensor, longest: int) -> Tensor:
+def reversal_rows(lengths: Tensor, longest: int) -> Tensor:
     """Row numbers that reverse each text within its length, for (B, T, ·) seen as (B·T, ·)."""
     position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
     last = lengths.unsqueeze(1) - 1  # (B, 1)

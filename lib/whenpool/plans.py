@@ -1,92 +1,26 @@
-"""Which runs each chapter, and each table of the thesis, needs.
-
-A *profile* says how large the models and training sets are: "smoke" (tests: seconds), "quick" (two
-processors: minutes) or "paper" (the thesis's protocol, §1.4.2).
-"""
+"""Which runs each chapter, and each table of the thesis, needs."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
-from pathlib import Path
+from typing import Any
 
+from whenpool.choice import Choice
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.statistics import statistics_of
 from whenpool.corpora.synthetic import Grammar
 from whenpool.errors import InputError
-from whenpool.runs import VECTORS, Place, Training, find_vectors
-from whenpool.settings import SETTINGS, check_setting
+from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.runs import VECTORS, Place, Run, Training, find_vectors
+from whenpool.settings import SETTINGS
 
-PROFILES = ("smoke", "quick", "paper")
 THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")
 SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
 SEEDS = 5
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What a reader asks for; None leaves it to the profile.
-
-    Attributes:
-        corpora: names for `whenpool.corpora.load`; None: the embedded corpus, or in the profile
-            "paper" the thesis's four.
-        seeds: how many, counted from 0.
-        masked: False lets padding in, as the authors' code does.
-    """
-
-    profile: str = "quick"
-    corpora: tuple[str, ...] | None = None
-    sizes: tuple[int, ...] | None = None
-    settings: tuple[str, ...] | None = None
-    poolings: tuple[str, ...] | None = None
-    seeds: int | None = None
-    masked: bool = True
-
-    def __post_init__(self) -> None:
-        if self.profile not in PROFILES:
-            raise InputError(f"profile {self.profile!r} is unknown; choose one of {', '.join(PROFILES)}")
-        for setting in self.settings or ():
-            check_setting(setting)
-        for pooling in self.poolings or ():
-            from whenpool.pooling import POOLINGS  # torch is loaded only where a pooling is named
-
-            if pooling not in POOLINGS:
-                raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
-        if self.seeds is not None and self.seeds < 1:
-            raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
-        if any(size < 1 for size in self.sizes or ()):
-            raise InputError(f"sizes are numbers of training texts, not {min(self.sizes or ())}")
-
-    @property
-    def corpus_names(self) -> tuple[str, ...]:
-        if self.corpora is not None:
-            return self.corpora
-        return tuple(PUBLICATIONS) if self.profile == "paper" else ("synthetic",)
-
-    @property
-    def skips_absent(self) -> bool:
-        """Whether corpora that are not here are left out: those that nobody asked for by name."""
-        return self.corpora is None and self.profile == "paper"
-
-
-def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names in some texts, which may hold several separated by spaces; the path of a file may
-    hold spaces itself."""
-    if not texts:
-        return None
-    names: list[str] = []
-    for text in [texts] if isinstance(texts, str) else texts:
-        names += [text] if Path(text.split(":")[0]).is_file() else text.split()
-    return tuple(_with_folder(name) for name in names)
-
-
-def _with_folder(name: str) -> str:
-    """A name that does not depend on the working directory, which chapters have their own of."""
-    file, colon, options = name.partition(":") if not Path(name).is_file() else (name, "", "")
-    return f"{Path(file).resolve()}{colon}{options}" if Path(file).is_file() else name
-
-
-def plan(chapter: str, choice: Choice, place: Place) -> list[Training]:
+def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
     """The runs that a chapter draws from, none twice.
 
     Raises:
@@ -97,7 +31,7 @@ def plan(chapter: str, choice: Choice, place: Place) -> list[Training]:
     runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
     if not runs:
         asked = ", ".join(map(str, choice.sizes or ()))
-        have = {run.size: None for run in PLANS[chapter](replace(choice, sizes=None), place)}
+        have = {run.training.size: None for run in PLANS[chapter](replace(choice, sizes=None), place)}
         raise InputError(
             f"the profile {choice.profile!r} has no runs with {asked} training texts; "
             f"{' '.join(choice.corpus_names)} has {', '.join(map(str, have))}"
@@ -138,9 +72,78 @@ SYNTHETIC_OPTIONS = (
     "classes=10,density=0.05,longest=140,shortest=101",
 )
 
-PLANS: dict[str, Callable[[Choice, Place], Iterable[Training]]] = {
+
+def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
+    """Figures 1.2 and 1.3 and Table 1.2 (§1.5)."""
+    few = {"texts": 8} if choice.profile == "smoke" else {}
+    poolings = choice.poolings or THESIS_POOLINGS
+    starts = [(pooling, "thesis") for pooling in poolings]
+    starts += [("last", "low")] if "last" in poolings else []
+    for corpus in choice.corpora or choice.corpus_names[:1]:
+        for base, seed in _standard(corpus, (1_000, 5_000, 20_000), choice, place):
+            first = replace(base, size=min(500, base.size), epochs=1, test=_at_most(base.test, 1_000))
+            for pooling, forget_bias in starts:
+                early = replace(first, pooling=pooling, forget_bias=forget_bias, seed=seed)
+                yield GradientProfile(early, **few)
+            for pooling in poolings:
+                training = replace(base, pooling=pooling, seed=seed)
+                yield GradientTrace(training, **few, **({"sample": 16} if few else {}))
+                yield GradientProfile(training, **few)
+
+
+def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
+    """Figures 1.4, 1.6 and 1.7, and what padding has to do with them (§1.6, §1.7)."""
+    few = {"texts": 10} if choice.profile == "smoke" else {}
+    whole = choice.profile == "paper"
+    for corpus in choice.corpora or (("imdb", "amazon") if whole else choice.corpus_names):
+        sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
+        for base, seed in _standard(corpus, sizes, choice, place):
+            brief = base.size in (5_000, 20_000) and whole  # Figure 1.7 has the BiLSTM alone
+            for pooling in choice.poolings or (("last",) if brief else THESIS_POOLINGS):
+                yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
+            if base.masked:
+                yield PaddingSweep(replace(base, pooling="last", seed=seed, masked=False), **few)
+
+
+def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
+    """Figures 1.9, 1.10 and 1.11 (§1.9)."""
+    few = {"texts": 4} if choice.profile == "smoke" else {}
+    poolings = choice.poolings or THESIS_POOLINGS
+    if choice.profile != "paper":
+        for corpus in choice.corpus_names:
+            for length, sizes in _sizes(corpus, choice, place).items():
+                base = _base(corpus, length, sizes[0], choice, place)
+                for setting, pooling in product(choice.settings or SETTINGS, poolings):
+                    yield WordImportance(replace(base, setting=setting, pooling=pooling), **few)
+        return
+    for corpus, length, size, settings in IMPORTANCE_FIGURES:
+        if corpus not in choice.corpus_names or (choice.sizes and size not in choice.sizes):
+            continue
+        base = _base(corpus, length, size, choice, place)
+        words = {"k": 3, "shortest": 50, "longest": 60} if length == "short" else LONG_TEXTS
+        for setting in settings:
+            for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
+                for seed in range(choice.seeds or 1):
+                    run = replace(base, setting=setting, pooling=pooling, seed=seed)
+                    yield WordImportance(run, **words)
+
+
+LONG_TEXTS: dict[str, Any] = {"k": 5, "shortest": 400, "longest": 500}
+IMPORTANCE_FIGURES = (
+    ("imdb", "long", 1_000, SETTINGS),
+    ("yahoo", "long", 25_000, ("standard", "left", "mid")),  # Figure 1.9
+    ("yahoo", "short", 25_000, ("standard",)),
+    *((corpus, "long", 10_000, SETTINGS) for corpus in ("imdb", "yahoo", "amazon")),  # 1.10
+    *((corpus, "short", 10_000, ("standard", "left", "mid")) for corpus in ("yahoo", "amazon")),  # 1.11
+)
+"""Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
+
+PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
     "corpora": _synthetic_effects,
+    "gradient_propagation": _gradient_propagation,
+    "natural_bias": _natural_bias,
     "training_to_skip": _training_to_skip,
+    "word_importance": _word_importance,
 }
 """The runs of each chapter that needs some, in the order of the book."""
 
@@ -156,6 +159,29 @@ def thesis_table(run: Training) -> tuple[str, ...]:
     full = "1.5" if run.corpus in ("yahoo", "amazon") else "1.6"
     brief = run.size in (1_000, 2_000, 10_000) and run.setting != "left"
     return ("1.3", full) if brief else (full,)
+
+
+def probed(choice: Choice, place: Place) -> set[Training]:
+    """The trainings whose weights the probes of some chapter read."""
+    runs = (run for chapter in PLANS.values() for run in chapter(choice, place))
+    return {run.training for run in runs if isinstance(run, Probe)}
+
+
+def _standard(
+    corpus: str, sizes: Sequence[int], choice: Choice, place: Place
+) -> Iterable[tuple[Training, int]]:
+    """Trainings on unmixed texts, by size and seed; the sizes are those of the profile "paper"."""
+    for length, own in _sizes(corpus, choice, place).items():
+        if choice.profile == "paper" and corpus in PUBLICATIONS:
+            if length != "long":
+                continue
+            own = choice.sizes or sizes
+        for size, seed in product(own, range(choice.seeds or 1)):
+            yield replace(_base(corpus, length, size, choice, place), masked=choice.masked), seed
+
+
+def _at_most(count: int | None, limit: int) -> int:
+    return limit if count is None else min(count, limit)
 
 
 def _base(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:

@@ -63,8 +63,9 @@ class MeanPool(Pooling):
     """The mean of the states (§1.3.1)."""
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        weights = mask / mask.sum(1, keepdim=True).clamp(min=1)  # (B, T)
-        return _weighted_sum(weights.to(states.dtype), states), weights.to(states.dtype)
+        words = mask.to(states.dtype)  # (B, T), so that a division is as exact as the states
+        weights = words / words.sum(1, keepdim=True).clamp(min=1)
+        return _weighted_sum(weights, states), weights
 
 
 class MaxPool(Pooling):

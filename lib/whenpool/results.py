@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from whenpool.choice import Choice
 from whenpool.engine import Report, run_all
 from whenpool.errors import InputError
-from whenpool.plans import PLANS, Choice, plan, thesis_table
-from whenpool.runs import PROTOCOL, Place, Training, key
+from whenpool.plans import PLANS, plan, thesis_table
+from whenpool.probing import PROBE_PROTOCOL, PROBES, GradientTrace, Probe
+from whenpool.runs import PROTOCOL, Place, Run, Training, key
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -27,22 +29,22 @@ class Standing:
         set_aside: a line for each stored file that could not be counted.
     """
 
-    done: dict[Training, str]
-    elsewhere: set[Training]
-    missing: list[Training]
-    absent: dict[Training, str]
-    failed: dict[Training, str]
+    done: dict[Run, str]
+    elsewhere: set[Run]
+    missing: list[Run]
+    absent: dict[Run, str]
+    failed: dict[Run, str]
     set_aside: list[str]
 
 
-def standing(runs: Iterable[Training], place: Place) -> Standing:
+def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up, without computing anything.
 
     Where the data of a run are not here, a run of record of the same configuration counts, whatever
     its vectors.
     """
     keys, failures = place.store.keys(), place.store.failures()
-    recorded: dict[Training, str] | None = None
+    recorded: dict[Run, str] | None = None
     found = Standing({}, set(), [], {}, {}, place.store.set_aside)
     for run in runs:
         try:
@@ -66,22 +68,23 @@ def standing(runs: Iterable[Training], place: Place) -> Standing:
 
 
 def compute(
-    runs: Sequence[Training],
+    runs: Sequence[Run],
     place: Place,
     *,
     workers: int | None = None,
     device: str = "cpu",
     skip_absent: bool = False,
-    keep_weights: Callable[[Training], bool] = lambda run: False,
+    keep_weights: Callable[[Run], bool] = lambda run: False,
     label: str = "runs",
     say: Callable[[str], None] = print,
 ) -> Report:
-    """Compute the runs that are missing.
+    """Compute the runs that are missing, and the trainings whose weights missing probes read.
 
     Args:
         skip_absent: leave out runs whose data are not here, with a line for each reason, instead
             of raising.
-        workers, device, keep_weights, label: see `whenpool.engine.run_all`.
+        keep_weights: the trainings whose weights are wanted besides.
+        workers, device, label: see `whenpool.engine.run_all`.
         say: told what is noteworthy, left out, set aside or failed, a line each.
 
     Raises:
@@ -95,9 +98,31 @@ def compute(
     for line in before.set_aside:
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
-    report = run_all(
-        wanted, place, workers=workers, device=device, keep_weights=keep_weights, label=label
-    )
+    missing = set(before.missing)
+    probed = {
+        run.training
+        for run in wanted
+        if isinstance(run, Probe) and not isinstance(run, GradientTrace) and run in missing
+    }
+    trainings = [run for run in wanted if isinstance(run, Training)]
+    phases: list[tuple[str, list[Run]]] = [
+        ("traces", [run for run in wanted if isinstance(run, GradientTrace)]),  # they train as well
+        ("trainings", [*dict.fromkeys([*trainings, *sorted(probed, key=str)])]),
+        ("probes", [r for r in wanted if isinstance(r, Probe) and not isinstance(r, GradientTrace)]),
+    ]
+    report = Report()
+    for name, part in phases:
+        found = run_all(
+            part,
+            place,
+            workers=workers,
+            device=device,
+            keep_weights=lambda run: isinstance(run, Training) and (run in probed or keep_weights(run)),
+            label=label if name == "trainings" else f"{label} ({name})",
+        )
+        report.done += found.done
+        report.failed.update(found.failed)
+        report.notes = list(dict.fromkeys([*report.notes, *found.notes]))
     for note in report.notes:
         say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():
@@ -111,41 +136,73 @@ def compute(
 
 def rows_of(runs: Sequence[Training], place: Place) -> "DataFrame":
     """The rows of `Store.trainings` of the finished ones among some runs, in their order."""
+    return _finished(runs, place, place.store.trainings())
+
+
+def probe_rows_of(runs: Sequence[Probe], place: Place) -> "DataFrame":
+    """The rows of `Store.probes` of the finished ones among some probe runs, in their order."""
+    return _finished(runs, place, place.store.probes())
+
+
+def _finished(runs: Sequence[Run], place: Place, table: "DataFrame") -> "DataFrame":
     done = standing(runs, place).done
-    table = place.store.trainings().set_index("key", drop=False)
-    return table.loc[list(dict.fromkeys(done.values()))].reset_index(drop=True)
+    keys = list(dict.fromkeys(done.values()))
+    return table.set_index("key", drop=False).loc[keys].reset_index(drop=True)
 
 
 def current_trainings(place: Place) -> "DataFrame":
-    """All finished runs under the protocol of this version."""
+    """All finished trainings under the protocol of this version."""
     table = place.store.trainings()
     return table[table["protocol"] == PROTOCOL].reset_index(drop=True) if len(table) else table
 
 
+def current_probes(place: Place) -> "DataFrame":
+    """All finished probe runs under the protocols of this version."""
+    table = place.store.probes()
+    if table.empty:
+        return table
+    current = (table["protocol"] == PROTOCOL) & (table["probe_protocol"] == PROBE_PROTOCOL)
+    return table[current].reset_index(drop=True)
+
+
 def training_of(row: Any) -> Training:
     """The configuration of a row of `Store.trainings`."""
+    values = _values(row, fields(Training))
+    values["forget_bias"] = _number_or_word(values["forget_bias"])
+    return Training(**values)
+
+
+def probe_of(row: Any) -> Probe:
+    """The configuration of a row of `Store.probes`."""
+    kind = PROBES[row["probe"]]
+    own = [field for field in fields(kind) if field.name != "training"]
+    return kind(training_of(row), **_values(row, own))
+
+
+def _values(row: Any, wanted: Iterable[Field[Any]]) -> dict[str, Any]:
+    """Values of fields from a row of a table, where numbers may have become fractions."""
     values: dict[str, Any] = {}
-    for field in fields(Training):
+    for field in wanted:
         value = row[field.name]
         if value != value or value is None:  # NaN stands for None in tables
             value = None
         elif isinstance(field.default, int | float):
             value = type(field.default)(value)
+        elif "int" in str(field.type):
+            value = int(value)
         values[field.name] = value
-    for name in ("max_words", "validation", "test", "size"):
-        values[name] = None if values[name] is None else int(values[name])
-    values["forget_bias"] = _number_or_word(values["forget_bias"])
-    return Training(**values)
+    return values
 
 
 def status_table(choice: Choice, place: Place) -> tuple["DataFrame", list[str]]:
     """How far the runs of a choice are, per chapter and table of the thesis, and what to know."""
     import pandas as pd
 
-    groups: dict[str, list[Training]] = {}
+    groups: dict[str, list[Run]] = {}
     for chapter in PLANS:
         for run in plan(chapter, choice, place):
-            tables = thesis_table(run) if choice.profile == "paper" else ()
+            is_cell = choice.profile == "paper" and isinstance(run, Training)
+            tables = thesis_table(run) if is_cell else ()  # type: ignore[arg-type]
             for name in [f"Table {table}" for table in tables] or [chapter]:
                 groups.setdefault(name, []).append(run)
     every = list(dict.fromkeys(run for runs in groups.values() for run in runs))
@@ -167,13 +224,25 @@ def status_table(choice: Choice, place: Place) -> tuple["DataFrame", list[str]]:
     return pd.DataFrame(rows), notes
 
 
-def _recorded_by_shape(place: Place) -> dict[Training, str]:
+def _recorded_by_shape(place: Place) -> dict[Run, str]:
     """Runs of record by configuration, vectors left out."""
-    rows = place.store.recorded.to_dict("records")
-    return {_shape(training_of(row)): row["key"] for row in rows if row["protocol"] == PROTOCOL}
+    store = place.store
+    found: dict[Run, str] = {}
+    for rows, read in ((store.recorded, training_of), (store.recorded_probes, probe_of)):
+        for row in rows.to_dict("records"):
+            if (
+                row["protocol"] == PROTOCOL
+                and row.get("probe_protocol", PROBE_PROTOCOL) == PROBE_PROTOCOL
+            ):
+                found[_shape(read(row))] = row["key"]
+    return found
 
 
-def _shape(run: Training) -> Training:
+def _shape(run: Run) -> Run:
+    """A run without its vectors."""
+    if isinstance(run, Probe):
+        return replace(run, training=replace(run.training, vectors=None))
+    assert isinstance(run, Training)
     return replace(run, vectors=None)
 
 

@@ -1,16 +1,15 @@
-"""What a run is, and how one is executed."""
+"""What a training is: its configuration, its data, and where both come from."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Hashable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from whenpool.corpora import CorpusSource, find
 from whenpool.corpora.corpus import check_length
 from whenpool.errors import InputError
 from whenpool.files import fingerprint
 from whenpool.places import cache_directory, data_directory, project_root, store_directory
-from whenpool.provenance import provenance
 from whenpool.settings import SHARE, check_setting
 from whenpool.store import Store, key_of
 
@@ -58,11 +57,32 @@ class Training:
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
 
     @property
+    def training(self) -> "Training":
+        """Itself: see `Run`."""
+        return self
+
+    @property
     def cost(self) -> float:
         """Words read in training, roughly: what one run takes beside another."""
         words = 250 if self.max_words is None else min(self.max_words, 250)
         words = 40 if self.length == "short" else words
         return self.size * self.epochs * words / (1 if self.setting == "standard" else 1 - self.share)
+
+    def identity(self, place: "Place") -> dict[str, Any]:
+        """What makes a training this one: configuration, data, protocol.
+
+        Raises:
+            InputError: for an unknown corpus, setting or length, or data that are not there.
+        """
+        check_setting(self.setting)
+        check_length(self.length)
+        source = place.source(self)
+        data = {"corpus": source.fingerprint(self.length)}
+        if self.setting != "standard":
+            data["filler"] = source.filler_fingerprint()
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        return {"run": self.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
 
     def __str__(self) -> str:
         words = [self.corpus, self.length, self.setting, str(self.size), self.pooling]
@@ -117,112 +137,32 @@ def find_vectors(place: Place) -> str | None:
     return None
 
 
-def identity_of(run: Training, place: Place) -> dict[str, Any]:
-    """What makes a run this run: configuration, data, protocol.
+class Run(Hashable, Protocol):
+    """A training, or a probe on one: what can be asked for, stored and looked up."""
 
-    Raises:
-        InputError: for an unknown corpus, setting or length, or data that are not there.
-    """
-    check_setting(run.setting)
-    check_length(run.length)
-    source = place.source(run)
-    data = {"corpus": source.fingerprint(run.length)}
-    if run.setting != "standard":
-        data["filler"] = source.filler_fingerprint()
-    if run.vectors:
-        data["vectors"] = fingerprint(place.vectors_file(run.vectors))
-    return {"run": run.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
+    @property
+    def training(self) -> Training:
+        """The training itself, or that whose model is probed."""
+
+    @property
+    def epochs(self) -> int:
+        """Parts of the work that progress is told in."""
+
+    @property
+    def cost(self) -> float:
+        """Words read, roughly: what one run takes beside another."""
+
+    def identity(self, place: "Place") -> dict[str, Any]:
+        """What makes a run this run: configuration, data, protocol.
+
+        Raises:
+            InputError: for an unknown corpus, setting or length, or data that are not there.
+        """
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default."""
 
 
-def key(run: Training, place: Place) -> str:
+def key(run: Run, place: Place) -> str:
     """The key under which a run is stored."""
-    return key_of(identity_of(run, place))
-
-
-def execute(
-    run: Training,
-    place: Place,
-    device: str = "cpu",
-    keep_weights: bool = False,
-    on_epoch: Callable[[], None] | None = None,
-) -> str:
-    """Train, test and store one run; returns its key.
-
-    Raises:
-        InputError: for data that cannot be read, too few texts, or a loss that diverges.
-    """
-    import safetensors.torch
-    import torch
-
-    from whenpool.dataset import encode, make_dataset
-    from whenpool.models import TextClassifier
-    from whenpool.text import PADDING_INDEX, load_vectors
-    from whenpool.training import Recipe, train
-
-    identity = identity_of(run, place)
-    encoded = encode(place.source(run), run.length, place.cache)
-    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
-    if vectors and vectors.size != run.embedding_size:
-        raise InputError(
-            f"word vectors {run.vectors} have {vectors.size} numbers, "
-            f"the model's embedding {run.embedding_size}: choose others or set embedding_size"
-        )
-    dataset = make_dataset(
-        encoded,
-        size=run.size,
-        setting=run.setting,
-        share=run.share,
-        validation=run.validation,
-        test=run.test,
-        max_words=run.max_words,
-        vectors=vectors,
-        seed=run.seed,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(run.seed)
-        model = TextClassifier(
-            len(dataset.vocabulary),
-            len(dataset.classes),
-            run.pooling,
-            run.cell,
-            run.embedding_size,
-            run.hidden_size,
-            run.layers,
-            run.bidirectional,
-            run.forget_bias,  # type: ignore[arg-type]
-            PADDING_INDEX,
-            vectors=dataset.vectors,
-            drop_connect=run.drop_connect,
-            masked=run.masked,
-        )
-        recipe = Recipe(run.epochs, run.batch_size, run.learning_rate, run.weight_decay)
-        outcome = train(
-            model, dataset, recipe, run.seed, device, on_epoch=lambda _: on_epoch() if on_epoch else None
-        )
-    labels = dataset.test.labels
-    result = {
-        "test_accuracy": outcome.test.accuracy,
-        "test_loss": outcome.test.loss,
-        "validation_accuracy": outcome.validation_accuracy,
-        "best_epoch": outcome.best_epoch,
-        "majority_accuracy": 100 * int(labels.bincount().max()) / len(labels),
-        "classes": len(dataset.classes),
-        "corpus_complete": encoded.complete,
-        "train_texts": len(dataset.train),
-        "validation_texts": len(dataset.validation),
-        "test_texts": len(dataset.test),
-        "vocabulary": len(dataset.vocabulary),
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
-        "train_words": outcome.words,
-        "filler_passes_train": dataset.filler_passes["train"],
-        "filler_passes_validation": dataset.filler_passes["validation"],
-        "filler_passes_test": dataset.filler_passes["test"],
-        "filler": place.source(run).filler_name if run.setting != "standard" else None,
-        "corpus_notes": " ".join(encoded.notes),
-        "seconds": outcome.seconds,
-    }
-    weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-    return place.store.put(
-        identity, asdict(run), result, provenance(device), outcome.history_rows(), weights
-    )
+    return key_of(run.identity(place))

@@ -11,7 +11,7 @@ Runs of record are the same rows in CSV files that travel with the project; they
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 RUNS_OF_RECORD, HISTORY_OF_RECORD = "trainings.csv", "trainings_history.csv"
+PROBES_OF_RECORD = "probes.csv"
 _PARTS = ("identity", "run", "result", "provenance")
+
+
+def measured_file(kind: str) -> str:
+    """The file of record that holds what probe runs of one kind measured."""
+    return f"probes_{kind}.csv"
 
 
 def key_of(identity: Mapping[str, Any]) -> str:
@@ -124,26 +130,46 @@ class Store:
         return found
 
     def trainings(self) -> "DataFrame":
-        """A row for each run, the values of its configuration, result and provenance in columns."""
+        """A row for each training: its configuration, result and provenance in columns."""
+        return self._table(self.recorded, probes=False)
+
+    def probes(self) -> "DataFrame":
+        """A row for each probe run, the same way; ``probe`` is its kind."""
+        return self._table(self.recorded_probes, probes=True)
+
+    def histories(self) -> "DataFrame":
+        """A row for each epoch of each training: ``key`` and `whenpool.training.Epoch`'s columns."""
+        rows = self._history(lambda row: "probe" not in row["run"])
+        return self._with_record(rows, HISTORY_OF_RECORD)
+
+    def measured(self, kind: str) -> "DataFrame":
+        """A row for each point that the probe runs of one kind measured, and their ``key``."""
+        rows = self._history(lambda row: row["run"].get("probe") == kind)
+        return self._with_record(rows, measured_file(kind))
+
+    def _table(self, recorded: "DataFrame", probes: bool) -> "DataFrame":
         import pandas as pd
 
-        rows = pd.DataFrame([self._flat(key, row) for key, row in self._rows()])
-        recorded = self.recorded
+        found = [(key, row) for key, row in self._rows() if ("probe" in row["run"]) == probes]
+        rows = pd.DataFrame([self._flat(key, row) for key, row in found])
         if len(rows):
             recorded = recorded[~recorded["key"].isin(rows["key"])]
         return pd.concat(
             [part for part in (recorded, rows) if len(part)] or [recorded], ignore_index=True
         )
 
-    def histories(self) -> "DataFrame":
-        """A row for each epoch of each run: ``key`` and the columns of `whenpool.training.Epoch`."""
+    def _history(self, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+        return [
+            {"key": key, **part} for key, row in self._rows() if wanted(row) for part in row["history"]
+        ]
+
+    def _with_record(self, rows: list[dict[str, Any]], name: str) -> "DataFrame":
         import pandas as pd
 
-        rows = [{"key": key, **epoch} for key, row in self._rows() for epoch in row["history"]]
-        recorded = self._read_record(HISTORY_OF_RECORD)
+        recorded = self._read_record(name)
         recorded = recorded[~recorded["key"].isin({row["key"] for row in rows})]
         parts = [part for part in (pd.DataFrame(rows), recorded) if len(part)]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["key", "epoch"])
+        return pd.concat(parts, ignore_index=True) if parts else recorded
 
     def _rows(self) -> list[tuple[str, dict[str, Any]]]:
         keys = sorted(file.stem for file in self.directory.glob("*.json"))
@@ -157,12 +183,17 @@ class Store:
 
     @cached_property
     def recorded(self) -> "DataFrame":
-        """The runs of record alone, as `trainings` has them."""
+        """The trainings of record alone, as `trainings` has them."""
         return self._read_record(RUNS_OF_RECORD)
 
     @cached_property
+    def recorded_probes(self) -> "DataFrame":
+        """The probe runs of record alone, as `probes` has them."""
+        return self._read_record(PROBES_OF_RECORD)
+
+    @cached_property
     def _recorded_keys(self) -> set[str]:
-        return set(self.recorded["key"])
+        return {*self.recorded["key"], *self.recorded_probes["key"]}
 
     def _read_record(self, name: str) -> "DataFrame":
         import pandas as pd

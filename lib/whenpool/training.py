@@ -97,6 +97,7 @@ def train(
     seed: int,
     device: str = "cpu",
     on_epoch: Callable[[Epoch], None] | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Train a model, keep the weights of the best validation epoch, and test those.
 
@@ -106,6 +107,8 @@ def train(
             drawn from torch's global generator.
         device: where to train; the model is moved there.
         on_epoch: called after each epoch.
+        watch: called before the first step and after each one with the number of texts learnt from
+            so far; it may look at the model and must leave it as it was.
 
     Raises:
         DivergenceError: when the loss becomes infinite or not a number.
@@ -119,9 +122,12 @@ def train(
     order = torch.Generator().manual_seed(seed)
     history: list[Epoch] = []
     best, weights = 0, dict[str, Tensor]()
+    if watch:
+        watch(0)
     for number in range(1, recipe.epochs + 1):
+        seen = (number - 1) * len(texts)
         epoch_started = time.perf_counter()
-        learnt = _train_epoch(model, texts, optimizer, recipe.batch_size, order)
+        learnt = _train_epoch(model, texts, optimizer, recipe.batch_size, order, watch, seen)
         if not math.isfinite(learnt.loss):
             raise DivergenceError(
                 f"the loss became {learnt.loss} in epoch {number}; "
@@ -176,6 +182,8 @@ def _train_epoch(
     optimizer: torch.optim.Optimizer,
     batch_size: int,
     order: torch.Generator,
+    watch: Callable[[int], None] | None,
+    seen: int,
 ) -> Score:
     model.train()
     loss_sum = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
@@ -186,6 +194,9 @@ def _train_epoch(
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
+        seen += len(indices)
+        if watch:
+            watch(seen)
         loss_sum += loss.detach() * len(indices)  # read only after the epoch: no waiting in a step
         right += (logits.argmax(1) == batch.labels).sum()
     return Score(loss_sum.item() / len(texts), 100 * right.item() / len(texts))

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from whenpool.errors import InputError
 from whenpool.places import variables
 from whenpool.provenance import commit
-from whenpool.runs import Place, Training, execute, key
+from whenpool.runs import Place, Run, key
 
 TRIES = 2
 """How often a run is begun whose worker dies."""
@@ -37,7 +37,7 @@ _WORKER_VARIABLES = {
 
 @dataclass(frozen=True)
 class Job:
-    run: Training
+    run: Run
     key: str
     keep_weights: bool = False
 
@@ -47,18 +47,18 @@ class Report:
     """What came of a list of runs."""
 
     done: int = 0
-    failed: dict[Training, str] = field(default_factory=dict)
+    failed: dict[Run, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """What a reader of results should know of the corpora, a sentence each."""
 
 
 def run_all(
-    runs: Sequence[Training],
+    runs: Sequence[Run],
     place: Place,
     *,
     workers: int | None = None,
     device: str = "cpu",
-    keep_weights: Callable[[Training], bool] = lambda run: False,
+    keep_weights: Callable[[Run], bool] = lambda run: False,
     label: str = "runs",
 ) -> Report:
     """Execute the runs that are not stored yet.
@@ -115,9 +115,10 @@ def _read_once(jobs: list[Job], place: Place) -> list[str]:
     from whenpool.dataset import encode
     from whenpool.text import load_vectors
 
-    for name in {job.run.vectors for job in jobs if job.run.vectors}:
+    trainings = [job.run.training for job in jobs]
+    for name in {training.vectors for training in trainings if training.vectors}:
         load_vectors(place.vectors_file(name), place.cache)
-    sources = dict.fromkeys((place.source(job.run), job.run.length) for job in jobs)
+    sources = dict.fromkeys((place.source(training), training.length) for training in trainings)
     read = [encode(source, length, place.cache) for source, length in sources]
     return list(dict.fromkeys(note for encoded in read for note in encoded.notes))
 
@@ -257,6 +258,8 @@ def _serve(connection: Connection, place: Place, device: str) -> None:
 
 
 def _attempt(job: Job, place: Place, device: str, on_epoch: Callable[[], Any]) -> tuple[str, str]:
+    from whenpool.execution import execute
+
     try:
         execute(job.run, place, device, job.keep_weights, on_epoch)
     except InputError as error:

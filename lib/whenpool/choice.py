@@ -1,0 +1,78 @@
+"""What a reader asks for: a profile, and maybe a narrower choice.
+
+A *profile* says how large the models and training sets are: "smoke" (tests: seconds), "quick" (two
+processors: minutes) or "paper" (the thesis's protocol, §1.4.2).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.errors import InputError
+from whenpool.settings import check_setting
+
+PROFILES = ("smoke", "quick", "paper")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a reader asks for; None leaves it to the profile.
+
+    Attributes:
+        corpora: names for `whenpool.corpora.load`; None: the embedded corpus, or in the profile
+            "paper" the thesis's four.
+        seeds: how many, counted from 0.
+        masked: False lets padding in, as the authors' code does.
+    """
+
+    profile: str = "quick"
+    corpora: tuple[str, ...] | None = None
+    sizes: tuple[int, ...] | None = None
+    settings: tuple[str, ...] | None = None
+    poolings: tuple[str, ...] | None = None
+    seeds: int | None = None
+    masked: bool = True
+
+    def __post_init__(self) -> None:
+        if self.profile not in PROFILES:
+            raise InputError(f"profile {self.profile!r} is unknown; choose one of {', '.join(PROFILES)}")
+        for setting in self.settings or ():
+            check_setting(setting)
+        for pooling in self.poolings or ():
+            from whenpool.pooling import POOLINGS  # torch is loaded only where a pooling is named
+
+            if pooling not in POOLINGS:
+                raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
+        if self.seeds is not None and self.seeds < 1:
+            raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
+        if any(size < 1 for size in self.sizes or ()):
+            raise InputError(f"sizes are numbers of training texts, not {min(self.sizes or ())}")
+
+    @property
+    def corpus_names(self) -> tuple[str, ...]:
+        if self.corpora is not None:
+            return self.corpora
+        return tuple(PUBLICATIONS) if self.profile == "paper" else ("synthetic",)
+
+    @property
+    def skips_absent(self) -> bool:
+        """Whether corpora that are not here are left out: those that nobody asked for by name."""
+        return self.corpora is None and self.profile == "paper"
+
+
+def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names in some texts, which may hold several separated by spaces; the path of a file may
+    hold spaces itself."""
+    if not texts:
+        return None
+    names: list[str] = []
+    for text in [texts] if isinstance(texts, str) else texts:
+        names += [text] if Path(text.split(":")[0]).is_file() else text.split()
+    return tuple(_with_folder(name) for name in names)
+
+
+def _with_folder(name: str) -> str:
+    """A name that does not depend on the working directory, which chapters have their own of."""
+    file, colon, options = name.partition(":") if not Path(name).is_file() else (name, "", "")
+    return f"{Path(file).resolve()}{colon}{options}" if Path(file).is_file() else name

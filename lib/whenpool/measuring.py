@@ -1,0 +1,177 @@
+"""What each probe run measures, as numbers and rows to be stored.
+
+Letters: N texts, P points of a profile.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.batches import Batch, Texts, evaluation_batches
+from whenpool.dataset import Dataset
+from whenpool.errors import InputError
+from whenpool.probes import (
+    gradient_norms,
+    gradient_profile,
+    nwi,
+    padding_sweep,
+)
+from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX
+from whenpool.training import evaluate
+
+POINTS = 100
+"""Positions of a profile (§1.5, Algorithm 1)."""
+GRADIENT_WORDS = 16_384
+"""Padded words of a batch whose gradients are looked at."""
+SATURATED = 95.0
+"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
+
+Measured = tuple[dict[str, Any], list[dict[str, Any]]]
+"""The numbers of a probe run, and its rows."""
+
+
+def measure(probe: Probe, model: nn.Module, dataset: Dataset) -> Measured:
+    """What a probe finds on a trained model; a trace is measured while training, by `Tracer`.
+
+    Raises:
+        InputError: when the corpus has no text that the probe asks for.
+    """
+    if isinstance(probe, GradientProfile):
+        return _profile(probe, model, dataset)
+    if isinstance(probe, PaddingSweep):
+        return _sweep(probe, model, dataset)
+    assert isinstance(probe, WordImportance)
+    return _importance(probe, model, dataset)
+
+
+class Tracer:
+    """Looks at a model while it is trained; give it to `whenpool.training.train` as ``watch``.
+
+    It looks often at first, when the ratio changes fastest: after every 128 texts, and from 1,280
+    texts on when their number has grown by a tenth.
+    """
+
+    def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
+        self._model = model
+        device = next(model.parameters()).device
+        self._gradient_texts = dataset.train.first(probe.texts).to(device)
+        self._train = dataset.train.first(probe.sample).to(device)
+        self._validation = dataset.validation.first(probe.sample).to(device)
+        self._next = 0.0
+        self.rows: list[dict[str, Any]] = []
+
+    def __call__(self, seen: int) -> None:
+        """Look, if it is time; ``seen`` is the number of texts that were learnt from."""
+        if seen < self._next:
+            return
+        self._next = max(seen + 128, seen * 1.1)
+        norms, lengths = _norms(self._model, self._gradient_texts)
+        self.rows.append(
+            {
+                "examples": seen,
+                "ratio": _mean_ratio(norms, lengths),
+                "train_accuracy": evaluate(self._model, self._train).accuracy,
+                "validation_accuracy": evaluate(self._model, self._validation).accuracy,
+            }
+        )
+
+    def result(self) -> dict[str, Any]:
+        """The ratio before training, and where the training accuracy first reached `SATURATED`."""
+        reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), None)
+        return {
+            "ratio_at_start": self.rows[0]["ratio"],
+            "ratio_at_95": reached["ratio"] if reached else None,
+            "examples_at_95": reached["examples"] if reached else None,
+        }
+
+
+def _profile(probe: GradientProfile, model: nn.Module, dataset: Dataset) -> Measured:
+    norms, lengths = _norms(model, dataset.train.first(probe.texts))
+    profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
+    columns = {"mean": profiles.mean(0), "median": profiles.median(0).values}
+    rows = _rows(columns)
+    middle = profiles.mean(0)[POINTS // 2 - 1 : POINTS // 2 + 1].mean()
+    ends = profiles.mean(0)[[0, -1]].mean()
+    result = {
+        "texts_probed": len(lengths),
+        "ratio": _mean_ratio(norms, lengths),
+        "middle_to_ends": (middle / ends).item(),
+    }
+    return result, rows
+
+
+def _sweep(probe: PaddingSweep, model: nn.Module, dataset: Dataset) -> Measured:
+    if dataset.test_filler is None:
+        raise InputError("a padding sweep needs filler sentences, and the data folder has none")
+    texts = dataset.test.first(probe.texts)
+    points = padding_sweep(
+        model,
+        texts.ids.to_lists(),
+        texts.labels,
+        dataset.test_filler.to_lists(),
+        padding_index=PADDING_INDEX,
+    )
+    rows = [
+        {"setting_added": p.setting, "share_added": p.share, "accuracy": p.accuracy, "words": p.words}
+        for p in points
+    ]
+    return {"texts_probed": len(texts)}, rows
+
+
+def _importance(probe: WordImportance, model: nn.Module, dataset: Dataset) -> Measured:
+    lengths = dataset.test.ids.lengths
+    shortest, longest = max(probe.shortest or 0, probe.k), probe.longest or int(lengths.max())
+    chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: probe.texts]
+    if not len(chosen):
+        raise InputError(f"the corpus has no test text of {shortest} to {longest} words")
+    parts = []
+    for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
+        batch = _on_device(dataset.test.batch(part, PADDING_INDEX), model)
+        parts.append(
+            nwi(
+                model, batch.ids, batch.lengths, batch.labels,
+                k=probe.k, unknown_index=UNKNOWN_INDEX, points=POINTS,
+            ).cpu()
+        )  # fmt: skip
+    profiles = torch.cat(parts)  # (N, P)
+    rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
+    left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
+    return {"texts_probed": len(chosen), "left": left, "middle": middle, "right": right}, rows
+
+
+def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
+    """Gradient norms (N, T) of all texts and their lengths (N,), on the CPU."""
+    lengths = texts.ids.lengths
+    norms = torch.full((len(texts), int(lengths.max())), torch.nan)
+    for part in _gradient_batches(model, lengths):
+        batch = _on_device(texts.batch(part, PADDING_INDEX), model)
+        found = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+        norms[part, : found.shape[1]] = found.float().cpu()
+    return norms, lengths
+
+
+def _gradient_batches(model: nn.Module, lengths: Tensor) -> list[Tensor]:
+    if getattr(model, "masked", True):
+        return list(evaluation_batches(lengths, GRADIENT_WORDS))
+    return list(torch.argsort(lengths, stable=True).split(32))  # padding matters: as in training
+
+
+def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:
+    """Mean at the middle word over mean at the first, both over all texts."""
+    middle = norms.gather(1, (lengths // 2).unsqueeze(1))
+    return (middle.mean() / norms[:, 0].mean()).item()
+
+
+def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:
+    values = {name: value.tolist() for name, value in columns.items()}
+    return [
+        {"position": place + 1, **{name: value[place] for name, value in values.items()}}
+        for place in range(POINTS)
+    ]
+
+
+def _on_device(batch: Batch, model: nn.Module) -> Batch:
+    device = next(model.parameters()).device
+    return Batch(batch.ids.to(device), batch.lengths.to(device), batch.labels.to(device))

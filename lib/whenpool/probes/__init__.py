@@ -1,0 +1,27 @@
+"""What a trained model does with a text: gradients, natural positional bias, word importance.
+
+Every probe takes any module that offers three steps, which `whenpool.TextClassifier` does and a
+model of your own does in a few lines::
+
+    class Mine(nn.Module):
+        def embed(self, ids): ...                # (B, T) int64 -> (B, T, E)
+        def encode(self, embedded, lengths): ... # (B, T, E), (B,) -> (B, T, D), one state a word
+        def classify(self, states, lengths): ... # (B, T, D), (B,) -> (B, C) logits
+        def forward(self, ids, lengths):
+            return self.classify(self.encode(self.embed(ids), lengths), lengths)
+
+`padding_sweep` and `nwi` also take a model that has only ``forward``, recurrent or not.
+"""
+
+from whenpool.probes.gradients import gradient_norms, gradient_profile, vanishing_ratio
+from whenpool.probes.nwi import nwi, window_importance
+from whenpool.probes.sweep import padding_sweep
+
+__all__ = [
+    "gradient_norms",
+    "gradient_profile",
+    "nwi",
+    "padding_sweep",
+    "vanishing_ratio",
+    "window_importance",
+]

@@ -1,0 +1,141 @@
+"""How much each state of a text moves the loss: the gradient probe (thesis §1.5).
+
+Letters: B texts, T words of the longest, D units of a state, C classes, n words of one text.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad
+
+from whenpool.encoder import Encoder, reversal_rows, word_mask
+from whenpool.errors import InputError
+from whenpool.probes.interpolation import interpolate
+from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating
+from whenpool.probes.taps import Tap, tapped
+
+
+def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
+    """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
+
+    L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
+    right-to-left state of one word count as one vector; of a stack, the states of the top layer.
+    The recurrence may be a `whenpool.Encoder`, or a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``, packed or
+    not, whichever the model calls last. A model that has none, such as a Transformer, has no path
+    through later states of the same layer: its gradient is that at the states that ``encode``
+    returns. A recurrence that is written in another way cannot be seen and must not be probed.
+
+    Args:
+        model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is put into
+            evaluation mode for the time; its parameters' ``grad`` stay as they are.
+        ids: (B, T) int64, right-padded.
+        lengths: (B,), words of each text.
+        labels: (B,) int64.
+
+    Returns:
+        (B, T), NaN behind the end of each text.
+
+    Raises:
+        InputError: for a model without the three steps or with a recurrence that cannot be tapped,
+            shapes that do not fit, a label out of range, or another device than the model's.
+    """
+    check_steps(model, "gradient_norms")
+    ids, lengths, labels = checked_batch(model, ids, lengths, labels)
+    with evaluating(model), torch.enable_grad(), tapped(model) as taps:
+        states = model.encode(model.embed(ids).detach(), lengths)  # type: ignore[operator]
+        if not states.requires_grad:  # nothing before the classifier learns
+            states = states.detach().requires_grad_()
+        logits = model.classify(states, lengths)  # type: ignore[operator]
+        check_labels(labels, logits)
+        loss = cross_entropy(logits, labels, reduction="sum")
+        total = _total(loss, model, states, taps, lengths)
+    norms = torch.linalg.vector_norm(total.double(), dim=-1)  # squares of 1e-20 are zero in float32
+    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
+    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan).to(states.dtype)
+
+
+def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
+    """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text: the lower, the more the gradient vanishes (§1.5).
+
+    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word, as in the thesis (footnote 3),
+    whose caption of Figure 1.3 has the ratio upside down.
+
+    Args:
+        norms: (B, T) from `gradient_norms`.
+        lengths: (B,).
+
+    Returns:
+        (B,)
+
+    Raises:
+        InputError: when lengths are not B, or not between 1 and T.
+    """
+    _check_lengths(norms, lengths)
+    middle = norms.gather(1, (lengths.to(norms.device) // 2).unsqueeze(1)).squeeze(1)
+    return middle / norms[:, 0]
+
+
+def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tensor:
+    """The norms of each text read at ``points`` places from its first to its last word (§1.5).
+
+    Args:
+        norms: (B, T) from `gradient_norms`.
+        lengths: (B,).
+
+    Returns:
+        (B, points)
+
+    Raises:
+        InputError: when lengths are not B, or not between 1 and T.
+    """
+    _check_lengths(norms, lengths)
+    return interpolate(norms, lengths, points)
+
+
+def _total(loss: Tensor, model: nn.Module, states: Tensor, taps: list[Tap], lengths: Tensor) -> Tensor:
+    """∂L/∂h_t, (B, T, D)."""
+    used = _top(model, taps)
+    if not used:
+        return torch.autograd.grad(loss, states)[0]
+    wanted = [tensor for tap in used for tensor in (tap.outputs, tap.extra, tap.last)]
+    grads = torch.autograd.grad(loss, wanted, allow_unused=True)
+    halves: list[Tensor] = []
+    for number, tap in enumerate(used):
+        above, through, last = grads[3 * number : 3 * number + 3]
+        if last is not None:
+            raise InputError(
+                f"{type(model).__name__} classifies from the final state that its recurrence returns "
+                "beside the states; let classify take it from the states"
+            )
+        if above is None:
+            raise InputError(
+                f"{type(model).__name__}: the loss does not depend on the states of the recurrence "
+                "that encode calls last"
+            )
+        halves.append(tap.total(above, torch.zeros_like(tap.extra) if through is None else through))
+    encoder = _encoder_of(model, used[0])
+    if encoder and len(halves) == 2:  # the second direction has read each text in reverse
+        B, T = states.shape[:2]
+        reach = lengths if encoder.masked else torch.full_like(lengths, T)
+        rows = reversal_rows(reach, T)
+        halves[1] = halves[1].reshape(B * T, -1)[rows].view_as(halves[1])
+    return torch.cat(halves, dim=-1)
+
+
+def _top(model: nn.Module, taps: list[Tap]) -> list[Tap]:
+    """The taps of the recurrence that was called last: one, or the two directions of an Encoder."""
+    if not taps:
+        return []
+    by_module = {tap.module: tap for tap in taps}  # a module's last call
+    encoder = _encoder_of(model, taps[-1])
+    return [by_module[m] for m in encoder.layers[-1]] if encoder else [taps[-1]]
+
+
+def _encoder_of(model: nn.Module, tap: Tap) -> Encoder | None:
+    encoders = (module for module in model.modules() if isinstance(module, Encoder))
+    return next((e for e in encoders if any(m is tap.module for m in e.layers[-1])), None)
+
+
+def _check_lengths(norms: Tensor, lengths: Tensor) -> None:
+    B, T = norms.shape
+    if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
+        raise InputError(f"norms of {B} texts of up to {T} words need {B} lengths between 1 and {T}")

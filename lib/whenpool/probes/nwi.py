@@ -1,0 +1,176 @@
+"""How much each window of words matters to a prediction: normalised word importance (thesis §1.9).
+
+Letters: B texts, T words of the longest, n words of one text, k words of a window, W windows of the
+longest text.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.errors import InputError
+from whenpool.probes.interpolation import interpolate
+from whenpool.probes.occlusion import occluded_log_probabilities
+from whenpool.probes.protocol import checked_batch, evaluating
+from whenpool.probes.reuse import can_reuse, reused_log_probabilities
+
+UNKNOWN_INDEX = 0
+"""The number of ``<unk>`` in the vocabularies of `whenpool.text`, which is not imported for this."""
+ROUNDING = 64
+"""Importances that differ by fewer rounding errors than this are equal."""
+
+
+def nwi(
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX,
+    points: int = 100,
+    max_megabytes: float = 512.0,
+) -> Tensor:
+    """Normalised word importance by position, Algorithm 1 of the thesis (§1.9.3).
+
+    δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided
+    by its maximum, less the minimum of these quotients, read by linear interpolation at ``points``
+    places from the first window to the last. So it lies in [0, 1] and its lowest window is 0. Where
+    all windows matter alike up to rounding, or there is but one, it is 0 throughout.
+
+    Args:
+        model: maps ids (B, T) and lengths (B,) to logits (B, C); nothing else is asked of it. For a
+            `whenpool.TextClassifier` of one layer about half of the states are reused.
+            It is put into evaluation mode for the time, and gradients are not touched.
+        ids: (B, T) int64, right-padded.
+        lengths: (B,), words of each text, at least ``k``.
+        labels: (B,) int64, the classes whose probability is watched.
+        k: words that are replaced at once.
+        unknown_index: the number of the word put in their place. 0 is ``<unk>`` in this library's
+            vocabularies; with another vocabulary, pass its own.
+        points: places at which a profile is read, at least 1.
+        max_megabytes: about how much memory windows that are computed at once may take, beside the
+            batch itself; at least one window is.
+
+    Returns:
+        (B, points), in [0, 1]
+
+    Raises:
+        InputError: as `window_importance`, and for fewer than one point.
+    """
+    if points < 1:
+        raise InputError(f"points must be at least 1, not {points}")
+    plain, occluded = _log_probabilities(
+        model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse=True
+    )
+    importance = (occluded - plain.unsqueeze(1)).abs()  # (B, W), float64
+    largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
+    smallest = importance.nan_to_num(torch.inf).amin(1, keepdim=True)
+    dtype = _dtype(model)
+    # a rounding error of the logits moves log p by up to 1 - p of itself
+    noise = -torch.expm1(plain).unsqueeze(1) * torch.finfo(dtype).eps * ROUNDING  # (B, 1)
+    scale = torch.where(largest - smallest > noise, largest, torch.inf)
+    return interpolate((importance - smallest) / scale, lengths // k, points).to(dtype)
+
+
+def window_importance(
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX,
+    max_megabytes: float = 512.0,
+) -> Tensor:
+    """|log P(y | text with a window replaced) - log P(y | text)| of each full window of k words.
+
+    Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words behind the last one
+    are never replaced.
+
+    Args:
+        model, ids, lengths, labels, k, unknown_index, max_megabytes: as for `nwi`.
+
+    Returns:
+        (B, W), in nats, NaN behind the last full window of each text.
+
+    Raises:
+        InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` or a label that
+            the model does not have, shapes that do not fit, or another device than the model's.
+    """
+    return _importance(model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse=True)
+
+
+def plain_occlusion(
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    k: int = 5,
+    unknown_index: int = UNKNOWN_INDEX,
+    max_megabytes: float = 512.0,
+) -> Tensor:
+    """What `window_importance` does, for any model in the same way: every text is read in full."""
+    return _importance(model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse=False)
+
+
+def _importance(
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    k: int,
+    unknown_index: int,
+    max_megabytes: float,
+    reuse: bool,
+) -> Tensor:
+    plain, occluded = _log_probabilities(
+        model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse
+    )
+    return (occluded - plain.unsqueeze(1)).abs().to(_dtype(model))
+
+
+@torch.no_grad()
+def _log_probabilities(
+    model: nn.Module,
+    ids: Tensor,
+    lengths: Tensor,
+    labels: Tensor,
+    k: int,
+    unknown_index: int,
+    max_megabytes: float,
+    reuse: bool,
+) -> tuple[Tensor, Tensor]:
+    """Of each text, (B,), and with each window replaced, (B, W), in float64.
+
+    A sure model's log-probabilities are lost in float32 beside its logits.
+    """
+    ids, lengths, labels = checked_batch(model, ids, lengths, labels)
+    _check(model, lengths, k, unknown_index, max_megabytes)
+    compute = reused_log_probabilities if reuse and can_reuse(model) else occluded_log_probabilities
+    with evaluating(model):
+        return compute(model, ids, lengths, labels, k, unknown_index, max_megabytes * 1e6)
+
+
+def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
+    if k < 1:
+        raise InputError(f"k, the words of a window, must be at least 1, not {k}")
+    short = (lengths < k).nonzero().flatten().tolist()
+    if short:
+        n = int(lengths[short[0]])
+        raise InputError(
+            f"text {short[0]} has {n} words, fewer than one window of k={k}: "
+            f"leave such texts out, or take k={n} or less"
+        )
+    if not max_megabytes > 0:
+        raise InputError(f"max_megabytes must be above 0, not {max_megabytes}")
+    rows = getattr(getattr(model, "embedding", None), "num_embeddings", None)
+    if unknown_index < 0 or (rows is not None and unknown_index >= rows):
+        known = "" if rows is None else f"; the model's embedding has {rows} rows, 0 to {rows - 1}"
+        raise InputError(
+            f"unknown_index is {unknown_index}, which is no word{known}: "
+            "give the number that stands for <unk> in your vocabulary"
+        )
+
+
+def _dtype(model: nn.Module) -> torch.dtype:
+    """That of the model's parameters."""
+    kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
+    return kinds[0] if kinds else torch.get_default_dtype()

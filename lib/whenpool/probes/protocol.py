@@ -1,0 +1,84 @@
+"""What all probes ask of a model and a batch."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.errors import InputError
+
+STEPS = ("embed", "encode", "classify")
+
+
+def has_steps(model: nn.Module) -> bool:
+    """Whether a model offers the three steps of the protocol."""
+    return all(callable(getattr(model, step, None)) for step in STEPS)
+
+
+def check_steps(model: nn.Module, probe: str) -> None:
+    """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
+    missing = [step for step in STEPS if not callable(getattr(model, step, None))]
+    if missing:
+        raise InputError(
+            f"{probe} looks inside a model by its methods {', '.join(STEPS)}; "
+            f"{type(model).__name__} lacks {', '.join(missing)}: see the docstring of whenpool.probes"
+        )
+
+
+def checked_batch(
+    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """A batch as probes take it: ids (B, T), lengths (B,), labels (B,), all on the model's device.
+
+    Raises:
+        InputError: for shapes that do not fit, a text without words or longer than T, a negative
+            label, or ids and labels on another device than the model.
+    """
+    if ids.dim() != 2:
+        raise InputError(f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
+    B, T = ids.shape
+    for name, values in (("lengths", lengths), ("labels", labels)):
+        if values.shape != (B,):
+            raise InputError(f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
+    device = next((p.device for p in model.parameters()), ids.device)
+    for name, values in (("ids", ids), ("labels", labels)):
+        if values.device != device:
+            raise InputError(
+                f"{name} are on {values.device}, the model is on {device}: move one with .to()"
+            )
+    wrong = ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist()
+    if wrong:
+        n = int(lengths[wrong[0]])
+        raise InputError(f"text {wrong[0]} has the length {n}; lengths are between 1 and {T}")
+    if bool((labels < 0).any()):
+        row = int((labels < 0).nonzero()[0])
+        raise InputError(f"text {row} has the label {int(labels[row])}; labels start at 0")
+    return ids, lengths.to(device), labels.long()
+
+
+def check_labels(labels: Tensor, logits: Tensor) -> None:
+    """Raises `InputError` for a label that the model's logits (B, C) have no column for."""
+    C = logits.shape[-1]
+    if bool((labels >= C).any()):
+        row = int((labels >= C).nonzero()[0])
+        raise InputError(
+            f"text {row} has the label {int(labels[row])}; the model has {C} classes, 0 to {C - 1}"
+        )
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in evaluation mode, each module afterwards in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+
+
+def log_probability(logits: Tensor, labels: Tensor) -> Tensor:
+    """log P(label | text), (B, C) and (B,) -> (B,)."""
+    return torch.log_softmax(logits, dim=-1).gather(1, labels.unsqueeze(1)).squeeze(1)

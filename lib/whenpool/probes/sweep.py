@@ -1,0 +1,161 @@
+"""Accuracy of a trained model as filler is added to its test texts (thesis §1.7.1).
+
+Letters: N texts, B of them in a batch, T words of the longest in the batch, C classes.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.batches import Ragged, Texts, evaluation_batches
+from whenpool.errors import InputError
+from whenpool.probes.protocol import check_labels, evaluating
+from whenpool.settings import compose, filler_lengths
+
+SHARES = tuple(tenth / 10 for tenth in range(10))
+"""Filler's part of all words, as on the axis of the thesis's Figure 1.4."""
+SWEPT = ("left", "mid", "right")
+"""Where the original can stand."""
+MAX_WORDS = 32_768
+UNMASKED_BATCH = 32
+"""Texts in a batch of a model that reads its padding: the padding then matters (§1.4.2)."""
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """How a model does on texts with one share of filler.
+
+    Attributes:
+        setting: where the original stands: "left", "mid" or "right".
+        share: filler's part of all words, in [0, 1).
+        accuracy: in %.
+        loss: mean cross-entropy, in nats.
+        words: mean length of the texts, filler counted.
+    """
+
+    setting: str
+    share: float
+    accuracy: float
+    loss: float
+    words: float
+
+
+def padding_sweep(
+    model: nn.Module,
+    texts: Sequence[Sequence[int]],
+    labels: Sequence[int] | Tensor,
+    filler: Iterable[Sequence[int]],
+    shares: Sequence[float] = SHARES,
+    settings: Sequence[str] = SWEPT,
+    *,
+    padding_index: int = 1,
+    max_words: int = MAX_WORDS,
+) -> list[SweepPoint]:
+    """Add filler to test texts, more and more of it, and see what a trained model makes of them.
+
+    Each pair of a setting and a share takes the filler sentences from the first one on, text after
+    text, and starts over when they run out. What a text is surrounded with so depends on nothing
+    but ``texts``, ``filler``, the setting and the share: every model reads the same, whichever
+    other settings and shares are asked for; and a text has the same filler on its right in "left"
+    as on its left in "right".
+
+    Args:
+        model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C); nothing else
+            is asked of it. If its attribute ``masked`` is False it gets batches of 32 texts, as in
+            training; else texts meet in batches of similar length.
+        texts: N originals, each a sequence of word numbers.
+        labels: N classes.
+        filler: sentences, each a sequence of word numbers.
+        shares: filler's parts of all words; 0 is computed once and reported for each setting.
+        settings: where the original stands, see `whenpool.settings.compose`.
+        padding_index: the word number that stands behind the end of a text.
+        max_words: padded words in a batch (B x T), unless a single text has more.
+
+    Returns:
+        A point for each setting and share, settings in the outer loop, both in the order given.
+
+    Raises:
+        InputError: for no texts, an empty text or sentence, rows that are not word numbers, labels
+            of another number or out of range, no filler, a share outside [0, 1), an unknown setting,
+            or a model that does not return (B, C).
+    """
+    rows = _numbers(texts, "text")
+    if not rows:
+        raise InputError("there are no texts to sweep over: give at least one")
+    classes = torch.as_tensor(labels).long().cpu()
+    if classes.shape != (len(rows),):
+        raise InputError(f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
+    if bool((classes < 0).any()):
+        row = int((classes < 0).nonzero()[0])
+        raise InputError(f"text {row} has the label {int(classes[row])}; labels start at 0")
+    sentences = _numbers(filler, "filler sentence")
+    if not sentences:
+        raise InputError("there is no filler: give at least one sentence of word numbers")
+    for setting in settings:
+        if setting not in SWEPT:
+            raise InputError(f"setting {setting!r} cannot be swept; choose from {', '.join(SWEPT)}")
+        for share in shares:
+            filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
+
+    def point(setting: str, share: float) -> SweepPoint:
+        stream = cycle(sentences)
+        ids = Ragged.of(compose(row, stream, setting, share) for row in rows)
+        accuracy, loss = _score(model, Texts(ids, classes), padding_index, max_words)
+        return SweepPoint(setting, share, accuracy, loss, ids.lengths.double().mean().item())
+
+    points = list[SweepPoint]()
+    plain: SweepPoint | None = None
+    for setting in settings:
+        for share in shares:
+            if share:
+                points.append(point(setting, share))
+                continue
+            plain = plain or point(setting, share)
+            points.append(SweepPoint(setting, share, plain.accuracy, plain.loss, plain.words))
+    return points
+
+
+@torch.inference_mode()
+def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -> tuple[float, float]:
+    """Accuracy in %, and mean cross-entropy."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    moved = texts.to(device)
+    loss = torch.zeros((), dtype=torch.float64, device=device)
+    right = torch.zeros((), dtype=torch.int64, device=device)
+    with evaluating(model):
+        for indices in _batches(model, texts.ids.lengths, max_words):
+            batch = moved.batch(indices, padding_index)
+            logits = model(batch.ids, batch.lengths)  # (B, C)
+            if logits.dim() != 2 or len(logits) != len(indices):
+                raise InputError(
+                    f"{type(model).__name__} returned {tuple(logits.shape)} for {len(indices)} texts; "
+                    "a sweep needs logits of the shape (B, C)"
+                )
+            check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
+            loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
+            right += (logits.argmax(1) == batch.labels).sum()
+    return 100 * right.item() / len(texts), loss.item() / len(texts)
+
+
+def _batches(model: nn.Module, lengths: Tensor, max_words: int) -> Iterator[Tensor]:
+    if getattr(model, "masked", True):
+        return evaluation_batches(lengths, max_words)
+    return iter(torch.argsort(lengths, stable=True).split(UNMASKED_BATCH))
+
+
+def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
+    """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
+    found = []
+    for place, row in enumerate(rows):
+        numbers = np.asarray(row)
+        if numbers.ndim == 1 and not numbers.size:
+            raise InputError(f"{name} {place} is empty: drop it, or give it the number of <unk>")
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise InputError(f"{name} {place} is not a sequence of word numbers: look words up first")
+        found.append(numbers.tolist())
+    return found

@@ -1,0 +1,241 @@
+"""Looking into a fused recurrence: what flows back into each of its states through time.
+
+A fused kernel returns all states at once, so a hook on them sees only the part of a gradient that
+comes from above, not the part that comes through the next state. But a state enters the next step
+through a matrix product, h_t W_hhᵀ, just as the input does. A second input z_t that is zero and has
+the weights W_hh changes nothing, and its gradient is ∂L/∂z_t = W_hhᵀ ∂L/∂gates_t: what flows back
+into h_{t-1}. So, for an LSTM or a basic RNN,
+
+    ∂L/∂h_t = (∂L/∂h_t from above) + ∂L/∂z_{t+1}.
+
+A GRU's state enters in two more places, h_t = (1 - u_t) ⊙ n_t + u_t ⊙ h_{t-1} with
+n_t = tanh(W_in x_t + b_in + r_t ⊙ (W_hn h_{t-1} + b_hn)). Here z_t gets only the weights of the gates
+r and u; a third input y_t enters n_t alone, with the identity, so that ∂L/∂y_t is the gradient at n_t
+before its tanh. The rest is the recursion, from the last word to the first,
+
+    ∂L/∂h_t = (from above) + ∂L/∂z_{t+1} + W_hnᵀ (r_{t+1} ⊙ ∂L/∂y_{t+1}) + u_{t+1} ⊙ ∂L/∂h_{t+1}.
+
+Letters: B texts, T words of the longest, E units of an input, H units of a state, K directions.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
+
+from whenpool.errors import InputError
+
+_STACKED = {nn.LSTM: 4, nn.GRU: 3, nn.RNN: 1}
+"""How many matrices of H rows are stacked in the weights of a recurrence."""
+
+
+@dataclass
+class Tap:
+    """One call of a recurrence; the top layer of a stack.
+
+    Attributes:
+        weights: for each direction W_ih, W_hh and, where there are any, the two biases.
+        inputs: (B, T, E), or the data of a packed sequence.
+        extra: the zero inputs z (and y), beside ``inputs``.
+        outputs: the states, beside ``inputs``.
+        last: the final state, (K, B, H).
+        packed: where ``inputs`` came packed, how.
+    """
+
+    module: nn.RNNBase
+    weights: list[list[Tensor]]
+    inputs: Tensor
+    extra: Tensor
+    outputs: Tensor
+    last: Tensor
+    packed: PackedSequence | None
+
+    def total(self, above: Tensor, through: Tensor) -> Tensor:
+        """∂L/∂h_t of every state, both directions beside each other.
+
+        Args:
+            above: the gradient at ``outputs``.
+            through: the gradient at ``extra``.
+
+        Returns:
+            (B, T, K·H), zeros behind the end of a packed text.
+        """
+        above, through = self._padded(above), self._padded(through)
+        H = self.module.hidden_size
+        K = len(self.weights)
+        halves = []
+        for k in range(K):
+            own = above[..., k * H : (k + 1) * H]
+            if isinstance(self.module, nn.GRU):
+                extra = through[..., 2 * H * k : 2 * H * (k + 1)]
+                halves.append(self._gru(k, own, extra[..., :H], extra[..., H:]))
+            else:
+                halves.append(own + _next(through[..., k * H : (k + 1) * H], backward=k == 1))
+        return torch.cat(halves, dim=-1)
+
+    def _gru(self, k: int, above: Tensor, through: Tensor, candidate: Tensor) -> Tensor:
+        H, backward = self.module.hidden_size, k == 1
+        W_ih, W_hh, *biases = self.weights[k]
+        b_ih, b_hh = biases or (W_ih.new_zeros(3 * H), W_hh.new_zeros(3 * H))
+        states = self._padded(self.outputs.detach())[..., k * H : (k + 1) * H]
+        inputs = _next(self._padded(self.inputs.detach()), backward)  # x_{t+1} beside h_t
+        gates = slice(0, 2 * H)  # torch's order: r, u, n
+        at_gates = inputs @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
+        reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
+        local = above + _next(through, backward) + (reset * _next(candidate, backward)) @ W_hh[2 * H :]
+        total, later = torch.empty_like(local), torch.zeros_like(local[:, 0])
+        T = local.shape[1]
+        for t in range(T) if backward else range(T - 1, -1, -1):
+            later = local[:, t] + update[:, t] * later
+            total[:, t] = later
+        return total
+
+    def _padded(self, values: Tensor) -> Tensor:
+        if self.packed is None:
+            return values
+        again = self.packed._replace(data=values)
+        return pad_packed_sequence(again, batch_first=True)[0]
+
+
+@contextmanager
+def tapped(model: nn.Module) -> Iterator[list[Tap]]:
+    """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`.
+
+    The states are what they were; gradients of the recurrences' own parameters are not.
+
+    Raises:
+        InputError: for a recurrence that cannot be tapped.
+    """
+    taps: list[Tap] = []
+    recurrences: list[Any] = [m for m in model.modules() if isinstance(m, nn.RNNBase)]
+    for module in model.modules():
+        if isinstance(module, nn.RNNCellBase):
+            raise InputError(
+                f"the gradient through a loop over {type(module).__name__} cannot be seen from "
+                "outside: use nn.LSTM, nn.GRU, nn.RNN or whenpool.Encoder"
+            )
+    for module in recurrences:
+        if type(module) not in _STACKED or module.proj_size:
+            raise InputError(
+                f"{type(module).__name__} cannot be tapped: only nn.LSTM, nn.GRU and nn.RNN without "
+                "projections can"
+            )
+    try:
+        for module in recurrences:
+            module.forward = _recording(module, taps)
+        yield taps
+    finally:
+        for module in recurrences:
+            module.__dict__.pop("forward", None)
+
+
+def _recording(module: Any, taps: list[Tap]) -> Any:
+    def forward(inputs: Tensor | PackedSequence, start: Any = None) -> tuple[Any, Any]:
+        packed = inputs if isinstance(inputs, PackedSequence) else None
+        if isinstance(inputs, Tensor):
+            if inputs.dim() != 3:
+                raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
+            inputs = inputs if module.batch_first else inputs.transpose(0, 1)
+        K = 2 if module.bidirectional else 1
+        below = (module.num_layers - 1) * K
+        lower_end = None
+        if below:
+            inputs, lower_end = _lower_layers(module)(inputs, _part(start, slice(0, below)))
+        tap, end = _run_top(module, inputs, _part(start, slice(below, below + K)))
+        taps.append(tap)
+        outputs: Any = tap.outputs
+        if packed is not None:
+            outputs = packed._replace(data=outputs)
+        elif not module.batch_first:
+            outputs = outputs.transpose(0, 1)
+        return outputs, end if lower_end is None else _joined(lower_end, end)
+
+    return forward
+
+
+def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[Tap, Any]:
+    """Run the top layer with the extra inputs."""
+    packed = inputs if isinstance(inputs, PackedSequence) else None
+    data = inputs.data if isinstance(inputs, PackedSequence) else inputs
+    weights = _layer_weights(module, module.num_layers - 1)
+    E, H, K = data.shape[-1], module.hidden_size, len(weights)
+    width = 2 * H if isinstance(module, nn.GRU) else H  # of a direction's extra inputs
+    extra = data.new_zeros(*data.shape[:-1], K * width).requires_grad_()
+    augmented = _like(module, E + K * width, layers=1)
+    for k, (own, (W_ih, W_hh, *biases)) in enumerate(
+        zip(_layer_weights(augmented, 0), weights, strict=True)
+    ):
+        own[0].zero_()
+        own[0][:, :E] = W_ih
+        into = own[0][:, E + k * width : E + (k + 1) * width]  # a view: the direction's own columns
+        if isinstance(module, nn.GRU):
+            into[: 2 * H, :H] = W_hh[: 2 * H]
+            into[2 * H :, H:] = torch.eye(H, dtype=W_hh.dtype, device=W_hh.device)
+        else:
+            into.copy_(W_hh)
+        for mine, theirs in zip(own[1:], (W_hh, *biases), strict=True):
+            mine.copy_(theirs)
+    wide = torch.cat([data, extra], dim=-1)
+    outputs, end = augmented(wide if packed is None else packed._replace(data=wide), start)
+    states = outputs if packed is None else outputs.data
+    last = end[0] if isinstance(end, tuple) else end
+    return Tap(module, weights, data, extra, states, last, packed), end
+
+
+def _like(module: Any, input_size: int, layers: int) -> Any:
+    """A recurrence of the same kind and place that learns nothing; in training mode, without which
+    cuDNN gives no gradient, and without dropout."""
+    options: dict[str, Any] = {
+        "bias": module.bias,
+        "batch_first": True,
+        "bidirectional": module.bidirectional,
+        "dtype": module.weight_hh_l0.dtype,
+        "device": "meta",  # where nothing is drawn
+    }
+    if isinstance(module, nn.RNN):
+        options["nonlinearity"] = module.nonlinearity
+    made = type(module)(input_size, module.hidden_size, layers, **options)
+    return made.to_empty(device=module.weight_hh_l0.device).requires_grad_(False)
+
+
+def _lower_layers(module: Any) -> Any:
+    """All layers but the top one."""
+    lower = _like(module, module.input_size, module.num_layers - 1)
+    for layer in range(module.num_layers - 1):
+        for mine, theirs in zip(
+            _layer_weights(lower, layer), _layer_weights(module, layer), strict=True
+        ):
+            for own, other in zip(mine, theirs, strict=True):
+                own.copy_(other)
+    return lower
+
+
+def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
+    names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
+    endings = ("", "_reverse") if module.bidirectional else ("",)
+    return [
+        [getattr(module, f"{name}_l{layer}{ending}").detach() for name in names] for ending in endings
+    ]
+
+
+def _part(start: Any, rows: slice) -> Any:
+    """Some layers of an initial state, (layers·K, B, H) or a pair of them."""
+    if start is None:
+        return None
+    return tuple(s[rows] for s in start) if isinstance(start, tuple) else start[rows]
+
+
+def _joined(lower: Any, top: Any) -> Any:
+    if isinstance(top, tuple):
+        return tuple(torch.cat(pair) for pair in zip(lower, top, strict=True))
+    return torch.cat([lower, top])
+
+
+def _next(values: Tensor, backward: bool) -> Tensor:
+    """For each position of (B, T, ·) what stands at the position that is read after it, or zero."""
+    return pad(values[:, :-1], (0, 0, 1, 0)) if backward else pad(values[:, 1:], (0, 0, 0, 1))

@@ -1,0 +1,138 @@
+"""What a probe run is: one of `whenpool.probes` on the model that one training leaves.
+
+It is asked for, stored and looked up as a training is, and has the training's identity in its own.
+"""
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+from whenpool.runs import Place, Training
+
+PROBE_PROTOCOL = 1
+"""Raised by hand when the meaning of a probe's result changes."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What all probe runs share. As with `Training`, a default must never change."""
+
+    training: Training
+
+    kind: ClassVar[str] = ""
+
+    @property
+    def epochs(self) -> int:
+        return 1
+
+    @property
+    def cost(self) -> float:
+        """Words read, as `Training.cost` counts them."""
+        raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """The probe's own fields."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default, the training's among them."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+        defaults = {f.name: f.default for f in fields(self)}
+        return {
+            "probe": self.kind,
+            **{name: value for name, value in own.items() if value != defaults[name]},
+            **self.training.changed(),
+        }
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """What makes a probe run this one, see `whenpool.runs.Run`."""
+        training = self.training.identity(place)
+        mine = {name: v for name, v in self.changed().items() if name not in training["run"]}
+        return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
+
+    def row(self) -> dict[str, Any]:
+        """Kind, options and the training's configuration, as they are stored."""
+        return {"probe": self.kind, **self.options(), **asdict(self.training)}
+
+    @property
+    def _words(self) -> float:
+        """Words of a text in its setting, roughly."""
+        return self.training.cost / self.training.size / self.training.epochs
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.training}"
+
+
+@dataclass(frozen=True)
+class GradientProfile(Probe):
+    """Gradient norms over the words of the first training texts (§1.5, Figure 1.2a)."""
+
+    texts: int = 500
+
+    kind: ClassVar[str] = "gradients"
+
+    @property
+    def cost(self) -> float:
+        return 1.6 * self.texts * self._words
+
+
+@dataclass(frozen=True)
+class GradientTrace(Probe):
+    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2).
+
+    The training is done on the way and stored with its weights.
+    """
+
+    texts: int = 64  # training texts for the ratio
+    sample: int = 256  # training, and validation texts, for the accuracies
+
+    kind: ClassVar[str] = "trace"
+
+    @property
+    def epochs(self) -> int:
+        return self.training.epochs
+
+    @property
+    def cost(self) -> float:
+        return self.training.cost + 45 * (1.6 * self.texts + 0.6 * self.sample) * self._words
+
+
+@dataclass(frozen=True)
+class PaddingSweep(Probe):
+    """Accuracy as filler is added to the first test texts (Figures 1.4, 1.6 and 1.7)."""
+
+    texts: int = 1_000
+
+    kind: ClassVar[str] = "sweep"
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """With the filler that is added, whatever the training read."""
+        identity = super().identity(place)
+        filler = place.source(self.training).filler_fingerprint()
+        return identity | {"data": identity["data"] | {"filler": filler}}
+
+    @property
+    def cost(self) -> float:
+        return 0.3 * 3 * 29 * self.texts * self._words
+
+
+@dataclass(frozen=True)
+class WordImportance(Probe):
+    """NWI of the first test texts of some length (Figures 1.9 to 1.11)."""
+
+    texts: int = 200
+    k: int = 5  # words of a window
+    shortest: int | None = None  # words of the composed text; None: any that has a window
+    longest: int | None = None
+
+    kind: ClassVar[str] = "nwi"
+
+    @property
+    def cost(self) -> float:
+        words = (self.shortest + self.longest) / 2 if self.shortest and self.longest else self._words
+        return 0.2 * self.texts * words * words / self.k
+
+
+PROBES: dict[str, type[Probe]] = {
+    probe.kind: probe for probe in (GradientProfile, GradientTrace, PaddingSweep, WordImportance)
+}
+"""Every probe run by its kind."""

@@ -1,0 +1,389 @@
+"""The gradient probe against a loop over words in float64, finite differences, and its invariances."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from whenpool import POOLINGS, Encoder, InputError, TextClassifier
+from whenpool.probes import gradient_norms, gradient_profile, vanishing_ratio
+
+IDS = torch.randint(0, 20, (4, 11), generator=torch.Generator().manual_seed(3))
+LENGTHS = torch.tensor([11, 4, 1, 7])
+LABELS = torch.tensor([0, 2, 1, 2])
+CELLS = ("lstm", "gru", "elman")
+
+
+def classifier(pooling="max_attention", cell="lstm", layers=1, bidirectional=True, **options):
+    torch.manual_seed(0)
+    return TextClassifier(20, 3, pooling, cell, 6, 5, layers, bidirectional, **options).double()
+
+
+def step(module, word, state):
+    """One step of a recurrence by its formula: (E,), (h, c) -> (h, c)."""
+    (W, U, b, d), (h, c) = [p.detach() for p in module.parameters()], state
+    x, s = W @ word + b, U @ h + d
+    if isinstance(module, nn.LSTM):
+        i, f, g, o = (x + s).chunk(4)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
+    if isinstance(module, nn.GRU):
+        (xr, xu, xn), (sr, su, sn) = x.chunk(3), s.chunk(3)
+        u = (xu + su).sigmoid()
+        return (1 - u) * (xn + (xr + sr).sigmoid() * sn).tanh() + u * h, c
+    return (x + s).tanh(), c
+
+
+def loss_of(model, ids, label, added):
+    """The loss of one text, with ``added`` (n, D) put onto the states of the top layer one by one."""
+    n, words = len(ids), model.embed(ids).detach()
+    for number, layer in enumerate(model.encoder.layers):
+        halves = []
+        for k, module in enumerate(layer):
+            H = module.hidden_size
+            state, states = (torch.zeros(H).double(), torch.zeros(H).double()), [None] * n
+            for t in range(n) if k == 0 else reversed(range(n)):
+                h, c = step(module, words[t], state)
+                if number == len(model.encoder.layers) - 1:
+                    h = h + added[t, k * H : (k + 1) * H]
+                state, states[t] = (h, c), h
+            halves.append(torch.stack(states))
+        words = torch.cat(halves, dim=-1)
+    logits = model.classify(words.unsqueeze(0), torch.tensor([n]))
+    return cross_entropy(logits, label.unsqueeze(0))
+
+
+def norms_by_loop(model, ids=IDS, lengths=LENGTHS, labels=LABELS):
+    norms = torch.full(ids.shape, torch.nan).double()
+    for b, n in enumerate(lengths.tolist()):
+        added = torch.zeros(n, model.encoder.output_size).double().requires_grad_()
+        (grad,) = torch.autograd.grad(loss_of(model, ids[b, :n], labels[b], added), added)
+        norms[b, :n] = grad.norm(dim=-1)
+    return norms
+
+
+def same(ours, theirs, tolerance=1e-14):
+    return torch.allclose(ours, theirs, rtol=0, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_norms_are_those_of_a_loop(pooling, cell, bidirectional):
+    model = classifier(pooling, cell, bidirectional=bidirectional)
+    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms_by_loop(model))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_of_a_stack_it_is_the_top_layer(cell, bidirectional):
+    model = classifier("max_attention", cell, 3, bidirectional)
+    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms_by_loop(model))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_norms_are_those_of_finite_differences(cell):
+    model, ids, label = classifier("last", cell), IDS[0], LABELS[0]
+    zero, small = torch.zeros(11, 10).double(), 1e-5
+    norms = []
+    with torch.no_grad():
+        for t in range(11):
+            grad = []
+            for unit in range(10):
+                added = zero.clone()
+                added[t, unit] = small
+                up, down = (loss_of(model, ids, label, sign * added) for sign in (1, -1))
+                grad.append((up - down) / (2 * small))
+            norms.append(torch.stack(grad).norm())
+    assert same(gradient_norms(model, IDS, LENGTHS, LABELS)[0], torch.stack(norms), 1e-9)
+
+
+def test_hooks_on_the_states_would_miss_the_recurrence():
+    model = classifier("last")
+    states = model.encode(model.embed(IDS), LENGTHS)
+    loss = cross_entropy(model.classify(states, LENGTHS), LABELS, reduction="sum")
+    direct = torch.autograd.grad(loss, states)[0].norm(dim=-1)
+    total = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert (direct[0, 1:-1] == 0).all()
+    assert (total[0] > 0).all()
+
+
+def test_padding_and_the_batch_change_nothing():
+    model = classifier("last")
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    padded = torch.cat([IDS, IDS.new_full((4, 3), 7)], dim=1)
+    longer = gradient_norms(model, padded, LENGTHS, LABELS)
+    assert same(longer[:, :11], norms)
+    assert longer[:, 11:].isnan().all()
+    order = torch.tensor([2, 0, 3, 1])
+    assert same(gradient_norms(model, IDS[order], LENGTHS[order], LABELS[order]), norms[order])
+    alone = gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2])  # a batch of one
+    assert same(alone, norms[1:2, :4])
+
+
+def test_a_model_that_lets_padding_in_has_gradients_from_there():
+    model = classifier("last", masked=False)
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    full = torch.full_like(LENGTHS, 11)
+    assert same(norms[0], norms_by_loop(model, IDS, full)[0])
+    assert same(norms[1, :4], norms_by_loop(model, IDS, full)[1, :4])
+    assert norms[1, 4:].isnan().all()
+
+
+def test_float32_keeps_what_is_far_below_its_squares():
+    model = classifier("last").float()
+    with torch.no_grad():
+        model.classifier.weight *= 1e-25
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert norms.dtype == torch.float32
+    assert (norms[0] > 0).all()
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_left_as_it_was(training):
+    model = classifier("max", drop_connect=0.5).train(training)
+    model.classifier.eval()
+    before = [p.clone() for p in model.parameters()]
+    random = torch.random.get_rng_state()
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert same(norms, gradient_norms(model.eval(), IDS, LENGTHS, LABELS))
+    model.train(training)
+    assert all(p.grad is None for p in model.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
+    assert torch.equal(random, torch.random.get_rng_state())
+    assert not any("forward" in vars(module) for module in model.modules())
+
+
+def test_each_module_keeps_its_own_mode():
+    model = classifier().train()
+    model.classifier.eval()
+    gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert model.training
+    assert not model.classifier.training
+
+
+def test_inside_no_grad_it_works_as_well():
+    model = classifier().requires_grad_(False)
+    with torch.no_grad():
+        frozen = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert same(frozen, gradient_norms(classifier(), IDS, LENGTHS, LABELS))
+
+
+class Theirs(nn.Module):
+    """A model of somebody else, who wraps ``nn.LSTM`` in the three steps."""
+
+    def __init__(self, kind=nn.LSTM, layers=1, bidirectional=True, packed=True, bias=True, first=True):
+        super().__init__()
+        torch.manual_seed(1)
+        self.table = nn.Embedding(20, 6)
+        self.rnn = kind(
+            6, 5, layers, bidirectional=bidirectional, batch_first=first, bias=bias, dropout=0.3
+        )
+        self.out = nn.Linear(5 * (2 if bidirectional else 1), 3)
+        self.packed, self.first = packed, first
+        self.double()
+
+    def embed(self, ids):
+        return self.table(ids)
+
+    def encode(self, embedded, lengths):
+        if not self.first:
+            embedded = embedded.transpose(0, 1)
+        if not self.packed:
+            states = self.rnn(embedded)[0]
+        else:
+            args = {"batch_first": self.first, "enforce_sorted": False}
+            packed = pack_padded_sequence(embedded, lengths.cpu(), **args)
+            states = pad_packed_sequence(self.rnn(packed)[0], batch_first=self.first)[0]
+        return states if self.first else states.transpose(0, 1)
+
+    def classify(self, states, lengths):
+        mask = torch.arange(states.shape[1]) < lengths.unsqueeze(1)
+        return self.out((states * mask.unsqueeze(-1)).sum(1) / lengths.unsqueeze(1))
+
+    def as_ours(self, cell):
+        rnn = self.rnn
+        ours = TextClassifier(20, 3, "mean", cell, 6, 5, rnn.num_layers, rnn.bidirectional).double()
+        ours.encoder.load_torch(rnn)
+        ours.embedding.load_state_dict(self.table.state_dict())
+        ours.classifier.load_state_dict(self.out.state_dict())
+        return ours
+
+
+@pytest.mark.filterwarnings("ignore:dropout option")
+@pytest.mark.parametrize(("cell", "kind"), [("lstm", nn.LSTM), ("gru", nn.GRU), ("elman", nn.RNN)])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectional, first):
+    model = Theirs(kind, layers, bidirectional, first=first)
+    theirs = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert same(theirs, gradient_norms(model.as_ours(cell), IDS, LENGTHS, LABELS))
+    assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
+
+
+@pytest.mark.filterwarnings("ignore:dropout option")
+@pytest.mark.parametrize(("cell", "kind"), [("lstm", nn.LSTM), ("gru", nn.GRU), ("elman", nn.RNN)])
+def test_a_model_of_somebody_else_on_padded_input(cell, kind):
+    model, full = Theirs(kind, packed=False), torch.full_like(LENGTHS, 11)
+    ours = gradient_norms(model.as_ours(cell), IDS, full, LABELS)
+    assert same(gradient_norms(model, IDS, full, LABELS), ours)
+
+
+@pytest.mark.filterwarnings("ignore:dropout option")
+def test_a_recurrence_without_biases():
+    model = Theirs(nn.GRU, bias=False)
+    with_zeros = Theirs(nn.GRU)
+    with_zeros.load_state_dict(model.state_dict(), strict=False)
+    for name, value in with_zeros.rnn.named_parameters():
+        if "bias" in name:
+            nn.init.zeros_(value)
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert same(norms, gradient_norms(with_zeros, IDS, LENGTHS, LABELS))
+
+
+class Attending(Theirs):
+    """A Transformer: no recurrence."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.TransformerEncoderLayer(6, 2, 12, batch_first=True).double()
+        self.out = nn.Linear(6, 3).double()
+
+    def encode(self, embedded, lengths):
+        padding = torch.arange(embedded.shape[1]) >= lengths.unsqueeze(1)
+        return self.rnn(embedded, src_key_padding_mask=padding)
+
+
+def test_a_model_without_recurrence_has_the_gradient_at_its_states():
+    model = Attending()
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    with torch.no_grad():
+        probability = model.classify(model.eval().encode(model.embed(IDS), LENGTHS), LENGTHS).softmax(-1)
+    error = probability - torch.eye(3)[LABELS]  # of the mean: the same for each word
+    expected = (error @ model.out.weight).norm(dim=-1) / LENGTHS
+    assert same(norms[0], expected[0].expand(11).detach(), 1e-12)
+    assert same(norms[2, :1], expected[2:3].detach(), 1e-12)
+
+
+def test_vanishing_ratio_is_the_middle_word_against_the_first():
+    norms = torch.tensor([[4.0, 9.0, 1.0, 7.0, 5.0], [2.0, 6.0, torch.nan, torch.nan, torch.nan]])
+    assert vanishing_ratio(norms, torch.tensor([5, 2])).tolist() == [0.25, 3.0]
+    assert vanishing_ratio(norms, torch.tensor([4, 1])).tolist() == [0.25, 1.0]
+
+
+def test_profiles_are_read_by_linear_interpolation():
+    norms = torch.tensor([[0.0, 1.0, 4.0], [3.0, 5.0, torch.nan], [2.0, torch.nan, torch.nan]])
+    profile = gradient_profile(norms, torch.tensor([3, 2, 1]), 5)
+    assert profile.tolist() == [[0, 0.5, 1, 2.5, 4], [3, 3.5, 4, 4.5, 5], [2, 2, 2, 2, 2]]
+    assert gradient_profile(norms, torch.tensor([3, 2, 1])).shape == (3, 100)
+
+
+class OnlyForward(nn.Module):
+    def forward(self, ids, lengths):
+        return torch.zeros(len(ids), 3)
+
+
+class ByHand(Theirs):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTMCell(6, 5)
+
+
+class Projected(Theirs):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(6, 5, proj_size=2)
+
+
+class FromTheEnd(Theirs):
+    """Keeps the final state to itself, which the states do not show."""
+
+    def encode(self, embedded, lengths):
+        states, (self.end, _) = self.rnn(embedded)
+        return states
+
+    def classify(self, states, lengths):
+        return super().classify(states, lengths) + self.out(torch.cat(list(self.end), dim=-1))
+
+
+class Deaf(Theirs):
+    def classify(self, states, lengths):
+        return self.out(torch.ones(len(states), 10).double().requires_grad_())
+
+
+@pytest.mark.filterwarnings("ignore:dropout option")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model": OnlyForward()}, "OnlyForward lacks embed, encode, classify"),
+        ({"model": ByHand()}, "a loop over LSTMCell"),
+        ({"model": Projected()}, "without projections"),
+        ({"model": FromTheEnd()}, "let classify take it from the states"),
+        ({"model": Deaf()}, "does not depend on the states"),
+        ({"ids": IDS[0]}, "a single text is ids.unsqueeze"),
+        ({"ids": IDS.to("meta")}, "ids are on meta, the model is on cpu"),
+        ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
+        ({"lengths": torch.tensor([11, 0, 1, 7])}, "text 1 has the length 0"),
+        ({"lengths": torch.tensor([11, 4, 1, 12])}, "text 3 has the length 12"),
+        ({"labels": torch.tensor([0, 3, 1, 2])}, "text 1 has the label 3; the model has 3 classes"),
+        ({"labels": torch.tensor([0, 1, -1, 2])}, "text 2 has the label -1"),
+        ({"labels": LABELS[:1]}, "4 texts needs 4 labels"),
+        ({"labels": LABELS.to("meta")}, "labels are on meta"),
+    ],
+)
+def test_bad_input_is_named(change, words):
+    given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change
+    with pytest.raises(InputError) as error:
+        gradient_norms(**given)
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_single_sequence_is_refused():
+    class Unbatched(Theirs):
+        def encode(self, embedded, lengths):
+            return self.rnn(embedded[0])[0].unsqueeze(0)
+
+    with pytest.raises(InputError, match="needs a batch"):
+        gradient_norms(Unbatched(), IDS[:1], LENGTHS[:1], LABELS[:1])
+
+
+@pytest.mark.parametrize("lengths", [torch.tensor([3]), torch.tensor([0, 3]), torch.tensor([4, 1])])
+def test_lengths_of_norms_are_checked(lengths):
+    for probe in (vanishing_ratio, gradient_profile):
+        with pytest.raises(InputError, match="2 texts of up to 3 words"):
+            probe(torch.ones(2, 3), lengths)
+
+
+def test_points_are_counted_from_one():
+    with pytest.raises(InputError, match="at least 1, not 0"):
+        gradient_profile(torch.ones(2, 3), torch.tensor([3, 1]), 0)
+
+
+def test_the_forget_gate_decides_how_much_arrives():
+    """BiLSTM_LowF against open gates: what the thesis's Figure 1.2a shows, at its start."""
+    ids, lengths = torch.randint(0, 20, (8, 60)), torch.full((8,), 60)
+    labels = torch.zeros(8, dtype=torch.long)
+    ratios = [
+        vanishing_ratio(
+            gradient_norms(classifier("last", forget_bias=bias), ids, lengths, labels), lengths
+        ).mean()
+        for bias in ("low", 1.0, 4.0)
+    ]
+    assert ratios[0] < ratios[1] / 10 < ratios[2] / 100
+
+
+def test_an_encoder_of_ours_in_a_model_of_somebody_else():
+    class Mixed(Theirs):
+        def encode(self, embedded, lengths):
+            return self.ours(embedded, lengths)
+
+    model, ours = Mixed(), classifier("mean")
+    model.ours = Encoder(6, 5).double()
+    model.ours.load_state_dict(ours.encoder.state_dict())
+    model.table.load_state_dict(ours.embedding.state_dict())
+    model.out.load_state_dict(ours.classifier.state_dict())
+    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
+    assert same(norms, gradient_norms(ours, IDS, LENGTHS, LABELS))

@@ -1,0 +1,182 @@
+"""Accuracy as filler is added at test time."""
+
+from itertools import cycle
+
+import pytest
+import torch
+from torch import nn
+
+from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool.probes.sweep import SHARES, SweepPoint, padding_sweep
+from whenpool.settings import compose
+
+WORDS = 40
+TEXTS = [
+    torch.randint(10, WORDS, (n,), generator=torch.Generator().manual_seed(n)).tolist()
+    for n in (7, 3, 12, 1, 30, 9, 20)
+]
+LABELS = [0, 1, 2, 1, 0, 2, 1]
+FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
+
+
+class FirstWord(nn.Module):
+    """Knows the class of words 10, 11, 12 where they stand first, and says 0 to all others."""
+
+    def forward(self, ids, lengths):
+        return nn.functional.one_hot((ids[:, 0] - 10).clamp(0, 2), 3).double()
+
+
+class Foreign(nn.Module):
+    """A bag of words that keeps what it was fed."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.table = nn.Embedding(WORDS, 3).double()
+        self.dropout = nn.Dropout(0.5)
+        self.fed = []
+
+    def forward(self, ids, lengths):
+        rows = [row[:n].tolist() for row, n in zip(ids, lengths.tolist(), strict=True)]
+        self.fed += [tuple(row) for row in rows]
+        return torch.stack([self.dropout(self.table(torch.tensor(row))).mean(0) for row in rows])
+
+
+def by_hand(model, texts, labels, setting, share):
+    """One text at a time, as the definition reads."""
+    stream, right, loss, words = cycle(FILLER), 0, 0.0, 0
+    for text, label in zip(texts, labels, strict=True):
+        whole = compose(text, stream, setting, share)
+        with torch.no_grad():
+            logits = model(torch.tensor([whole]), torch.tensor([len(whole)]))[0]
+        right += int(logits.argmax()) == label
+        loss -= float(logits.log_softmax(0)[label])
+        words += len(whole)
+    return 100 * right / len(texts), loss / len(texts), words / len(texts)
+
+
+def check_against_hand(model, points):
+    model.eval()
+    for point in points:
+        accuracy, loss, words = by_hand(model, TEXTS, LABELS, point.setting, point.share)
+        assert point.accuracy == pytest.approx(accuracy)
+        assert point.loss == pytest.approx(loss)
+        assert point.words == pytest.approx(words)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_agrees_with_one_text_at_a_time(pooling):
+    torch.manual_seed(1)
+    model = TextClassifier(WORDS, 3, pooling, embedding_size=5, hidden_size=4, padding_index=1).double()
+    points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.3, 0.66), max_words=64)
+    assert [(p.setting, p.share) for p in points] == [
+        (setting, share) for setting in ("left", "mid", "right") for share in (0, 0.3, 0.66)
+    ]
+    check_against_hand(model, points)
+
+
+def test_takes_any_model_that_has_forward():
+    model = Foreign()
+    check_against_hand(model, padding_sweep(model, TEXTS, torch.tensor(LABELS), FILLER))
+
+
+def test_the_size_of_batches_changes_nothing():
+    torch.manual_seed(2)
+    model = TextClassifier(WORDS, 3, embedding_size=5, hidden_size=4).double()
+    expected = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5))
+    for max_words in (1, 50, 200):
+        points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5), max_words=max_words)
+        for point, other in zip(points, expected, strict=True):
+            assert (point.accuracy, point.words) == (other.accuracy, other.words)
+            assert point.loss == pytest.approx(other.loss)
+
+
+def test_every_model_reads_the_same_whatever_else_is_asked_for():
+    one, other, alone = Foreign(1), Foreign(2), Foreign(1)
+    padding_sweep(one, TEXTS, LABELS, FILLER, shares=(0.2, 0.7))
+    padding_sweep(other, TEXTS, LABELS, iter(FILLER), shares=(0.2, 0.7), max_words=30)
+    assert one.fed == other.fed
+    padding_sweep(alone, TEXTS, LABELS, FILLER, shares=(0.7,), settings=("right",))
+    assert one.fed[-len(TEXTS) :] == alone.fed
+
+
+def test_left_and_right_have_the_same_filler_on_the_other_side():
+    model = Foreign()
+    padding_sweep(model, [[10, 11], [12]], [0, 0], FILLER, (0.75,), ("left", "right"))
+    assert sorted(model.fed) == sorted(
+        [(10, 11, 2, 3, 4, 5, 6, 7), (12, 4, 2, 3), (2, 3, 4, 5, 6, 7, 10, 11), (4, 2, 3, 12)]
+    )
+
+
+def test_a_model_of_the_first_word_keeps_the_left_and_loses_the_right():
+    texts = [[10 + label, 20, 21] for label in LABELS]
+    points = padding_sweep(FirstWord(), texts, LABELS, FILLER)
+    accuracy = {(p.setting, p.share): p.accuracy for p in points}
+    assert {accuracy["left", share] for share in SHARES} == {100.0}
+    assert accuracy["right", 0] == accuracy["mid", 0] == 100
+    zeros = 100 * LABELS.count(0) / len(LABELS)
+    assert {accuracy["right", share] for share in SHARES if share >= 0.2} == {zeros}
+    assert points[-1] == SweepPoint("right", 0.9, accuracy["right", 0.9], points[-1].loss, 30.0)
+
+
+def test_no_filler_is_computed_once():
+    model = Foreign()
+    points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0,))
+    assert len(model.fed) == len(TEXTS)
+    assert [p.setting for p in points] == ["left", "mid", "right"]
+    assert len({(p.accuracy, p.loss, p.words) for p in points}) == 1
+
+
+def test_every_module_keeps_its_mode_and_nothing_is_dropped():
+    model = Foreign()
+    model.table.eval()
+    first = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5))
+    assert model.training
+    assert model.dropout.training
+    assert not model.table.training
+    assert padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5)) == first
+
+
+def test_a_model_that_reads_padding_gets_the_batches_of_training():
+    model = Foreign()
+    model.masked = False
+    sizes = []
+    model.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
+    padding_sweep(model, TEXTS * 10, LABELS * 10, FILLER, (0,), max_words=8)
+    assert sizes == [32, 32, 6]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"texts": [], "labels": []}, "there are no texts to sweep over"),
+        ({"texts": [[3], []]}, "text 1 is empty: drop it"),
+        ({"texts": [[3], ["good"]]}, "text 1 is not a sequence of word numbers"),
+        ({"texts": [[3], [0.5]]}, "text 1 is not a sequence of word numbers"),
+        ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
+        ({"labels": [0, -1]}, "text 1 has the label -1; labels start at 0"),
+        ({"labels": [0, 3]}, "text 1 has the label 3; the model has 3 classes, 0 to 2"),
+        ({"filler": []}, "there is no filler"),
+        ({"filler": [[2], []]}, "filler sentence 1 is empty"),
+        ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
+        ({"shares": (-0.1,)}, r"in \[0, 1\), not -0.1"),
+        ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
+        ({"settings": ("left", "top")}, "setting 'top' cannot be swept; choose from left, mid, right"),
+        ({"settings": ("standard",)}, "setting 'standard' cannot be swept"),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_line(changes, message):
+    given = {"texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER, **changes}
+    model = Foreign()
+    with pytest.raises(InputError, match=message):
+        padding_sweep(model, **given)
+    assert model.training
+
+
+def test_a_model_that_returns_no_logits_is_named():
+    class Flat(Foreign):
+        def forward(self, ids, lengths):
+            return super().forward(ids, lengths)[:, 0]
+
+    with pytest.raises(InputError, match=r"Flat returned \(2,\) for 2 texts.*the shape \(B, C\)"):
+        padding_sweep(Flat(), [[3], [4]], [0, 1], FILLER, (0,))

@@ -6,6 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from bench.timing import compare
 from whenpool import TextClassifier
+from whenpool.encoder import word_mask
 from whenpool.probes import gradient_norms
 
 E, CLASSES, WORDS = 100, 2, 5_000
@@ -32,9 +33,10 @@ def measure(B: int, T: int, H: int, rounds: int) -> dict[str, float]:
     torch.manual_seed(0)
     model = TextClassifier(WORDS, CLASSES, "last", embedding_size=E, hidden_size=H)
     ids = torch.randint(0, WORDS, (B, T))
-    lengths, labels = torch.full((B,), T), torch.randint(0, CLASSES, (B,))
-    probed, looped = gradient_norms(model, ids, lengths, labels), hooked_loop(model, ids, labels)
-    torch.testing.assert_close(probed, looped, rtol=1e-3, atol=1e-9)
+    lengths, labels = torch.randint(T * 3 // 4, T + 1, (B,)), torch.randint(0, CLASSES, (B,))
+    lengths[0] = T
+    probed, looped = (f(model, ids, lengths, labels) for f in (gradient_norms, hooked_loop))
+    torch.testing.assert_close(probed, looped, rtol=1e-3, atol=1e-9, equal_nan=True)
 
     def step() -> None:
         model.zero_grad(set_to_none=True)
@@ -44,32 +46,34 @@ def measure(B: int, T: int, H: int, rounds: int) -> dict[str, float]:
         {
             "probe": lambda: gradient_norms(model, ids, lengths, labels),
             "step": step,
-            "loop": lambda: hooked_loop(model, ids, labels),
+            "loop": lambda: hooked_loop(model, ids, lengths, labels),
         },
         rounds,
     )
 
 
-def hooked_loop(model: TextClassifier, ids: Tensor, labels: Tensor) -> Tensor:
+def hooked_loop(model: TextClassifier, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
     """The same norms by a cell that is called word by word, with a hook on every state."""
     B, T = ids.shape
-    words = model.embed(ids).detach()
-    squares, ends = torch.zeros(B, T), []
+    words, is_word = model.embed(ids).detach(), word_mask(lengths, T)
+    squares, ends = torch.zeros(B, T, dtype=torch.float64), []
     for k, module in enumerate(model.encoder.layers[0]):
         cell = nn.LSTMCell(module.input_size, module.hidden_size)
         cell.load_state_dict({name[:-3]: value for name, value in module.state_dict().items()})
-        state = None
+        h = c = torch.zeros(B, module.hidden_size)
         for t in range(T) if k == 0 else reversed(range(T)):
-            state = cell(words[:, t], state)
+            active = is_word[:, t : t + 1]  # padding leaves a state as it is
+            new_h, new_c = cell(words[:, t], (h, c))
 
             def keep(grad: Tensor, t: int = t) -> None:
                 squares[:, t] += grad.double().square().sum(1)
 
-            state[0].register_hook(keep)
-        ends.append(state[0])
+            new_h.register_hook(keep)
+            h, c = torch.where(active, new_h, h), torch.where(active, new_c, c)
+        ends.append(h)
     logits = model.classifier(torch.cat(ends, dim=1))
     cross_entropy(logits, labels, reduction="sum").backward()
-    return squares.sqrt()
+    return squares.sqrt().float().masked_fill(~is_word, torch.nan)
 
 
 if __name__ == "__main__":

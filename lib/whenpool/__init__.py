@@ -39,7 +39,7 @@ _HOMES = {
     "Corpus": "corpora",
     "load": "corpora",
 }
-_ROOMS = ("corpora", "settings")
+_ROOMS = ("corpora", "probes", "settings", "words")
 
 __all__ = [
     "POOLINGS",

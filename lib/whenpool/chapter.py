@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 from whenpool.choice import Choice, corpora_named
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.plans import plan
+from whenpool.pooling import POOLINGS
 from whenpool.probing import Probe
+from whenpool.report.claims import Decision, decisions, evidence_of
 from whenpool.report.provenance import provenance_line
+from whenpool.report.quantities import READS, Evidence
 from whenpool.results import compute, current_probes, current_trainings, probe_rows_of, rows_of
-from whenpool.runs import Place, Run, Training
+from whenpool.runs import Place, Run, Training, key
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from whenpool.execution import Prepared
 
 COMPUTED = "WHENPOOL_COMPUTED"
 """Set for chapters whose runs were computed before they are executed."""
@@ -71,7 +76,47 @@ class Chapter:
 
     def measured(self, probes: "DataFrame", kind: str) -> "DataFrame":
         """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
-        return self.place.store.measured(kind).merge(probes[probes["probe"] == kind], on="key")
+        return self.place.store.measured_on(probes, kind)
+
+    def models(self, setting: str = "standard") -> "dict[str, Prepared]":
+        """The trained models of the first corpus and size of this chapter, by pooling: those whose
+        weights are here."""
+        from whenpool.execution import trained
+
+        probed = [run.training for run in self.runs if isinstance(run, Probe)]
+        plain = [run for run in probed if run.setting == setting and run.epochs > 1 and run.seed == 0]
+        first = next(iter(plain), None)
+        found = {}
+        for run in dict.fromkeys(plain):
+            same = first and replace(run, pooling=first.pooling) == first
+            if same and self.place.store.weights_file(key(run, self.place)).exists():
+                found[run.pooling] = trained(run, self.place)
+        return {name: found[name] for name in POOLINGS if name in found}
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The runs of record, which alone decide claims."""
+        return evidence_of(self.place.store, self.stored, self.stored_probes)
+
+    def claims(self) -> list[Decision]:
+        """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, and what
+        was measured as ``measured_<id>``."""
+        decided = decisions(self.evidence, self.name)
+        for decision in decided:
+            glue(f"claim_{decision.claim.id}", decision.verdict)
+            glue(f"measured_{decision.claim.id}", decision.measured or "no run")
+        return decided
+
+    def evidence_runs(self, decided: Sequence[Decision]) -> "DataFrame":
+        """The runs of record that the verdicts read: a row each, for their provenance."""
+        import pandas as pd
+
+        kinds = {READS[decision.claim.quantity] for decision in decided if decision.values}
+        parts = [
+            rows.drop_duplicates("key") for kind, rows in self.evidence.measured.items() if kind in kinds
+        ]
+        parts += [self.evidence.trainings] if "trainings" in kinds else []
+        return pd.concat([part for part in parts if len(part)] or [self.stored.head(0)])
 
     @property
     def other_corpora(self) -> list[str]:

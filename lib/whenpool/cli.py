@@ -218,12 +218,16 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs on whole published corpora into data/results/, the runs of record."""
     from whenpool.places import project_root
-    from whenpool.record import export_runs, export_statistics
+    from whenpool.record import export_probes, export_runs, export_statistics
     from whenpool.runs import Place
 
     root = project_root()
     if root is None:
         raise InputError("runs of record live in the repository: run this inside a clone")
     place, folder = Place.default(data, store), root / "data" / "results"
-    runs, corpora = export_runs(place, folder), export_statistics(place, folder)
-    click.echo(f"{runs} runs and the statistics of {corpora} corpora are on record in {folder}")
+    trainings, probes = export_runs(place, folder), export_probes(place, folder)
+    corpora = export_statistics(place, folder)
+    click.echo(
+        f"{trainings} trainings, {probes} probes and the statistics of {corpora} corpora are on record "
+        f"in {folder}"
+    )

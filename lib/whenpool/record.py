@@ -1,13 +1,17 @@
 """Runs of record: finished runs by the thesis's protocol, copied to where the book keeps them."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whenpool.files import write_atomically
 from whenpool.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.report.verdicts import of_record
-from whenpool.results import current_trainings
+from whenpool.report.verdicts import of_record, probes_of_record
+from whenpool.results import current_probes, current_trainings
 from whenpool.runs import Place
-from whenpool.store import HISTORY_OF_RECORD, RUNS_OF_RECORD
+from whenpool.store import HISTORY_OF_RECORD, PROBES_OF_RECORD, RUNS_OF_RECORD, measured_file
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _ORDER = ["corpus", "length", "size", "setting", "masked", "pooling", "seed", "key"]
 
@@ -22,7 +26,24 @@ def export_runs(place: Place, folder: Path) -> int:
     epochs = place.store.histories()
     epochs = epochs[epochs["key"].isin(table["key"])].sort_values(["key", "epoch"])
     for name, rows in ((RUNS_OF_RECORD, table), (HISTORY_OF_RECORD, epochs)):
-        write_atomically(folder / name, rows.to_csv(index=False, lineterminator="\n"))
+        _write(folder / name, rows)
+    return len(table)
+
+
+def export_probes(place: Place, folder: Path) -> int:
+    """Write the probe runs on whole published corpora whose model and training are the thesis's, and
+    what they measured; those that are on record already stay. Returns how many there are now."""
+    table = current_probes(place)
+    if table.empty:
+        return 0
+    table = table[probes_of_record(table)].sort_values(["probe", *_ORDER])
+    if len(table):
+        _write(folder / PROBES_OF_RECORD, table)
+    for kind, probes in table.groupby("probe"):
+        measured = place.store.measured(str(kind))
+        rows = measured[measured["key"].isin(probes["key"])]
+        order = [name for name in ("key", "examples", "position") if name in rows]
+        _write(folder / measured_file(str(kind)), rows.sort_values(order, kind="stable"))
     return len(table)
 
 
@@ -33,6 +54,9 @@ def export_statistics(place: Place, folder: Path) -> int:
         return 0
     table = table[table["complete"].eq(True)]
     if len(table):
-        text = table.drop(columns="source").to_csv(index=False, lineterminator="\n")
-        write_atomically(folder / STATISTICS_OF_RECORD, text)
+        _write(folder / STATISTICS_OF_RECORD, table.drop(columns="source"))
     return len(table)
+
+
+def _write(file: Path, rows: "DataFrame") -> None:
+    write_atomically(file, rows.to_csv(index=False, lineterminator="\n"))

@@ -147,6 +147,15 @@ class Store:
         rows = self._history(lambda row: row["run"].get("probe") == kind)
         return self._with_record(rows, measured_file(kind))
 
+    def measured_on(self, probes: "DataFrame", kind: str) -> "DataFrame":
+        """The same for some rows of `probes`, with their columns beside; one that both have is the
+        measured point's, and the run's ends in ``_of_run``."""
+        rows = self.measured(kind)
+        wanted = probes[probes["probe"] == kind] if len(probes) else probes
+        if wanted.empty:
+            return rows.head(0)
+        return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
+
     def _table(self, recorded: "DataFrame", probes: bool) -> "DataFrame":
         import pandas as pd
 

@@ -85,7 +85,7 @@ class WordStrips(_Shown):
 
     @property
     def html(self) -> str:  # type: ignore[override]
-        column = max(max(len(row.title) for row in self.rows) * 0.6, 4.5)
+        column = max(max(len(row.title) for row in self.rows) * 0.7, 4.5)
         rows = "".join(_row_html(row, min(column, 12)) for row in self.rows)
         return f'<div style="margin:0.4em 0;line-height:1.9">{rows}</div>'
 

@@ -47,10 +47,9 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         logits = model.classify(states, lengths)  # type: ignore[operator]
         check_labels(labels, logits)
         loss = cross_entropy(logits, labels, reduction="sum")
-        total = _total(loss, model, states, taps, lengths)
-    norms = torch.linalg.vector_norm(total.double(), dim=-1)  # squares of 1e-20 are zero in float32
+        norms = _total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
     norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan).to(states.dtype)
+    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
 
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
@@ -91,11 +90,13 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
     return interpolate(norms, lengths, points)
 
 
-def _total(loss: Tensor, model: nn.Module, states: Tensor, taps: list[Tap], lengths: Tensor) -> Tensor:
-    """∂L/∂h_t, (B, T, D)."""
+def _total_norms(
+    loss: Tensor, model: nn.Module, states: Tensor, taps: list[Tap], lengths: Tensor
+) -> Tensor:
+    """‖∂L/∂h_t‖, (B, T)."""
     used = _top(model, taps)
     if not used:
-        return torch.autograd.grad(loss, states)[0]
+        return _norms(torch.autograd.grad(loss, states)[0])
     wanted = [tensor for tap in used for tensor in (tap.outputs, tap.extra, tap.last)]
     grads = torch.autograd.grad(loss, wanted, allow_unused=True)
     halves: list[Tensor] = []
@@ -111,14 +112,21 @@ def _total(loss: Tensor, model: nn.Module, states: Tensor, taps: list[Tap], leng
                 f"{type(model).__name__}: the loss does not depend on the states of the recurrence "
                 "that encode calls last"
             )
-        halves.append(tap.total(above, torch.zeros_like(tap.extra) if through is None else through))
+        through = torch.zeros_like(tap.extra) if through is None else through
+        halves += [_norms(half) for half in tap.total(above, through)]
     encoder = _encoder_of(model, used[0])
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
         B, T = states.shape[:2]
         reach = lengths if encoder.masked else torch.full_like(lengths, T)
-        rows = reversal_rows(reach, T)
-        halves[1] = halves[1].reshape(B * T, -1)[rows].view_as(halves[1])
-    return torch.cat(halves, dim=-1)
+        halves[1] = halves[1].reshape(-1)[reversal_rows(reach, T)].view(B, T)
+    return torch.hypot(*halves) if len(halves) == 2 else halves[0]
+
+
+def _norms(gradients: Tensor) -> Tensor:
+    """(B, T, ·) -> (B, T); scaled before it is squared, since squares of 1e-20 are zero in float32."""
+    peak = torch.linalg.vector_norm(gradients, torch.inf, dim=-1, keepdim=True)
+    scaled = gradients / peak.clamp(min=torch.finfo(peak.dtype).tiny)
+    return torch.linalg.vector_norm(scaled, dim=-1) * peak.squeeze(-1)
 
 
 def _top(model: nn.Module, taps: list[Tap]) -> list[Tap]:

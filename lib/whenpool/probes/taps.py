@@ -55,28 +55,22 @@ class Tap:
     last: Tensor
     packed: PackedSequence | None
 
-    def total(self, above: Tensor, through: Tensor) -> Tensor:
-        """∂L/∂h_t of every state, both directions beside each other.
+    def total(self, above: Tensor, through: Tensor) -> list[Tensor]:
+        """∂L/∂h_t of every state, for each direction.
 
         Args:
-            above: the gradient at ``outputs``.
+            above: the gradient at ``outputs``; it may be overwritten.
             through: the gradient at ``extra``.
 
         Returns:
-            (B, T, K·H), zeros behind the end of a packed text.
+            For each direction (B, T, H), zeros behind the end of a packed text.
         """
         above, through = self._padded(above), self._padded(through)
-        H = self.module.hidden_size
         K = len(self.weights)
-        halves = []
-        for k in range(K):
-            own = above[..., k * H : (k + 1) * H]
-            if isinstance(self.module, nn.GRU):
-                extra = through[..., 2 * H * k : 2 * H * (k + 1)]
-                halves.append(self._gru(k, own, extra[..., :H], extra[..., H:]))
-            else:
-                halves.append(own + _next(through[..., k * H : (k + 1) * H], backward=k == 1))
-        return torch.cat(halves, dim=-1)
+        parts = zip(above.chunk(K, dim=-1), through.chunk(K, dim=-1), strict=True)
+        if isinstance(self.module, nn.GRU):
+            return [self._gru(k, own, *extra.chunk(2, dim=-1)) for k, (own, extra) in enumerate(parts)]
+        return [_add_next(own, extra, backward=k == 1) for k, (own, extra) in enumerate(parts)]
 
     def _gru(self, k: int, above: Tensor, through: Tensor, candidate: Tensor) -> Tensor:
         H, backward = self.module.hidden_size, k == 1
@@ -234,6 +228,15 @@ def _joined(lower: Any, top: Any) -> Any:
     if isinstance(top, tuple):
         return tuple(torch.cat(pair) for pair in zip(lower, top, strict=True))
     return torch.cat([lower, top])
+
+
+def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:
+    """``values`` plus, in place, what stands in ``more`` at the position that is read after it."""
+    if backward:
+        values[:, 1:] += more[:, :-1]
+    else:
+        values[:, :-1] += more[:, 1:]
+    return values
 
 
 def _next(values: Tensor, backward: bool) -> Tensor:

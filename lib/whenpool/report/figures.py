@@ -1,11 +1,12 @@
 """Figures in one style: a colour for each pooling throughout the book, safe for the colour-blind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
@@ -84,9 +85,9 @@ def draw_accuracy_by_setting(runs: "DataFrame", settings: Sequence[str]) -> Figu
         runs: rows of `Store.trainings`, one training size.
     """
     if not settings:
-        return _nothing_yet()
+        return nothing_yet()
     poolings = [name for name in POOLING_NAMES if name in set(runs["pooling"])]
-    figure, panels = _panels(len(settings))
+    figure, panels = make_panels(len(settings))
     for axes, setting in zip(panels, settings, strict=True):
         for place, pooling in enumerate(poolings):
             values = runs.query("setting == @setting and pooling == @pooling")["test_accuracy"]
@@ -122,8 +123,8 @@ def draw_accuracy_by_size(cells: "DataFrame", settings: Sequence[str]) -> Figure
         cells: judged cells of one corpus and length.
     """
     if not settings:
-        return _nothing_yet()
-    figure, panels = _panels(len(settings))
+        return nothing_yet()
+    figure, panels = make_panels(len(settings))
     poolings = [name for name in POOLING_NAMES if name in set(cells["pooling"])]
     for axes, setting in zip(panels, settings, strict=True):
         for place, pooling in enumerate(poolings):
@@ -150,7 +151,7 @@ def draw_accuracy_by_size(cells: "DataFrame", settings: Sequence[str]) -> Figure
         axes.set_xticks(sizes, [size_text(size) for size in sizes])
         axes.minorticks_off()
         axes.set_title(setting)
-    _finish(figure, panels, "test accuracy, %", "training texts")
+    finish(figure, panels, "test accuracy, %", "training texts")
     return figure
 
 
@@ -161,8 +162,8 @@ def draw_learning_curves(histories: "DataFrame", settings: Sequence[str]) -> Fig
         histories: rows of `Store.histories` with the columns ``setting`` and ``pooling``.
     """
     if not settings:
-        return _nothing_yet()
-    figure, panels = _panels(len(settings))
+        return nothing_yet()
+    figure, panels = make_panels(len(settings))
     poolings = [name for name in POOLING_NAMES if name in set(histories["pooling"])]
     for axes, setting in zip(panels, settings, strict=True):
         for pooling in poolings:
@@ -176,7 +177,7 @@ def draw_learning_curves(histories: "DataFrame", settings: Sequence[str]) -> Fig
             )
             axes.plot(means.index, means["train_accuracy"], "--", color=COLOURS[pooling], lw=0.9)
         axes.set_title(setting)
-    _finish(figure, panels, "accuracy, %", "epoch")
+    finish(figure, panels, "accuracy, %", "epoch")
     return figure
 
 
@@ -188,7 +189,7 @@ def draw_evidence(runs: "DataFrame") -> Figure:
             ``density``.
     """
     lengths = list(dict.fromkeys(runs["words"]))
-    figure, panels = _panels(len(lengths))
+    figure, panels = make_panels(len(lengths))
     poolings = [name for name in POOLING_NAMES if name in set(runs["pooling"])]
     for axes, words in zip(panels, lengths, strict=True):
         for pooling in poolings:
@@ -199,11 +200,11 @@ def draw_evidence(runs: "DataFrame") -> Figure:
             )  # fmt: skip
         _draw_chance(axes, runs)
         axes.set_title(f"texts of {words} words")
-    _finish(figure, panels, "test accuracy, %", "words that are evidence, %")
+    finish(figure, panels, "test accuracy, %", "words that are evidence, %")
     return figure
 
 
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
+def make_panels(count: int) -> tuple[Figure, list[Axes]]:
     """Panels two abreast, which stay legible on a phone."""
     columns = min(count, 2)
     rows = -(-count // columns)
@@ -215,20 +216,30 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     return figure, list(grid.flat[:count])
 
 
-def _finish(figure: Figure, panels: Sequence[Axes], vertical: str, horizontal: str) -> None:
+def finish(figure: Figure, panels: Sequence[Axes], vertical: str, horizontal: str) -> None:
     """One label for the vertical axes, one below each column of panels, one legend for all."""
     figure.supylabel(vertical, fontsize="medium")
     for axes in panels[-2:]:
         axes.set_xlabel(horizontal)
-    handles, labels = panels[0].get_legend_handles_labels()
+    handles, labels = legend_of(panels)
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+
+
+def legend_of(panels: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
+    """Handles and labels of all lines, each label once, whichever panels it is in."""
+    found: dict[str, Artist] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    return list(found.values()), list(found)
 
 
 def _draw_chance(axes: Axes, runs: "DataFrame") -> None:
     axes.axhline(runs["majority_accuracy"].mean(), color=CHANCE_COLOUR, ls=":", lw=1.2, zorder=1)
 
 
-def _nothing_yet() -> Figure:
+def nothing_yet() -> Figure:
+    """A figure for runs that are still to be done."""
     figure, axes = plt.subplots(figsize=(6, 1))
     axes.text(0.5, 0.5, "no such runs yet", ha="center", va="center", color=CHANCE_COLOUR)
     axes.axis("off")

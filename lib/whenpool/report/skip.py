@@ -36,7 +36,7 @@ MAJORITY = "majority class"
 
 def settings_of(rows: "DataFrame") -> list[str]:
     """The settings that occur, in the thesis's order."""
-    return [setting for setting in SETTINGS if setting in set(rows["setting"])]
+    return [setting for setting in SETTINGS if len(rows) and setting in set(rows["setting"])]
 
 
 def smallest(runs: "DataFrame") -> "DataFrame":

@@ -39,6 +39,7 @@ class CaptionedTable:
         name: for ``{numref}``.
         provenance: where its numbers come from, a line below.
         legend: what its marks mean, above that.
+        prose: whether cells hold sentences, whose lines may break.
     """
 
     frame: "DataFrame"
@@ -46,13 +47,15 @@ class CaptionedTable:
     name: str
     provenance: str = ""
     legend: str = ""
+    prose: bool = False
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         table = self.frame.to_markdown(
             index=False, stralign="left", numalign="left", disable_numparse=True
         )
         below = {"legend": self.legend, "provenance": self.provenance}
-        markdown = f":::{{table}} {self.caption}\n:name: {self.name}\n\n{table}\n:::\n" + "".join(
+        options = f":name: {self.name}\n" + (":class: prose\n" if self.prose else "")
+        markdown = f":::{{table}} {self.caption}\n{options}\n{table}\n:::\n" + "".join(
             f"\n:::{{div}} {kind}\n{text}\n:::\n" for kind, text in below.items() if text
         )
         html = self.frame.to_html(index=False, escape=False)

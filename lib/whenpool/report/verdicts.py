@@ -134,6 +134,20 @@ def of_record(runs: "DataFrame") -> "Series":
     return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
 
 
+def probes_of_record(probes: "DataFrame") -> "Series":
+    """Which probe runs looked at a model of the thesis's on a whole corpus of its: trained by the
+    protocol, or for the gradients at the start on the first 500 texts (§1.5), there also with the
+    forget gates of BiLSTM_LowF."""
+    start = (probes["probe"] == "gradients") & (probes["epochs"] == 1) & (probes["size"] == 500)
+    low = start & (probes["forget_bias"] == "low") & (probes["pooling"] == "last")
+    as_protocol = probes.assign(
+        epochs=probes["epochs"].mask(start, 20),
+        test=probes["test"].astype(object).mask(start, None),
+        forget_bias=probes["forget_bias"].mask(low, "thesis"),
+    )
+    return of_record(as_protocol)
+
+
 def _verdict(ours: list[float], mean: float, std: float) -> str:
     if len(ours) < SEEDS_NEEDED:
         return "indicative"

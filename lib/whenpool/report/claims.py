@@ -1,0 +1,206 @@
+"""What the thesis claims, decided by our runs: ``data/paper/claims.yml``."""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whenpool.errors import InputError
+from whenpool.places import project_root
+from whenpool.probing import PROBES
+from whenpool.report.quantities import QUANTITIES, Evidence, PerSeed
+from whenpool.report.verdicts import SEEDS_NEEDED, of_record, probes_of_record
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from whenpool.store import Store
+
+VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and the rule that decides it.
+
+    Attributes:
+        section: of the thesis, or "slides".
+        quantity, arguments: a function of `whenpool.report.quantities` and what it is given.
+        rule: a comparison and a number, ">= 10".
+        unit: what the number is.
+    """
+
+    id: str
+    chapter: str
+    section: str
+    statement: str
+    quantity: str
+    rule: str
+    unit: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def satisfied(self, value: float) -> bool:
+        """Whether a number obeys the rule."""
+        sign, threshold = self.rule.split()
+        return _COMPARE[sign](value, float(threshold))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A claim, the number of each seed, and the verdict."""
+
+    claim: Claim
+    values: PerSeed
+    verdict: str
+
+    @property
+    def measured(self) -> str:
+        """The numbers as a text, in the order of the seeds."""
+        return ", ".join(_number(value) for value in self.values.values())
+
+
+def claims(file: Path | None = None) -> list[Claim]:
+    """All claims of the ledger.
+
+    Raises:
+        InputError: outside a clone, or for an entry that is not whole, naming it.
+    """
+    import yaml
+
+    if file is None:
+        root = project_root()
+        if root is None:
+            raise InputError("the claims are in the clone of the book: run this inside it")
+        file = root / "data" / "paper" / "claims.yml"
+    try:
+        entries = yaml.safe_load(file.read_text("utf-8")) or []
+    except OSError as error:
+        raise InputError(f"the claims {file} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is not YAML: {error}") from None
+    if not isinstance(entries, list):
+        raise InputError(f"{file} is not a list of claims")
+    found = [_claim(entry, file) for entry in entries]
+    ids = [claim.id for claim in found]
+    for name in ids:
+        if ids.count(name) > 1:
+            raise InputError(f"{file}: the claim {name!r} stands there twice")
+    return found
+
+
+def _claim(entry: Any, file: Path) -> Claim:
+    if not isinstance(entry, dict):
+        raise InputError(f"{file}: {entry!r} is no claim, which has an id and more")
+    where = f"{file}: the claim {entry.get('id', 'without id')!r}"
+    values = {key: value for key, value in entry.items() if key != "with"}
+    for key, value in values.items():
+        if not isinstance(value, str):
+            raise InputError(f"{where} has {key}: {value!r}, which is no text; put it in quotes")
+    try:
+        claim = Claim(**values, arguments=entry.get("with", {}))
+    except TypeError as error:
+        raise InputError(f"{where} is not whole: {error}") from None
+    try:
+        claim.satisfied(0.0)
+    except (ValueError, KeyError):
+        raise InputError(f"{where} has the rule {claim.rule!r}; write one like '>= 10'") from None
+    if claim.quantity not in QUANTITIES:
+        raise InputError(f"{where} names an unknown quantity {claim.quantity!r}")
+    try:
+        QUANTITIES[claim.quantity](_no_evidence(), **claim.arguments)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{where} does not fit {claim.quantity}: {error}") from None
+    return claim
+
+
+def _no_evidence() -> Evidence:
+    import pandas as pd
+
+    return Evidence(pd.DataFrame(), dict.fromkeys(PROBES, pd.DataFrame()))
+
+
+def evidence_of(store: "Store", trainings: "DataFrame", probes: "DataFrame") -> Evidence:
+    """The runs of record among finished ones, which alone decide.
+
+    Where some were trained from other word vectors, those of the most runs count: numbers of two
+    kinds are not compared.
+
+    Args:
+        trainings, probes: rows of `Store.trainings` and `Store.probes`.
+    """
+    if len(trainings):
+        trainings = _of_one_kind(trainings[of_record(trainings)])
+    if len(probes):
+        probes = probes[probes_of_record(probes)]
+    measured = {}
+    for kind in PROBES:
+        own = probes[probes["probe"] == kind] if len(probes) else probes
+        measured[kind] = store.measured_on(_of_one_kind(own), kind)
+    return Evidence(trainings, measured)
+
+
+def _of_one_kind(runs: "DataFrame") -> "DataFrame":
+    return runs[runs["vectors"] == runs["vectors"].mode().iloc[0]] if len(runs) else runs
+
+
+def decide(claim: Claim, evidence: Evidence) -> Decision:
+    """The verdict on a claim: it holds when it holds for every seed, and from three seeds on.
+
+    A seed whose number is 0 / 0 decides nothing.
+    """
+    found = QUANTITIES[claim.quantity](evidence, **claim.arguments)
+    values = {seed: value for seed, value in found.items() if not math.isnan(value)}
+    if not values:
+        return Decision(claim, {}, "not run")
+    satisfied = {claim.satisfied(value) for value in values.values()}
+    if len(satisfied) == 2:
+        return Decision(claim, values, "undecided")
+    verdict = "holds" if satisfied.pop() else "does not hold"
+    return Decision(claim, values, verdict if len(values) >= SEEDS_NEEDED else f"so far {verdict}")
+
+
+def decisions(evidence: Evidence, chapter: str | None = None) -> list[Decision]:
+    """The verdicts on all claims, or those of one chapter."""
+    wanted = [claim for claim in claims() if chapter in (None, claim.chapter)]
+    return [decide(claim, evidence) for claim in wanted]
+
+
+def claims_table(decided: Sequence[Decision]) -> "DataFrame":
+    """A row for each claim: what it says, the rule, what we measured, the verdict."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "claim": f"{d.claim.statement} ({_source(d.claim.section)})",
+            "rule": f"{d.claim.unit} {_sign(d.claim.rule)}",
+            "ours": d.measured,
+            "verdict": f"**{d.verdict}**" + (f" ({len(d.values)})" if d.values else ""),
+        }
+        for d in decided
+    )
+
+
+def _source(section: str) -> str:
+    return section if section == "slides" else f"§{section}"
+
+
+def _sign(rule: str) -> str:
+    sign, number = rule.split()
+    return f"{ {'<=': '≤', '>=': '≥'}.get(sign, sign) } {_number(float(number))}"
+
+
+def _number(value: float) -> str:
+    """0.0003 -> 3·10⁻⁴, 12.34 -> 12.3, 100 -> 100."""
+    if math.isinf(value):
+        return "∞"
+    if value != 0 and not 1e-3 <= abs(value) < 1e4:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        mantissa = mantissa.removesuffix(".0")
+        return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
+    return f"{value:.3g}" if abs(value) < 1 or value == round(value) else f"{value:.1f}"

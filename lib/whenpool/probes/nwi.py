@@ -144,12 +144,16 @@ def _log_probabilities(
     """
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
     _check(model, lengths, k, unknown_index, max_megabytes)
-    compute = reused_log_probabilities if reuse and can_reuse(model) else occluded_log_probabilities
+    rest = (ids, lengths, labels, k, unknown_index, max_megabytes * 1e6)
     with evaluating(model):
-        return compute(model, ids, lengths, labels, k, unknown_index, max_megabytes * 1e6)
+        if reuse and can_reuse(model):
+            return reused_log_probabilities(model, *rest)
+        return occluded_log_probabilities(model, *rest)
 
 
 def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
+    if not len(lengths):
+        raise InputError("there are no texts in this batch: give at least one")
     if k < 1:
         raise InputError(f"k, the words of a window, must be at least 1, not {k}")
     short = (lengths < k).nonzero().flatten().tolist()

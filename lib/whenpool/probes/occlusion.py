@@ -40,7 +40,8 @@ def occluded_log_probabilities(
     order = torch.argsort(lengths, descending=True, stable=True)
     text, window = exists[order].nonzero().unbind(1)
     text = order[text]
-    rows = max(1, int(max_bytes / (count.bytes / B + 4 * T * ids.element_size())))
+    row = count.bytes / B + 4 * T * ids.element_size()
+    rows = max(1, int(min(len(text), max_bytes / row)))
     position = torch.arange(T, device=ids.device).unsqueeze(0)  # (1, T)
     result = logits.new_full(exists.shape, torch.nan, dtype=torch.float64)
     for of, which in zip(text.split(rows), window.split(rows), strict=True):

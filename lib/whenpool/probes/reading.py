@@ -147,7 +147,7 @@ class Reading:
         unknown: Tensor | None = None,
     ) -> Iterator[Piece]:
         """Runs rows from their first segment on to their end; ``state`` is kept up to date."""
-        device, L, T = self.inputs.device, self.segment, self._embedded.shape[1]
+        device, L = self.inputs.device, self.segment
         steps = self.steps[texts]  # (R,)
         for segment in range(int(first.min()), -(-int(steps.max()) // L)):
             begin = segment * L

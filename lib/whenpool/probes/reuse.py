@@ -8,7 +8,7 @@ longest text, L words of a segment, H units of a state of one direction, E units
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -27,10 +27,12 @@ Shorter ones cost more calls, longer ones read more words in vain.
 """
 ROWS = 512
 """Windows in a batch at most: more make no step faster."""
+HOLES = 1.5
+"""What a process holds for a byte in use, measured: tensors of many sizes leave holes between them."""
 STEPS = ("forward", "embed", "encode", "classify", "pool")
 
 
-def can_reuse(model: nn.Module) -> bool:
+def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     """Whether a model is one whose states are known to split: if in doubt, no.
 
     It is a masked `TextClassifier` of one layer, with one of this library's poolings, none of whose
@@ -111,7 +113,7 @@ class _States:
         """The states of the texts themselves, (B, T, D)."""
         return torch.cat([reading.shared[:, :-1] for reading in self.readings], dim=-1)
 
-    def bytes_per_window(self, text: int) -> int:
+    def bytes_per_window(self, text: int) -> float:
         """What reading a text again with one window replaced needs at most while it is pooled."""
         n, L = int(self.lengths[text]), self.segment
         H, E = self.readings[0].shared.shape[-1], len(self.unknown)
@@ -119,7 +121,7 @@ class _States:
         call = L * (3 * E + 7 * H)  # inputs gathered, replaced and turned; gates and outputs
         words = 12 * (self.mask.shape[1] + 1)  # products, norms, scores, weights and their parts
         vectors = 12 * H  # states carried, queries, embeddings
-        return (kept + call + words + vectors) * self.unknown.element_size()
+        return (kept + call + words + vectors) * self.unknown.element_size() * HOLES
 
     def embed_windows(self, texts: slice, span: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """The embedding of each window of some texts, and which text and window it is of.
@@ -166,13 +168,12 @@ def _portions(states: _States, max_bytes: float) -> Iterator[tuple[slice, tuple[
     windows = states.windows.tolist()
     start = 0
     while start < len(windows):
-        fit = max(1, min(ROWS, int(max_bytes / states.bytes_per_window(start))))
+        fit = max(1, int(min(ROWS, max_bytes / states.bytes_per_window(start))))
         if windows[start] >= fit:
             for first in range(0, windows[start], fit):
                 yield slice(start, start + 1), (first, min(first + fit, windows[start]))
             start += 1
             continue
-        stop = start + max(1, fit // windows[start])
-        stop = min(stop, len(windows))
+        stop = min(start + fit // windows[start], len(windows))
         yield slice(start, stop), (0, windows[start])
         start = stop

@@ -36,14 +36,16 @@ def chapters_table(log_file: str) -> "DataFrame":
 
 
 def runs_table(place: "Place") -> "DataFrame":
-    """Finished runs by corpus, device and protocol."""
+    """Finished runs by kind, corpus, device and protocol."""
     import pandas as pd
 
-    runs = place.store.trainings()
-    if runs.empty:
+    parts = [place.store.trainings().assign(probe="training"), place.store.probes()]
+    if not any(len(part) for part in parts):
         return pd.DataFrame({"runs": [0]})
+    columns = ["key", "probe", "corpus", "device", "protocol", "seconds", "finished"]
+    runs = pd.concat([part[columns] for part in parts if len(part)]).rename(columns={"probe": "kind"})
     runs = runs.assign(corpus=[str(name).split(":")[0] for name in runs["corpus"]])
-    grouped = runs.groupby(["corpus", "device", "protocol"], sort=False)
+    grouped = runs.groupby(["kind", "corpus", "device", "protocol"], sort=False)
     table = grouped.agg(runs=("key", "size"), computing=("seconds", "sum"), newest=("finished", "max"))
     table["computing"] = table["computing"].map(duration)
     table["newest"] = table["newest"].str[:10]

@@ -1,0 +1,320 @@
+"""Normalised word importance: against a loop over windows, by reuse and without."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from whenpool import POOLINGS, InputError, MaxPool, TextClassifier
+from whenpool.probes import nwi, window_importance
+from whenpool.probes.nwi import UNKNOWN_INDEX, plain_occlusion
+from whenpool.probes.reuse import can_reuse
+
+WORDS, CLASSES, UNKNOWN = 30, 3, 4
+LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; within a segment; long
+LABELS = torch.tensor([0, 1, 2, 0, 1])
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """On a busy machine threads wait for each other longer than these tiny models take."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def batch(lengths=LENGTHS, padding=3):
+    torch.manual_seed(1)
+    ids = torch.randint(0, WORDS, (len(lengths), int(lengths.max()) + padding))
+    return ids, lengths, LABELS[: len(lengths)]
+
+
+def classifier(pooling="max_attention", cell="lstm", dtype=torch.float64, **others):
+    torch.manual_seed(0)
+    model = TextClassifier(
+        WORDS, CLASSES, pooling, cell, embedding_size=6, hidden_size=5, **others
+    ).to(dtype)  # fmt: skip
+    with torch.no_grad():  # as sure of itself as a trained one
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    return model.eval()
+
+
+@torch.no_grad()
+def importance_by_loop(model, ids, lengths, labels, k):
+    """Algorithm 1 up to δ, one text without padding and one window at a time."""
+
+    def log_probability(words, label):
+        logits = model(words.unsqueeze(0), torch.tensor([len(words)]))
+        return logits.log_softmax(-1)[0, label].item()
+
+    importance = []
+    for text, n, label in zip(ids, lengths.tolist(), labels, strict=True):
+        words = text[:n]
+        whole = log_probability(words, label)
+        importance.append([])
+        for t in range(n // k):
+            replaced = words.clone()
+            replaced[k * t : k * t + k] = UNKNOWN
+            importance[-1].append(abs(log_probability(replaced, label) - whole))
+    return importance
+
+
+def profile_by_numpy(importance, points):
+    quotients = np.array(importance) / max(importance)
+    places = np.linspace(0, len(importance) - 1, points)
+    return np.interp(places, np.arange(len(importance)), quotients - quotients.min())
+
+
+class Bag(nn.Module):
+    """Only ``forward``, and nothing recurrent."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words = nn.Embedding(WORDS, CLASSES)
+
+    def forward(self, ids, lengths):
+        inside = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
+        return (self.words(ids) * inside.unsqueeze(-1)).sum(1)
+
+
+class Own(nn.Module):
+    """A recurrence of one's own, with the protocol."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(WORDS, 6)
+        self.lstm = nn.LSTM(6, 5, batch_first=True)
+        self.dropout = nn.Dropout(0.5)
+        self.out = nn.Linear(5, CLASSES)
+
+    def encode(self, embedded, lengths):
+        return self.lstm(embedded)[0]
+
+    def classify(self, states, lengths):
+        return self.out(self.dropout(states[torch.arange(len(states)), lengths - 1]))
+
+    def forward(self, ids, lengths):
+        return self.classify(self.encode(self.embed(ids), lengths), lengths)
+
+
+def every_model():
+    for pooling in POOLINGS:
+        for cell in ("lstm", "gru", "elman"):
+            for bidirectional in (True, False):
+                yield pytest.param(
+                    lambda p=pooling, c=cell, b=bidirectional: classifier(p, c, bidirectional=b),
+                    id=f"{pooling}-{cell}-{'two' if bidirectional else 'one'}",
+                )
+    yield pytest.param(lambda: classifier("max", layers=2), id="two layers")
+    yield pytest.param(lambda: Bag().double().eval(), id="bag")
+    yield pytest.param(lambda: Own().double().eval(), id="own")
+
+
+@pytest.mark.parametrize("make", list(every_model()))
+def test_the_thesis_algorithm(make):
+    model, (ids, lengths, labels) = make(), batch()
+    for k in (1, 3, 5):
+        expected = importance_by_loop(model, ids, lengths, labels, k)
+        importance = window_importance(model, ids, lengths, labels, k, UNKNOWN)
+        assert importance.shape == (5, 64 // k)
+        assert importance.dtype == torch.float64
+        profiles = nwi(model, ids, lengths, labels, k, UNKNOWN, points=17)
+        for row, values in enumerate(expected):
+            np.testing.assert_allclose(importance[row, : len(values)], values, atol=1e-10)
+            assert importance[row, len(values) :].isnan().all()
+            np.testing.assert_allclose(profiles[row], profile_by_numpy(values, 17), atol=1e-9)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
+def test_reuse_equals_plain_occlusion(pooling, cell):
+    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
+        model = classifier(pooling, cell, dtype)
+        assert can_reuse(model)
+        for k in (2, 5):
+            reused = window_importance(model, *batch(), k, UNKNOWN)
+            plain = plain_occlusion(model, *batch(), k, UNKNOWN)
+            assert reused.dtype == dtype
+            torch.testing.assert_close(reused, plain, rtol=0, atol=tolerance, equal_nan=True)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_reuse_computes_half_of_the_states(bidirectional):
+    model = classifier(bidirectional=bidirectional)
+    ids, lengths, labels = batch(torch.tensor([400, 390]))
+    steps = []
+    for recurrence in model.encoder.layers[0]:  # padded or packed: H values a state
+        recurrence.register_forward_hook(lambda *call: steps.append(call[-1][0].data.numel() // 5))
+    reused = window_importance(model, ids, lengths, labels, 5, UNKNOWN)
+    by_reuse = sum(steps)
+    steps.clear()
+    plain = plain_occlusion(model, ids, lengths, labels, 5, UNKNOWN)
+    torch.testing.assert_close(reused, plain, rtol=0, atol=1e-10, equal_nan=True)
+    assert by_reuse < 0.56 * sum(steps)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_company_order_padding_and_memory_do_not_matter(pooling):
+    model, (ids, lengths, labels) = classifier(pooling), batch()
+    expected = window_importance(model, ids, lengths, labels, 3, UNKNOWN)
+
+    def same(importance, rows=slice(None)):
+        torch.testing.assert_close(
+            importance, expected[rows, : importance.shape[1]], rtol=0, atol=1e-10, equal_nan=True
+        )
+
+    padded = torch.cat([ids, torch.full((5, 9), 7)], dim=1)
+    same(window_importance(model, padded, lengths, labels, 3, UNKNOWN))
+    order = torch.tensor([3, 0, 4, 1, 2])
+    same(window_importance(model, ids[order], lengths[order], labels[order], 3, UNKNOWN), order)
+    for row in range(5):
+        one = slice(row, row + 1)
+        same(window_importance(model, ids[one], lengths[one], labels[one], 3, UNKNOWN), one)
+    for megabytes in (1e-9, 0.02, 0.1, float("inf")):
+        same(window_importance(model, ids, lengths, labels, 3, UNKNOWN, megabytes))
+        same(plain_occlusion(model, ids, lengths, labels, 3, UNKNOWN, megabytes))
+
+
+def test_a_model_that_reads_padding_always_sees_the_batchs_own():
+    model = classifier("mean", masked=False)
+    assert not can_reuse(model)
+    expected = window_importance(model, *batch(), 5, UNKNOWN)
+    torch.testing.assert_close(
+        window_importance(model, *batch(), 5, UNKNOWN, 1e-9), expected, equal_nan=True
+    )
+    wider = window_importance(model, *batch(padding=30), 5, UNKNOWN)
+    assert not torch.allclose(wider[0, :1], expected[0, :1])
+
+
+def test_what_is_not_known_to_split_is_not_reused():
+    class Changed(TextClassifier):
+        def encode(self, embedded, lengths):
+            return super().encode(embedded, lengths).square()
+
+    class Smooth(MaxPool):
+        def pool(self, states, mask):
+            return states.masked_fill(~mask.unsqueeze(-1), -torch.inf).logsumexp(1), None
+
+    changed = Changed(WORDS, CLASSES, embedding_size=6, hidden_size=5).double()
+    smooth, hooked, replaced, wrapped = (classifier() for _ in range(4))
+    smooth.pooling = Smooth(10)
+    hooked.encoder.register_forward_hook(lambda _, inputs, states: states.square())
+    replaced.embed = lambda ids: replaced.embedding(ids).square()
+    nn.utils.parametrizations.weight_norm(wrapped.encoder.layers[0][0], "weight_hh_l0")
+    for model in (changed, smooth, hooked, replaced, wrapped, classifier(layers=2)):
+        assert not can_reuse(model)
+        ids, lengths, labels = batch()
+        expected = importance_by_loop(model.eval(), ids, lengths, labels, 5)
+        importance = window_importance(model, ids, lengths, labels, 5, UNKNOWN)
+        np.testing.assert_allclose(importance[3, :12], expected[3], atol=1e-10)
+    assert can_reuse(classifier())
+
+
+@pytest.mark.parametrize("make", [classifier, lambda: Own().double()], ids=["ours", "own"])
+def test_the_model_is_left_as_it_was(make):
+    model = make().train()
+    getattr(model, "pooling", model.get_submodule("")).eval()
+    modes = [module.training for module in model.modules()]
+    first = next(model.parameters())
+    first.grad = torch.ones_like(first)
+    profiles = nwi(model, *batch(), 5, UNKNOWN)
+    assert torch.equal(profiles, nwi(model.eval(), *batch(), 5, UNKNOWN))  # no dropout at work
+    model = make().train()
+    getattr(model, "pooling", model.get_submodule("")).eval()
+    nwi(model, *batch(), 5, UNKNOWN)
+    assert [module.training for module in model.modules()] == modes
+    assert (first.grad == 1).all()
+    assert not profiles.requires_grad
+    assert not profiles.is_inference()
+
+
+def test_profiles_lie_between_0_and_1_and_touch_0():
+    profiles = nwi(classifier(dtype=torch.float32), *batch(), 5, UNKNOWN)
+    assert profiles.shape == (5, 100)
+    assert profiles.dtype == torch.float32
+    assert profiles.min() == 0
+    assert profiles.max() <= 1
+    assert (profiles[0] == 0).all()  # a single window has no profile
+    assert nwi(classifier(), *batch(), 5, UNKNOWN, points=1).shape == (5, 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("pooling", ["last", "mean", "max_attention"])
+def test_equal_importance_is_no_importance(pooling, dtype):
+    _, lengths, labels = batch()
+    ids = torch.full((5, 64), UNKNOWN)  # nothing changes when a window is replaced
+    assert (nwi(classifier(pooling, dtype=dtype), ids, lengths, labels, 5, UNKNOWN) == 0).all()
+    bag = Bag().to(dtype)
+    bag.words.weight.data *= 0.01
+    ids = torch.full((5, 64), UNKNOWN + 1)  # each window changes the same
+    assert (nwi(bag, ids, lengths, labels, 5, UNKNOWN) == 0).all()
+    assert (window_importance(bag, ids, lengths, labels, 5, UNKNOWN)[:, 0] > 1e-3).all()
+
+
+def test_a_sure_model_still_tells_its_words_apart():
+    """Its log-probabilities are zero in float32, but their differences are not."""
+    model = Bag()
+    with torch.no_grad():
+        model.words.weight *= 0.1
+        model.words.weight[:, 0] += 0.4
+    ids, lengths, labels = batch()
+    labels = torch.zeros_like(labels)
+    assert model(ids, lengths).log_softmax(-1)[3, 0] == 0
+    sure = nwi(model, ids, lengths, labels, 5, UNKNOWN)[3]
+    exact = nwi(model.double(), ids, lengths, labels, 5, UNKNOWN)[3]
+    assert sure.max() > 0.5
+    torch.testing.assert_close(sure.double(), exact, rtol=0, atol=1e-4)
+
+
+def test_the_unknown_word_is_that_of_our_vocabularies():
+    from whenpool import text
+
+    assert UNKNOWN_INDEX == text.UNKNOWN_INDEX
+    model = classifier()
+    assert torch.equal(nwi(model, *batch()), nwi(model, *batch(), unknown_index=text.UNKNOWN_INDEX))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"k": 0}, "k, the words of a window, must be at least 1, not 0"),
+        (
+            {"k": 9},
+            "text 0 has 5 words, fewer than one window of k=9: leave such texts out, or take k=5 or "
+            "less",
+        ),
+        ({"points": 0}, "points must be at least 1, not 0"),
+        ({"max_megabytes": 0}, "max_megabytes must be above 0, not 0"),
+        (
+            {"unknown_index": 30},
+            "unknown_index is 30, which is no word; the model's embedding has 30 rows, 0 to 29: give "
+            "the number that stands for <unk> in your vocabulary",
+        ),
+        ({"unknown_index": -1}, "unknown_index is -1, which is no word"),
+        ({"labels": torch.tensor([0, 1, 3, 0, 1])}, "text 2 has the label 3; the model has 3 classes"),
+        ({"labels": torch.tensor([0, 1])}, "a batch of 5 texts needs 5 labels, not (2,)"),
+        ({"lengths": torch.tensor([5, 37, 12, 99, 23])}, "text 3 has the length 99"),
+        ({"ids": torch.tensor([1, 2])}, "ids are (B, T), not (2,)"),
+        (
+            {name: torch.zeros(0, 4)[:, 0].long() for name in ("lengths", "labels")}
+            | {"ids": torch.zeros(0, 4).long()},
+            "there are no texts in this batch",
+        ),
+    ],
+)
+@pytest.mark.parametrize("layers", [1, 2])  # by reuse and plainly
+def test_what_cannot_be_used_is_named(changes, message, layers):
+    ids, lengths, labels = batch()
+    given = {"ids": ids, "lengths": lengths, "labels": labels, "k": 5} | changes
+    with pytest.raises(InputError) as error:
+        nwi(classifier(layers=layers), **given)
+    assert str(error.value).startswith(message)
+
+
+def test_a_model_without_a_known_embedding_may_have_any_unknown_word():
+    with pytest.raises(InputError, match="unknown_index is -1, which is no word: give the number"):
+        nwi(Bag(), *batch(), unknown_index=-1)

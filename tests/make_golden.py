@@ -1,4 +1,5 @@
-"""Writes tests/golden.json anew, after PROTOCOL was raised because the meaning of a result changed."""
+"""Writes tests/golden.json anew, after PROTOCOL or PROBE_PROTOCOL was raised because the meaning of a
+result changed."""
 
 import json
 import random
@@ -6,9 +7,11 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from whenpool.engine import run_all
-from whenpool.runs import PROTOCOL, Place, Training, key
+from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
+from whenpool.results import compute
+from whenpool.runs import PROTOCOL, Place, Run, Training, key
 from whenpool.store import Store
 
 FILE = Path(__file__).with_name("golden.json")
@@ -44,6 +47,18 @@ RUNS = {
 """Tiny runs, one for each pooling, cell, setting and option that gives a result its meaning."""
 
 
+PROBES = {
+    "gradients": GradientProfile(RUNS["last"], texts=40),
+    "trace": GradientTrace(replace(BASE, batch_size=8, drop_connect=0.3), texts=16, sample=32),
+    "sweep": PaddingSweep(
+        replace(BASE, corpus=BASE.corpus + ",agreement=1", pooling="mean", learning_rate=3e-2, epochs=6),
+        texts=50,
+    ),
+    "nwi": WordImportance(RUNS["mid"], texts=20, k=3, shortest=35, longest=50),
+}
+"""A tiny probe run of each kind."""
+
+
 def write_own_data(folder: Path) -> None:
     """A file of texts, filler and vectors, so that reading, selecting and splitting count as well."""
     folder.mkdir()
@@ -60,31 +75,46 @@ def write_own_data(folder: Path) -> None:
     (folder / "glove.6B.100d.txt").write_text("\n".join(vectors))
 
 
-def results(folder: Path) -> dict[str, dict[str, float]]:
-    """What each run came to."""
+def results(folder: Path) -> dict[str, dict[str, Any]]:
+    """What each run and each probe run came to."""
     place = Place(Store(folder / "store"), folder / "data", folder / "cache")
     write_own_data(place.data)
     runs = {
         name: replace(run, corpus=str(place.data / run.corpus)) if run.corpus == "own.csv" else run
         for name, run in RUNS.items()
     }
-    report = run_all(list(runs.values()), place, workers=2)
+    report = compute([*runs.values(), *PROBES.values()], place, workers=2, say=lambda line: None)
     assert not report.failed, report.failed
-    found = {}
-    for name, run in runs.items():
-        result = place.store.get(key(run, place))
-        assert result is not None
-        found[name] = {
-            "test_loss": result["result"]["test_loss"],
-            "train_loss": result["history"][-1]["train_loss"],
-            "best_epoch": result["result"]["best_epoch"],
-            "vocabulary": result["result"]["vocabulary"],
-        }
-    return found
+    return {
+        "runs": {name: _of_training(_stored(run, place)) for name, run in runs.items()},
+        "probes": {name: _of_probe(_stored(probe, place)) for name, probe in PROBES.items()},
+    }
+
+
+def _stored(run: Run, place: Place) -> dict[str, Any]:
+    row = place.store.get(key(run, place))
+    assert row is not None
+    return row
+
+
+def _of_training(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "test_loss": row["result"]["test_loss"],
+        "train_loss": row["history"][-1]["train_loss"],
+        "best_epoch": row["result"]["best_epoch"],
+        "vocabulary": row["result"]["vocabulary"],
+    }
+
+
+def _of_probe(row: dict[str, Any]) -> dict[str, Any]:
+    """Its numbers, and a tenth of its rows."""
+    about = ("training", "probe_protocol", "corpus_complete", "corpus_notes", "seconds")
+    numbers = {name: value for name, value in row["result"].items() if name not in about}
+    return {"result": numbers, "rows": row["history"][:: max(1, len(row["history"]) // 10)]}
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        golden = {"protocol": PROTOCOL, "runs": results(Path(scratch))}
-        FILE.write_text(json.dumps(golden, indent=1) + "\n")
-    sys.stdout.write(f"{FILE} is written for protocol {PROTOCOL}\n")
+        protocols = {"protocol": PROTOCOL, "probe_protocol": PROBE_PROTOCOL}
+        FILE.write_text(json.dumps(protocols | results(Path(scratch)), indent=1) + "\n")
+    sys.stdout.write(f"{FILE} is written for the protocols {PROTOCOL} and {PROBE_PROTOCOL}\n")

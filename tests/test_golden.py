@@ -1,15 +1,17 @@
-"""Results must not change while PROTOCOL stays the same.
+"""Results must not change while PROTOCOL and PROBE_PROTOCOL stay the same.
 
 When this fails, either a refactoring changed results by accident, or the meaning of a result
-changed on purpose: then raise PROTOCOL in ``whenpool.runs`` and run ``tests/make_golden.py``.
+changed on purpose: then raise PROTOCOL in ``whenpool.runs``, or PROBE_PROTOCOL in
+``whenpool.probing`` for probe runs alone, and run ``tests/make_golden.py``.
 """
 
 import json
 from dataclasses import fields
 
 import pytest
-from make_golden import FILE, RUNS, results
+from make_golden import FILE, PROBES, RUNS, results
 
+from whenpool import probing
 from whenpool.pooling import POOLINGS
 from whenpool.runs import PROTOCOL, Training
 
@@ -18,6 +20,8 @@ GOLDEN = json.loads(FILE.read_text())
 
 def test_golden_results_belong_to_this_protocol():
     assert GOLDEN["protocol"] == PROTOCOL, "PROTOCOL was raised: run tests/make_golden.py"
+    raised = "PROBE_PROTOCOL was raised: run tests/make_golden.py"
+    assert GOLDEN["probe_protocol"] == probing.PROBE_PROTOCOL, raised
 
 
 @pytest.fixture(scope="module")
@@ -25,17 +29,38 @@ def found(tmp_path_factory):
     return results(tmp_path_factory.mktemp("golden"))
 
 
-def test_every_pooling_has_a_golden_run():
+def test_every_pooling_and_every_kind_of_probe_has_a_golden_run():
     assert {run.pooling for run in RUNS.values()} == set(POOLINGS)
+    assert {probe.kind for probe in PROBES.values()} == set(probing.PROBES)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_results_are_those_of_this_protocol(found, name):
-    golden = GOLDEN["runs"][name]
-    assert found[name]["test_loss"] == pytest.approx(golden["test_loss"], rel=1e-3)
-    assert found[name]["train_loss"] == pytest.approx(golden["train_loss"], rel=1e-3)
-    assert found[name]["best_epoch"] == golden["best_epoch"]
-    assert found[name]["vocabulary"] == golden["vocabulary"]
+    golden, run = GOLDEN["runs"][name], found["runs"][name]
+    assert run["test_loss"] == pytest.approx(golden["test_loss"], rel=1e-3)
+    assert run["train_loss"] == pytest.approx(golden["train_loss"], rel=1e-3)
+    assert run["best_epoch"] == golden["best_epoch"]
+    assert run["vocabulary"] == golden["vocabulary"]
+
+
+ONE_TEXT = 100 / 20 + 0.01
+"""Of the smallest sample, in %: a text on the border may fall to the other side elsewhere."""
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_probes_find_what_they_found_under_this_protocol(found, name):
+    golden, probe = GOLDEN["probes"][name], found["probes"][name]
+    assert len(probe["rows"]) == len(golden["rows"])
+    both = zip([probe["result"], *probe["rows"]], [golden["result"], *golden["rows"]], strict=True)
+    for ours, theirs in both:
+        assert ours.keys() == theirs.keys()
+        for column, value in theirs.items():
+            if "accuracy" in column:
+                assert ours[column] == pytest.approx(value, abs=ONE_TEXT), column
+            elif isinstance(value, float):
+                assert ours[column] == pytest.approx(value, rel=1e-2, abs=2e-4), column
+            else:
+                assert ours[column] == value, column
 
 
 def test_defaults_of_a_training_never_change():

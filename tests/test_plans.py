@@ -1,13 +1,17 @@
 """Which runs a profile asks for."""
 
 from collections import Counter
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from whenpool import InputError
 from whenpool.choice import Choice, corpora_named
-from whenpool.plans import PLANS, plan, thesis_table
+from whenpool.plans import IMPORTANCE_FIGURES, PLANS, plan, probed, thesis_table
+from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.report.paper import published
+from whenpool.report.verdicts import probes_of_record
 
 
 @pytest.fixture
@@ -43,16 +47,29 @@ def test_they_follow_the_protocol_of_the_thesis(paper_runs):
     assert {run.seed for run in paper_runs} == set(range(5))
 
 
-@pytest.mark.parametrize("profile", ["smoke", "quick"])
+BUDGETS = {"smoke": (5e5, 2e6), "quick": (54e6, 70e6)}
+"""Words that the trainings, and the probes, of one chapter may read, as `Run.cost` counts them."""
+
+
+@pytest.mark.parametrize("profile", BUDGETS)
 def test_small_profiles_need_no_data_and_stay_in_their_budget(profile, place):
+    seen = set()
     for chapter in PLANS:
         runs = plan(chapter, Choice(profile), place)
-        assert all(run.corpus.startswith("synthetic") for run in runs)
-        words = sum(
-            run.size * run.epochs * 120 / (1 if run.setting == "standard" else 1 - run.share)
-            for run in runs
-        )
-        assert words < 25e6 * 1.02
+        assert all(run.training.corpus.startswith("synthetic") for run in runs)
+        traced = {run.training for run in runs if isinstance(run, GradientTrace)}
+        trainings = {run.training for run in runs} - traced - seen  # a trace trains, and costs that
+        probes = {run for run in runs if isinstance(run, Probe)} - seen
+        for_trainings, for_probes = BUDGETS[profile]
+        assert sum(run.cost for run in trainings) < for_trainings
+        assert sum(run.cost for run in probes) < for_probes
+        seen |= {run.training for run in runs} | probes
+
+
+@pytest.mark.parametrize("profile", BUDGETS)
+def test_small_profiles_train_nothing_for_word_importance_alone(profile, place):
+    trainings = set(plan("training_to_skip", Choice(profile), place))
+    assert {run.training for run in plan("word_importance", Choice(profile), place)} <= trainings
 
 
 def test_quick_has_two_seeds_where_the_question_is(place):
@@ -135,3 +152,93 @@ def test_unmasked_runs_stand_in_no_table_of_the_thesis(place):
     assert {thesis_table(run) for run in runs} == {()}
     synthetic = plan("training_to_skip", Choice("paper", ("synthetic",)), place)
     assert {thesis_table(run) for run in synthetic} == {()}
+
+
+PROBING = {
+    "gradient_propagation": {GradientProfile, GradientTrace},
+    "natural_bias": {PaddingSweep},
+    "word_importance": {WordImportance},
+}
+
+
+@pytest.mark.parametrize("chapter", PROBING)
+@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+def test_chapters_on_probes_ask_for_their_kinds(chapter, profile, place):
+    assert {type(run) for run in plan(chapter, Choice(profile), place)} == PROBING[chapter]
+
+
+@pytest.mark.parametrize("chapter", PROBING)
+def test_the_probes_of_the_paper_are_those_that_go_on_record(chapter, place):
+    runs = plan(chapter, Choice("paper"), place)
+    rows = pd.DataFrame([run.row() for run in runs]).assign(corpus_complete=True)
+    assert probes_of_record(rows).all()
+
+
+@pytest.mark.parametrize("chapter", PROBING)
+def test_the_paper_probes_trainings_of_its_tables(chapter, place, paper_runs):
+    """Nothing is trained for a probe alone but the first steps, and what lets padding in."""
+    trainings = {run.training for run in plan(chapter, Choice("paper"), place)}
+    extra = trainings - set(paper_runs)
+    if chapter == "gradient_propagation":
+        assert {(run.size, run.epochs, run.test) for run in extra} == {(500, 1, 1000)}
+    else:
+        assert all(not run.masked for run in extra)
+        assert bool(extra) == (chapter == "natural_bias")
+
+
+def test_the_start_of_training_is_looked_at_with_low_forget_gates_as_well(place):
+    runs = plan("gradient_propagation", Choice("paper", seeds=2), place)
+    starts = [run.training for run in runs if run.training.epochs == 1]
+    found = Counter((run.pooling, run.forget_bias) for run in starts)
+    poolings = ("last", "mean", "max", "attention", "max_attention")
+    assert found == {(pooling, "thesis"): 2 for pooling in poolings} | {("last", "low"): 2}
+
+
+def test_a_choice_narrows_probes(place):
+    choice = Choice("paper", ("imdb",), sizes=(1000,), poolings=("max",), seeds=2)
+    sweeps = plan("natural_bias", choice, place)
+    assert Counter(run.training.pooling for run in sweeps if run.training.masked) == {"max": 2}
+    assert {run.training.size for run in sweeps} == {1000}
+    found = plan("word_importance", replace(choice, settings=("mid", "left")), place)
+    assert Counter((run.training.setting, run.training.seed) for run in found) == {
+        (setting, seed): 1 for setting in ("mid", "left") for seed in (0, 1)
+    }
+    assert {(run.k, run.shortest, run.longest) for run in found} == {(5, 400, 500)}
+    short = plan("word_importance", Choice("paper", ("amazon",), poolings=("max",)), place)
+    windows = {(run.training.length, run.k, run.shortest, run.longest) for run in short}
+    assert windows == {("long", 5, 400, 500), ("short", 3, 50, 60)}
+
+
+@pytest.mark.parametrize("chapter", PROBING)
+@pytest.mark.parametrize("profile", ["quick", "paper"])
+def test_padding_that_is_let_in_is_let_in_everywhere(chapter, profile, place):
+    runs = plan(chapter, Choice(profile, ("imdb",), masked=False), place)
+    assert not any(run.training.masked for run in runs)
+
+
+@pytest.mark.parametrize(
+    "narrow", [{"corpora": ("yelp",)}, {"corpora": ("yahoo",), "sizes": (1000,)}, {"corpora": ("own",)}]
+)
+@pytest.mark.parametrize("chapter", PLANS)
+def test_what_is_asked_for_by_name_has_runs_in_every_chapter(chapter, narrow, place, tmp_path):
+    """Also where the thesis has no figure: the book needs all chapters."""
+    if narrow["corpora"] == ("own",):
+        narrow = {"corpora": (own_file(tmp_path, 50),)}
+    runs = plan(chapter, Choice("paper", **narrow), place)
+    if chapter in PROBING:
+        assert {run.training.corpus for run in runs} == set(narrow["corpora"])
+
+
+def test_without_being_asked_the_paper_looks_at_words_where_the_thesis_has_a_figure(place):
+    runs = plan("word_importance", Choice("paper"), place)
+    cells = {(run.training.corpus, run.training.length, run.training.size) for run in runs}
+    assert cells == {figure[:3] for figure in IMPORTANCE_FIGURES}
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+def test_probed_are_the_trainings_of_all_probes(profile, place):
+    found = probed(Choice(profile), place)
+    assert all(not isinstance(run, Probe) for run in found)
+    for chapter in PROBING:
+        assert {run.training for run in plan(chapter, Choice(profile), place)} <= found
+    assert len(found) < len({run.training for c in PLANS for run in plan(c, Choice(profile), place)})

@@ -84,7 +84,7 @@ class Chapter:
         from whenpool.execution import trained
 
         probed = [run.training for run in self.runs if isinstance(run, Probe)]
-        plain = [run for run in probed if run.setting == setting and run.epochs > 1 and run.seed == 0]
+        plain = [run for run in probed if run.setting == setting and run.seed == 0]
         first = next(iter(plain), None)
         found = {}
         for run in dict.fromkeys(plain):

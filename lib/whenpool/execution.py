@@ -112,7 +112,7 @@ def trained(run: Training, place: Place) -> Prepared:
     try:
         prepared.model.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, OSError, safetensors.SafetensorError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].rstrip(":")
         raise InputError(f"{file} does not hold the weights of {run}: {reason}; delete it") from None
     return prepared
 

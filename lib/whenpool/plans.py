@@ -109,25 +109,30 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.9, 1.10 and 1.11 (§1.9)."""
     few = {"texts": 4} if choice.profile == "smoke" else {}
     poolings = choice.poolings or THESIS_POOLINGS
-    if choice.profile != "paper":
-        for corpus in choice.corpus_names:
-            for length, sizes in _sizes(corpus, choice, place).items():
-                base = _base(corpus, length, sizes[0], choice, place)
-                for setting, pooling in product(choice.settings or SETTINGS, poolings):
-                    yield WordImportance(replace(base, setting=setting, pooling=pooling), **few)
-        return
-    for corpus, length, size, settings in IMPORTANCE_FIGURES:
-        if corpus not in choice.corpus_names or (choice.sizes and size not in choice.sizes):
-            continue
-        base = _base(corpus, length, size, choice, place)
-        words = {"k": 3, "shortest": 50, "longest": 60} if length == "short" else LONG_TEXTS
-        for setting in settings:
-            for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
-                for seed in range(choice.seeds or 1):
-                    run = replace(base, setting=setting, pooling=pooling, seed=seed)
-                    yield WordImportance(run, **words)
+    paper = choice.profile == "paper"
+    for corpus in choice.corpus_names:
+        figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
+        figures = [figure for figure in figures if not choice.sizes or figure[2] in choice.sizes]
+        if not figures and paper and not (choice.corpora or choice.sizes):
+            continue  # nobody asked for it
+        for _, length, size, settings in figures or _unpictured(corpus, choice, place):
+            base = replace(_base(corpus, length, size, choice, place), masked=choice.masked)
+            words = (SHORT_TEXTS if length == "short" else LONG_TEXTS) if figures else few
+            for setting in settings:
+                for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
+                    for seed in range(choice.seeds or 1):
+                        run = replace(base, setting=setting, pooling=pooling, seed=seed)
+                        yield WordImportance(run, **words)
 
 
+def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
+    """What stands for the figures where the thesis has none: all settings, the first size."""
+    for length, sizes in _sizes(corpus, choice, place).items():
+        for size in sizes[:1]:
+            yield corpus, length, size, SETTINGS
+
+
+SHORT_TEXTS: dict[str, Any] = {"k": 3, "shortest": 50, "longest": 60}
 LONG_TEXTS: dict[str, Any] = {"k": 5, "shortest": 400, "longest": 500}
 IMPORTANCE_FIGURES = (
     ("imdb", "long", 1_000, SETTINGS),

@@ -112,8 +112,12 @@ def compute(
     ]
     report = Report()
     for name, part in phases:
+        lost = [run for run in part if run in missing and run.training in report.failed]
+        for run in lost:  # there is no model to look at
+            report.failed[run] = report.failed[run.training]
+            place.store.fail(key(run, place), run.changed(), report.failed[run])
         found = run_all(
-            part,
+            [run for run in part if run not in lost],
             place,
             workers=workers,
             device=device,

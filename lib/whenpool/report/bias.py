@@ -21,6 +21,16 @@ def of_pooling(sweeps: "DataFrame", pooling: str) -> "DataFrame":
     return sweeps[sweeps["pooling"] == pooling] if len(sweeps) else sweeps
 
 
+def both_ways(sweeps: "DataFrame") -> "DataFrame":
+    """Those of the BiLSTM that were run with padding masked and with padding let in: sizes and seeds
+    that both have."""
+    bilstm = of_pooling(sweeps, "last")
+    if bilstm.empty:
+        return bilstm
+    ways = bilstm.groupby(["size", "seed"])["masked"].transform("nunique")
+    return bilstm[ways == 2]
+
+
 def largest_whole(sweeps: "DataFrame") -> "DataFrame":
     """Those of the largest training size for which the most poolings were run."""
     if sweeps.empty:

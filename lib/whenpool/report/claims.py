@@ -203,4 +203,6 @@ def _number(value: float) -> str:
         raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         mantissa = mantissa.removesuffix(".0")
         return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
-    return f"{value:.3g}" if abs(value) < 1 or value == round(value) else f"{value:.1f}"
+    if value == round(value):
+        return f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"

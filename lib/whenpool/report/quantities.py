@@ -35,6 +35,15 @@ class Evidence:
         wanted = {"corpus": "imdb", "length": "long", "setting": "standard", "masked": True, **wanted}
         return {int(seed): rows for seed, rows in self._select(self.measured[kind], model, wanted)}
 
+    def on_imdb(self, kind: str, masked: bool | None = None) -> "DataFrame":
+        """What one kind of probe measured on long IMDb reviews, on models whose padding is masked,
+        let in, or either."""
+        rows = self.measured[kind]
+        if rows.empty:
+            return rows
+        rows = rows[(rows["corpus"] == "imdb") & (rows["length"] == "long")]
+        return rows if masked is None else rows[rows["masked"] == masked]
+
     def accuracies(self, model: str, **wanted: Any) -> PerSeed:
         """Test accuracy in % of a model's trainings, by seed."""
         wanted = {"corpus": "imdb", "length": "long", "masked": True, **wanted}

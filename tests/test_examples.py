@@ -1,0 +1,341 @@
+"""One text and what models make of it, on models of a few units."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from whenpool.batches import Ragged, Texts
+from whenpool.chapter import Chapter
+from whenpool.choice import Choice
+from whenpool.dataset import Dataset
+from whenpool.execution import Prepared, execute, prepare, trained
+from whenpool.probing import GradientTrace, PaddingSweep
+from whenpool.report import probe_figures
+from whenpool.report.examples import (
+    SHARES,
+    SHORTEST,
+    attention_strips,
+    hidden_opinion,
+    importance_strips,
+    opening,
+    opening_importance,
+    text_of,
+    understood,
+)
+from whenpool.runs import Place, Training
+from whenpool.store import Store
+from whenpool.words import strips
+
+TINY = Training(
+    "synthetic:train=60,validation=20,test=40,shortest=12,longest=20,density=0.2", "standard", 60,
+    "last", length="any", embedding_size=8, hidden_size=6, epochs=2, learning_rate=0.02,
+)  # fmt: skip
+LEARNT = replace(
+    TINY, corpus=TINY.corpus.replace("train=60", "train=150").replace("density", "agreement=1,density"),
+    size=150, epochs=6,
+)  # fmt: skip
+POOLINGS = ("last", "mean", "max", "attention", "max_attention")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A place for what tests only read."""
+    folder = tmp_path_factory.mktemp("examples")
+    (folder / "data").mkdir()
+    return Place(Store(folder / "store"), folder / "data", folder / "cache")
+
+
+@pytest.fixture(scope="module")
+def models(shared):
+    """One of each pooling that has learnt something; the labels of the shortest texts are wrong."""
+    found = {}
+    for pooling in POOLINGS:
+        run = replace(LEARNT, pooling=pooling)
+        execute(run, shared, keep_weights=True)
+        found[pooling] = trained(run, shared)
+    dataset = found["max"].dataset
+    labels = dataset.test.labels.clone()
+    labels[torch.argsort(dataset.test.ids.lengths, stable=True)[:4]] ^= 1
+    mislabelled = replace(dataset, test=Texts(dataset.test.ids, labels))
+    return {pooling: replace(prepared, dataset=mislabelled) for pooling, prepared in found.items()}
+
+
+def probability(prepared, words, label):
+    """Of a class, from the logits, in a batch of its own."""
+    with torch.no_grad():
+        logits = prepared.model.eval()(torch.tensor([words]), torch.tensor([len(words)]))[0].double()
+    return float(logits[label].exp() / logits.exp().sum())
+
+
+def row_of(prepared, number):
+    return prepared.dataset.test.ids.row(number).tolist()
+
+
+def right_by(models):
+    """For each test text, whether all models are right, as their largest logit says."""
+    found = []
+    for number, label in enumerate(next(iter(models.values())).dataset.test.labels.tolist()):
+        words = [row_of(prepared, number) for prepared in models.values()]
+        logits = [
+            prepared.model.eval()(torch.tensor([row]), torch.tensor([len(row)]))
+            for prepared, row in zip(models.values(), words, strict=True)
+        ]
+        found.append(all(int(x.argmax()) == label for x in logits))
+    return found
+
+
+# which text
+
+
+def test_the_shortest_text_that_all_classify_rightly_is_understood(models):
+    for few in (models, {"max": models["max"]}, {n: models[n] for n in ("mean", "last")}):
+        dataset = few[next(iter(few))].dataset
+        right = [number for number, all_right in enumerate(right_by(few)) if all_right]
+        lengths = dataset.test.ids.lengths.tolist()
+        expected = min(right, key=lambda number: (lengths[number], number))
+        assert understood(few) == expected
+        assert lengths[expected] > SHORTEST
+
+
+class Sure(nn.Module):
+    """Gives class 1 to texts that begin with word 3, else class 0; its opposite does the contrary."""
+
+    def __init__(self, opposite=False):
+        super().__init__()
+        self.opposite = opposite
+
+    def forward(self, ids, lengths):
+        first = (ids[:, 0] == 3) != self.opposite
+        return torch.stack([torch.where(first, -2.0, 2.0), torch.where(first, 2.0, -2.0)], dim=1)
+
+
+def hand_made(rows, labels, model, filler=None):
+    texts = Texts(Ragged.of(rows), torch.tensor(labels))
+    words = ["<unk>", "<pad>", "two", "three", "four"]
+    sentences = Ragged.of(filler) if filler else None
+    dataset = Dataset(texts, texts, texts, words, None, ("a", "b"), {}, sentences)
+    return Prepared(None, dataset, model, torch.zeros(1))
+
+
+LONG = [3] * SHORTEST
+
+
+def test_of_texts_as_long_the_first_and_none_that_all_misread():
+    rows = [[*LONG, 2, 2], [4, *LONG], [*LONG, 2], [*LONG, 4]]
+    one = hand_made(rows, [1, 1, 1, 1], Sure())
+    assert understood({"max": one}) == 2  # the second text is misread, the fourth as long
+    assert understood({"max": one, "last": replace(one, model=Sure(opposite=True))}) is None
+    assert understood({}) is None
+
+
+def test_texts_without_a_window_are_not_shown():
+    """A reader's own corpus may have texts of a word or two."""
+    one = {"max": hand_made([[3], [3, 2, 4], LONG[1:], [*LONG, 2], LONG], [1] * 5, Sure())}
+    assert understood(one) == 4
+    assert understood({"max": hand_made([[3], LONG[1:]], [1, 1], Sure())}) is None
+
+
+# a hidden opinion
+
+
+def composed_by_hand(words, sentences, share):
+    """Filler from the first sentence on, half of it before the text, the odd word behind it."""
+    count = round(len(words) * share / (1 - share))
+    flat = [word for sentence in sentences for word in sentence]
+    assert len(flat) >= count + max(map(len, sentences))
+    taken, used, before = [], 0, count // 2
+    while len(taken) < before:
+        taken += sentences[used][: before - len(taken)]
+        used += 1
+    behind = [word for sentence in sentences[used:] for word in sentence]  # what was cut is not taken up
+    return [*taken, *words, *behind[: count - before]]
+
+
+def test_a_hidden_opinion_is_that_on_the_text_composed_by_hand(models):
+    number = understood(models)
+    answers = hidden_opinion(models, number)
+    assert list(answers) == ["pooling", "share", "probability"]
+    assert answers["pooling"].tolist() == [name for name in POOLINGS for _ in SHARES]
+    assert answers["share"].tolist() == [*SHARES] * len(POOLINGS)
+    for row in answers.itertuples():
+        prepared = models[row.pooling]
+        dataset = prepared.dataset
+        text = composed_by_hand(row_of(prepared, number), dataset.test_filler.to_lists(), row.share)
+        label = int(dataset.test.labels[number])
+        assert row.probability == pytest.approx(probability(prepared, text, label), rel=1e-5)
+
+
+def test_without_filler_it_is_the_models_own_probability_and_anything_afterwards(models):
+    number = understood(models)
+    answers = hidden_opinion(models, number, shares=(0.5, 0.0)).set_index(["pooling", "share"])
+    label = int(models["max"].dataset.test.labels[number])
+    changed = 0
+    for pooling, prepared in models.items():
+        own = probability(prepared, row_of(prepared, number), label)
+        assert own > 0.5
+        assert answers.loc[(pooling, 0.0), "probability"] == pytest.approx(own, rel=1e-5)
+        changed += abs(answers.loc[(pooling, 0.5), "probability"] - own) > 1e-3
+    assert changed >= 3
+
+
+def test_filler_is_begun_anew_for_each_share_and_starts_over_when_it_runs_out():
+    """A model that tells whether the first word is a 3, and filler that is shorter than asked for."""
+    prepared = hand_made([[2] * 10], [1], Sure(), filler=[[3, 4], [4]])
+    answers = hidden_opinion({"max": prepared}, 0, shares=(0.0, 0.5, 0.9))
+    sure = 1 / (1 + np.exp(-4))
+    assert answers["probability"].tolist() == pytest.approx([1 - sure, sure, sure])
+
+
+def test_where_nothing_is_understood_there_is_no_opinion_and_no_figure(models):
+    for answers in (hidden_opinion(models, None), hidden_opinion({}, None)):
+        assert list(answers) == ["pooling", "share", "probability"]
+        assert answers.empty
+        (axes,) = probe_figures.draw_answers(answers).axes
+        assert [text.get_text() for text in axes.texts] == ["no such runs yet"]
+
+
+def test_models_are_asked_without_dropping_anything(models):
+    """Twice the same, and in evaluation mode."""
+    models["max"].model.train()
+    few = {"max": models["max"]}
+    assert hidden_opinion(few, 0).equals(hidden_opinion(few, 0))
+    assert not models["max"].model.training
+
+
+# words
+
+
+def test_the_words_are_those_of_the_text(models):
+    number = understood(models)
+    dataset = models["max"].dataset
+    words = text_of(dataset, number)
+    assert [dataset.vocabulary.index(word) for word in words] == row_of(models["max"], number)
+    assert opening(models, number, 7) == words[:7]
+    assert opening(models, number, 500) == words
+    assert opening({}, None, 7) == []
+
+
+def deltas(prepared, number, k, first=None):
+    """|change of log P| of each window, each replaced by hand."""
+    words, label = row_of(prepared, number)[:first], int(prepared.dataset.test.labels[number])
+    plain = np.log(probability(prepared, words, label))
+    found = []
+    for start in range(0, len(words) - k + 1, k):
+        occluded = [*words[:start], *[0] * k, *words[start + k :]]
+        found.append(abs(np.log(probability(prepared, occluded, label)) - plain))
+    return found
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_a_strip_for_each_model_covers_all_words(models, k):
+    number = understood(models)
+    found = importance_strips(models, number, k)
+    assert [row.title for row in found] == ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt"]
+    for row, prepared in zip(found, models.values(), strict=True):
+        words = text_of(prepared.dataset, number)
+        assert list(row.words) == words
+        windows = deltas(prepared, number, k)
+        assert len(windows) == len(words) // k
+        expected = [windows[place // k] for place in range(len(words) // k * k)]
+        rest = [np.nan] * (len(words) % k)
+        np.testing.assert_allclose(row.weights, [*expected, *rest], rtol=1e-3, atol=1e-5)
+        assert max(expected) > 1e-3
+
+
+def test_the_opening_is_read_by_max_attention_where_it_is(models):
+    number = understood(models)
+    found = opening_importance(models, number, 10, k=2)
+    assert found == pytest.approx(
+        deltas(models["max_attention"], number, 2, first=10), rel=1e-3, abs=1e-5
+    )
+    few = {name: models[name] for name in ("mean", "last")}
+    found = opening_importance(few, number, 10, k=2)
+    assert found == pytest.approx(deltas(models["mean"], number, 2, first=10), rel=1e-3, abs=1e-5)
+
+
+def test_attention_is_that_of_the_models_that_have_one(models):
+    number = understood(models)
+    found = attention_strips(models, number)
+    assert [row.title for row in found] == ["Att, attention", "MaxAtt, attention"]
+    for row, name in zip(found, ("attention", "max_attention"), strict=True):
+        model, ids = models[name].model, torch.tensor([row_of(models[name], number)])
+        lengths = torch.tensor([ids.shape[1]])
+        assert list(row.words) == text_of(models[name].dataset, number)
+        weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1][0]
+        assert list(row.weights) == pytest.approx(weights.tolist(), rel=1e-4)
+        assert sum(row.weights) == pytest.approx(1)
+    assert "MaxAtt, attention" in strips(found).html
+    assert attention_strips({"max": models["max"]}, number) == []
+
+
+def test_without_models_or_text_there_is_nothing_to_show(models):
+    assert importance_strips({}, None) == attention_strips({}, None) == []
+    assert importance_strips(models, None) == attention_strips(models, None) == []
+    assert opening(models, None, 5) == opening_importance(models, None, 5, 2) == []
+    assert opening_importance({}, None, 5, 2) == []
+
+
+# the models of a chapter
+
+
+@pytest.fixture(scope="module")
+def finished(shared):
+    """Trainings whose weights are kept, and one whose are not."""
+    runs = [replace(TINY, pooling=pooling) for pooling in ("max_attention", "last")]
+    runs += [replace(TINY, size=40), replace(TINY, seed=1), replace(TINY, setting="mid")]
+    runs += [replace(TINY, pooling="max", masked=False)]
+    for run in runs:
+        execute(run, shared, keep_weights=True)
+    execute(replace(TINY, pooling="max"), shared)
+    return shared
+
+
+def chapter_of(place, *runs):
+    chapter = Chapter("natural_bias", Choice("smoke"), place)
+    chapter.__dict__["runs"] = list(runs)
+    return chapter
+
+
+def test_a_chapter_has_the_models_of_its_first_corpus_and_size_whose_weights_are_here(finished):
+    chapter = chapter_of(
+        finished,
+        replace(TINY, pooling="attention"),  # not probed
+        PaddingSweep(replace(TINY, setting="mid")),
+        PaddingSweep(replace(TINY, seed=1)),
+        PaddingSweep(replace(TINY, pooling="max_attention")),
+        GradientTrace(replace(TINY, pooling="max_attention")),
+        PaddingSweep(TINY),
+        PaddingSweep(replace(TINY, size=40)),
+        PaddingSweep(replace(TINY, pooling="max")),  # without weights
+        PaddingSweep(replace(TINY, pooling="max", masked=False)),
+    )
+    found = chapter.models()
+    assert list(found) == ["last", "max_attention"]
+    for pooling, prepared in found.items():
+        untrained = prepare(replace(TINY, pooling=pooling), finished)
+        assert type(prepared.model.pooling) is type(untrained.model.pooling)
+        accuracy = finished.store.trainings().query(
+            "pooling == @pooling and setting == 'standard' and size == 60 and seed == 0"
+        )["test_accuracy"]
+        labels = prepared.dataset.test.labels.tolist()
+        right = [probability(prepared, row_of(prepared, i), y) > 0.5 for i, y in enumerate(labels)]
+        assert 100 * np.mean(right) == pytest.approx(accuracy.item(), abs=0.01)
+    assert list(chapter.models("mid")) == ["last"]
+    assert chapter.models("left") == {}
+
+
+def test_a_chapter_without_weights_has_no_models(finished):
+    assert chapter_of(finished).models() == {}
+    assert chapter_of(finished, TINY).models() == {}
+    assert chapter_of(finished, PaddingSweep(replace(TINY, pooling="max"))).models() == {}

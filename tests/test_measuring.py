@@ -1,0 +1,409 @@
+"""What probe runs measure, against small models whose answers are known, and loops by hand."""
+
+from dataclasses import asdict, replace
+from itertools import cycle
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from test_probing import TINY
+from torch import nn
+
+from whenpool import InputError, TextClassifier
+from whenpool.batches import Ragged, Texts
+from whenpool.dataset import Dataset
+from whenpool.execution import execute, prepare, trained
+from whenpool.measuring import Tracer, measure
+from whenpool.probes import gradient_norms, gradient_profile, nwi
+from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, WordImportance
+from whenpool.runs import key
+from whenpool.settings import compose
+from whenpool.text import PADDING_INDEX
+from whenpool.training import evaluate
+
+MIXED = replace(TINY, setting="mid")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    """As in a worker, and a crowded machine is not made to wait for itself."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """A place for what tests only read."""
+    from whenpool.runs import Place
+    from whenpool.store import Store
+
+    folder = tmp_path_factory.mktemp("measuring")
+    (folder / "data").mkdir()
+    return Place(Store(folder / "store"), folder / "data", folder / "cache")
+
+
+@pytest.fixture(scope="module")
+def plain(shared):
+    """Texts of 10 to 20 words and a model that has learnt nothing."""
+    prepared = prepare(TINY, shared)
+    return prepared.model, prepared.dataset
+
+
+@pytest.fixture(scope="module")
+def mixed(shared):
+    """The same texts among filler."""
+    prepared = prepare(MIXED, shared)
+    return prepared.model, prepared.dataset
+
+
+@pytest.fixture(scope="module")
+def learnt(shared):
+    """A model that has learnt something, so that filler can change what it says."""
+    corpus = "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2,agreement=1"
+    training = replace(TINY, corpus=corpus, size=120, pooling="mean", learning_rate=3e-2, epochs=6)
+    execute(training, shared, keep_weights=True)
+    prepared = trained(training, shared)
+    return prepared.model, prepared.dataset
+
+
+def texts_of(rows, labels):
+    return Texts(Ragged.of(rows), torch.tensor(labels))
+
+
+def dataset_of(texts):
+    """One that has the same texts for everything."""
+    return Dataset(texts, texts, texts, ["<unk>", "<pad>"], None, ("0", "1"), {}, None)
+
+
+class Known(nn.Module):
+    """The gradient at a word of a text of n words is WEIGHTS[n], up to a factor that is the same for
+    all: the states are zero, so that both classes get one half."""
+
+    WEIGHTS = {2: [1.0, 3.0], 4: [2.0, 0.0, 4.0, 0.0], 5: [1.0, 0.0, 5.0, 0.0, 0.0]}  # noqa: RUF012
+
+    def __init__(self, masked=True):
+        super().__init__()
+        self.masked, self.batches = masked, []
+        self.scale = nn.Parameter(torch.ones(1))
+
+    def embed(self, ids):
+        return torch.zeros(*ids.shape, 1)
+
+    def encode(self, embedded, lengths):
+        self.batches.append(lengths.tolist())
+        return embedded * 1.0
+
+    def classify(self, states, lengths):
+        weights = torch.zeros(states.shape[:2])
+        for row, n in enumerate(lengths.tolist()):
+            weights[row, :n] = torch.tensor(self.WEIGHTS.get(n, [1.0] * n))
+        score = self.scale * (weights * states.squeeze(-1)).sum(1)
+        return torch.stack([score, -score], dim=1)
+
+    def forward(self, ids, lengths):
+        return self.classify(self.encode(self.embed(ids), lengths), lengths)
+
+
+KNOWN_TEXTS = texts_of([[2] * 4, [3] * 2, [4] * 5], [0, 1, 1])
+
+
+def test_the_ratio_is_a_quotient_of_means():
+    """Word ⌊n/2⌋, counted from 0, over the first: (4 + 3 + 5) / (2 + 1 + 1); not (2 + 3 + 5) / 3."""
+    result, _ = measure(GradientProfile(TINY), Known(), dataset_of(KNOWN_TEXTS))
+    assert result["ratio"] == pytest.approx(3.0)
+    assert result["texts_probed"] == 3
+
+
+def test_a_trace_has_the_same_ratio():
+    tracer = Tracer(GradientTrace(TINY, texts=2), Known(), dataset_of(KNOWN_TEXTS))
+    tracer(0)
+    assert tracer.rows[0]["ratio"] == pytest.approx((4 + 3) / (2 + 1))
+
+
+def test_a_profile_is_the_mean_and_the_median_at_100_places():
+    result, rows = measure(GradientProfile(TINY), Known(), dataset_of(KNOWN_TEXTS))
+    places = np.linspace(0, 1, 100)
+    profiles = np.stack(
+        [np.interp(places, np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5)]
+    )  # fmt: skip
+    factor = rows[0]["mean"] / profiles[:, 0].mean()
+    assert factor > 0
+    assert [row["position"] for row in rows] == list(range(1, 101))
+    assert [row["mean"] for row in rows] == pytest.approx(list(factor * profiles.mean(0)), rel=1e-4)
+    expected = factor * np.median(profiles, axis=0)
+    assert [row["median"] for row in rows] == pytest.approx(list(expected), rel=1e-4)
+    mean = profiles.mean(0)
+    in_the_middle = (mean[49] + mean[50]) / (mean[0] + mean[99])
+    assert result["middle_to_ends"] == pytest.approx(in_the_middle, rel=1e-4)
+
+
+def test_a_profile_of_a_real_model_is_that_of_the_probe_on_one_batch(plain):
+    model, dataset = plain
+    result, rows = measure(GradientProfile(TINY, texts=50), model, dataset)
+    batch = dataset.train.batch(torch.arange(50), PADDING_INDEX)
+    norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+    profiles = gradient_profile(norms, batch.lengths)
+    assert [row["mean"] for row in rows] == pytest.approx(profiles.mean(0).tolist(), rel=1e-4)
+    middle = norms[torch.arange(50), batch.lengths // 2]
+    assert result["ratio"] == pytest.approx((middle.sum() / norms[:, 0].sum()).item(), rel=1e-4)
+
+
+def test_only_the_first_training_texts_are_looked_at_and_fewer_where_there_are_fewer(plain):
+    model, dataset = plain
+    few = replace(dataset, train=dataset.train.first(7))
+    asked, all_there = GradientProfile(TINY, texts=7), GradientProfile(TINY)
+    assert measure(asked, model, dataset) == measure(all_there, model, few)
+    assert measure(all_there, model, few)[0]["texts_probed"] == 7
+
+
+def test_how_texts_are_batched_changes_no_gradient_of_a_masked_model(plain, monkeypatch):
+    model, dataset = plain
+    _, whole = measure(GradientProfile(TINY), model, dataset)
+    monkeypatch.setattr("whenpool.measuring.GRADIENT_WORDS", 45)
+    _, parts = measure(GradientProfile(TINY), model, dataset)
+    assert [row["mean"] for row in parts] == pytest.approx([row["mean"] for row in whole], rel=1e-4)
+
+
+def test_batches_of_gradients_are_as_in_training_where_padding_matters():
+    """32 texts of similar length; where it does not, as many as fit."""
+    lengths = [3 + number % 7 for number in range(70)]
+    dataset = dataset_of(texts_of([[2] * n for n in lengths], [0] * 70))
+    masked, unmasked = Known(), Known(masked=False)
+    for model in (masked, unmasked):
+        measure(GradientProfile(TINY), model, dataset)
+    assert masked.batches == [sorted(lengths)]
+    ordered = sorted(lengths)
+    assert unmasked.batches == [ordered[:32], ordered[32:64], ordered[64:]]
+
+
+@pytest.mark.parametrize(
+    ("step", "last", "expected"),
+    [
+        (32, 2_000, [*range(0, 1_281, 128), 1_408, 1_568, 1_728, 1_920]),
+        (100, 1_700, [0, 200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]),
+        (1, 300, [0, 128, 256]),
+    ],
+)
+def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, step, last, expected):
+    model, dataset = plain
+    tracer = Tracer(GradientTrace(TINY, texts=2, sample=2), model, dataset)
+    for seen in range(0, last + 1, step):
+        tracer(seen)
+    assert [row["examples"] for row in tracer.rows] == expected
+
+
+def test_a_trace_tells_accuracies_of_samples(plain):
+    model, dataset = plain
+    tracer = Tracer(GradientTrace(TINY, texts=3, sample=15), model, dataset)
+    tracer(0)
+    (row,) = tracer.rows
+    assert row["train_accuracy"] == evaluate(model, dataset.train.first(15)).accuracy
+    assert row["validation_accuracy"] == evaluate(model, dataset.validation.first(15)).accuracy
+    assert evaluate(model, dataset.train).accuracy != row["train_accuracy"]
+
+
+def test_what_a_trace_comes_to():
+    def look(examples, ratio, accuracy):
+        return {"examples": examples, "ratio": ratio, "train_accuracy": accuracy}
+
+    tracer = Tracer(GradientTrace(TINY), Known(), dataset_of(KNOWN_TEXTS))
+    tracer.rows = [look(0, 0.5, 50.0), look(128, 0.4, 94.9)]
+    assert tracer.result() == {"ratio_at_start": 0.5, "ratio_at_95": None, "examples_at_95": None}
+    tracer.rows += [look(256, 0.3, 95.0), look(384, 0.2, 99.0)]
+    assert tracer.result() == {"ratio_at_start": 0.5, "ratio_at_95": 0.3, "examples_at_95": 256}
+
+
+TRACED = replace(TINY, corpus=TINY.corpus.replace("train=60", "train=136"), size=136, batch_size=8)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"drop_connect": 0.5}, {"cell": "gru", "masked": False, "pooling": "max"}],
+    ids=["plain", "drop_connect", "gru, unmasked"],
+)
+def test_a_trace_leaves_the_training_as_it_is_without_one(place, options):
+    training = replace(TRACED, **options)
+    alone = replace(place, store=type(place.store)(place.store.directory.with_name("alone")))
+    name = execute(training, alone, keep_weights=True)
+    before = torch.random.get_rng_state()
+    probe = GradientTrace(training, texts=8, sample=16)
+    traced = execute(probe, place)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+    expected, found = alone.store.get(name), place.store.get(name)
+    for row in (expected, found):
+        row["result"].pop("seconds")
+        for epoch in row["history"]:
+            epoch.pop("seconds")
+    assert found["result"] == expected["result"]
+    assert found["history"] == expected["history"]
+    one, other = (
+        safetensors.torch.load_file(folder.store.weights_file(name)) for folder in (alone, place)
+    )
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[part], other[part]) for part in one)
+
+    row = place.store.get(traced)
+    assert [look["examples"] for look in row["history"]] == [0, 128, 256]
+    assert len({look["ratio"] for look in row["history"]}) == 3  # it did look at a model that learns
+    assert row["result"]["training"] == name
+    assert row["result"]["validation_accuracy"] == found["result"]["validation_accuracy"]
+
+
+def test_a_trace_begins_before_training(place):
+    row = place.store.get(execute(GradientTrace(TINY, texts=8), place))
+    prepared = prepare(TINY, place)
+    batch = prepared.dataset.train.batch(torch.arange(8), PADDING_INDEX)
+    norms = gradient_norms(prepared.model, batch.ids, batch.lengths, batch.labels)
+    ratio = norms[torch.arange(8), batch.lengths // 2].mean() / norms[:, 0].mean()
+    assert row["result"]["ratio_at_start"] == pytest.approx(ratio.item(), rel=1e-5)
+    loaded = trained(TINY, place)
+    stored = place.store.get(key(TINY, place))["result"]
+    assert evaluate(loaded.model, loaded.dataset.test).accuracy == stored["test_accuracy"]
+    assert evaluate(loaded.model, loaded.dataset.test).loss == pytest.approx(stored["test_loss"])
+
+
+def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(learnt):
+    model, dataset = learnt
+    result, rows = measure(PaddingSweep(TINY, texts=40), model, dataset)
+    assert result == {"texts_probed": 40}
+    shares = [share / 10 for share in range(10)]
+    assert [(row["setting_added"], row["share_added"]) for row in rows] == [
+        (setting, share) for setting in ("left", "mid", "right") for share in shares
+    ]
+    assert len({row["accuracy"] for row in rows}) > 5
+    texts = dataset.test.first(40)
+    for row in rows:
+        if row["share_added"] in (0, 0.3, 0.8):
+            assert row == row | by_hand(model, texts, dataset, row["setting_added"], row["share_added"])
+
+
+def by_hand(model, texts, dataset, setting, share):
+    """One text at a time."""
+    filler = cycle(dataset.test_filler.to_lists())
+    right, words = 0, 0
+    for text, label in zip(texts.ids.to_lists(), texts.labels.tolist(), strict=True):
+        whole = compose(text, filler, setting, share) if share else text
+        words += len(whole)
+        logits = model.eval()(torch.tensor([whole]), torch.tensor([len(whole)]))
+        right += int(logits.argmax()) == label
+    model.train()
+    return {"accuracy": 100 * right / len(texts), "words": pytest.approx(words / len(texts))}
+
+
+def test_without_filler_a_sweep_says_what_it_needs(plain):
+    model, dataset = plain
+    with pytest.raises(InputError, match="a padding sweep needs filler sentences"):
+        measure(PaddingSweep(TINY), model, replace(dataset, test_filler=None))
+
+
+def importance_by_hand(model, dataset, numbers, k):
+    """Profiles (N, 100), each text alone."""
+    profiles = []
+    for number in numbers:
+        batch = dataset.test.batch(torch.tensor([number]), PADDING_INDEX)
+        profiles.append(nwi(model, batch.ids, batch.lengths, batch.labels, k=k))
+    return torch.cat(profiles).double()
+
+
+@pytest.mark.parametrize("which", ["plain", "mixed"])
+def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(which, request):
+    model, dataset = request.getfixturevalue(which)
+    lengths = dataset.test.ids.lengths.tolist()
+    shortest, longest = sorted(lengths)[8], sorted(lengths)[-8]
+    fitting = [number for number, n in enumerate(lengths) if shortest <= n <= longest]
+    chosen = fitting[:11]
+    assert chosen != list(range(11))  # some of the first are passed over
+    assert [lengths[number] for number in chosen] != sorted(lengths[number] for number in chosen)
+    probe = WordImportance(TINY, texts=11, k=2, shortest=shortest, longest=longest)
+    result, rows = measure(probe, model, dataset)
+    profiles = importance_by_hand(model, dataset, chosen, k=2)
+    assert result["texts_probed"] == 11
+    assert [row["position"] for row in rows] == list(range(1, 101))
+    mean, deviation = profiles.mean(0), profiles.std(0, correction=0)
+    assert [row["mean"] for row in rows] == pytest.approx(mean.tolist(), abs=2e-3)
+    assert [row["std"] for row in rows] == pytest.approx(deviation.tolist(), abs=2e-3)
+    means = [row["mean"] for row in rows]
+    for name, third in (("left", means[:34]), ("middle", means[34:67]), ("right", means[67:])):
+        assert result[name] == pytest.approx(sum(third) / len(third), rel=1e-5)
+    assert deviation.max() > 0.1
+
+
+def test_both_ends_of_the_asked_length_count_and_texts_without_a_window_are_left_out(plain):
+    model, dataset = plain
+    lengths = dataset.test.ids.lengths.tolist()
+
+    def probed(**options):
+        return measure(WordImportance(TINY, **options), model, dataset)[0]["texts_probed"]
+
+    assert probed() == 40
+    assert probed(shortest=13, longest=13) == lengths.count(13) > 0
+    assert probed(shortest=19) == lengths.count(19) + lengths.count(20)
+    assert probed(longest=11) == lengths.count(10) + lengths.count(11)
+    assert probed(k=18) == sum(n >= 18 for n in lengths)
+    assert probed(k=18, shortest=3) == sum(n >= 18 for n in lengths)
+
+
+def test_texts_of_the_original_length_are_none_among_composed_ones(mixed):
+    model, dataset = mixed
+    with pytest.raises(InputError, match="the corpus has no test text of 10 to 20 words"):
+        measure(WordImportance(MIXED, shortest=10, longest=20), model, dataset)
+
+
+def test_a_probe_leaves_model_and_generator_as_they_were(plain):
+    model, dataset = plain
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    before = torch.random.get_rng_state()
+    probes = (GradientProfile(TINY, texts=5), PaddingSweep(TINY, texts=3), WordImportance(TINY, texts=3))
+    for probe in probes:
+        first = measure(probe, model, dataset)
+        assert measure(probe, model, dataset) == first
+    assert model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_what_is_stored_of_a_probe(place):
+    training = key(TINY, place)
+    probe = WordImportance(TINY, texts=4, k=2)
+    with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
+        execute(probe, place)
+    execute(TINY, place)
+    with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
+        execute(probe, place)
+    execute(TINY, place, keep_weights=True)
+    row = place.store.get(execute(probe, place))
+    found, rows = measure(probe, *model_and_texts(place))
+    assert row["run"] == {"probe": "nwi"} | probe.options() | asdict(TINY)
+    assert row["history"] == rows
+    assert row["result"] == found | {
+        "training": training,
+        "probe_protocol": 1,
+        "corpus_complete": False,  # none of the thesis's
+        "corpus_notes": "Texts made by a small grammar.",
+        "seconds": row["result"]["seconds"],
+    }
+    assert row["provenance"]["device"]
+
+
+def model_and_texts(place):
+    prepared = trained(TINY, place)
+    return prepared.model, prepared.dataset
+
+
+def test_the_model_that_is_probed_is_the_best_epoch_of_the_training(place):
+    """And not, say, one that was made but not loaded."""
+    execute(TINY, place, keep_weights=True)
+    model, dataset = model_and_texts(place)
+    weights = safetensors.torch.load_file(place.store.weights_file(key(TINY, place)))
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    start = prepare(TINY, place).model
+    assert isinstance(start, TextClassifier)
+    assert not torch.equal(start.classifier.weight, model.classifier.weight)
+    learnt = place.store.get(execute(GradientProfile(TINY, texts=9), place))
+    assert learnt["history"] == measure(GradientProfile(TINY, texts=9), model, dataset)[1]
+    assert learnt["history"] != measure(GradientProfile(TINY, texts=9), start, dataset)[1]

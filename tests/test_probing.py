@@ -1,0 +1,192 @@
+"""What makes a probe run this one, and how it comes back from a table."""
+
+from dataclasses import asdict, fields, replace
+
+import pandas as pd
+import pytest
+
+from whenpool import InputError
+from whenpool.probing import (
+    PROBE_PROTOCOL,
+    PROBES,
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
+from whenpool.results import probe_of
+from whenpool.runs import Training, key
+from whenpool.store import Store
+
+TINY = Training(
+    "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
+    "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
+)  # fmt: skip
+KINDS = list(PROBES.values())
+
+
+def own_fields(kind):
+    return [field for field in fields(kind) if field.name != "training"]
+
+
+EVERY_FIELD = [
+    pytest.param(kind, field.name, id=f"{kind.kind} {field.name}")
+    for kind in KINDS
+    for field in own_fields(kind)
+]
+
+
+def by_name(kind):
+    return pytest.mark.parametrize("kind", kind, ids=lambda kind: kind.kind)
+
+
+def test_defaults_of_a_probe_never_change():
+    """Fields at their default do not enter the key: another default would give old probe runs another
+    meaning. New fields go below."""
+    assert {
+        name: {field.name: field.default for field in own_fields(kind)} for name, kind in PROBES.items()
+    } == {
+        "gradients": {"texts": 500},
+        "trace": {"texts": 64, "sample": 256},
+        "sweep": {"texts": 1000},
+        "nwi": {"texts": 200, "k": 5, "shortest": None, "longest": None},
+    }
+
+
+def test_every_kind_of_probe_can_be_read_back():
+    assert set(KINDS) == set(Probe.__subclasses__())
+
+
+@by_name(KINDS)
+def test_no_option_has_the_name_of_a_field_of_the_training(kind):
+    """A row and an identity hold both, side by side."""
+    taken = {field.name for field in fields(Training)} | {"probe", "protocol"}
+    assert not taken & {field.name for field in own_fields(kind)}
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERY_FIELD)
+def test_the_key_depends_on_every_field(place, kind, name):
+    probe = kind(TINY)
+    other = replace(probe, **{name: 7})
+    assert key(other, place) != key(probe, place)
+    assert other.changed() == probe.changed() | {name: 7}
+
+
+@by_name(KINDS)
+def test_the_key_depends_on_the_training_and_on_nothing_else(place, kind):
+    trainings = [
+        TINY,
+        replace(TINY, seed=1),
+        replace(TINY, pooling="max"),
+        replace(TINY, setting="mid"),
+        replace(TINY, masked=False),
+        replace(TINY, corpus="synthetic:train=60,validation=20,test=41"),
+    ]
+    assert len({key(kind(training), place) for training in trainings}) == len(trainings)
+    options = TINY.corpus.partition(":")[2].split(",")
+    rewritten = replace(TINY, corpus=f"synthetic:{','.join(reversed(options))}")
+    assert key(kind(rewritten), place) == key(kind(TINY), place)
+
+
+def test_kinds_with_the_same_options_are_different_runs(place):
+    runs = [TINY, *(kind(TINY, texts=9) for kind in KINDS)]
+    assert len({key(run, place) for run in runs}) == 5
+
+
+@by_name(KINDS)
+def test_what_is_at_its_default_does_not_enter_the_key(place, kind):
+    spelled_out = kind(**{"training": TINY} | {field.name: field.default for field in own_fields(kind)})
+    assert key(spelled_out, place) == key(kind(TINY), place)
+    identity, training = kind(TINY).identity(place), TINY.identity(place)
+    assert identity["probe"] == {"probe": kind.kind, "protocol": PROBE_PROTOCOL}
+    assert (identity["run"], identity["protocol"]) == (training["run"], training["protocol"])
+
+
+def test_the_identity_of_a_probe_holds_its_options_once(place):
+    identity = WordImportance(TINY, texts=9, longest=14).identity(place)
+    assert identity["probe"] == {"probe": "nwi", "texts": 9, "longest": 14, "protocol": PROBE_PROTOCOL}
+
+
+def with_filler(place, *sentences):
+    """A file of texts, with Wikipedia sentences beside it."""
+    path = place.data / "own.csv"
+    path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
+    lines = [f"sentence number {number} is filler" for number in range(60)]
+    (place.data / "wiki_sentences.txt").write_text("\n".join([*sentences, *lines]))
+    return replace(TINY, corpus=str(path), size=20)
+
+
+def test_the_key_of_a_sweep_alone_depends_on_filler_that_the_training_has_not_read(place):
+    before = {run: key(run, place) for run in (kind(with_filler(place)) for kind in KINDS)}
+    with_filler(place, "another sentence that comes first")
+    changed = {type(run) for run, name in before.items() if key(run, place) != name}
+    assert changed == {PaddingSweep}
+
+
+def test_the_key_depends_on_filler_that_the_training_has_read(place):
+    mixed = replace(with_filler(place), setting="mid")
+    before = {kind: key(kind(mixed), place) for kind in KINDS}
+    with_filler(place, "another sentence that comes first")
+    assert all(key(kind(mixed), place) != name for kind, name in before.items())
+
+
+@by_name(KINDS)
+def test_absent_data_are_named(place, kind):
+    with pytest.raises(InputError, match="aclImdb_v1.tar.gz is not in"):
+        key(kind(replace(TINY, corpus="imdb", length="long")), place)
+
+
+ASKED = [
+    GradientProfile(TINY),
+    GradientProfile(replace(TINY, forget_bias="low", max_words=9, vectors="glove.6B.100d"), texts=8),
+    GradientTrace(replace(TINY, forget_bias=2.0), sample=16),
+    PaddingSweep(replace(TINY, masked=False, forget_bias=None), texts=10),
+    WordImportance(TINY),
+    WordImportance(TINY, k=3, shortest=50),
+    WordImportance(TINY, longest=60),
+    WordImportance(replace(TINY, setting="mid", test=20), texts=4, k=2, shortest=50, longest=60),
+]
+
+
+def test_the_configuration_can_be_read_back_from_a_row(tmp_path):
+    """Rows of all kinds stand in one table, whose numbers become fractions and whose None NaN."""
+    store = Store(tmp_path / "store")
+    for number, probe in enumerate(ASKED):
+        store.put({"number": number}, probe.row(), {"probe_protocol": PROBE_PROTOCOL}, {})
+    table = store.probes()
+    assert len(table) == len(ASKED)
+    table.to_csv(tmp_path / "probes.csv", index=False)
+    for rows in (table, pd.read_csv(tmp_path / "probes.csv")):
+        found = [probe_of(row) for row in rows.to_dict("records")]
+        assert set(found) == set(ASKED)
+        exact = {repr(probe) for probe in ASKED}  # 5.0 would be equal to 5, and give another key
+        assert {repr(probe) for probe in found} == exact
+
+
+@pytest.mark.parametrize("probe", ASKED, ids=lambda probe: probe.kind)
+def test_a_row_names_the_kind_and_every_field(probe):
+    assert probe.row() == {"probe": probe.kind} | probe.options() | asdict(probe.training)
+    assert probe_of(probe.row()) == probe
+
+
+def test_a_probe_says_what_it_looks_at():
+    assert str(WordImportance(replace(TINY, setting="mid", masked=False, seed=3))) == (
+        f"nwi of {TINY.corpus} any mid 60 last unmasked seed 3"
+    )
+
+
+@by_name(KINDS)
+def test_cost_grows_with_texts_and_with_their_length(kind):
+    """It decides which of many runs begins first."""
+    long = replace(TINY, length="long")
+    assert kind(long, texts=200).cost > kind(long, texts=100).cost > 0
+    assert kind(long, texts=100).cost > kind(replace(TINY, length="short"), texts=100).cost
+
+
+def test_the_cost_of_a_trace_is_more_than_that_of_its_training_and_other_probes_ignore_epochs():
+    assert GradientTrace(TINY).cost > TINY.cost
+    assert GradientTrace(TINY).epochs == TINY.epochs
+    longer = replace(TINY, epochs=9)
+    assert all(kind(longer).cost == kind(TINY).cost for kind in KINDS if kind is not GradientTrace)
+    assert all(kind(longer).epochs == 1 for kind in KINDS if kind is not GradientTrace)

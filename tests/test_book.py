@@ -8,9 +8,9 @@ import pytest
 
 from whenpool import InputError
 from whenpool.book import Builder
+from whenpool.choice import Choice
 from whenpool.engine import Report
 from whenpool.errors import BookError
-from whenpool.choice import Choice
 from whenpool.runs import Place
 from whenpool.store import Store
 

@@ -224,7 +224,8 @@ def of(model, seed=0, **changes):
         "corpus": "imdb", "length": "long", "setting": "standard", "size": 1000, "pooling": pooling,
         "forget_bias": bias, "masked": True, "epochs": 20, "share": 0.66, "seed": seed,
     }  # fmt: skip
-    return base | changes
+    run = base | changes
+    return {"shortest": 50 if run["length"] == "short" else 400} | run
 
 
 def frame(runs):
@@ -318,6 +319,7 @@ TABLES = {
             (of("max", setting="mid"), inside(33, 67, 4.0, 2.0)),
             (of("last", setting="left"), inside(0, 34, 3.0, 1.5)),
             (of("last", setting="right"), inside(66, 100, 1.0, 4.0)),
+            (of("last", shortest=None), importance(90.0, 90.0, 1.0)),  # of other lengths of text
         ]
     ),
 }  # fmt: skip

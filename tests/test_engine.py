@@ -124,7 +124,7 @@ import sys
 sys.path.insert(0, {tests!r})
 from test_engine import GRID, run_all, Place, Store, Path
 if __name__ == "__main__":
-    runs = [g.__class__(**{{**vars(g), "epochs": 12}}) for g in GRID]
+    runs = [g.__class__(**{{**vars(g), "epochs": 40}}) for g in GRID]
     place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
     try:
         report = run_all(runs, place, workers=2)

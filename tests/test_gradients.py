@@ -280,6 +280,48 @@ def test_profiles_are_read_by_linear_interpolation():
     assert gradient_profile(norms, torch.tensor([3, 2, 1])).shape == (3, 100)
 
 
+class SideBySide(Theirs):
+    """Two one-directional recurrences made into a bidirectional one by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.back = nn.LSTM(6, 5, batch_first=True).double()
+        self.rnn = nn.LSTM(6, 5, batch_first=True).double()
+
+    def encode(self, embedded, lengths):
+        return torch.cat([self.rnn(embedded)[0], self.back(embedded.flip(1))[0].flip(1)], dim=-1)
+
+
+def test_one_recurrence_on_another_has_the_gradient_of_the_upper_one():
+    class Stacked(Theirs):
+        def __init__(self):
+            super().__init__(layers=2)
+            self.lower = nn.LSTM(6, 5, batch_first=True, bidirectional=True).double()
+            self.upper = nn.LSTM(10, 5, batch_first=True, bidirectional=True).double()
+            for name, value in self.rnn.named_parameters():
+                into = self.lower if "_l0" in name else self.upper
+                getattr(into, name.replace("_l1", "_l0")).data.copy_(value)
+
+        def encode(self, embedded, lengths):
+            return self.upper(input=self.lower(embedded, hx=None)[0])[0]
+
+    full = torch.full_like(LENGTHS, 11)
+    one = Theirs(layers=2, packed=False)
+    model = Stacked()
+    model.load_state_dict(one.state_dict(), strict=False)
+    assert same(gradient_norms(model, IDS, full, LABELS), gradient_norms(one, IDS, full, LABELS))
+
+
+def test_in_inference_mode_and_with_a_patched_recurrence_it_works_as_well():
+    model = Theirs(packed=False)
+    expected = gradient_norms(model, IDS, LENGTHS, LABELS)
+    mine = model.rnn.forward
+    model.rnn.forward = mine
+    with torch.inference_mode():
+        assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
+    assert vars(model.rnn)["forward"] is mine
+
+
 class OnlyForward(nn.Module):
     def forward(self, ids, lengths):
         return torch.zeros(len(ids), 3)
@@ -320,6 +362,11 @@ class Deaf(Theirs):
         ({"model": OnlyForward()}, "OnlyForward lacks embed, encode, classify"),
         ({"model": ByHand()}, "a loop over LSTMCell"),
         ({"model": Projected()}, "without projections"),
+        ({"model": SideBySide()}, "two recurrences side by side"),
+        (
+            {"ids": IDS[:0], "lengths": LENGTHS[:0], "labels": LABELS[:0]},
+            "there are no texts in this batch",
+        ),
         ({"model": FromTheEnd()}, "let classify take it from the states"),
         ({"model": Deaf()}, "does not depend on the states"),
         ({"ids": IDS[0]}, "a single text is ids.unsqueeze"),

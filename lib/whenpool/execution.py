@@ -189,6 +189,7 @@ def _execute_probe(probe: Probe, place: Place, device: str, on_epoch: Callable[[
         row = place.store.get(of)
         assert row is not None
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
+        started += row["result"]["seconds"]  # which the training has told
         found, rows = tracer.result() | best, tracer.rows
     else:
         prepared = trained(training, place)

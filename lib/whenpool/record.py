@@ -22,8 +22,8 @@ def export_runs(place: Place, folder: Path) -> int:
     table = current_trainings(place)
     if table.empty:
         return 0
-    table = table[of_record(table)].sort_values(_ORDER)
-    epochs = place.store.histories()
+    table = _keeping(place.store.recorded, table[of_record(table)]).sort_values(_ORDER)
+    epochs = _keeping(place.store.read_record(HISTORY_OF_RECORD), place.store.histories())
     epochs = epochs[epochs["key"].isin(table["key"])].sort_values(["key", "epoch"])
     for name, rows in ((RUNS_OF_RECORD, table), (HISTORY_OF_RECORD, epochs)):
         _write(folder / name, rows)
@@ -36,14 +36,16 @@ def export_probes(place: Place, folder: Path) -> int:
     table = current_probes(place)
     if table.empty:
         return 0
-    table = table[probes_of_record(table)].sort_values(["probe", *_ORDER])
+    table = _keeping(place.store.recorded_probes, table[probes_of_record(table)])
+    table = table.sort_values(["probe", *_ORDER])
     if len(table):
         _write(folder / PROBES_OF_RECORD, table)
     for kind, probes in table.groupby("probe"):
-        measured = place.store.measured(str(kind))
+        name = measured_file(str(kind))
+        measured = _keeping(place.store.read_record(name), place.store.measured(str(kind)))
         rows = measured[measured["key"].isin(probes["key"])]
         order = [name for name in ("key", "examples", "position") if name in rows]
-        _write(folder / measured_file(str(kind)), rows.sort_values(order, kind="stable"))
+        _write(folder / name, rows.sort_values(order, kind="stable"))
     return len(table)
 
 
@@ -56,6 +58,15 @@ def export_statistics(place: Place, folder: Path) -> int:
     if len(table):
         _write(folder / STATISTICS_OF_RECORD, table.drop(columns="source"))
     return len(table)
+
+
+def _keeping(recorded: "DataFrame", found: "DataFrame") -> "DataFrame":
+    """What was found, with the rows that are of record already as they are there."""
+    import pandas as pd
+
+    kept = recorded[recorded["key"].isin(found["key"])]
+    new = found[~found["key"].isin(kept["key"])]
+    return pd.concat([part for part in (kept, new) if len(part)] or [found], ignore_index=True)
 
 
 def _write(file: Path, rows: "DataFrame") -> None:

@@ -175,7 +175,7 @@ class Store:
     def _with_record(self, rows: list[dict[str, Any]], name: str) -> "DataFrame":
         import pandas as pd
 
-        recorded = self._read_record(name)
+        recorded = self.read_record(name)
         recorded = recorded[~recorded["key"].isin({row["key"] for row in rows})]
         parts = [part for part in (pd.DataFrame(rows), recorded) if len(part)]
         return pd.concat(parts, ignore_index=True) if parts else recorded
@@ -193,18 +193,19 @@ class Store:
     @cached_property
     def recorded(self) -> "DataFrame":
         """The trainings of record alone, as `trainings` has them."""
-        return self._read_record(RUNS_OF_RECORD)
+        return self.read_record(RUNS_OF_RECORD)
 
     @cached_property
     def recorded_probes(self) -> "DataFrame":
         """The probe runs of record alone, as `probes` has them."""
-        return self._read_record(PROBES_OF_RECORD)
+        return self.read_record(PROBES_OF_RECORD)
 
     @cached_property
     def _recorded_keys(self) -> set[str]:
         return {*self.recorded["key"], *self.recorded_probes["key"]}
 
-    def _read_record(self, name: str) -> "DataFrame":
+    def read_record(self, name: str) -> "DataFrame":
+        """A file of record as it is, or no rows where there is none."""
         import pandas as pd
 
         file = self.records / name if self.records else None

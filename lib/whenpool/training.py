@@ -65,7 +65,7 @@ class Outcome:
     Attributes:
         best_epoch: the first one with the highest validation accuracy; its weights are ``weights``.
         test: of those weights.
-        seconds: all together.
+        seconds: all together, what ``watch`` took not counted.
         words: read in training, padding not counted.
     """
 
@@ -122,19 +122,27 @@ def train(
     order = torch.Generator().manual_seed(seed)
     history: list[Epoch] = []
     best, weights = 0, dict[str, Tensor]()
-    if watch:
-        watch(0)
+    looked = 0.0
+
+    def look(seen: int) -> None:
+        nonlocal looked
+        if watch:
+            before = time.perf_counter()
+            watch(seen)
+            looked += time.perf_counter() - before
+
+    look(0)
     for number in range(1, recipe.epochs + 1):
         seen = (number - 1) * len(texts)
-        epoch_started = time.perf_counter()
-        learnt = _train_epoch(model, texts, optimizer, recipe.batch_size, order, watch, seen)
+        epoch_started, looked_before = time.perf_counter(), looked
+        learnt = _train_epoch(model, texts, optimizer, recipe.batch_size, order, look, seen)
         if not math.isfinite(learnt.loss):
             raise DivergenceError(
                 f"the loss became {learnt.loss} in epoch {number}; "
                 "lower the learning rate or choose another seed"
             )
         judged = evaluate(model, validation)
-        seconds = time.perf_counter() - epoch_started
+        seconds = time.perf_counter() - epoch_started - (looked - looked_before)
         history.append(
             Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds)
         )
@@ -145,7 +153,7 @@ def train(
     model.load_state_dict(weights)
     test = evaluate(model, dataset.test.to(device))
     words = int(dataset.train.ids.offsets[-1]) * recipe.epochs
-    return Outcome(history, best + 1, test, weights, time.perf_counter() - started, words)
+    return Outcome(history, best + 1, test, weights, time.perf_counter() - started - looked, words)
 
 
 @torch.inference_mode()
@@ -182,7 +190,7 @@ def _train_epoch(
     optimizer: torch.optim.Optimizer,
     batch_size: int,
     order: torch.Generator,
-    watch: Callable[[int], None] | None,
+    look: Callable[[int], None],
     seen: int,
 ) -> Score:
     model.train()
@@ -195,8 +203,7 @@ def _train_epoch(
         loss.backward()
         optimizer.step()
         seen += len(indices)
-        if watch:
-            watch(seen)
+        look(seen)
         loss_sum += loss.detach() * len(indices)  # read only after the epoch: no waiting in a step
         right += (logits.argmax(1) == batch.labels).sum()
     return Score(loss_sum.item() / len(texts), 100 * right.item() / len(texts))

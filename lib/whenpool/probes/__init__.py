@@ -10,7 +10,8 @@ model of your own does in a few lines::
         def forward(self, ids, lengths):
             return self.classify(self.encode(self.embed(ids), lengths), lengths)
 
-`padding_sweep` and `nwi` also take a model that has only ``forward``, recurrent or not.
+`padding_sweep` and `nwi` also take a model that has only ``forward``, recurrent or not. Lengths reach
+the model on its own device: one that packs its input says ``lengths.cpu()``.
 """
 
 from whenpool.probes.gradients import gradient_norms, gradient_profile, vanishing_ratio

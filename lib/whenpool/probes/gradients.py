@@ -20,9 +20,10 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
     right-to-left state of one word count as one vector; of a stack, the states of the top layer.
     The recurrence may be a `whenpool.Encoder`, or a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``, packed or
-    not, whichever the model calls last. A model that has none, such as a Transformer, has no path
-    through later states of the same layer: its gradient is that at the states that ``encode``
-    returns. A recurrence that is written in another way cannot be seen and must not be probed.
+    not, whichever the model calls last; recurrences side by side must be one module. A model that
+    has none, such as a Transformer, has no path through later states of the same layer: its gradient
+    is that at the states that ``encode`` returns. A recurrence that is written in another way cannot
+    be seen and must not be probed.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is put into
@@ -40,7 +41,7 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     """
     check_steps(model, "gradient_norms")
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
-    with evaluating(model), torch.enable_grad(), tapped(model) as taps:
+    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
         states = model.encode(model.embed(ids).detach(), lengths)  # type: ignore[operator]
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
@@ -135,7 +136,19 @@ def _top(model: nn.Module, taps: list[Tap]) -> list[Tap]:
         return []
     by_module = {tap.module: tap for tap in taps}  # a module's last call
     encoder = _encoder_of(model, taps[-1])
-    return [by_module[m] for m in encoder.layers[-1]] if encoder else [taps[-1]]
+    if encoder:
+        return [by_module[m] for m in encoder.layers[-1]]
+    last = taps[-1]
+    for other in taps[:-1]:
+        reached = last.inputs.requires_grad and torch.autograd.grad(
+            last.inputs.sum(), other.outputs, retain_graph=True, allow_unused=True
+        )
+        if not reached or reached[0] is None:
+            raise InputError(
+                f"{type(model).__name__} reads its input by two recurrences side by side, whose states "
+                "cannot be matched; make them one, bidirectional, or a whenpool.Encoder"
+            )
+    return [last]
 
 
 def _encoder_of(model: nn.Module, tap: Tap) -> Encoder | None:

@@ -11,11 +11,6 @@ from whenpool.errors import InputError
 STEPS = ("embed", "encode", "classify")
 
 
-def has_steps(model: nn.Module) -> bool:
-    """Whether a model offers the three steps of the protocol."""
-    return all(callable(getattr(model, step, None)) for step in STEPS)
-
-
 def check_steps(model: nn.Module, probe: str) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
     missing = [step for step in STEPS if not callable(getattr(model, step, None))]
@@ -38,6 +33,9 @@ def checked_batch(
     if ids.dim() != 2:
         raise InputError(f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
     B, T = ids.shape
+    if not B or not T:
+        raise InputError(f"there are no texts in this batch: ids have the shape {(B, T)}")
+    lengths, labels = torch.as_tensor(lengths), torch.as_tensor(labels)
     for name, values in (("lengths", lengths), ("labels", labels)):
         if values.shape != (B,):
             raise InputError(f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")

@@ -30,8 +30,7 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from whenpool.errors import InputError
 
-_STACKED = {nn.LSTM: 4, nn.GRU: 3, nn.RNN: 1}
-"""How many matrices of H rows are stacked in the weights of a recurrence."""
+_TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
 
 
 @dataclass
@@ -114,23 +113,26 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
                 "outside: use nn.LSTM, nn.GRU, nn.RNN or whenpool.Encoder"
             )
     for module in recurrences:
-        if type(module) not in _STACKED or module.proj_size:
+        if type(module) not in _TAPPED or module.proj_size:
             raise InputError(
                 f"{type(module).__name__} cannot be tapped: only nn.LSTM, nn.GRU and nn.RNN without "
                 "projections can"
             )
+    patched = {module: vars(module).get("forward") for module in recurrences}  # by somebody else
     try:
         for module in recurrences:
             module.forward = _recording(module, taps)
         yield taps
     finally:
-        for module in recurrences:
-            module.__dict__.pop("forward", None)
+        for module, before in patched.items():
+            del module.forward
+            if before is not None:
+                module.forward = before
 
 
 def _recording(module: Any, taps: list[Tap]) -> Any:
-    def forward(inputs: Tensor | PackedSequence, start: Any = None) -> tuple[Any, Any]:
-        packed = inputs if isinstance(inputs, PackedSequence) else None
+    def forward(input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
+        inputs, packed = input, input if isinstance(input, PackedSequence) else None
         if isinstance(inputs, Tensor):
             if inputs.dim() != 3:
                 raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
@@ -139,8 +141,8 @@ def _recording(module: Any, taps: list[Tap]) -> Any:
         below = (module.num_layers - 1) * K
         lower_end = None
         if below:
-            inputs, lower_end = _lower_layers(module)(inputs, _part(start, slice(0, below)))
-        tap, end = _run_top(module, inputs, _part(start, slice(below, below + K)))
+            inputs, lower_end = _lower_layers(module)(inputs, _part(hx, slice(0, below)))
+        tap, end = _run_top(module, inputs, _part(hx, slice(below, below + K)))
         taps.append(tap)
         outputs: Any = tap.outputs
         if packed is not None:

@@ -31,6 +31,11 @@ def both_ways(sweeps: "DataFrame") -> "DataFrame":
     return bilstm[ways == 2]
 
 
+def smallest(sweeps: "DataFrame") -> "DataFrame":
+    """Those of the smallest training size."""
+    return sweeps[sweeps["size"] == sweeps["size"].min()] if len(sweeps) else sweeps
+
+
 def largest_whole(sweeps: "DataFrame") -> "DataFrame":
     """Those of the largest training size for which the most poolings were run."""
     if sweeps.empty:

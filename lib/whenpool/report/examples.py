@@ -34,7 +34,7 @@ def understood(models: "Mapping[str, Prepared]") -> int | None:
     for number in torch.argsort(lengths, stable=True)[(lengths < SHORTEST).sum() :].tolist():
         label = int(dataset.test.labels[number])
         row = dataset.test.ids.row(number).tolist()
-        if all(_probability(prepared, row, label) > 0.5 for prepared in models.values()):
+        if all(_answer(prepared, row).argmax() == label for prepared in models.values()):
             return number
     return None
 
@@ -72,11 +72,17 @@ def text_of(dataset: Dataset, number: int) -> list[str]:
     return [dataset.vocabulary[word] for word in dataset.test.ids.row(number).tolist()]
 
 
-def opening(models: "Mapping[str, Prepared]", number: int | None, count: int) -> list[str]:
-    """The first words of a test text; none where there is no such text, or no model."""
+def opening(
+    models: "Mapping[str, Prepared]", number: int | None, count: int, letters: int | None = None
+) -> list[str]:
+    """The first words of a test text, as many as have so few letters together; none where there is no
+    such text, or no model."""
     if number is None:
         return []
-    return text_of(next(iter(models.values())).dataset, number)[:count]
+    words = text_of(next(iter(models.values())).dataset, number)[:count]
+    while letters and len(" ".join(words)) > letters:
+        words.pop()
+    return words
 
 
 def opening_importance(
@@ -124,8 +130,13 @@ def attention_strips(models: "Mapping[str, Prepared]", number: int | None) -> li
     return found
 
 
-@torch.inference_mode()
 def _probability(prepared: "Prepared", words: Sequence[int], label: int) -> float:
+    return float(_answer(prepared, words)[label])
+
+
+@torch.inference_mode()
+def _answer(prepared: "Prepared", words: Sequence[int]) -> Tensor:
+    """The probability of each class, (C,)."""
     prepared.model.eval()
     logits = prepared.model(torch.tensor([list(words)]), torch.tensor([len(words)]))
-    return float(logits.softmax(-1)[0, label])
+    return logits.softmax(-1)[0]

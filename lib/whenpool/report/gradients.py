@@ -96,7 +96,7 @@ def own_ratio_table(traces: "DataFrame") -> "DataFrame":
         return pd.DataFrame({"": ["no such runs yet"]})
     rows = []
     for (size, pooling), found in traces.groupby(["size", "pooling"], sort=False):
-        reached = found["examples_at_95"].dropna()
+        reached = found.get("examples_at_95", pd.Series(dtype=float)).dropna()
         rows.append(
             {
                 "pooling": POOLING_NAMES[str(pooling)],

@@ -1,6 +1,7 @@
 """The figures of gradient propagation, natural positional bias and word importance (§1.5 to 1.9)."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
@@ -20,53 +21,71 @@ from whenpool.report.figures import (
 )
 from whenpool.report.gradients import LOW
 from whenpool.report.importance import text_span
+from whenpool.report.skip import CORPUS_NAMES
 from whenpool.report.tables import POOLING_NAMES, size_text
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 SEPARATOR_COLOUR = "#b2182b"
+
+
+def groups_of(rows: "DataFrame") -> list[tuple[str, "DataFrame"]]:
+    """Rows of one corpus, length of text and training size each, with a title that tells them apart;
+    none where there is but one group."""
+    differ = [n for n in ("corpus", "length", "size") if n in rows and rows[n].nunique() > 1]
+    if not differ:
+        return [("", rows)]
+    several = differ != ["size"]
+    return [(_title(part.iloc[0], several), part) for _, part in rows.groupby(differ, sort=False)]
 
 
 def draw_profiles(profiles: "DataFrame") -> Figure:
     """Gradient norm over the position in the text, on a logarithmic scale, a line for each model.
 
     Args:
-        profiles: rows of the probe "gradients" with a column ``model``; the mean over seeds is drawn.
+        profiles: rows of the probe "gradients" with a column ``model``; the mean over seeds is drawn,
+            a panel for each corpus and training size.
     """
     if profiles.empty:
         return nothing_yet()
-    figure, axes = plt.subplots(figsize=(6.6, 3.6))
+    groups = groups_of(profiles)
+    figure, column = plt.subplots(
+        len(groups), figsize=(6.6, 3.2 * len(groups) + 0.4), sharex=True, squeeze=False
+    )
     names = {**POOLING_NAMES, LOW: "BiLSTM, low forget gate"}
-    for model, name in names.items():
-        rows = profiles[profiles["model"] == model]
-        if rows.empty:
-            continue
-        means = rows.groupby("position")["mean"].mean()
-        colour, style = (COLOURS["last"], "--") if model == LOW else (COLOURS[model], "-")
-        axes.plot(means.index, means, style, color=colour, label=name)
-    axes.set_yscale("log")
-    axes.set(xlabel="position in the text, %", ylabel="‖∂L/∂h‖", xlim=(1, 100))
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    for axes, (title, part) in zip(column.flat, groups, strict=True):
+        for model, name in names.items():
+            rows = part[part["model"] == model]
+            if rows.empty:
+                continue
+            means = rows.groupby("position")["mean"].mean()
+            colour, style = (COLOURS["last"], "--") if model == LOW else (COLOURS[model], "-")
+            axes.plot(means.index, means, style, color=colour, label=name)
+        axes.set_yscale("log")
+        axes.set(ylabel="‖∂L/∂h‖", xlim=(1, 100), title=title)
+    column[-1, 0].set_xlabel("position in the text, %")
+    _legend(figure, column.flat, columns=3)
     return figure
 
 
 def draw_traces(traces: "DataFrame") -> Figure:
-    """The vanishing ratio over training, above the accuracies, a column for each training size.
+    """The vanishing ratio over training, above the accuracies, a column for each corpus and size.
 
     Args:
         traces: rows of the probe "trace"; the mean over seeds is drawn.
     """
     if traces.empty:
         return nothing_yet()
-    sizes = sorted(traces["size"].unique())
+    groups = groups_of(traces.sort_values("size", kind="stable"))
+    width = 3.4 * max(len(groups), 2)
     figure, grid = plt.subplots(
-        2, len(sizes), figsize=(3.4 * max(len(sizes), 2), 5.2), sharex="col", sharey="row", squeeze=False
+        2, len(groups), figsize=(width, 5.2), sharex="col", sharey="row", squeeze=False
     )
-    for column, size in enumerate(sizes):
+    for column, (title, part) in enumerate(groups):
         above, below = grid[0, column], grid[1, column]
         for pooling, name in POOLING_NAMES.items():
-            rows = traces[(traces["size"] == size) & (traces["pooling"] == pooling)]
+            rows = part[part["pooling"] == pooling]
             if rows.empty:
                 continue
             means = rows.groupby("examples")[["ratio", "train_accuracy", "validation_accuracy"]].mean()
@@ -75,7 +94,7 @@ def draw_traces(traces: "DataFrame") -> Figure:
             below.plot(batches, means["validation_accuracy"], color=colour)
             below.plot(batches, means["train_accuracy"], "--", color=colour, lw=0.9)
         above.set_yscale("log")
-        above.set_title(f"{size_text(size)} training texts")
+        above.set_title(title or _title(part.iloc[0], several=False))
         below.set_xlabel("batches of 64 texts")
     grid[0, 0].set_ylabel("vanishing ratio")
     grid[1, 0].set_ylabel("accuracy, %")
@@ -87,22 +106,28 @@ def draw_sweeps(sweeps: "DataFrame", by: str = "pooling") -> Figure:
     """Accuracy over the share of filler, a panel for each place of the text.
 
     Args:
-        sweeps: rows of the probe "sweep"; the mean over seeds is drawn.
+        sweeps: rows of the probe "sweep"; the mean over seeds is drawn, a row of panels for each
+            corpus and training size, unless ``by`` tells sizes apart.
         by: the column that tells the lines apart, "pooling", "size" or "masked".
     """
     if sweeps.empty:
         return nothing_yet()
     places = [place for place in ("left", "mid", "right") if place in set(sweeps["setting_added"])]
-    figure, row = plt.subplots(1, len(places), figsize=(7.4, 3.2), sharey=True, squeeze=False)
-    for axes, place in zip(row[0], places, strict=True):
-        rows = sweeps[sweeps["setting_added"] == place]
-        for value, label, look in _lines(rows, by):
-            means = rows[rows[by] == value].groupby("share_added")["accuracy"].mean()
-            axes.plot(100 * means.index, means, label=label, **look)
-        axes.set_title(f"text kept {'in the middle' if place == 'mid' else place}")
-    row[0][0].set_ylabel("test accuracy, %")
-    row[0][len(places) // 2].set_xlabel("filler, % of all words")
-    _legend(figure, row[0])
+    groups = [("", sweeps)] if by == "size" else groups_of(sweeps)
+    figure, grid = plt.subplots(
+        len(groups), len(places), figsize=(7.4, 2.7 * len(groups) + 0.5), sharex=True, sharey="row",
+        squeeze=False,
+    )  # fmt: skip
+    for row, (title, part) in zip(grid, groups, strict=True):
+        for axes, place in zip(row, places, strict=True):
+            rows = part[part["setting_added"] == place]
+            for value, label, look in _lines(rows, by):
+                means = rows[rows[by] == value].groupby("share_added")["accuracy"].mean()
+                axes.plot(100 * means.index, means, label=label, **look)
+            axes.set_title(f"text kept {'in the middle' if place == 'mid' else place}")
+        row[0].set_ylabel(f"{title}\ntest accuracy, %" if title else "test accuracy, %")
+    grid[-1][len(places) // 2].set_xlabel("filler, % of all words")
+    _legend(figure, grid.flat)
     return figure
 
 
@@ -112,13 +137,19 @@ def draw_importance(measured: "DataFrame", settings: Sequence[str]) -> Figure:
     Red lines stand where the text ends and the filler begins, by construction.
 
     Args:
-        measured: rows of the probe "nwi"; the mean over seeds is drawn.
+        measured: rows of the probe "nwi"; the mean over seeds is drawn, in panels of their own for
+            each corpus and training size.
     """
     if measured.empty or not settings:
         return nothing_yet()
-    figure, found = make_panels(len(settings))
-    for axes, setting in zip(found, settings, strict=True):
-        rows = measured[measured["setting"] == setting]
+    shown = [
+        (f"{title}, {setting}" if title else setting, setting, part[part["setting"] == setting])
+        for title, part in groups_of(measured)
+        for setting in settings
+        if setting in set(part["setting"])
+    ]
+    figure, found = make_panels(len(shown))
+    for axes, (title, setting, rows) in zip(found, shown, strict=True):
         for pooling, name in POOLING_NAMES.items():
             own = rows[rows["pooling"] == pooling]
             if len(own):
@@ -127,7 +158,7 @@ def draw_importance(measured: "DataFrame", settings: Sequence[str]) -> Figure:
         for border in text_span(setting, rows["share"].iloc[0]):
             if 0 < border < 1:
                 axes.axvline(1 + 99 * border, color=SEPARATOR_COLOUR, lw=1.4)
-        axes.set_title(setting)
+        axes.set_title(title)
         axes.set(xlim=(1, 100), ylim=(0, None))
     finish(figure, found, "normalised word importance", "position in the text, %")
     return figure
@@ -155,6 +186,15 @@ def draw_answers(answers: "DataFrame") -> Figure:
     return figure
 
 
+def _title(row: "Series", several: bool) -> str:
+    """The training size of a run, and where there are several its corpus and length of text."""
+    size = f"{size_text(row['size'])} training texts"
+    if not several:
+        return size
+    name = Path(CORPUS_NAMES.get(row["corpus"], str(row["corpus"]).split(":")[0])).name
+    return f"{name}{', short' if row['length'] == 'short' else ''}, {size}"
+
+
 def _lines(rows: "DataFrame", by: str) -> list[tuple[object, str, dict[str, object]]]:
     """What tells the lines of a sweep apart: value, label and look."""
     found = set(rows[by])
@@ -179,6 +219,7 @@ def _lines(rows: "DataFrame", by: str) -> list[tuple[object, str, dict[str, obje
     ]
 
 
-def _legend(figure: Figure, panels: Iterable[Axes]) -> None:
+def _legend(figure: Figure, panels: Iterable[Axes], columns: int = 5) -> None:
     handles, labels = legend_of(panels)
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 5), frameon=False)
+    ncols = min(len(labels), columns)
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)

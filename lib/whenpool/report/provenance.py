@@ -21,6 +21,7 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
     parts = [
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         f"corpus {_listed(corpora)}",
+        f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training texts",
         *_named(runs, "vectors", "filler"),
         _listed(runs["device"]),
         f"torch {_listed(runs['torch'])}",

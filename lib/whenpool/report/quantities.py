@@ -33,12 +33,20 @@ class Evidence:
     def rows(self, kind: str, model: str, **wanted: Any) -> dict[int, "DataFrame"]:
         """What one kind of probe measured on one model, by seed."""
         wanted = {"corpus": "imdb", "length": "long", "setting": "standard", "masked": True, **wanted}
-        return {int(seed): rows for seed, rows in self._select(self.measured[kind], model, wanted)}
+        return {int(seed): rows for seed, rows in self._select(self.in_bins(kind), model, wanted)}
+
+    def in_bins(self, kind: str) -> "DataFrame":
+        """What one kind of probe measured; word importance only on texts of the thesis's lengths."""
+        rows = self.measured[kind]
+        if kind != "nwi" or rows.empty:
+            return rows
+        shortest = rows["length"].map({"long": 400, "short": 50})
+        return rows[rows["shortest"] == shortest] if "shortest" in rows else rows.head(0)
 
     def on_imdb(self, kind: str, masked: bool | None = None) -> "DataFrame":
         """What one kind of probe measured on long IMDb reviews, on models whose padding is masked,
         let in, or either."""
-        rows = self.measured[kind]
+        rows = self.in_bins(kind)
         if rows.empty:
             return rows
         rows = rows[(rows["corpus"] == "imdb") & (rows["length"] == "long")]

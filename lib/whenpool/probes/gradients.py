@@ -98,7 +98,7 @@ def _total_norms(
     used = _top(model, taps)
     if not used:
         return _norms(torch.autograd.grad(loss, states)[0])
-    wanted = [tensor for tap in used for tensor in (tap.outputs, tap.extra, tap.last)]
+    wanted = [tensor for tap in used for tensor in (tap.outputs, tap.wide, tap.last)]
     grads = torch.autograd.grad(loss, wanted, allow_unused=True)
     halves: list[Tensor] = []
     for number, tap in enumerate(used):
@@ -113,7 +113,7 @@ def _total_norms(
                 f"{type(model).__name__}: the loss does not depend on the states of the recurrence "
                 "that encode calls last"
             )
-        through = torch.zeros_like(tap.extra) if through is None else through
+        through = torch.zeros_like(tap.wide) if through is None else through
         halves += [_norms(half) for half in tap.total(above, through)]
     encoder = _encoder_of(model, used[0])
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse

@@ -40,7 +40,7 @@ class Tap:
     Attributes:
         weights: for each direction W_ih, W_hh and, where there are any, the two biases.
         inputs: (B, T, E), or the data of a packed sequence.
-        extra: the zero inputs z (and y), beside ``inputs``.
+        wide: ``inputs`` and behind them the zero inputs z (and y).
         outputs: the states, beside ``inputs``.
         last: the final state, (K, B, H).
         packed: where ``inputs`` came packed, how.
@@ -49,7 +49,7 @@ class Tap:
     module: nn.RNNBase
     weights: list[list[Tensor]]
     inputs: Tensor
-    extra: Tensor
+    wide: Tensor
     outputs: Tensor
     last: Tensor
     packed: PackedSequence | None
@@ -59,12 +59,13 @@ class Tap:
 
         Args:
             above: the gradient at ``outputs``; it may be overwritten.
-            through: the gradient at ``extra``.
+            through: the gradient at ``wide``.
 
         Returns:
             For each direction (B, T, H), zeros behind the end of a packed text.
         """
-        above, through = self._padded(above), self._padded(through)
+        above = self._padded(above)
+        through = self._padded(through)[..., self.inputs.shape[-1] :]
         K = len(self.weights)
         parts = zip(above.chunk(K, dim=-1), through.chunk(K, dim=-1), strict=True)
         if isinstance(self.module, nn.GRU):
@@ -161,7 +162,9 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
     weights = _layer_weights(module, module.num_layers - 1)
     E, H, K = data.shape[-1], module.hidden_size, len(weights)
     width = 2 * H if isinstance(module, nn.GRU) else H  # of a direction's extra inputs
-    extra = data.new_zeros(*data.shape[:-1], K * width).requires_grad_()
+    wide = data.new_zeros(*data.shape[:-1], E + K * width)
+    wide[..., :E] = data.detach()
+    wide.requires_grad_()
     augmented = _like(module, E + K * width, layers=1)
     for k, (own, (W_ih, W_hh, *biases)) in enumerate(
         zip(_layer_weights(augmented, 0), weights, strict=True)
@@ -176,11 +179,10 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
             into.copy_(W_hh)
         for mine, theirs in zip(own[1:], (W_hh, *biases), strict=True):
             mine.copy_(theirs)
-    wide = torch.cat([data, extra], dim=-1)
     outputs, end = augmented(wide if packed is None else packed._replace(data=wide), start)
     states = outputs if packed is None else outputs.data
     last = end[0] if isinstance(end, tuple) else end
-    return Tap(module, weights, data, extra, states, last, packed), end
+    return Tap(module, weights, data, wide, states, last, packed), end
 
 
 def _like(module: Any, input_size: int, layers: int) -> Any:

@@ -120,7 +120,8 @@ def test_an_idle_worker_that_has_died_is_let_go(place):
 
 
 SCRIPT = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
 sys.path.insert(0, {tests!r})
 from test_engine import GRID, run_all, Place, Store, Path
 if __name__ == "__main__":

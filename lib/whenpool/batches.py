@@ -25,6 +25,10 @@ class Batch(NamedTuple):
     """(B,) int64."""
 
 
+UNMASKED_BATCH = 32
+"""Texts in a batch of a model that reads its padding."""
+
+
 @dataclass(frozen=True)
 class Ragged:
     """N rows of whole numbers, stored one behind the other.
@@ -125,3 +129,11 @@ def evaluation_batches(lengths: Tensor, words: int) -> Iterator[Tensor]:
         if full:
             yield order[start:stop]
             start = stop
+
+
+def batches_for(model: object, lengths: Tensor, words: int) -> Iterator[Tensor]:
+    """Numbers of all texts as `evaluation_batches` has them; for a model whose ``masked`` is False 32 at
+    a time, as the thesis trains (§1.4.2), since what it reads then depends on the padding."""
+    if getattr(model, "masked", True):
+        return evaluation_batches(lengths, words)
+    return iter(torch.argsort(lengths, stable=True).split(UNMASKED_BATCH))

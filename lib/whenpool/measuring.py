@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whenpool.batches import Batch, Texts, evaluation_batches
+from whenpool.batches import Batch, Texts, batches_for
 from whenpool.dataset import Dataset
 from whenpool.errors import InputError
 from whenpool.probes import (
@@ -145,17 +145,11 @@ def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
     """Gradient norms (N, T) of all texts and their lengths (N,), on the CPU."""
     lengths = texts.ids.lengths
     norms = torch.full((len(texts), int(lengths.max())), torch.nan)
-    for part in _gradient_batches(model, lengths):
+    for part in batches_for(model, lengths, GRADIENT_WORDS):
         batch = _on_device(texts.batch(part, PADDING_INDEX), model)
         found = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
         norms[part, : found.shape[1]] = found.float().cpu()
     return norms, lengths
-
-
-def _gradient_batches(model: nn.Module, lengths: Tensor) -> list[Tensor]:
-    if getattr(model, "masked", True):
-        return list(evaluation_batches(lengths, GRADIENT_WORDS))
-    return list(torch.argsort(lengths, stable=True).split(32))  # padding matters: as in training
 
 
 def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:

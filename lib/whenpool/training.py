@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.batches import Batch, Texts, evaluation_batches, training_batches
+from whenpool.batches import Batch, Texts, batches_for, training_batches
 from whenpool.dataset import Dataset
 from whenpool.errors import InputError
 from whenpool.text import PADDING_INDEX
@@ -167,12 +167,10 @@ def evaluate(model: nn.Module, texts: Texts, batch_size: int | None = None) -> S
     was_training = model.training
     model.eval()
     lengths = texts.ids.lengths
-    if batch_size is None and not getattr(model, "masked", True):
-        batch_size = 32
     if batch_size:
         batches = iter(torch.argsort(lengths, stable=True).split(batch_size))
     else:
-        batches = evaluation_batches(lengths, EVALUATION_WORDS)
+        batches = batches_for(model, lengths, EVALUATION_WORDS)
     loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
     for indices in batches:

@@ -3,7 +3,7 @@
 Letters: N texts, B of them in a batch, T words of the longest in the batch, C classes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.batches import Ragged, Texts, evaluation_batches
+from whenpool.batches import Ragged, Texts, batches_for
 from whenpool.errors import InputError
 from whenpool.probes.protocol import check_labels, evaluating
 from whenpool.settings import compose, filler_lengths
@@ -22,8 +22,6 @@ SHARES = tuple(tenth / 10 for tenth in range(10))
 SWEPT = ("left", "mid", "right")
 """Where the original can stand."""
 MAX_WORDS = 32_768
-UNMASKED_BATCH = 32
-"""Texts in a batch of a model that reads its padding: the padding then matters (§1.4.2)."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
     loss = torch.zeros((), dtype=torch.float64, device=device)
     right = torch.zeros((), dtype=torch.int64, device=device)
     with evaluating(model):
-        for indices in _batches(model, texts.ids.lengths, max_words):
+        for indices in batches_for(model, texts.ids.lengths, max_words):
             batch = moved.batch(indices, padding_index)
             logits = model(batch.ids, batch.lengths)  # (B, C)
             if logits.dim() != 2 or len(logits) != len(indices):
@@ -140,12 +138,6 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
             loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
             right += (logits.argmax(1) == batch.labels).sum()
     return 100 * right.item() / len(texts), loss.item() / len(texts)
-
-
-def _batches(model: nn.Module, lengths: Tensor, max_words: int) -> Iterator[Tensor]:
-    if getattr(model, "masked", True):
-        return evaluation_batches(lengths, max_words)
-    return iter(torch.argsort(lengths, stable=True).split(UNMASKED_BATCH))
 
 
 def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:

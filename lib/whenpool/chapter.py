@@ -108,7 +108,7 @@ class Chapter:
         return decided
 
     def evidence_runs(self, decided: Sequence[Decision]) -> "DataFrame":
-        """The runs of record that the verdicts read: a row each, for their provenance."""
+        """The runs of record of the kinds that the verdicts read, a row each, for their provenance."""
         import pandas as pd
 
         kinds = {READS[decision.claim.quantity] for decision in decided if decision.values}

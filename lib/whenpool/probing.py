@@ -26,7 +26,8 @@ class Probe:
 
     @property
     def cost(self) -> float:
-        """Words read, as `Training.cost` counts them."""
+        """Words read, as `Training.cost` counts them; a factor says what reading a word costs beside
+        a step of training on it, as measured once."""
         raise NotImplementedError
 
     def options(self) -> dict[str, Any]:
@@ -93,7 +94,8 @@ class GradientTrace(Probe):
 
     @property
     def cost(self) -> float:
-        return self.training.cost + 45 * (1.6 * self.texts + 0.6 * self.sample) * self._words
+        looks = 45  # of a training on 1K texts
+        return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self._words
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class PaddingSweep(Probe):
 
     @property
     def cost(self) -> float:
-        return 0.3 * 3 * 29 * self.texts * self._words
+        read = 3 * 29  # times all words: places, and the sum of 1 / (1 - share) over the shares
+        return 0.3 * read * self.texts * self._words
 
 
 @dataclass(frozen=True)

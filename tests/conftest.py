@@ -24,11 +24,22 @@ def real_data():
     return REAL_DATA
 
 
-@pytest.fixture
-def place(tmp_path):
+def empty_place(folder):
     """Empty folders for data, store and cache."""
     from whenpool.runs import Place
     from whenpool.store import Store
 
-    (tmp_path / "data").mkdir()
-    return Place(Store(tmp_path / "store"), tmp_path / "data", tmp_path / "cache")
+    (folder / "data").mkdir()
+    return Place(Store(folder / "store"), folder / "data", folder / "cache")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Of one test."""
+    return empty_place(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """Of a module, for what its tests only read."""
+    return empty_place(tmp_path_factory.mktemp("shared"))

@@ -25,8 +25,7 @@ from whenpool.report.examples import (
     text_of,
     understood,
 )
-from whenpool.runs import Place, Training
-from whenpool.store import Store
+from whenpool.runs import Training
 from whenpool.words import strips
 
 TINY = Training(
@@ -38,22 +37,6 @@ LEARNT = replace(
     size=150, epochs=6,
 )  # fmt: skip
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    """A place for what tests only read."""
-    folder = tmp_path_factory.mktemp("examples")
-    (folder / "data").mkdir()
-    return Place(Store(folder / "store"), folder / "data", folder / "cache")
 
 
 @pytest.fixture(scope="module")

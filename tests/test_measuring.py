@@ -25,26 +25,6 @@ from whenpool.training import evaluate
 MIXED = replace(TINY, setting="mid")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread():
-    """As in a worker, and a crowded machine is not made to wait for itself."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory):
-    """A place for what tests only read."""
-    from whenpool.runs import Place
-    from whenpool.store import Store
-
-    folder = tmp_path_factory.mktemp("measuring")
-    (folder / "data").mkdir()
-    return Place(Store(folder / "store"), folder / "data", folder / "cache")
-
-
 @pytest.fixture(scope="module")
 def plain(shared):
     """Texts of 10 to 20 words and a model that has learnt nothing."""

@@ -15,15 +15,6 @@ LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; w
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """On a busy machine threads wait for each other longer than these tiny models take."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def batch(lengths=LENGTHS, padding=3):
     torch.manual_seed(1)
     ids = torch.randint(0, WORDS, (len(lengths), int(lengths.max()) + padding))

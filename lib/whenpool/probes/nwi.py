@@ -152,8 +152,6 @@ def _log_probabilities(
 
 
 def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
-    if not len(lengths):
-        raise InputError("there are no texts in this batch: give at least one")
     if k < 1:
         raise InputError(f"k, the words of a window, must be at least 1, not {k}")
     short = (lengths < k).nonzero().flatten().tolist()

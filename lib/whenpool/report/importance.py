@@ -35,6 +35,11 @@ def text_span(setting: str, share: float) -> tuple[float, float]:
     }[setting]
 
 
+def ends_and_middle(profile: Any) -> tuple[float, float]:
+    """Mean NWI of both outer tenths together, and of the middle fifth, of (100,) positions."""
+    return (profile[:10].mean() + profile[90:].mean()) / 2, profile[40:60].mean()
+
+
 def importance_table(measured: "DataFrame") -> "DataFrame":
     """Mean NWI where the text stands, and where the filler stands, by setting (rows) and pooling.
 
@@ -51,7 +56,7 @@ def importance_table(measured: "DataFrame") -> "DataFrame":
     for (setting, pooling), rows in measured.groupby(["setting", "pooling"], sort=False):
         profile = rows.groupby("position")["mean"].mean().to_numpy()
         inside = where_the_text_stands(str(setting), rows["share"].iloc[0], len(profile))
-        ends, middle = np.r_[profile[:10], profile[90:]].mean(), profile[40:60].mean()
+        ends, middle = ends_and_middle(profile)
         text = f"{ends:.2f} / {middle:.2f}"
         if setting != "standard":
             text = f"{profile[inside].mean():.2f} / {profile[~inside].mean():.2f}"

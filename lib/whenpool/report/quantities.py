@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from whenpool.report.importance import where_the_text_stands
+from whenpool.report.importance import ends_and_middle, where_the_text_stands
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -211,10 +211,9 @@ def importance_ends_to_middle(
 
     def ratio(model: str) -> PerSeed:
         wanted = {"size": size, "setting": setting, "corpus": corpus, "length": length}
-        profiles = {s: _profile(part) for s, part in evidence.rows("nwi", model, **wanted).items()}
-        return {
-            seed: (p[:10].mean() + p[90:].mean()) / 2 / p[40:60].mean() for seed, p in profiles.items()
-        }
+        rows = evidence.rows("nwi", model, **wanted)
+        found = {seed: ends_and_middle(_profile(part)) for seed, part in rows.items()}
+        return {seed: ends / middle for seed, (ends, middle) in found.items()}
 
     return _chosen([ratio(model) for model in models], choose)
 

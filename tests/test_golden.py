@@ -13,7 +13,7 @@ from make_golden import FILE, PROBES, RUNS, results
 
 from whenpool import probing
 from whenpool.pooling import POOLINGS
-from whenpool.runs import PROTOCOL, Training
+from whenpool.runs import PROTOCOL, TRICKS, Training
 
 GOLDEN = json.loads(FILE.read_text())
 
@@ -29,8 +29,9 @@ def found(tmp_path_factory):
     return results(tmp_path_factory.mktemp("golden"))
 
 
-def test_every_pooling_and_every_kind_of_probe_has_a_golden_run():
+def test_every_pooling_trick_and_kind_of_probe_has_a_golden_run():
     assert {run.pooling for run in RUNS.values()} == set(POOLINGS)
+    assert {run.trick for run in RUNS.values()} == {None, *TRICKS}
     assert {probe.kind for probe in PROBES.values()} == set(probing.PROBES)
 
 
@@ -41,6 +42,7 @@ def test_results_are_those_of_this_protocol(found, name):
     assert run["train_loss"] == pytest.approx(golden["train_loss"], rel=1e-3)
     assert run["best_epoch"] == golden["best_epoch"]
     assert run["vocabulary"] == golden["vocabulary"]
+    assert run.get("train_losses", []) == pytest.approx(golden.get("train_losses", []), rel=1e-3)
 
 
 ONE_TEXT = 100 / 20 + 0.01
@@ -87,4 +89,8 @@ def test_defaults_of_a_training_never_change():
         "batch_size": 32,
         "learning_rate": 2e-3,
         "weight_decay": 0.0,
+        "orthogonal": False,
+        "trick": None,
+        "strength": 0.3,
+        "divergence": "forward",
     }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from whenpool import InputError
 from whenpool.choice import Choice, corpora_named
-from whenpool.plans import IMPORTANCE_FIGURES, PLANS, plan, probed, thesis_table
+from whenpool.plans import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.report.paper import published
 from whenpool.report.verdicts import probes_of_record
@@ -237,7 +237,7 @@ def test_without_being_asked_the_paper_looks_at_words_where_the_thesis_has_a_fig
 
 @pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
 def test_probed_are_the_trainings_of_all_probes(profile, place):
-    found = probed(Choice(profile), place)
+    found = needed(Choice(profile), place)
     assert all(not isinstance(run, Probe) for run in found)
     for chapter in PROBING:
         assert {run.training for run in plan(chapter, Choice(profile), place)} <= found

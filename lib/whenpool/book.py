@@ -23,7 +23,7 @@ from whenpool.chapter import COMPUTED
 from whenpool.choice import Choice
 from whenpool.errors import BookError, InputError
 from whenpool.notebooks import execute, is_notebook
-from whenpool.plans import PLANS, plan, probed
+from whenpool.plans import PLANS, needed, plan
 from whenpool.report.provenance import duration
 from whenpool.results import compute, standing
 from whenpool.runs import Place, Run
@@ -101,8 +101,8 @@ class Builder:
         return page
 
     @cached_property
-    def _probed(self) -> set[Any]:
-        return probed(self.choice, self.place)
+    def _needed(self) -> set[Any]:
+        return needed(self.choice, self.place)
 
     def _files(self) -> list[str]:
         """The files of the table of contents, in its order."""
@@ -162,7 +162,7 @@ class Builder:
                 workers=self.workers,
                 device=self.device,
                 skip_absent=self.choice.skips_absent,
-                keep_weights=self._probed.__contains__,
+                keep_weights=self._needed.__contains__,
                 label="    runs",
                 say=lambda line: self.say(f"    {line}"),
             )

@@ -12,9 +12,18 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.plans import plan
 from whenpool.pooling import POOLINGS
 from whenpool.probing import Probe
-from whenpool.report.claims import Decision, decisions, evidence_of
+from whenpool.report.claims import (
+    READS,
+    Decision,
+    at_size,
+    claims,
+    decide,
+    decisions,
+    evidence_of,
+    small_evidence,
+)
 from whenpool.report.provenance import provenance_line
-from whenpool.report.quantities import READS, Evidence
+from whenpool.report.quantities import Evidence
 from whenpool.results import compute, current_probes, current_trainings, probe_rows_of, rows_of
 from whenpool.runs import Place, Run, Training, key
 
@@ -107,6 +116,13 @@ class Chapter:
             glue(f"measured_{decision.claim.id}", decision.measured or "no run")
         return decided
 
+    def small_claims(self, size: int) -> list[Decision]:
+        """The claims of this chapter held against small runs on another number of training texts: an
+        indication, see `whenpool.report.claims.small_evidence`."""
+        evidence = small_evidence(self.place.store, self.stored, size)
+        own = [at_size(claim, size) for claim in claims() if claim.chapter == self.name]
+        return [decide(claim, evidence) for claim in own]
+
     def evidence_runs(self, decided: Sequence[Decision]) -> "DataFrame":
         """The runs of record of the kinds that the verdicts read, a row each, for their provenance."""
         import pandas as pd
@@ -116,6 +132,8 @@ class Chapter:
             rows.drop_duplicates("key") for kind, rows in self.evidence.measured.items() if kind in kinds
         ]
         parts += [self.evidence.trainings] if "trainings" in kinds else []
+        if "variants" in kinds and self.evidence.variants is not None:
+            parts.append(self.evidence.variants)
         return pd.concat([part for part in parts if len(part)] or [self.stored.head(0)])
 
     @property

@@ -50,6 +50,8 @@ class Encoder(nn.Module):
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
             ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).
         chrono_words: the longest dependency that "chrono" expects.
+        orthogonal: whether the recurrent weights of each gate start as an orthogonal matrix (Henaff
+            et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
         drop_connect: rate at which recurrent weights are dropped in training, one draw for all
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
         masked: False lets padding into the recurrence, as the authors' code does.
@@ -69,6 +71,7 @@ class Encoder(nn.Module):
         forget_bias: ForgetBias = None,
         *,
         chrono_words: int = 400,
+        orthogonal: bool = False,
         drop_connect: float = 0.0,
         masked: bool = True,
     ) -> None:
@@ -99,6 +102,10 @@ class Encoder(nn.Module):
         if forget_bias is not None:
             for module in self._recurrences():
                 _set_forget_bias(module, forget_bias, chrono_words)
+        if orthogonal:
+            for module in self._recurrences():
+                for gate in torch.as_tensor(module.weight_hh_l0).split(hidden_size):  # (H, H)
+                    nn.init.orthogonal_(gate)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
         """

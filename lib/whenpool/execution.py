@@ -1,5 +1,6 @@
 """How a run is executed and stored: a training, or a probe on one."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -11,13 +12,15 @@ import torch
 
 from whenpool.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.errors import InputError
+from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.measuring import Tracer, measure
 from whenpool.models import TextClassifier
-from whenpool.probing import PROBE_PROTOCOL, GradientTrace, Probe
+from whenpool.objective import Objective
+from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, Probe
 from whenpool.provenance import provenance
 from whenpool.runs import Place, Run, Training, key
 from whenpool.text import PADDING_INDEX, load_vectors
-from whenpool.training import Outcome, Recipe, train
+from whenpool.training import DivergenceError, Outcome, Recipe, train
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,9 @@ def execute(
     """Execute and store one run; returns its key.
 
     Raises:
-        InputError: for data that cannot be read, too few texts, a loss that diverges, or a probe on
-            a training whose weights are not here.
+        InputError: for data that cannot be read, too few texts, a loss that diverges (but with a
+            trick, where that is a result), or a training that is needed and whose weights are not
+            here.
     """
     if isinstance(run, Probe):
         return _execute_probe(run, place, device, on_epoch)
@@ -92,6 +96,7 @@ def prepare(run: Training, place: Place) -> Prepared:
             run.forget_bias,  # type: ignore[arg-type]
             PADDING_INDEX,
             vectors=dataset.vectors,
+            orthogonal=run.orthogonal,
             drop_connect=run.drop_connect,
             masked=run.masked,
         )
@@ -130,15 +135,21 @@ def _train(
     with torch.random.fork_rng():
         torch.manual_seed(run.seed)
         torch.random.set_rng_state(prepared.random)
-        outcome = train(
-            model,
-            dataset,
-            Recipe(run.epochs, run.batch_size, run.learning_rate, run.weight_decay),
-            run.seed,
-            device,
-            on_epoch=lambda _: on_epoch() if on_epoch else None,
-            watch=watch,
-        )
+        try:
+            outcome = train(
+                model,
+                dataset,
+                Recipe(run.epochs, run.batch_size, run.learning_rate, run.weight_decay),
+                run.seed,
+                device,
+                on_epoch=lambda _: on_epoch() if on_epoch else None,
+                watch=watch,
+                objective=_objective(run, place),
+            )
+        except DivergenceError as error:
+            if not run.trick:
+                raise
+            outcome = error.left  # that some seeds diverge is part of what §2.2.7 finds
     weights = safetensors.torch.save(outcome.weights) if keep_weights else None
     return place.store.put(
         run.identity(place),
@@ -150,10 +161,24 @@ def _train(
     )
 
 
+def _objective(run: Training, place: Place) -> Objective:
+    """What a training minimises; a teacher is read from the store."""
+    if run.trick == "penalty_attention":
+        return PenaltyAttention(run.epochs)
+    if run.trick == "dropout_attention":
+        return DropoutAttention(run.epochs)
+    if run.trick == "gradient_directed":
+        return GradientDirected(run.epochs, run.strength, run.divergence)
+    if run.needs:
+        return TeacherForcing(trained(run.needs, place).model)
+    return Objective()
+
+
 def _result(run: Training, prepared: Prepared, outcome: Outcome, place: Place) -> dict[str, Any]:
     encoded, dataset, model = prepared.encoded, prepared.dataset, prepared.model
     labels = dataset.test.labels
-    return {
+    trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
+    return trick | {
         "test_accuracy": outcome.test.accuracy,
         "test_loss": outcome.test.loss,
         "validation_accuracy": outcome.validation_accuracy,
@@ -192,7 +217,8 @@ def _execute_probe(probe: Probe, place: Place, device: str, on_epoch: Callable[[
         started += row["result"]["seconds"]  # which the training has told
         found, rows = tracer.result() | best, tracer.rows
     else:
-        prepared = trained(training, place)
+        start = isinstance(probe, GradientProfile) and probe.untrained
+        prepared = prepare(training, place) if start else trained(training, place)
         prepared.model.to(device)
         of = key(training, place)
         found, rows = measure(probe, prepared.model, prepared.dataset)

@@ -24,7 +24,7 @@ class TextClassifier(nn.Module):
         vocabulary_size: rows of the embedding.
         classes: C.
         pooling: a name in `whenpool.POOLINGS`.
-        cell, hidden_size, layers, bidirectional, drop_connect, chrono_words, masked: see
+        cell, hidden_size, layers, bidirectional, chrono_words, orthogonal, drop_connect, masked: see
             `whenpool.Encoder`. With ``masked=False`` pads also reach the pooling, as in the
             authors' code, so that a text's logits depend on the batch it stands in.
         embedding_size: E.
@@ -52,6 +52,7 @@ class TextClassifier(nn.Module):
         *,
         vectors: Tensor | None = None,
         chrono_words: int = 400,
+        orthogonal: bool = False,
         drop_connect: float = 0.0,
         masked: bool = True,
     ) -> None:
@@ -72,6 +73,7 @@ class TextClassifier(nn.Module):
             bidirectional,
             forget_bias,
             chrono_words=chrono_words,
+            orthogonal=orthogonal,
             drop_connect=drop_connect,
             masked=masked,
         )

@@ -12,7 +12,7 @@ from whenpool.corpora.statistics import statistics_of
 from whenpool.corpora.synthetic import Grammar
 from whenpool.errors import InputError
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
-from whenpool.runs import VECTORS, Place, Run, Training, find_vectors
+from whenpool.runs import TRICKS, VECTORS, Place, Run, Training, find_vectors
 from whenpool.settings import SETTINGS
 
 THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")
@@ -75,7 +75,7 @@ SYNTHETIC_OPTIONS = (
 
 def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.2 and 1.3 and Table 1.2 (§1.5)."""
-    few = {"texts": 8} if choice.profile == "smoke" else {}
+    few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
     poolings = choice.poolings or THESIS_POOLINGS
     starts = [(pooling, "thesis") for pooling in poolings]
     starts += [("last", "low")] if "last" in poolings else []
@@ -132,6 +132,40 @@ def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str
             yield corpus, length, size, SETTINGS
 
 
+def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
+    """Table 2.1, and other starts of the model without pooling (§2.2)."""
+    few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
+    paper = choice.profile == "paper"
+    for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
+        for base, _ in _standard(corpus, (10_000,), replace(choice, seeds=1), place):
+            for setting, seed in product(
+                choice.settings or ("standard", "mid"), range(choice.seeds or (SEEDS if paper else 1))
+            ):
+                plain = replace(base, setting=setting, seed=seed, masked=True)
+                for pooling in ("max", "max_attention"):
+                    yield replace(plain, pooling=pooling)
+                plain = replace(plain, pooling="last")
+                tricks = [replace(plain, trick=trick) for trick in TRICKS]
+                yield GradientProfile(plain, **few, untrained=True)
+                for run in (plain, *tricks):
+                    yield run
+                    yield GradientProfile(run, **few)
+                for start in OTHER_STARTS:
+                    yield replace(plain, **start)
+                if corpus in PUBLICATIONS and choice.profile == "quick" and seed == 0:
+                    for strength in STRENGTHS:
+                        yield replace(plain, trick="gradient_directed", strength=strength)
+
+
+OTHER_STARTS: tuple[dict[str, Any], ...] = (
+    {"forget_bias": 2.0},
+    {"forget_bias": "chrono"},
+    {"orthogonal": True},
+)
+"""What related work changes about the start of an LSTM (§2.2.2), beside its forget bias of 1."""
+STRENGTHS = (0.01, 0.1, 1.0, 10.0)
+"""Values of λ that the one in use was chosen from, beside itself (§2.2.7)."""
+
 SHORT_TEXTS: dict[str, Any] = {"k": 3, "shortest": 50, "longest": 60}
 LONG_TEXTS: dict[str, Any] = {"k": 5, "shortest": 400, "longest": 500}
 IMPORTANCE_FIGURES = (
@@ -149,15 +183,20 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
     "natural_bias": _natural_bias,
     "training_to_skip": _training_to_skip,
     "word_importance": _word_importance,
+    "learnability": _learnability,
 }
 """The runs of each chapter that needs some, in the order of the book."""
 
 
 def thesis_table(run: Training) -> tuple[str, ...]:
     """The tables of the thesis in which a run of the profile "paper" stands; none for other corpora
-    and where padding is let in."""
+    where padding is let in, and for starts that the thesis only names."""
     if run.corpus not in PUBLICATIONS or not run.masked:
         return ()
+    if not run.trick and run.variant != run.pooling:
+        return ()
+    if run.trick:
+        return ("2.1",)
     if run.length == "short":
         brief = run.size in (1_000, 10_000) and run.setting in ("standard", "mid")
         return ("1.4", "1.8") if brief else ("1.8",)
@@ -166,10 +205,11 @@ def thesis_table(run: Training) -> tuple[str, ...]:
     return ("1.3", full) if brief else (full,)
 
 
-def probed(choice: Choice, place: Place) -> set[Training]:
-    """The trainings whose weights the probes of some chapter read."""
-    runs = (run for chapter in PLANS.values() for run in chapter(choice, place))
-    return {run.training for run in runs if isinstance(run, Probe)}
+def needed(choice: Choice, place: Place) -> set[Training]:
+    """The trainings whose weights the probes or students of some chapter read."""
+    runs = [run for chapter in PLANS.values() for run in chapter(choice, place)]
+    teachers = {run.needs for run in runs if run.needs}
+    return teachers | {run.training for run in runs if isinstance(run, Probe)}
 
 
 def _standard(

@@ -14,6 +14,8 @@ Every pooling is a plain module with one constructor and one signature::
 Letters: B texts, T words of the longest, D units of a state (both directions together).
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -117,19 +119,29 @@ class LastAttention(Pooling):
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         weights = self.direction_weights(states, mask)
-        parts = zip(weights, states.chunk(len(weights), dim=-1), strict=True)
-        embedding = torch.cat([_weighted_sum(w, part) for w, part in parts], dim=-1)
-        return embedding, torch.stack(weights).mean(0)
+        return self.embed(states, weights), torch.stack(weights).mean(0)
 
-    def direction_weights(self, states: Tensor, mask: Tensor) -> list[Tensor]:
-        """The attention of each direction: one or two of (B, T)."""
+    def direction_weights(
+        self, states: Tensor, mask: Tensor, kept: Sequence[Tensor] | None = None
+    ) -> list[Tensor]:
+        """The attention of each direction: one or two of (B, T).
+
+        Args:
+            kept: for each direction, which words take part in its softmax, (B, T) bool; None: all.
+        """
         directions = 2 if self.bidirectional else 1
         queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
         parts = states.chunk(directions, dim=-1)
         return [
-            _softmax_over_words(_cosine_like_scores(part, query), mask)
-            for part, query in zip(parts, queries, strict=True)
+            _softmax_over_words(_cosine_like_scores(part, query), words)
+            for part, query, words in zip(parts, queries, kept or [mask] * directions, strict=True)
         ]
+
+    @staticmethod
+    def embed(states: Tensor, weights: Sequence[Tensor]) -> Tensor:
+        """The embedding (B, D) by the attention of each direction on its own half of the states."""
+        parts = zip(weights, states.chunk(len(weights), dim=-1), strict=True)
+        return torch.cat([_weighted_sum(w, part) for w, part in parts], dim=-1)
 
 
 POOLINGS: dict[str, type[Pooling]] = {

@@ -21,6 +21,11 @@ class Probe:
     kind: ClassVar[str] = ""
 
     @property
+    def needs(self) -> Training | None:
+        """The training whose weights it reads."""
+        return self.training
+
+    @property
     def epochs(self) -> int:
         return 1
 
@@ -68,8 +73,13 @@ class GradientProfile(Probe):
     """Gradient norms over the words of the first training texts (§1.5, Figure 1.2a)."""
 
     texts: int = 500
+    untrained: bool = False  # of the model as the training begins with it
 
     kind: ClassVar[str] = "gradients"
+
+    @property
+    def needs(self) -> Training | None:
+        return None if self.untrained else self.training
 
     @property
     def cost(self) -> float:
@@ -87,6 +97,11 @@ class GradientTrace(Probe):
     sample: int = 256  # training, and validation texts, for the accuracies
 
     kind: ClassVar[str] = "trace"
+
+    @property
+    def needs(self) -> Training | None:
+        """That of its training, which it does itself."""
+        return self.training.needs
 
     @property
     def epochs(self) -> int:

@@ -5,24 +5,26 @@ from typing import TYPE_CHECKING
 
 from whenpool.files import write_atomically
 from whenpool.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.report.verdicts import of_record, probes_of_record
+from whenpool.report.verdicts import of_learnability, of_record, probes_of_record
 from whenpool.results import current_probes, current_trainings
 from whenpool.runs import Place
 from whenpool.store import HISTORY_OF_RECORD, PROBES_OF_RECORD, RUNS_OF_RECORD, measured_file
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 _ORDER = ["corpus", "length", "size", "setting", "masked", "pooling", "seed", "key"]
 
 
 def export_runs(place: Place, folder: Path) -> int:
     """Write the finished runs on whole published corpora that follow the thesis's protocol, padding
-    masked or let in; those that are on record already stay. Returns how many there are now."""
+    masked or let in, and those of its chapter 2, small ones as well; those that are on record already
+    stay. Returns how many there are now."""
     table = current_trainings(place)
     if table.empty:
         return 0
-    table = _keeping(place.store.recorded, table[of_record(table)]).sort_values(_ORDER)
+    chosen = of_record(table) | of_learnability(table)
+    table = _keeping(place.store.recorded, table[chosen]).sort_values(_ORDER)
     epochs = _keeping(place.store.read_record(HISTORY_OF_RECORD), place.store.histories())
     epochs = epochs[epochs["key"].isin(table["key"])].sort_values(["key", "epoch"])
     for name, rows in ((RUNS_OF_RECORD, table), (HISTORY_OF_RECORD, epochs)):
@@ -31,12 +33,14 @@ def export_runs(place: Place, folder: Path) -> int:
 
 
 def export_probes(place: Place, folder: Path) -> int:
-    """Write the probe runs on whole published corpora whose model and training are the thesis's, and
-    what they measured; those that are on record already stay. Returns how many there are now."""
+    """Write the probe runs on whole published corpora whose model and training are the thesis's, the
+    gradients of the models of its chapter 2, and what they measured; those that are on record already
+    stay. Returns how many there are now."""
     table = current_probes(place)
     if table.empty:
         return 0
-    table = _keeping(place.store.recorded_probes, table[probes_of_record(table)])
+    chosen = probes_of_record(table) | _profiles_of_tricks(table)
+    table = _keeping(place.store.recorded_probes, table[chosen])
     table = table.sort_values(["probe", *_ORDER])
     if len(table):
         _write(folder / PROBES_OF_RECORD, table)
@@ -47,6 +51,10 @@ def export_probes(place: Place, folder: Path) -> int:
         order = [name for name in ("key", "examples", "position") if name in rows]
         _write(folder / name, rows.sort_values(order, kind="stable"))
     return len(table)
+
+
+def _profiles_of_tricks(probes: "DataFrame") -> "Series":
+    return (probes["probe"] == "gradients") & of_learnability(probes)
 
 
 def export_statistics(place: Place, folder: Path) -> int:

@@ -78,7 +78,7 @@ def compute(
     label: str = "runs",
     say: Callable[[str], None] = print,
 ) -> Report:
-    """Compute the runs that are missing, and the trainings whose weights missing probes read.
+    """Compute the runs that are missing, and the trainings whose weights they need.
 
     Args:
         skip_absent: leave out runs whose data are not here, with a line for each reason, instead
@@ -99,29 +99,29 @@ def compute(
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
     missing = set(before.missing)
-    probed = {
-        run.training
-        for run in wanted
-        if isinstance(run, Probe) and not isinstance(run, GradientTrace) and run in missing
-    }
-    trainings = [run for run in wanted if isinstance(run, Training)]
-    phases: list[tuple[str, list[Run]]] = [
-        ("traces", [run for run in wanted if isinstance(run, GradientTrace)]),  # they train as well
-        ("trainings", [*dict.fromkeys([*trainings, *sorted(probed, key=str)])]),
-        ("probes", [r for r in wanted if isinstance(r, Probe) and not isinstance(r, GradientTrace)]),
+    needed = _needed([run for run in wanted if run in missing], place)
+    trainings = list(dict.fromkeys([*(r for r in wanted if isinstance(r, Training)), *needed]))
+    traces = [run for run in wanted if isinstance(run, GradientTrace)]  # they train as well
+    phases: list[tuple[str, Sequence[Run]]] = [
+        (name, [run for run in part if bool(run.needs) == with_teacher])
+        for with_teacher in (False, True)
+        for name, part in (("traces", traces), ("trainings", trainings))
     ]
+    others = [run for run in wanted if isinstance(run, Probe) and not isinstance(run, GradientTrace)]
+    phases.append(("probes", others))
     report = Report()
     for name, part in phases:
-        lost = [run for run in part if run in missing and run.training in report.failed]
-        for run in lost:  # there is no model to look at
-            report.failed[run] = report.failed[run.training]
+        lost = [run for run in part if run in missing and run.needs in report.failed]
+        for run in lost:  # there is no model to look at, or to learn from
+            assert run.needs is not None
+            report.failed[run] = report.failed[run.needs]
             place.store.fail(key(run, place), run.changed(), report.failed[run])
         found = run_all(
             [run for run in part if run not in lost],
             place,
             workers=workers,
             device=device,
-            keep_weights=lambda run: isinstance(run, Training) and (run in probed or keep_weights(run)),
+            keep_weights=lambda run: isinstance(run, Training) and (run in needed or keep_weights(run)),
             label=label if name == "trainings" else f"{label} ({name})",
         )
         report.done += found.done
@@ -136,6 +136,18 @@ def compute(
     if report.failed and not report.done and not before.done:
         raise InputError(f"all {len(report.failed)} runs failed; {next(iter(report.failed.values()))}")
     return report
+
+
+def _needed(missing: Sequence[Run], place: Place) -> list[Training]:
+    """The trainings whose weights some runs need, and those that these need if they are not here."""
+    needed: dict[Training, None] = {}
+    for run in missing:
+        need = run.needs
+        while need and need not in needed:
+            needed[need] = None
+            here = place.store.has(key(need, place), with_weights=True)
+            need = None if here else need.needs
+    return sorted(needed, key=str)
 
 
 def rows_of(runs: Sequence[Training], place: Place) -> "DataFrame":
@@ -187,9 +199,9 @@ def _values(row: Any, wanted: Iterable[Field[Any]]) -> dict[str, Any]:
     """Values of fields from a row of a table, where numbers may have become fractions."""
     values: dict[str, Any] = {}
     for field in wanted:
-        value = row[field.name]
+        value = row.get(field.name)  # records can be older than a field
         if value != value or value is None:  # NaN stands for None in tables
-            value = None
+            value = None if "None" in str(field.type) else field.default
         elif isinstance(field.default, int | float):
             value = type(field.default)(value)
         elif "int" in str(field.type):
@@ -202,14 +214,14 @@ def status_table(choice: Choice, place: Place) -> tuple["DataFrame", list[str]]:
     """How far the runs of a choice are, per chapter and table of the thesis, and what to know."""
     import pandas as pd
 
-    groups: dict[str, list[Run]] = {}
+    groups: dict[str, dict[Run, None]] = {}  # a run can stand in several chapters
     for chapter in PLANS:
         for run in plan(chapter, choice, place):
             is_cell = choice.profile == "paper" and isinstance(run, Training)
             tables = thesis_table(run) if is_cell else ()  # type: ignore[arg-type]
             for name in [f"Table {table}" for table in tables] or [chapter]:
-                groups.setdefault(name, []).append(run)
-    every = list(dict.fromkeys(run for runs in groups.values() for run in runs))
+                groups.setdefault(name, {})[run] = None
+    every = {run: None for runs in groups.values() for run in runs}
     found = standing(every, place)
     missing, failed = set(found.missing), set(found.failed)
     rows = [

@@ -1,7 +1,7 @@
 """What a training is: its configuration, its data, and where both come from."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +16,28 @@ from whenpool.store import Store, key_of
 PROTOCOL = 1
 """Raised by hand when the meaning of a result changes, so that older results are not read as new."""
 
+TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
+"""The training-time modifications of §2.2, see `whenpool.learnability`."""
+
 VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
 """Word vectors that the paper's protocol looks for, best first (§1.4.2)."""
+
+
+def variant_of(
+    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None
+) -> str:
+    """What sets a training apart: its trick, what is special about its start ("orthogonal", "chrono",
+    "low" or "forget 2"), or its pooling. What a table leaves empty counts as not given."""
+    if isinstance(trick, str):
+        return trick
+    if orthogonal is True or orthogonal == 1:
+        return "orthogonal"
+    if forget_bias in ("chrono", "low"):
+        return forget_bias
+    try:
+        return f"forget {float(forget_bias):g}"
+    except (TypeError, ValueError):
+        return pooling
 
 
 @dataclass(frozen=True)
@@ -51,10 +71,19 @@ class Training:
     batch_size: int = 32
     learning_rate: float = 2e-3
     weight_decay: float = 0.0
+    orthogonal: bool = False  # recurrent weights at the start
+    trick: str | None = None  # one of `TRICKS`
+    strength: float = 0.3  # of "gradient_directed": λ of the first epoch
+    divergence: str = "forward"  # of "gradient_directed", see `whenpool.learnability`
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not at their default."""
         return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
+
+    @property
+    def variant(self) -> str:
+        """What a table calls it, see `variant_of`."""
+        return variant_of(self.pooling, self.forget_bias, self.orthogonal, self.trick)
 
     @property
     def training(self) -> "Training":
@@ -62,8 +91,17 @@ class Training:
         return self
 
     @property
+    def needs(self) -> "Training | None":
+        """The training of the teacher (§2.2.4): a max-pooled model as the thesis trains it."""
+        if self.trick != "teacher_forcing":
+            return None
+        return replace(self, pooling="max", forget_bias="thesis", orthogonal=False, trick=None)
+
+    @property
     def cost(self) -> float:
         """Words read in training, roughly: what one run takes beside another."""
+        if self.trick == "gradient_directed":  # three times as much, in half of the epochs
+            return 2 * replace(self, trick=None).cost
         words = 250 if self.max_words is None else min(self.max_words, 250)
         words = 40 if self.length == "short" else words
         return self.size * self.epochs * words / (1 if self.setting == "standard" else 1 - self.share)
@@ -76,6 +114,7 @@ class Training:
         """
         check_setting(self.setting)
         check_length(self.length)
+        self._check_trick()
         source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
@@ -84,8 +123,19 @@ class Training:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
         return {"run": self.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
 
+    def _check_trick(self) -> None:
+        if self.trick is None:
+            return
+        if self.trick not in TRICKS:
+            raise InputError(f"trick {self.trick!r} is unknown; choose one of {', '.join(TRICKS)}")
+        if self.pooling != "last" or not self.masked or self.drop_connect:
+            raise InputError(
+                f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "
+                "set pooling='last', masked=True and drop_connect=0"
+            )
+
     def __str__(self) -> str:
-        words = [self.corpus, self.length, self.setting, str(self.size), self.pooling]
+        words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
         return " ".join(words) + ("" if self.masked else " unmasked") + f" seed {self.seed}"
 
 
@@ -143,6 +193,10 @@ class Run(Hashable, Protocol):
     @property
     def training(self) -> Training:
         """The training itself, or that whose model is probed."""
+
+    @property
+    def needs(self) -> "Training | None":
+        """The training whose weights must be here before."""
 
     @property
     def epochs(self) -> int:

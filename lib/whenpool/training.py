@@ -6,23 +6,20 @@ Letters: B texts, T words of the longest, C classes.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.batches import Batch, Texts, batches_for, training_batches
+from whenpool.batches import Texts, batches_for, training_batches
 from whenpool.dataset import Dataset
 from whenpool.errors import InputError
+from whenpool.objective import Objective
 from whenpool.text import PADDING_INDEX
 
 EVALUATION_WORDS = 32_768
 """Padded words of an evaluation batch."""
-
-
-class DivergenceError(InputError):
-    """The loss is no longer a finite number."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,12 @@ class Epoch:
     """
 
     epoch: int  # from 1
-    train_loss: float
+    train_loss: float  # what was minimised
     train_accuracy: float
     validation_loss: float
     validation_accuracy: float
     seconds: float
+    more: dict[str, float] = field(default_factory=dict)  # see `Objective.end_epoch`
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,8 @@ class Outcome:
     """A finished training.
 
     Attributes:
-        best_epoch: the first one with the highest validation accuracy; its weights are ``weights``.
+        best_epoch: the first one with the highest validation accuracy, among those that the
+            objective lets be chosen; its weights are ``weights``.
         test: of those weights.
         seconds: all together, what ``watch`` took not counted.
         words: read in training, padding not counted.
@@ -81,13 +80,21 @@ class Outcome:
         return self.history[self.best_epoch - 1].validation_accuracy
 
     def history_rows(self) -> list[dict[str, float]]:
-        return [asdict(epoch) for epoch in self.history]
+        rows = [asdict(epoch) for epoch in self.history]
+        return [row | row.pop("more") for row in rows]
 
 
-def cross_entropy(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The loss of a batch, averaged over its texts, and the logits (B, C)."""
-    logits = model(batch.ids, batch.lengths)
-    return functional.cross_entropy(logits, batch.labels), logits
+class DivergenceError(InputError):
+    """The loss is no longer a finite number.
+
+    Attributes:
+        left: the training up to there: the epochs before, and the weights as they were left, which
+            are not tested.
+    """
+
+    def __init__(self, message: str, left: Outcome) -> None:
+        super().__init__(message)
+        self.left = left
 
 
 def train(
@@ -98,8 +105,11 @@ def train(
     device: str = "cpu",
     on_epoch: Callable[[Epoch], None] | None = None,
     watch: Callable[[int], None] | None = None,
+    objective: Objective | None = None,
 ) -> Outcome:
     """Train a model, keep the weights of the best validation epoch, and test those.
+
+    Validation and test are of the model as it will be used, whatever the objective.
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C).
@@ -109,6 +119,7 @@ def train(
         on_epoch: called after each epoch.
         watch: called before the first step and after each one with the number of texts learnt from
             so far; it may look at the model and must leave it as it was.
+        objective: what is minimised; default: cross-entropy.
 
     Raises:
         DivergenceError: when the loss becomes infinite or not a number.
@@ -119,6 +130,8 @@ def train(
     optimizer = torch.optim.Adam(
         model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
     )
+    objective = objective or Objective()
+    objective.begin(model, texts)
     order = torch.Generator().manual_seed(seed)
     history: list[Epoch] = []
     best, weights = 0, dict[str, Tensor]()
@@ -131,29 +144,36 @@ def train(
             watch(seen)
             looked += time.perf_counter() - before
 
+    def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
+        words = int(dataset.train.ids.offsets[-1]) * len(history)
+        seconds = time.perf_counter() - started - looked
+        return Outcome(history, best + 1, test, weights, seconds, words)
+
     look(0)
     for number in range(1, recipe.epochs + 1):
         seen = (number - 1) * len(texts)
         epoch_started, looked_before = time.perf_counter(), looked
-        learnt = _train_epoch(model, texts, optimizer, recipe.batch_size, order, look, seen)
-        if not math.isfinite(learnt.loss):
-            raise DivergenceError(
-                f"the loss became {learnt.loss} in epoch {number}; "
-                "lower the learning rate or choose another seed"
-            )
+        objective.start_epoch(number - 1)
+        learnt = _train_epoch(model, texts, optimizer, objective, recipe.batch_size, order, look, seen)
         judged = evaluate(model, validation)
+        more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
         seconds = time.perf_counter() - epoch_started - (looked - looked_before)
         history.append(
-            Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds)
+            Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds, more)
         )
-        if not weights or judged.accuracy > history[best].validation_accuracy:
+        for loss in (learnt.loss, judged.loss):
+            if not math.isfinite(loss):
+                raise DivergenceError(
+                    f"the loss became {loss} in epoch {number}; "
+                    "lower the learning rate or choose another seed",
+                    outcome(Score(math.nan, math.nan), _copy(model)),
+                )
+        if objective.eligible and not (weights and judged.accuracy <= history[best].validation_accuracy):
             best, weights = number - 1, _copy(model)
         if on_epoch:
             on_epoch(history[-1])
     model.load_state_dict(weights)
-    test = evaluate(model, dataset.test.to(device))
-    words = int(dataset.train.ids.offsets[-1]) * recipe.epochs
-    return Outcome(history, best + 1, test, weights, time.perf_counter() - started - looked, words)
+    return outcome(evaluate(model, dataset.test.to(device)), weights)
 
 
 @torch.inference_mode()
@@ -186,6 +206,7 @@ def _train_epoch(
     model: nn.Module,
     texts: Texts,
     optimizer: torch.optim.Optimizer,
+    objective: Objective,
     batch_size: int,
     order: torch.Generator,
     look: Callable[[int], None],
@@ -196,13 +217,12 @@ def _train_epoch(
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
     for indices in training_batches(texts.ids.lengths, batch_size, order):
         batch = texts.batch(indices, PADDING_INDEX)
-        loss, logits = cross_entropy(model, batch)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss, logits = objective.backward(model, batch, indices)
         optimizer.step()
         seen += len(indices)
         look(seen)
-        loss_sum += loss.detach() * len(indices)  # read only after the epoch: no waiting in a step
+        loss_sum += loss * len(indices)  # read only after the epoch: no waiting in a step
         right += (logits.argmax(1) == batch.labels).sum()
     return Score(loss_sum.item() / len(texts), 100 * right.item() / len(texts))
 

@@ -3,21 +3,27 @@
 import math
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.probing import PROBES
-from whenpool.report.quantities import QUANTITIES, Evidence, PerSeed
-from whenpool.report.verdicts import SEEDS_NEEDED, of_record, probes_of_record
+from whenpool.report import quantities, trick_quantities
+from whenpool.report.quantities import Evidence, PerSeed
+from whenpool.report.tricks import finished, small_runs, with_variant
+from whenpool.report.verdicts import SEEDS_NEEDED, as_plain, of_record, probes_of_record
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from whenpool.store import Store
 
+QUANTITIES = quantities.QUANTITIES | trick_quantities.QUANTITIES
+"""Every quantity that ``data/paper/claims.yml`` may name."""
+READS = quantities.READS | dict.fromkeys(trick_quantities.QUANTITIES, "variants")
+"""What each quantity is measured on: a kind of probe, trainings, or variants of them."""
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
@@ -133,7 +139,11 @@ def evidence_of(store: "Store", trainings: "DataFrame", probes: "DataFrame") -> 
     Args:
         trainings, probes: rows of `Store.trainings` and `Store.probes`.
     """
+    variants = trainings
     if len(trainings):
+        variants = with_variant(finished(_of_one_kind(trainings[of_record(as_plain(trainings))])))
+        variants = variants[variants["masked"].astype(bool) & (variants["length"] == "long")]
+        variants = variants[variants["corpus"] == "imdb"]
         trainings = _of_one_kind(trainings[of_record(trainings)])
     if len(probes):
         probes = probes[probes_of_record(probes)]
@@ -141,7 +151,23 @@ def evidence_of(store: "Store", trainings: "DataFrame", probes: "DataFrame") -> 
     for kind in PROBES:
         own = probes[probes["probe"] == kind] if len(probes) else probes
         measured[kind] = store.measured_on(_of_one_kind(own), kind)
-    return Evidence(trainings, measured)
+    return Evidence(trainings, measured, variants, store.histories(), live=True)
+
+
+def small_evidence(store: "Store", trainings: "DataFrame", size: int) -> Evidence:
+    """Small runs in the place of runs of record, which indicate and never decide (§2.2 alone).
+
+    Args:
+        trainings: rows of `Store.trainings`.
+        size: training texts.
+    """
+    variants = finished(small_runs(trainings, size))
+    return replace(_no_evidence(), variants=variants, epochs=store.histories())
+
+
+def at_size(claim: Claim, size: int) -> Claim:
+    """The same claim about another number of training texts."""
+    return replace(claim, arguments=claim.arguments | {"size": size})
 
 
 def _of_one_kind(runs: "DataFrame") -> "DataFrame":
@@ -170,11 +196,18 @@ def decisions(evidence: Evidence, chapter: str | None = None) -> list[Decision]:
     return [decide(claim, evidence) for claim in wanted]
 
 
-def claims_table(decided: Sequence[Decision]) -> "DataFrame":
-    """A row for each claim: what it says, the rule, what we measured, the verdict."""
+def claims_table(
+    decided: Sequence[Decision], indicated: Sequence[Decision] = (), heading: str = ""
+) -> "DataFrame":
+    """A row for each claim: what it says, the rule, what we measured, the verdict.
+
+    Args:
+        indicated: what small runs would say to the same rules, in the same order; without verdict.
+        heading: of the column for that.
+    """
     import pandas as pd
 
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "claim": f"{d.claim.statement} ({_source(d.claim.section)})",
             "rule": f"{d.claim.unit} {_sign(d.claim.rule)}",
@@ -183,6 +216,13 @@ def claims_table(decided: Sequence[Decision]) -> "DataFrame":
         }
         for d in decided
     )
+    return table.assign(**{heading: [_indication(d) for d in indicated]}) if indicated else table
+
+
+def _indication(decision: Decision) -> str:
+    obeyed = sum(map(decision.claim.satisfied, decision.values.values()))
+    count = len(decision.values)
+    return f"{decision.measured} (obeyed by {obeyed} of {count})" if count else ""
 
 
 def _source(section: str) -> str:

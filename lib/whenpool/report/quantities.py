@@ -25,10 +25,16 @@ class Evidence:
     Attributes:
         trainings: rows of `Store.trainings`.
         measured: for each kind of probe, its rows beside the configuration of the training.
+        variants: the trainings of chapter 2 and those beside them, with a column ``variant``.
+        epochs: rows of `Store.histories`.
+        live: whether what needs no runs may be computed when it is asked for.
     """
 
     trainings: "DataFrame"
     measured: Mapping[str, "DataFrame"]
+    variants: "DataFrame | None" = None
+    epochs: "DataFrame | None" = None
+    live: bool = False
 
     def rows(self, kind: str, model: str, **wanted: Any) -> dict[int, "DataFrame"]:
         """What one kind of probe measured on one model, by seed."""
@@ -63,10 +69,10 @@ class Evidence:
         if table.empty:
             return []
         pooling, bias = ("last", "low") if model == "low" else (model, "thesis")
-        chosen = (table["pooling"] == pooling) & (table["forget_bias"] == bias)
+        mine = (table["pooling"] == pooling) & (table["forget_bias"] == bias)
         for name, value in wanted.items():
-            chosen &= table[name] == value
-        return list(table[chosen].groupby("seed"))
+            mine &= table[name] == value
+        return list(table[mine].groupby("seed"))
 
 
 def early_level(evidence: Evidence, model: str, place: str) -> PerSeed:
@@ -87,7 +93,7 @@ def early_middle_to_ends(
             for seed, part in rows.items()
         }
 
-    found = _chosen([ratio(model) for model in models], choose)
+    found = chosen([ratio(model) for model in models], choose)
     return _over(found, ratio(relative_to)) if relative_to else found
 
 
@@ -100,7 +106,7 @@ def ratio_at_95(evidence: Evidence, size: int, model: str, relative_to: Sequence
         return {s: part["ratio_at_95"].iloc[0] for s, part in rows.items() if _known(part)}
 
     own = at_95(model)
-    return _over(own, _chosen([at_95(other) for other in relative_to], "min")) if relative_to else own
+    return _over(own, chosen([at_95(other) for other in relative_to], "min")) if relative_to else own
 
 
 def ratio_after(evidence: Evidence, size: int, model: str, examples: int) -> PerSeed:
@@ -124,7 +130,7 @@ def lowest_ratio(evidence: Evidence, size: int, models: Sequence[str]) -> PerSee
         {seed: part["ratio"].min() for seed, part in evidence.rows("trace", name, size=size).items()}
         for name in models
     ]
-    return _chosen(lowest, "min")
+    return chosen(lowest, "min")
 
 
 def ratio_recovery(evidence: Evidence, size: int, model: str) -> PerSeed:
@@ -138,7 +144,7 @@ def accuracy_gap(evidence: Evidence, size: int, setting: str, choose: str = "min
     """Test accuracy of the poolings minus that of the BiLSTM."""
     bilstm = evidence.accuracies("last", size=size, setting=setting)
     pooled = [evidence.accuracies(name, size=size, setting=setting) for name in POOLED]
-    return _minus(_chosen(pooled, choose), bilstm)
+    return minus(chosen(pooled, choose), bilstm)
 
 
 def sweep_drop(
@@ -147,9 +153,9 @@ def sweep_drop(
     """Points lost with a share of filler, the text kept where ``added`` says; "worst": of the three."""
     if added == "worst":
         drops = [sweep_drop(evidence, size, model, s, share, masked) for s in ("left", "mid", "right")]
-        return _chosen(drops, "max")
+        return chosen(drops, "max")
     none, some = (_swept(evidence, size, model, added, part, masked) for part in (0.0, share))
-    return _minus(none, some)
+    return minus(none, some)
 
 
 def sweep_asymmetry(
@@ -157,13 +163,13 @@ def sweep_asymmetry(
 ) -> PerSeed:
     """Accuracy with the text kept on the left minus that with it on the right."""
     left, right = (_swept(evidence, size, model, s, share, masked) for s in ("left", "right"))
-    return _minus(left, right)
+    return minus(left, right)
 
 
 def asymmetry_by_padding(evidence: Evidence, size: int, model: str, share: float) -> PerSeed:
     """The asymmetry of a model that padding was let into minus that of a masked one."""
     let_in, masked = (sweep_asymmetry(evidence, size, model, share, m) for m in (False, True))
-    return _minus(let_in, masked)
+    return minus(let_in, masked)
 
 
 def trained_asymmetry_by_padding(evidence: Evidence, size: int, model: str) -> PerSeed:
@@ -174,15 +180,15 @@ def trained_asymmetry_by_padding(evidence: Evidence, size: int, model: str) -> P
             evidence.accuracies(model, size=size, setting=setting, masked=masked)
             for setting in ("left", "right")
         )
-        return _minus(left, right)
+        return minus(left, right)
 
-    return _minus(asymmetry(False), asymmetry(True))
+    return minus(asymmetry(False), asymmetry(True))
 
 
 def both_ends_against_one(evidence: Evidence, size: int, model: str, share: float) -> PerSeed:
     """Accuracy with filler on the worse single end minus that with it on both."""
     one = [_swept(evidence, size, model, added, share, True) for added in ("left", "right")]
-    return _minus(_chosen(one, "min"), _swept(evidence, size, model, "mid", share, True))
+    return minus(chosen(one, "min"), _swept(evidence, size, model, "mid", share, True))
 
 
 def sweep_advantage(
@@ -194,8 +200,8 @@ def sweep_advantage(
     against: str = "last",
 ) -> PerSeed:
     """Points that the weakest of some models loses less than another."""
-    worst = _chosen([sweep_drop(evidence, size, name, added, share) for name in models], "max")
-    return _minus(sweep_drop(evidence, size, against, added, share), worst)
+    worst = chosen([sweep_drop(evidence, size, name, added, share) for name in models], "max")
+    return minus(sweep_drop(evidence, size, against, added, share), worst)
 
 
 def importance_ends_to_middle(
@@ -215,7 +221,7 @@ def importance_ends_to_middle(
         found = {seed: ends_and_middle(_profile(part)) for seed, part in rows.items()}
         return {seed: ends / middle for seed, (ends, middle) in found.items()}
 
-    return _chosen([ratio(model) for model in models], choose)
+    return chosen([ratio(model) for model in models], choose)
 
 
 def importance_text_to_filler(
@@ -231,7 +237,7 @@ def importance_text_to_filler(
             found[seed] = profile[inside].mean() / profile[~inside].mean()
         return found
 
-    return _chosen([ratio(model) for model in models], choose)
+    return chosen([ratio(model) for model in models], choose)
 
 
 _BY_EVIDENCE: dict[str, tuple[Callable[..., PerSeed], ...]] = {
@@ -244,9 +250,9 @@ _BY_EVIDENCE: dict[str, tuple[Callable[..., PerSeed], ...]] = {
     "trainings": (accuracy_gap, trained_asymmetry_by_padding),
 }  # fmt: skip
 QUANTITIES = {f.__name__: f for functions in _BY_EVIDENCE.values() for f in functions}
-"""Every quantity that ``data/paper/claims.yml`` may name."""
+"""Those of chapter 1; see `whenpool.report.claims` for all."""
 READS = {f.__name__: kind for kind, functions in _BY_EVIDENCE.items() for f in functions}
-"""What each quantity is measured on: a kind of probe, or trainings."""
+"""What each is measured on: a kind of probe, or trainings."""
 
 
 def _swept(evidence: Evidence, size: int, model: str, added: str, share: float, masked: bool) -> PerSeed:
@@ -266,14 +272,15 @@ def _known(rows: "DataFrame") -> bool:
     return "ratio_at_95" in rows and bool(rows["ratio_at_95"].notna().iloc[0])
 
 
-def _chosen(parts: Sequence[PerSeed], choose: str) -> PerSeed:
+def chosen(parts: Sequence[PerSeed], choose: str) -> PerSeed:
     """The smallest or largest of several numbers, for each seed that has all of them."""
     pick = {"min": min, "max": max}[choose]
     seeds = set.intersection(*(set(part) for part in parts))
     return {seed: pick(part[seed] for part in parts) for seed in sorted(seeds)}
 
 
-def _minus(first: PerSeed, second: PerSeed) -> PerSeed:
+def minus(first: PerSeed, second: PerSeed) -> PerSeed:
+    """The difference, for each seed that both have."""
     return {seed: first[seed] - second[seed] for seed in first if seed in second}
 
 

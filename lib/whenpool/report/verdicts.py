@@ -83,7 +83,7 @@ def judge(ours: "DataFrame", published: "Series") -> Cell:
         ours: rows of `Store.trainings` of the cell's corpus, length, setting, size and pooling.
         published: its row of ``data/paper/accuracy.csv``.
     """
-    ours = ours[ours["masked"].astype(bool)] if len(ours) else ours
+    ours = ours[ours["masked"].astype(bool) & is_plain(ours)] if len(ours) else ours
     if ours.empty:
         return Cell(np.nan, np.nan, 0, "not run")
     complete = ours["corpus_complete"].astype(bool)
@@ -126,12 +126,57 @@ def follows_protocol(runs: "DataFrame") -> "Series":
         & runs["vectors"].notna()
         & runs["max_words"].isna()
         & runs["test"].isna()
+        & is_plain(runs)
     )
+
+
+def is_plain(runs: "DataFrame") -> "Series":
+    """Which runs are trained and started as the thesis's first chapter has it: no trick of its second,
+    recurrent weights as torch draws them."""
+    return column(runs, "trick").isna() & ~column(runs, "orthogonal").eq(True)
+
+
+def column(runs: "DataFrame", name: str) -> "Series":
+    """A column of some runs, empty where the runs are older than what it says."""
+    import pandas as pd
+
+    return runs[name] if name in runs else pd.Series(None, index=runs.index, dtype=object)
 
 
 def of_record(runs: "DataFrame") -> "Series":
     """Which runs follow the protocol on a whole corpus of the thesis's, padding masked or let in."""
     return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
+
+
+SMALL = {"hidden_size": 64, "epochs": 8, "max_words": 140, "embedding_size": 100, "share": 0.66}
+"""The model of the quick profile on published corpora, as far as it tells its runs from others."""
+
+
+def as_plain(runs: "DataFrame") -> "DataFrame":
+    """Runs of chapter 2 as if they were of chapter 1: without what sets them apart from the model
+    without pooling, a trick or another start (§2.2)."""
+    other = (runs["pooling"] == "last") & runs["forget_bias"].isin(["2.0", 2.0, "chrono"])
+    return runs.assign(
+        trick=None, orthogonal=False, forget_bias=runs["forget_bias"].mask(other, "thesis")
+    )
+
+
+def of_learnability(runs: "DataFrame") -> "Series":
+    """Which runs on the whole of IMDb are of Table 2.1's kind (§2.2.8): by the thesis's protocol, or
+    with the model of the quick profile, which indicates and decides nothing."""
+    kind = (
+        (runs["corpus"] == "imdb")
+        & (runs["length"] == "long")
+        & runs["setting"].isin(["standard", "mid"])
+        & runs["pooling"].isin(["last", "max", "max_attention"])
+        & runs["corpus_complete"].eq(True)
+        & runs["masked"].astype(bool)
+        & runs["vectors"].notna()
+    )
+    small = kind.copy()
+    for name, value in SMALL.items():
+        small &= runs[name] == value
+    return kind & (small | follows_protocol(as_plain(runs)))
 
 
 def probes_of_record(probes: "DataFrame") -> "Series":
@@ -145,7 +190,7 @@ def probes_of_record(probes: "DataFrame") -> "Series":
         test=probes["test"].astype(object).mask(start, None),
         forget_bias=probes["forget_bias"].mask(low, "thesis"),
     )
-    return of_record(as_protocol)
+    return of_record(as_protocol) & ~column(probes, "untrained").eq(True)
 
 
 def _verdict(ours: list[float], mean: float, std: float) -> str:

@@ -1,0 +1,56 @@
+"""Teacher forcing (thesis §2.2.4).
+
+Letters: B texts, N texts of the training set, D units of an embedding.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from whenpool.batches import Batch, Texts, batches_for
+from whenpool.models import TextClassifier
+from whenpool.objective import Objective
+from whenpool.text import PADDING_INDEX
+
+TEACHER_WORDS = 32_768
+"""Padded words of a batch that the teacher reads."""
+
+
+class TeacherForcing(Objective):
+    """ℓ = ‖s(x) - s'(x)‖² / D: the embedding s of the model follows s', the teacher's.
+
+    The classifier is the teacher's and is not trained, so classifying becomes a regression. The
+    teacher's embeddings are computed once. The training loss *is* the mean squared error.
+
+    Args:
+        teacher: trained, with max-pooling in the thesis; of the model's size.
+    """
+
+    def __init__(self, teacher: TextClassifier) -> None:
+        self.teacher = teacher
+        self._targets = torch.empty(0)
+
+    def begin(self, model: TextClassifier, texts: Texts) -> None:
+        model.classifier.load_state_dict(self.teacher.classifier.state_dict())
+        model.classifier.requires_grad_(False)
+        self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)
+
+    def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
+        states = model.encode(model.embed(batch.ids), batch.lengths)
+        embedding = model.pool(states, batch.lengths)[0]  # (B, D)
+        target = self._targets[indices.to(self._targets.device)]
+        return functional.mse_loss(embedding, target), model.classifier(embedding)
+
+
+@torch.no_grad()
+def sentence_embeddings(model: TextClassifier, texts: Texts) -> Tensor:
+    """What a model's pooling makes of each text: (N, D), in the order of the texts."""
+    was_training = model.training
+    model.eval()
+    embeddings = torch.empty(len(texts), model.encoder.output_size, device=texts.labels.device)
+    for indices in batches_for(model, texts.ids.lengths, TEACHER_WORDS):
+        batch = texts.batch(indices, PADDING_INDEX)
+        states = model.encode(model.embed(batch.ids), batch.lengths)
+        embeddings[indices] = model.pool(states, batch.lengths)[0]
+    model.train(was_training)
+    return embeddings

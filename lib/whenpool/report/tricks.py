@@ -1,0 +1,285 @@
+"""The tables of "Learnability tricks" (thesis §2.2)."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from whenpool.report.paper import published
+from whenpool.report.provenance import provenance_line
+from whenpool.report.skip import MAJORITY
+from whenpool.report.tables import LEGEND, CaptionedTable, cell_text, grid, mean_text, size_text
+from whenpool.report.verdicts import Cell, as_plain, column, judge, of_learnability, of_record
+from whenpool.runs import Training, variant_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame, Series
+
+    from whenpool.store import Store
+
+VARIANTS = {
+    "last": "BiLSTM",
+    "max": "MaxPool",
+    "teacher_forcing": "Teacher forcing",
+    "penalty_attention": "Penalty attention",
+    "dropout_attention": "Dropout attention",
+    "gradient_directed": "Gradient-directed",
+    "max_attention": "MaxAtt",
+    "forget 2": "BiLSTM, forget bias 2",
+    "chrono": "BiLSTM, chrono start",
+    "orthogonal": "BiLSTM, orthogonal start",
+}
+"""What this chapter compares, in the order of Table 2.1, and how it calls it."""
+TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
+SETTINGS = ("standard", "mid")
+GUESSING = 2.0
+"""Points above the largest class up to which a model counts as guessing."""
+_NAMES: dict[str, Callable[[Any], str]] = {"variant": lambda name: VARIANTS[str(name)]}
+
+
+def with_variant(runs: "DataFrame") -> "DataFrame":
+    """Some runs with a column ``variant``, see `whenpool.runs.variant_of`; only those of this
+    chapter's settings and variants, with the λ that is in use, in the order of `VARIANTS`."""
+    if runs.empty:
+        return runs.assign(variant=[], setting=[])
+    columns = (column(runs, name) for name in ("pooling", "forget_bias", "orthogonal", "trick"))
+    runs = runs.assign(variant=[variant_of(*values) for values in zip(*columns, strict=True)])
+    strength = column(runs, "strength")
+    as_chosen = strength.isna() | (strength == Training.strength)
+    runs = runs[as_chosen & runs["variant"].isin(list(VARIANTS)) & runs["setting"].isin(SETTINGS)]
+    place = runs["variant"].map(list(VARIANTS).index)
+    return runs.assign(place=place).sort_values(["place", "seed"], kind="stable").drop(columns="place")
+
+
+def finished(runs: "DataFrame") -> "DataFrame":
+    """The runs that did not diverge."""
+    return runs[~column(runs, "diverged").eq(True)]
+
+
+def small_runs(stored: "DataFrame", size: int) -> "DataFrame":
+    """Runs of the quick profile's model on whole IMDb, one training size: they indicate, and decide
+    nothing."""
+    return with_variant(_small(stored, size) if len(stored) else stored)
+
+
+def _small(stored: "DataFrame", size: int) -> "DataFrame":
+    chosen = of_learnability(stored) & ~of_record(as_plain(stored)) & (stored["size"] == size)
+    return stored[chosen]
+
+
+def small_profiles(store: "Store", probes: "DataFrame", size: int) -> "DataFrame":
+    """What the probe "gradients" measured on such models, before training and after it.
+
+    Args:
+        probes: rows of `Store.probes`.
+    """
+    return with_variant(store.measured_on(small_runs(probes, size), "gradients"))
+
+
+def thesis_cells(stored: "DataFrame") -> "DataFrame":
+    """The cells of Table 2.1, and MaxAtt's of Table 1.3 beside them, with ours and verdicts.
+
+    The thesis gives Table 2.1 one number a cell: our interval is held against that number alone.
+    """
+    import pandas as pd
+
+    accuracy = published("accuracy")
+    best = accuracy[
+        (accuracy["table"] == "1.3") & (accuracy["corpus"] == "imdb") & (accuracy["size"] == 10_000)
+        & (accuracy["pooling"] == "max_attention") & accuracy["setting"].isin(SETTINGS)
+    ]  # fmt: skip
+    table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
+    cells = pd.concat([table.assign(length="long", std=0.0), best], ignore_index=True)
+    cells = cells.rename(columns={"pooling": "variant"})
+    ours = with_variant(stored[stored["corpus"] == "imdb"] if len(stored) else stored)
+    found = [_judged(ours, row) for _, row in cells.iterrows()]
+    return cells.assign(
+        ours=[cell.mean for cell in found],
+        ours_std=[cell.std for cell in found],
+        n=[cell.runs for cell in found],
+        verdict=[cell.verdict for cell in found],
+        keys=[cell.keys for cell in found],
+    )
+
+
+def thesis_table(stored: "DataFrame") -> CaptionedTable:
+    """Table 2.1 with ours beside."""
+    cells = thesis_cells(stored)
+    shown = {key for keys in cells["keys"] for key in keys}
+    runs = stored[stored["key"].isin(shown)] if shown else stored.head(0)
+    cells = cells.assign(text=[_cell(row) for _, row in cells.iterrows()])
+    frame = grid(cells, ["variant"], ["setting"], lambda row: row["text"], _NAMES)
+    return CaptionedTable(
+        frame,
+        "Table 2.1 of the thesis, IMDb, 10K training texts: test accuracy in %.",
+        "tab-thesis-2-1",
+        provenance_line(runs, "the thesis alone; none of it has been run here"),
+        LEGEND,
+    )
+
+
+def accuracy_table(runs: "DataFrame") -> "DataFrame":
+    """Test accuracy of each variant (rows) in each setting (columns), mean ± deviation (seeds), with
+    how many seeds diverged or ended guessing.
+
+    Args:
+        runs: from `with_variant`, one corpus and training size.
+    """
+    import pandas as pd
+
+    if runs.empty:
+        return pd.DataFrame({"": ["no such runs yet"]})
+    cells = []
+    for (variant, setting), rows in runs.groupby(["variant", "setting"], sort=False):
+        cells.append({"variant": variant, "setting": setting, "text": _mean_and_failures(rows)})
+    for setting, rows in runs.groupby("setting", sort=False):
+        guess = f"{rows['majority_accuracy'].mean():.1f}"
+        cells.append({"variant": MAJORITY, "setting": setting, "text": guess})
+    heads = {"variant": lambda name: VARIANTS.get(str(name), str(name))}
+    table = grid(pd.DataFrame(cells), ["variant"], ["setting"], lambda row: row["text"], heads)
+    return table[["variant", *(s for s in SETTINGS if s in table)]]
+
+
+def reached_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
+    """What each trick came to, by setting: what its curriculum left, and what ending it cost.
+
+    Args:
+        runs: from `with_variant`.
+        histories: rows of `Store.histories`.
+    """
+    import pandas as pd
+
+    rows = []
+    for (variant, setting), own in runs[runs["variant"].isin(TRICKS)].groupby(
+        ["variant", "setting"], sort=False
+    ):
+        epochs = histories[histories["key"].isin(own["key"])]
+        told = _told(str(variant), epochs)
+        rows.append({"": VARIANTS[str(variant)], "setting": setting, **told, "seeds": len(own)})
+    return pd.DataFrame(rows or [{"": "no such runs yet"}]).fillna("")
+
+
+def strength_table(stored: "DataFrame", size: int) -> "DataFrame":
+    """Small gradient-directed models by λ of the first epoch: validation accuracy in each setting.
+
+    Args:
+        stored: rows of `Store.trainings`.
+    """
+    import pandas as pd
+
+    runs = _small(stored, size) if len(stored) else stored
+    runs = runs[(column(runs, "trick") == "gradient_directed") & (column(runs, "seed") == 0)]
+    if runs.empty:
+        return pd.DataFrame({"": ["no such runs yet"]})
+    cells = runs.sort_values("strength").assign(
+        text=[f"{value:.1f}" for value in runs.sort_values("strength")["validation_accuracy"]]
+    )
+    heads = {"strength": lambda value: f"{value:g}"}
+    table = grid(cells, ["strength"], ["setting"], lambda row: row["text"], heads)
+    return table.rename(columns={"strength": "λ of the first epoch"})
+
+
+def cost_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
+    """Seconds of an epoch relative to plain training's, the median over epochs and seeds; by setting.
+
+    Args:
+        runs: from `with_variant`, all computed on one machine.
+        histories: rows of `Store.histories`.
+    """
+    import pandas as pd
+
+    if runs.empty:
+        return pd.DataFrame({"": ["no such runs yet"]})
+    epochs = histories.merge(runs[["key", "variant", "setting"]], on="key")
+    median = epochs.groupby(["setting", "variant"])["seconds"].median()
+    rows = []
+    for variant in (name for name in VARIANTS if name in set(epochs["variant"])):
+        row = {"": VARIANTS[variant]}
+        for setting in SETTINGS:
+            both = (setting, variant) in median and (setting, "last") in median
+            row[setting] = f"{median[setting, variant] / median[setting, 'last']:.2f}" if both else ""
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def mean_squared_error(epochs: "DataFrame") -> "Series":
+    """Of teacher forcing, the lowest of all epochs, by run."""
+    return epochs.groupby("key")["train_loss"].min()
+
+
+def mass_left(epochs: "DataFrame") -> "Series":
+    """The attention left on states other than the last when the curriculum has come to its end (of
+    penalty attention: in the last epoch), by run."""
+    return epochs.sort_values("epoch").groupby("key")["mass_left"].last()
+
+
+def mass_before_the_end(epochs: "DataFrame") -> "Series":
+    """The same in the last epoch before the factor reaches 1, by run."""
+    before = epochs[epochs["factor"] < 1].sort_values("epoch")
+    return before.groupby("key")["mass_left"].last()
+
+
+def cost_of_ending(epochs: "DataFrame") -> "Series":
+    """Validation accuracy with attention in the last epoch before the factor reaches 1, minus that
+    without attention in the first epoch at 1: points lost when attention goes, by run."""
+    ordered = epochs.sort_values("epoch")
+    before = ordered[ordered["factor"] < 1].groupby("key")["attention_accuracy"].last()
+    after = ordered[ordered["factor"] == 1].groupby("key")["validation_accuracy"].first()
+    return (before - after).dropna()
+
+
+def is_guessing(runs: "DataFrame") -> "Series":
+    """Which finished runs are no better than the largest class, within `GUESSING` points."""
+    return runs["test_accuracy"] <= runs["majority_accuracy"] + GUESSING
+
+
+def small_title(runs: "DataFrame") -> str:
+    """What the model of some small runs is, for a caption."""
+    if runs.empty:
+        return "not run yet"
+    row = runs.iloc[0]
+    return (
+        f"{size_text(row['size'])} training texts of up to {int(row['max_words'])} words before filler "
+        f"is added, {int(row['hidden_size'])} units a direction, {int(row['epochs'])} epochs"
+    )
+
+
+def _judged(ours: "DataFrame", row: Any) -> Cell:
+    keys = ("variant", "length", "setting", "size")
+    own = ours
+    for name in keys if len(ours) else ():
+        own = own[own[name] == row[name]]
+    return judge(as_plain(finished(own)) if len(own) else own, row)
+
+
+def _cell(row: Any) -> str:
+    """A cell as `cell_text` writes it, but for the deviation that Table 2.1 does not give."""
+    return cell_text(row).replace(" ± 0.0", "") if row["table"] == "2.1" else cell_text(row)
+
+
+def _mean_and_failures(rows: "DataFrame") -> str:
+    good = finished(rows)
+    values = good["test_accuracy"]
+    text = mean_text(Cell(values.mean(), values.std(ddof=1), len(good), "")) if len(good) else ""
+    lost = len(rows) - len(good)
+    notes = [f"{lost} diverged"] if lost else []
+    guessing = int(is_guessing(good).sum())
+    notes += [f"{guessing} guessing"] if guessing else []
+    return text + (f"<br>{', '.join(notes)}" if notes else "")
+
+
+def _told(variant: str, epochs: "DataFrame") -> dict[str, str]:
+    if variant == "teacher_forcing":
+        return {"mean squared error": _spread(mean_squared_error(epochs).tolist())}
+    if variant == "gradient_directed":
+        known = epochs.dropna(subset=["divergence"]).sort_values("epoch").groupby("key")["divergence"]
+        first, last = known.first().mean(), known.last().mean()
+        return {"divergence, nats": f"{first:.2f} → {last:.2f}"}
+    told = {"attention left": _spread(mass_before_the_end(epochs).tolist())}
+    ended = cost_of_ending(epochs)
+    return told | ({"points lost at the end": f"{ended.mean():+.1f}"} if len(ended) else {})
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    low, high = f"{min(values):.1e}", f"{max(values):.1e}"
+    return low if low == high else f"{low} to {high}"

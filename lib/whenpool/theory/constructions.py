@@ -1,0 +1,275 @@
+"""LSTMs built by hand: what the last state of an LSTM can represent (thesis §2.1.3, LSTM equivalence).
+
+The thesis cites Chowdhury (2020) for this; the constructions here are our own. Nothing is trained, all
+is float64. Gates are in torch's order i, f, g, o, and b_hh is zero:
+
+    c' = f·c + i·g,  h' = o·tanh(c');  i, f, o = σ(W x + U h + b),  g = tanh(W x + U h + b)
+
+Letters: B texts, T words, E features of a word, H units of the given LSTM.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from scipy.special import lambertw
+from torch import Tensor, nn
+
+from whenpool.errors import InputError
+
+OPEN = 40.0
+"""σ(40) is 1 in float64: a gate that is held open loses nothing."""
+SWITCH = 800.0
+"""σ(±800) and tanh(±800) are 0, 1 and ±1 in float64, and in float32."""
+
+
+class Gate(NamedTuple):
+    """The parameters of one gate, views into those of the LSTM."""
+
+    inputs: Tensor  # W, (H, E)
+    states: Tensor  # U, (H, H)
+    bias: Tensor  # b, (H,)
+
+
+class Slopes(NamedTuple):
+    """The three numbers of a running maximum, see `running_max_lstm`."""
+
+    gate: float  # K, how sharply the input gate tells a new maximum
+    caution: float  # b, how far it is shut where input and maximum are equal
+    scale: float  # s, the cell holds s times the maximum, where tanh is nearly linear
+
+
+def running_max_slopes(precision: float, longest: int) -> Slopes:
+    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3).
+
+    Raises:
+        InputError: for a precision that is not between 0 and 1, or ``longest`` below 1.
+    """
+    if not 0 < precision < 1:
+        raise InputError(f"precision is an error between 0 and 1, not {precision}; take 1e-3")
+    if longest < 1:
+        raise InputError(f"longest counts words, at least 1, not {longest}")
+    missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
+    lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
+    gate = (missed + longest * lost) / (precision * 2 / 3)
+    return Slopes(float(gate), math.log(longest), precision**0.5 / 4)
+
+
+def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
+    """An LSTM whose last state tells the largest value of each input so far (§2.1.3).
+
+    One unit, with y = x + 1 in [0, 2], and u = h/s, which is to follow the maximum of y from u = 0:
+
+        f = o = 1,  i = σ(K(y - u) - b),  g = tanh(s(y - u)),  hence  h' = tanh(atanh(h) + i·g)
+
+    *Never too high.* A step towards y does not pass it, as tanh(a + z) ≤ tanh(a) + z for z ≥ 0.
+    *Too low*, by two things. A new maximum, d = y - u above, is missed by d·σ(b - Kd) at most
+    W(e^(b-1))/K, and by (16/3)s² for the curve of tanh; this replaces the error before, whatever it
+    was. A smaller input, d below, pulls u down by d·σ(-Kd - b), at most W(e^(-b-1))/K, at each word.
+    (The maximum over z of z·σ(±b - z) is W(e^(±b-1)), with Lambert's W, w·e^w at w = W.)
+    The sum is at most
+
+        (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s²
+
+    and b = log(longest), K and s are such that it is ``precision``: a third of it for s, as this makes
+    K/s, the largest weight, smallest.
+
+    Args:
+        size: E, inputs and units; each unit has its own input, in [-1, 1].
+        precision: the largest error allowed.
+        longest: words of the longest text.
+
+    Returns:
+        Reads (B, T, E); `read_running_max` turns its states into maxima.
+
+    Raises:
+        InputError: for a size below 1, and see `running_max_slopes`.
+    """
+    if size < 1:
+        raise InputError(f"size counts units, at least 1, not {size}")
+    slopes = running_max_slopes(precision, longest)
+    lstm = _blank(size, size)
+    _put_running_max(_gates(lstm), "inputs", slice(0, size), slice(0, size), slopes)
+    return lstm
+
+
+def read_running_max(states: Tensor, precision: float) -> Tensor:
+    """h/s - 1, linear in the states, so that a linear classifier can do without it (§2.1.3).
+
+    Args:
+        states: (..., H), units that keep a running maximum.
+        precision: what they were built for.
+
+    Returns:
+        (..., H)
+    """
+    return states / running_max_slopes(precision, 1).scale - 1
+
+
+def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
+    """The given LSTM below, the running maximum of its states above (§2.1.3).
+
+    Args:
+        lstm: one layer, of one or two directions; it is copied.
+        precision: the largest error of the max-pooled state.
+        longest: words of the longest text.
+
+    Returns:
+        Two layers of H units in each direction; `read_running_max` of its last state, [→h_n ; ←h_1] of
+        two directions, is the max-pooled state of ``lstm``.
+
+    Raises:
+        InputError: for another kind of LSTM, and see `running_max_slopes`.
+    """
+    given, slopes = _checked(lstm, directions=2), running_max_slopes(precision, longest)
+    H = given.hidden_size
+    both = _blank(given.input_size, H, given, layers=2, bidirectional=given.bidirectional)
+    for number, way in enumerate(["", "_reverse"] if given.bidirectional else [""]):
+        own = slice(number * H, (number + 1) * H)
+        _put_lstm(_gates(both, 0, way), given, way)
+        _put_running_max(_gates(both, 1, way), "inputs", own, slice(0, H), slopes)
+    return both
+
+
+def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
+    """The running maximum within one layer, for texts with one more word at the end (§2.1.3).
+
+    A unit sees the other units' states one word late, so the last state comes in with the end token,
+    whatever its vector is. At the first word all see h_0 = 0, which is no state: the last unit, 0 until
+    then and tanh(1) ever after, keeps the input gates shut (below e^-40) for this one word.
+
+    Args:
+        lstm: one layer, left to right; it is copied.
+        precision: the largest error of the max-pooled state.
+        longest: words of the longest text, without the end token.
+
+    Returns:
+        One layer of 2H + 1 units; `read_running_max` of the units H to 2H of its state after the end
+        token is the max-pooled state of ``lstm``.
+
+    Raises:
+        InputError: for another kind of LSTM, and see `running_max_slopes`.
+    """
+    given, slopes = _checked(lstm), running_max_slopes(precision, longest)
+    H = given.hidden_size
+    wide = _blank(given.input_size, 2 * H + 1, given)
+    gates, maxima = _gates(wide), slice(H, 2 * H)
+    _put_lstm(gates, given)
+    _put_running_max(gates, "states", slice(0, H), maxima, slopes)
+    shut = slopes.gate + OPEN
+    gates["i"].bias[maxima] -= shut
+    gates["i"].states[maxima, -1] = shut / torch.tensor(1.0).double().tanh()
+    for gate, bias in {"i": OPEN, "f": -OPEN, "g": OPEN, "o": OPEN}.items():
+        gates[gate].bias[-1] = bias
+    return wide
+
+
+def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
+    """The reverse: max-pooling that gives a last state, where an end token can be told (§2.1.3).
+
+    The second H units are -tanh(1) at every word. At the end token they are tanh(tanh(s·h)) of the
+    state h before, s² = 3/2·precision, which is larger: max-pooling finds it.
+
+    Args:
+        lstm: one layer, left to right, with E inputs; it is copied.
+        precision: the largest error of the last state.
+
+    Returns:
+        One layer of 2H units and E + 1 inputs, of which the last is 0 at words and 1 at the end token.
+        Of the max-pooled state, the units H to 2H divided by s are the last state of ``lstm``.
+
+    Raises:
+        InputError: for another kind of LSTM, or a precision that is not between 0 and 1.
+    """
+    given, scale = _checked(lstm), last_state_scale(precision)
+    H = given.hidden_size
+    wide = _blank(given.input_size + 1, 2 * H, given)
+    gates = _gates(wide)
+    _put_lstm(gates, given)
+    for gate, bias in {"i": OPEN, "f": -OPEN, "g": -OPEN, "o": OPEN}.items():
+        gates[gate].bias[H:] = bias
+    gates["g"].inputs[H:, -1] = OPEN
+    gates["g"].states[H:, :H] = scale * torch.eye(H)
+    return wide
+
+
+def last_state_scale(precision: float) -> float:
+    """s of `last_state_by_pooling`: tanh(tanh(s·h)) is s·h to within 2/3·s³ (§2.1.3).
+
+    Raises:
+        InputError: for a precision that is not between 0 and 1.
+    """
+    if not 0 < precision < 1:
+        raise InputError(f"precision is an error between 0 and 1, not {precision}; take 1e-3")
+    return (precision * 3 / 2) ** 0.5
+
+
+def parity_lstm() -> nn.LSTM:
+    """One unit that tells whether the number of ones so far is odd: then h > 0 (§2.1.3).
+
+    A zero keeps the cell (f = 1, i = 0), a one replaces it (f = 0, i = 1) by -1 where h > 0 and by 1
+    elsewhere. In float32 as in float64 all gates are exactly 0, 1 or -1, so that the cell is exactly
+    0, 1 or -1: what is true of these three is true for texts of every length.
+
+    Returns:
+        Reads (B, T, 1), zeros and ones; in float64.
+    """
+    lstm = _blank(1, 1)
+    gates = _gates(lstm)
+    for gate, bias in {"i": -SWITCH, "f": SWITCH, "g": SWITCH / 2, "o": SWITCH}.items():
+        gates[gate].bias[:] = bias
+    gates["i"].inputs[:], gates["f"].inputs[:] = 2 * SWITCH, -2 * SWITCH
+    gates["g"].states[:] = -3 * SWITCH  # tanh(1) > 0.7, so that a positive h outweighs the bias
+    return lstm
+
+
+def _blank(
+    inputs: int, units: int, like: nn.LSTM | None = None, layers: int = 1, bidirectional: bool = False
+) -> nn.LSTM:
+    """All parameters zero, in float64, ``batch_first`` unless ``like`` is not."""
+    first = like.batch_first if like else True
+    lstm = nn.LSTM(inputs, units, layers, batch_first=first, bidirectional=bidirectional).double()
+    for parameter in lstm.parameters():
+        nn.init.zeros_(parameter)
+    return lstm
+
+
+def _gates(lstm: nn.LSTM, layer: int = 0, way: str = "") -> dict[str, Gate]:
+    """Each gate of a layer by its letter; ``way`` is "_reverse" for right to left, as in torch."""
+    names = (f"{name}_l{layer}{way}" for name in ("weight_ih", "weight_hh", "bias_ih"))
+    parts = (getattr(lstm, name).detach().chunk(4) for name in names)
+    return {letter: Gate(*part) for letter, *part in zip("ifgo", *parts, strict=True)}
+
+
+def _put_lstm(gates: dict[str, Gate], given: nn.LSTM, way: str = "") -> None:
+    """The given LSTM as the first H units, reading the first E inputs."""
+    H, E = given.hidden_size, given.input_size
+    W, U, *biases = (getattr(given, f"{name}_l0{way}").detach().double() for name in _names(given))
+    bias = sum(biases, torch.zeros(4 * H, device=W.device))
+    for letter, *part in zip("ifgo", W.chunk(4), U.chunk(4), bias.chunk(4), strict=True):
+        gates[letter].inputs[:H, :E], gates[letter].states[:H, :H], gates[letter].bias[:H] = part
+
+
+def _names(lstm: nn.LSTM) -> tuple[str, ...]:
+    return ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if lstm.bias else 2]
+
+
+def _put_running_max(
+    gates: dict[str, Gate], read: str, source: slice, units: slice, slopes: Slopes
+) -> None:
+    """Let ``units`` keep the running maximum of ``source``, among the "inputs" or the "states"."""
+    K, b, s = slopes
+    one_each = torch.eye(units.stop - units.start).double()
+    gates["f"].bias[units] = gates["o"].bias[units] = OPEN
+    for letter, slope, offset in (("i", K, K - b), ("g", s, s)):  # slope·(y - u), with y = x + 1
+        getattr(gates[letter], read)[units, source] = slope * one_each
+        gates[letter].bias[units] = offset
+        gates[letter].states[units, units] = -slope / s * one_each
+
+
+def _checked(lstm: nn.LSTM, directions: int = 1) -> nn.LSTM:
+    if not isinstance(lstm, nn.LSTM) or lstm.num_layers > 1 or lstm.proj_size:
+        raise InputError("lstm must be an LSTM of one layer without projection: nn.LSTM(E, H)")
+    if lstm.bidirectional and directions == 1:
+        raise InputError("lstm must read left to right only: nn.LSTM(E, H), not bidirectional")
+    return lstm

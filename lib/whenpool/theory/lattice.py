@@ -1,0 +1,149 @@
+"""What max-pooling cannot represent at finite precision: a bound, and searches for it (thesis §2.1.3).
+
+The task is parity: is the number of ones read so far odd? It is asked of the prefixes of 1, 1, 1, ...
+by a label that depends on the embedding alone, whatever the classifier. The thesis cites Chowdhury
+(2020) for the limits of MaxPool; bound and searches here are our own.
+
+Letters: T prefixes looked at, H units that are pooled, V values that a unit can take, N machines.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import expit
+
+from whenpool.errors import InputError
+
+
+def longest_chain(units: int, values: int) -> int:
+    """H(V - 1) + 1: how many different embeddings max-pooling can give one after another (§2.1.3).
+
+    s_t = max over j ≤ t of h_j never falls. Each new embedding has at least one unit at a higher one of
+    its V values, and each of the H units can rise V - 1 times.
+
+    Raises:
+        InputError: for less than one unit or value.
+    """
+    _check_counts(units=units, values=values)
+    return units * (values - 1) + 1
+
+
+def parity_told(embeddings: np.ndarray) -> np.ndarray:
+    """On how many prefixes some label of the embedding is right about parity (§2.1.3).
+
+    Such a label exists as long as no embedding belongs to an odd and to an even prefix.
+
+    Args:
+        embeddings: (T, N), a number for each embedding, of the prefixes of 1, 2, ... T ones.
+
+    Returns:
+        (N,), T where no embedding is shared.
+
+    Raises:
+        InputError: when they are not (T, N).
+    """
+    if embeddings.ndim != 2:
+        raise InputError(f"embeddings are (T, N), not {embeddings.shape}; one machine is (T, 1)")
+    T, N = embeddings.shape
+    told = np.full(N, T)
+    for t in reversed(range(T)):  # so that the first clash is what stays
+        for other in range(t - 1, -1, -2):  # the prefixes before of the other parity
+            told[embeddings[t] == embeddings[other]] = t
+    return told
+
+
+def walks(states: int, words: int) -> np.ndarray:
+    """Which states machines visit on 1, 1, 1, ..., all ways there are up to their names (§2.1.3).
+
+    With one word only, a machine goes on from state to state until it is at one where it was before,
+    and from there the same way round. Numbered as they are met, these are 0, 1, ... k-1, then from one
+    of them to k-1 again and again.
+
+    Returns:
+        (W, T), for each k up to Q and each state to go back to.
+    """
+    word = np.arange(words)
+    return np.array(
+        [
+            np.where(word < visited, word, back + (word - back) % (visited - back))
+            for visited in range(1, states + 1)
+            for back in range(visited)
+        ]
+    )
+
+
+def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[int, float]:
+    """The best of *all* finite machines, max-pooled and by the last value (§2.1.3).
+
+    A machine has Q states after a word, a transition for the word "1" from each, and pooled values
+    in {0 .. V-1}^H for each: every recurrent network of finite precision is one. All walks are looked
+    at, with all values. After 2Q words each state has been met with each parity that it will ever be
+    met with, so that no more words need be read.
+
+    Args:
+        states: Q.
+        units: H.
+        values: V.
+
+    Returns:
+        The longest n such that parity can be told on the prefixes of 1 to n ones, with max-pooling and
+        with the last value; ``math.inf`` where it can be told on all.
+
+    Raises:
+        InputError: for less than one state, unit or value, or more than a million assignments.
+    """
+    _check_counts(states=states, units=units, values=values)
+    if values ** (units * states) > 10**6:
+        raise InputError(f"{values}^({units}·{states}) assignments are too many; take fewer states")
+    digits = values ** np.arange(units)  # an embedding as one number
+    pooled, last = 0, 0.0
+    for walk in walks(states, 2 * states):
+        visited = walk.max() + 1
+        assigned = np.indices((values,) * (visited * units), dtype=np.int8)
+        steps = assigned.reshape(visited, units, -1)[walk]  # (T, H, N)
+        largest = np.maximum.accumulate(steps, axis=0)
+        pooled = max(pooled, int(parity_told(np.einsum("thn,h->tn", largest, digits)).max()))
+        told = int(parity_told(np.einsum("thn,h->tn", steps, digits)).max())
+        last = max(last, math.inf if told == 2 * states else told)
+    return pooled, last
+
+
+def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) -> tuple[int, int]:
+    """The best of all LSTMs with one unit and weights on a grid (§2.1.3).
+
+    The word is always the same, so that an LSTM is eight numbers: for each gate a bias, W + b, and a
+    weight U of the state. States are rounded to V values from -1 to 1, evenly spaced, and rounded they
+    are read by the next step; the cell is not rounded.
+
+    Args:
+        grid: what each of the eight numbers may be.
+        values: V, at least 2.
+        longest: T, prefixes looked at; more than V, or the bound cannot show.
+
+    Returns:
+        As `longest_parity_of_machines`, and T where parity was told on all prefixes looked at.
+
+    Raises:
+        InputError: for V below 2, T not above V, or a grid of no or of more than seven numbers.
+    """
+    if values < 2 or longest <= values:
+        raise InputError(f"values must be 2 or more and longest above it, not {values} and {longest}")
+    if not 1 <= len(grid) <= 7:
+        raise InputError(f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
+    bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each
+    h, c = np.zeros((2, bias.shape[1]))
+    steps = np.empty((longest, bias.shape[1]), dtype=np.int16)
+    for t in range(longest):
+        i, f, g, o = bias + weight * h
+        c = expit(f) * c + expit(i) * np.tanh(g)
+        steps[t] = np.rint((expit(o) * np.tanh(c) + 1) / 2 * (values - 1))
+        h = steps[t] * 2 / (values - 1) - 1
+    pooled = np.maximum.accumulate(steps, axis=0)
+    return int(parity_told(pooled).max()), int(parity_told(steps).max())
+
+
+def _check_counts(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise InputError(f"{name} must be 1 or more, not {count}")

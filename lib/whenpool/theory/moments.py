@@ -1,0 +1,253 @@
+"""What states and gates of a recurrence are on average, before any training (thesis §2.1.3).
+
+`whenpool.Encoder` draws each weight from ±1/√H, so that Var(U) = 1/(3H). A pre-activation is a sum of
+many terms, hence close to Gaussian:
+
+    a_t = W x_t + U h_{t-1} + biases,   E[a_t a_s] = 1/3 E[h_{t-1} h_{s-1}] + [t = s] E·v/(3H) + bias,
+
+with v the variance of an input, inputs of different words independent, and 1/3 = H·Var(U). What two
+different steps have in common is small; functions of them are taken to first order in it:
+
+    E[φ(a_t) φ(a_s)] = E[φ(a_t)] E[φ(a_s)], or E[a_t a_s] E[φ'(a_t)] E[φ'(a_s)] where φ is odd.
+
+Units differ by the bias of the gate that keeps the state, and are alike otherwise. That bias is
+represented by its quantiles.
+
+Letters: T words, H units of a state, E units of an input, U quantiles of a bias.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from whenpool.encoder import ForgetBias
+
+Array = NDArray[np.float64]
+COUPLING = 1 / 3
+"""H·Var(U): by how much a matrix of recurrent weights changes the mean square of a vector."""
+QUANTILES = 201  # "chrono" has few units that forget at once, which matter most near the end
+_POINTS = np.linspace(-8, 8, 161)  # in standard deviations; the trapezoid rule is all but exact here
+_WEIGHTS = np.exp(-(_POINTS**2) / 2) / np.exp(-(_POINTS**2) / 2).sum()
+
+
+def gaussian_mean(
+    function: Callable[[Array], Array], mean: Array | float, variance: Array | float
+) -> Array:
+    """E[function(a)] for a ~ N(mean, variance), each of the two a number or (U,) -> (U,)."""
+    mean, spread = np.atleast_1d(mean), np.sqrt(np.atleast_1d(variance))
+    return function(mean[:, None] + spread[:, None] * _POINTS) @ _WEIGHTS
+
+
+class Squash(NamedTuple):
+    """E[φ], E[φ²], E[φ'] and E[φ'²] of a squashing function of a Gaussian, each (U,)."""
+
+    mean: Array
+    square: Array
+    slope: Array
+    slope_square: Array
+
+
+def sigmoid(mean: Array | float, variance: Array | float) -> Squash:
+    """Of σ, a gate."""
+    value = lambda a: 1 / (1 + np.exp(-a))  # noqa: E731
+    return _squash(value, lambda a: value(a) * value(-a), mean, variance)
+
+
+def tanh(variance: Array | float) -> Squash:
+    """Of tanh around zero, a candidate or what the output gate lets out."""
+    return _squash(np.tanh, lambda a: 1 - np.tanh(a) ** 2, 0.0, variance)
+
+
+def _squash(
+    value: Callable[[Array], Array],
+    slope: Callable[[Array], Array],
+    mean: Array | float,
+    variance: Array | float,
+) -> Squash:
+    functions = (value, lambda a: value(a) ** 2, slope, lambda a: slope(a) ** 2)
+    return Squash(*(gaussian_mean(function, mean, variance) for function in functions))
+
+
+class LeakySum:
+    """E[y_k y_j] of y_k = λ_k y_{k-1} + κ_k ξ_k, y_0 = 0, from E[ξ_k ξ_j], a step at a time.
+
+    The cell of an LSTM is such a sum over the words read, and so is, from the last word to the first,
+    the gradient that it carries. λ and κ of different steps are independent of each other and of ξ.
+
+    Attributes:
+        second: (T + 1, T + 1, U), E[y_k y_j] for j <= k.
+    """
+
+    def __init__(self, steps: int, units: int) -> None:
+        self.second = np.zeros((steps + 1, steps + 1, units))
+        self._past: list[tuple[Array, Array]] = []
+
+    def add(self, keep: Array, keep2: Array, enter: Array, enter2: Array, source: Array) -> Array:
+        """The next step k.
+
+        Args:
+            keep, keep2: E[λ_k] and E[λ_k²], each (U,).
+            enter, enter2: E[κ_k] and E[κ_k²], each (U,).
+            source: E[ξ_k ξ_j] for j = 1 ... k, (k, 1) or (k, U).
+
+        Returns:
+            E[y_k y_j] for j = 1 ... k, (k, U).
+        """
+        y, k = self.second, len(self._past) + 1
+        met = np.zeros(y.shape[2])  # E[ξ_k y_j]
+        for j, (kept, entered) in enumerate(self._past, 1):
+            met = kept * met + entered * source[j - 1]
+            y[k, j] = keep * y[k - 1, j] + enter * met
+        y[k, k] = keep2 * y[k - 1, k - 1] + 2 * keep * enter * met + enter2 * source[-1]
+        self._past.append((keep, enter))
+        return y[k, 1 : k + 1]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What carries a gradient one step back, on average; see `whenpool.theory.shrinkage`.
+
+    Attributes:
+        keep, keep2: E[λ_t] and E[λ_t²] of the gate that keeps, (T, U).
+        enter, enter2: E[κ_t] and E[κ_t²] of what leads from the state to what is kept, (T, U).
+        back: A(t, s), from what is kept through the recurrent weights to the state before, (T, T, U).
+        aside: B(t, s), from the state to the state before, past what is kept, (T, T, U).
+        state_is_kept: whether the state itself is what is kept, as in a GRU.
+        tied: whether the recurrent weights are the same at every step.
+    """
+
+    keep: Array
+    keep2: Array
+    enter: Array
+    enter2: Array
+    back: Array
+    aside: Array
+    state_is_kept: bool
+    tied: bool
+
+
+def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
+    """h_t = tanh(a_t): nothing is kept.
+
+    Args:
+        words: T.
+        noise: E·v/(3H), the variance that inputs add to a pre-activation.
+        bias: 1/(3H), the variance of one of its two biases.
+        tied: whether the recurrent weights are the same at every step.
+    """
+    back, state = np.zeros((words, words, 1)), np.zeros(1)  # E[h_t²]
+    for t in range(words):
+        h = tanh(noise + COUPLING * state + 2 * bias)
+        state, back[t, t] = h.square, COUPLING * h.slope_square
+    nothing, all_of_it = np.zeros((words, 1)), np.ones((words, 1))
+    return Steps(nothing, nothing, all_of_it, all_of_it, back, 0 * back, True, tied)
+
+
+def lstm_steps(
+    words: int, noise: float, bias: float, tied: bool, forget: Array, into: Array | None
+) -> Steps:
+    """c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t, h_t = o_t ⊙ tanh(c_t).
+
+    Args:
+        words, noise, bias, tied: as for `elman_steps`.
+        forget: (U,), the bias of the forget gate.
+        into: (U,), that of the input gate; None where it is drawn as the others are.
+    """
+    U, free = len(forget), 2 * bias
+    cell, state = LeakySum(words, U), np.zeros((words + 1, words + 1))  # E[h_{t-1} h_{s-1}]
+    back, aside = np.zeros((2, words, words, U))
+    i, f, g, o, c = ([] for _ in range(5))
+    for t in range(words):
+        a = noise + COUPLING * state[t, t]
+        f.append(sigmoid(forget, a))
+        i.append(sigmoid(0.0, a + free) if into is None else sigmoid(into, a))
+        g.append(tanh(a + free))
+        o.append(sigmoid(0.0, a + free))
+        shared = tied * COUPLING * state[t, :t, None] + free  # E[a_t a_s], s < t
+        candidates = _odd_row(g, shared)  # E[g_t g_s], s <= t
+        back[t, : t + 1] = back[: t + 1, t] = COUPLING * (
+            cell.second[t, : t + 1] * _row(f, "slope")
+            + candidates * _row(i, "slope")
+            + _row(i, "mean") * _row(g, "slope")
+        )
+        cells = cell.add(f[t].mean, f[t].square, i[t].mean, i[t].square, candidates)  # E[c_t c_s]
+        c.append(tanh(cells[t]))
+        squashed = _odd_row(c, cells[:t])  # E[tanh(c_t) tanh(c_s)]
+        aside[t, : t + 1] = aside[: t + 1, t] = COUPLING * squashed * _row(o, "slope")
+        state[t + 1, 1 : t + 2] = (_row(o, "mean") * squashed).mean(-1)
+    return Steps(
+        keep=_over_time(f, "mean", U),
+        keep2=_over_time(f, "square", U),
+        enter=_over_time(o, "mean", U) * _over_time(c, "slope", U),
+        enter2=_over_time(o, "square", U) * _over_time(c, "slope_square", U),
+        back=back,
+        aside=aside,
+        state_is_kept=False,
+        tied=tied,
+    )
+
+
+def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) -> Steps:
+    """h_t = z_t ⊙ h_{t-1} + (1 - z_t) ⊙ n_t, n_t = tanh(W x_t + b + r_t ⊙ (U_n h_{t-1} + b_n)).
+
+    Args:
+        words, noise, bias, tied: as for `elman_steps`.
+        update: (U,), the bias of z, torch's update gate.
+    """
+    U = len(update)
+    back, state = np.zeros((words, words, U)), np.zeros(U)  # E[h_{t-1}²]
+    z, led = [], np.zeros((words, U))
+    for t in range(words):
+        through = COUPLING * state.mean()
+        z.append(sigmoid(update, noise + through))
+        r = sigmoid(0.0, noise + through + 2 * bias)
+        n = tanh(noise + bias + r.square * (through + bias))
+        other2 = 1 - 2 * z[t].mean + z[t].square  # E[(1 - z)²]
+        led[t] = (1 - z[t].mean) * n.slope * r.mean
+        back[t, : t + 1] = back[: t + 1, t] = COUPLING * led[t] * led[: t + 1]
+        at_candidate = r.square + r.slope_square * (through + bias)
+        back[t, t] = COUPLING * (
+            (state + n.square) * z[t].slope_square + other2 * n.slope_square * at_candidate
+        )
+        state = z[t].square * state + other2 * n.square
+    keep, keep2 = _over_time(z, "mean", U), _over_time(z, "square", U)
+    all_of_it = np.ones((words, U))
+    return Steps(keep, keep2, all_of_it, all_of_it, back, 0 * back, True, tied)
+
+
+def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int) -> Array:
+    """Quantiles (U,) of the bias of the gate that keeps, as `whenpool.Encoder` draws it.
+
+    None and "low" are the sum of two numbers from ±1/√H; "chrono" is the logarithm of a memory
+    between 1 and ``chrono_words`` - 1; a number is itself.
+    """
+    share = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    if forget_bias in (None, "low"):
+        lower = np.sqrt(2 * np.minimum(share, 1 - share)) - 1
+        return 2 / hidden_size**0.5 * np.where(share < 0.5, lower, -lower)
+    if forget_bias == "chrono":
+        return np.log(1 + share * (chrono_words - 2))
+    return np.array([float(forget_bias)])
+
+
+def _row(found: list[Squash], moment: str) -> Array:
+    """E[φ(a_t) φ(a_s)] for the last step t and s <= t, (t + 1, 1 or U)."""
+    means = np.array([getattr(step, moment) for step in found])
+    row = means[-1] * means
+    row[-1] = getattr(found[-1], "square" if moment == "mean" else "slope_square")
+    return row
+
+
+def _odd_row(found: list[Squash], shared: Array) -> Array:
+    """The same where φ is odd, from E[a_t a_s] for s < t."""
+    slopes = np.array([step.slope for step in found])
+    return np.concatenate([shared * slopes[-1] * slopes[:-1], found[-1].square[None]])
+
+
+def _over_time(found: list[Squash], moment: str, units: int) -> Array:
+    """(T, U)"""
+    rows = np.array([getattr(step, moment) for step in found])
+    return np.broadcast_to(rows, (len(found), units))

@@ -1,0 +1,231 @@
+"""The factor by which a gradient shrinks at each step away from the last state (thesis §2.1.3).
+
+The thesis says that in expectation it is below 1, and leaves the proof to Chowdhury (2020). Here it is
+worked out for the weights that `whenpool.Encoder` draws. One step backwards is, for each cell,
+
+    y_t = λ_{t+1} ⊙ y_{t+1} + κ_t ⊙ ξ_t,    ξ_t = (sum of Uᵀ(...) over the gates at t + 1),
+
+where y is what is kept and ξ what comes back through the recurrent weights. For an LSTM y = ∂L/∂c_t,
+ξ = ∂L/∂h_t, λ = f and κ = o ⊙ (1 - tanh²c); for a GRU y = ∂L/∂h_t, λ = z and κ = 1; a basic RNN is a
+GRU with λ = 0. With Var(U) = 1/(3H) the second moments of two steps t and s are
+
+    E[ξ_t ξ_s] = mean over units of A(t+1, s+1) E[y_{t+1} y_{s+1}] + B(t+1, s+1) E[ξ_{t+1} ξ_{s+1}],
+
+and those of y follow as for any leaky sum (`whenpool.theory.moments`, where A, B, λ and κ are found).
+
+Assumptions. (1) Recurrent weights are independent, of mean zero and variance 1/(3H), and many.
+(2) They are independent of the gradient that they carry; but they are *the same* at every step, so
+that gradients of different steps are correlated. (3) Units are alike but for the bias of the gate that
+keeps. (4) Inputs of different words are independent, and of mean zero. (5) What else two steps have in
+common is small: see `whenpool.theory.moments`.
+
+Letters: B texts, T words, H units of a state, E units of an input, K steps away from the last state.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whenpool.encoder import CELLS, ForgetBias
+from whenpool.errors import InputError
+from whenpool.models import TextClassifier
+from whenpool.probes import gradient_norms
+from whenpool.theory.moments import (
+    COUPLING,
+    Array,
+    LeakySum,
+    Steps,
+    elman_steps,
+    gru_steps,
+    keeping_biases,
+    lstm_steps,
+)
+
+_CLASSES = 10
+
+
+def expected_shrinkage(
+    cell: str,
+    hidden_size: int,
+    input_size: int,
+    forget_bias: ForgetBias = None,
+    input_variance: float = 1.0,
+    distance: int = 40,
+    *,
+    tied: bool = True,
+    chrono_words: int = 400,
+) -> Tensor:
+    """√E‖∂L/∂h‖² over the distance from the last state, relative to that at the last state (§2.1.3).
+
+    A text has ``distance`` + 1 words and starts from h_0 = 0.
+
+    Args:
+        cell, hidden_size, input_size, forget_bias, chrono_words: see `whenpool.Encoder`.
+        input_variance: of each entry of an input.
+        distance: K.
+        tied: False has recurrent weights drawn anew for every step, as the usual argument assumes
+            without saying so; gradients of different steps are then uncorrelated.
+
+    Returns:
+        (K + 1,) float64, the first 1.
+
+    Raises:
+        InputError: for an unknown cell, a forget bias for a cell without forget gate, a size or
+            distance below 1, or a negative variance.
+    """
+    steps = steps_of(
+        cell, hidden_size, input_size, forget_bias, input_variance, distance + 1, tied, chrono_words
+    )
+    squares = gradient_moments(steps)
+    return torch.from_numpy(np.sqrt(squares / squares[0]))
+
+
+def gradient_moments(steps: Steps) -> Array:
+    """E‖∂L/∂h‖²/H over the distance k from the last state, where it is 1: (T,).
+
+    The recursion above, with k and j the distances of two steps.
+    """
+    enter, enter2 = steps.enter[::-1], steps.enter2[::-1]
+    keep, keep2 = (np.roll(m[::-1], 1, axis=0) for m in (steps.keep, steps.keep2))  # of the step after
+    back, aside = steps.back[::-1, ::-1], steps.aside[::-1, ::-1]
+    T, U = keep.shape
+    y, xi = LeakySum(T, U), np.zeros((T, T))
+    xi[0, 0] = 1  # the loss reaches the last state alone
+    for k in range(T):
+        if k:
+            carried = back[k - 1, :k] * y.second[k, 1 : k + 1]
+            passed = aside[k - 1, :k] * xi[k - 1, :k, None]
+            xi[k, 1 : k + 1] = (carried + passed).mean(-1)
+        if not steps.tied:
+            xi[k, :k] = 0
+        y.add(keep[k], keep2[k], enter[k], enter2[k], xi[k, : k + 1, None])
+    return np.diagonal(y.second.mean(-1))[1:] if steps.state_is_kept else np.diagonal(xi)
+
+
+def steps_of(
+    cell: str,
+    hidden_size: int,
+    input_size: int,
+    forget_bias: ForgetBias = None,
+    input_variance: float = 1.0,
+    words: int = 41,
+    tied: bool = True,
+    chrono_words: int = 400,
+) -> Steps:
+    """What `gradient_moments` needs, for texts of ``words`` words; else as `expected_shrinkage`."""
+    _check(cell, hidden_size, input_size, forget_bias, input_variance, words)
+    bias = 1 / (3 * hidden_size)  # the variance of each weight and each bias
+    noise = input_size * input_variance * bias
+    if cell == "elman":
+        return elman_steps(words, noise, bias, tied)
+    keeping = keeping_biases(hidden_size, forget_bias, chrono_words)
+    if cell == "gru":
+        return gru_steps(words, noise, bias, tied, keeping)
+    into = -keeping if forget_bias == "chrono" else None
+    return lstm_steps(words, noise, bias, tied, keeping, into)
+
+
+def independent_factor(A: float, B: float, C: float, F: float) -> float:
+    """The factor of a step where recurrent weights are drawn anew for each, and units are alike.
+
+    Then Δ = E[ξ²] and Γ = E[y²] become AΓ + BΔ and C(AΓ + BΔ) + FΓ, with C = E[κ²] and F = E[λ²]: the
+    factor is the root of the spectral radius of that matrix.
+    """
+    matrix = np.array([[B, A], [C * B, C * A + F]])
+    return float(np.sqrt(np.abs(np.linalg.eigvals(matrix)).max()))
+
+
+def quiet_factor(forget_bias: float) -> float:
+    """The factor of an LSTM of many units whose inputs and state are all but zero: f + 1/(4√3).
+
+    There i = o = 1/2 and f = σ(forget_bias), so that a step back is f·I + U_g/4, the same at every
+    step; the eigenvalues of U_g fill a disc of radius √(1/3). It passes 1 at a bias of about 1.78.
+    """
+    return float(1 / (1 + np.exp(-forget_bias)) + COUPLING**0.5 / 4)
+
+
+def measured_shrinkage(
+    cell: str,
+    hidden_size: int,
+    input_size: int,
+    forget_bias: ForgetBias = None,
+    input_variance: float = 1.0,
+    distance: int = 40,
+    seed: int = 0,
+    texts: int = 8,
+    *,
+    repeated: bool = False,
+    change: Callable[[Tensor], Tensor] | None = None,
+    chrono_words: int = 400,
+) -> Tensor:
+    """The same by `whenpool.probes.gradient_norms`: root mean square over texts, one drawn network.
+
+    The network reads from left to right and classifies from its last state at random, so that the
+    loss's gradient there points anywhere.
+
+    Args:
+        cell, hidden_size, input_size, forget_bias, input_variance, distance, chrono_words: as for
+            `expected_shrinkage`.
+        seed: of weights, inputs and labels; the global random state is left as it was.
+        texts: B.
+        repeated: whether a text is one word, over and over, instead of words drawn one by one.
+        change: replaces the recurrent weights (H, H) of each gate.
+
+    Returns:
+        (K + 1,) float64, the first 1.
+
+    Raises:
+        InputError: as `expected_shrinkage`.
+    """
+    T = distance + 1
+    _check(cell, hidden_size, input_size, forget_bias, input_variance, T)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(seed)
+        model = TextClassifier(
+            texts * T, _CLASSES, "last", cell, input_size, hidden_size, 1, False, forget_bias,
+            chrono_words=chrono_words,
+        ).double()  # fmt: skip
+        model.embedding.weight *= input_variance**0.5
+        recurrent = model.encoder.layers[0][0].weight_hh_l0
+        if change:
+            for weights in recurrent.split(hidden_size):
+                weights.copy_(change(weights))
+        labels = torch.randint(_CLASSES, (texts,))
+    ids = torch.arange(texts * T).view(texts, T)  # every word another vector
+    if repeated:
+        ids = ids[:, :1].expand(texts, T)
+    norms = gradient_norms(model, ids, torch.full((texts,), T), labels)  # (B, T)
+    curve = norms.square().mean(0).sqrt().flip(0)
+    return curve / curve[0]
+
+
+def factor_of(curve: Tensor, first: int, last: int) -> float:
+    """The factor per step between two distances of a curve (K + 1,): its geometric mean.
+
+    Raises:
+        InputError: unless 0 <= first < last <= K.
+    """
+    if not 0 <= first < last < len(curve):
+        raise InputError(
+            f"between the distances {first} and {last} there is no factor; choose 0 <= first < last "
+            f"<= {len(curve) - 1}"
+        )
+    return float((curve[last] / curve[first]) ** (1 / (last - first)))
+
+
+def _check(
+    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias, variance: float, words: int
+) -> None:
+    if cell not in CELLS:
+        raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(CELLS)}")
+    if forget_bias is not None and cell != "lstm":
+        raise InputError(f"a forget bias needs a forget gate, which cell {cell!r} lacks")
+    if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
+        raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
+    if min(hidden_size, input_size) < 1 or words < 2 or variance < 0:
+        raise InputError(
+            f"hidden_size={hidden_size}, input_size={input_size} and distance={words - 1} must be at "
+            f"least 1, and input_variance={variance} at least 0"
+        )

@@ -1,0 +1,257 @@
+"""LSTMs built by hand against plain maxima, poolings and counts, on the worst texts that are known."""
+
+import math
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+from torch import nn
+
+from whenpool import InputError
+from whenpool.pooling import LastState, MaxPool
+from whenpool.report.representation_figures import draw_running_maximum
+from whenpool.theory.constructions import (
+    last_state_by_pooling,
+    last_state_scale,
+    max_pooled_by_a_layer,
+    max_pooled_by_an_end_token,
+    parity_lstm,
+    read_running_max,
+    running_max_lstm,
+    running_max_slopes,
+)
+
+LONGEST = 10_000
+
+
+def farthest(sign, caution):
+    """Where d·σ(±b - d) is largest, found by looking."""
+    d = torch.linspace(0, 30, 3_000_001).double()
+    return d[(d * torch.sigmoid(sign * caution - d)).argmax()].item()
+
+
+def worst_words(K, b, s, longest=LONGEST, first=None):
+    """A first word missed by as much as can be, then always the word that lowers the maximum most."""
+    away, h, c, words = farthest(-1, b) / K, 0.0, 0.0, []
+    for t in range(longest):
+        y = max(h / s - away, 0) if t else (farthest(1, b) / K if first is None else first)
+        i = 1 / (1 + math.exp(min(b - K * (y - h / s), 700)))
+        c += i * math.tanh(s * y - h)
+        h = math.tanh(c)
+        words.append(y)
+    return torch.tensor(words).double() - 1, max(words) - h / s
+
+
+def texts_of(precision):
+    """(B, T) words in [-1, 1] that are hard in one way each."""
+    K, b, s = running_max_slopes(precision, LONGEST)
+    word, draw = torch.arange(LONGEST).double(), torch.Generator().manual_seed(0)
+    texts = [torch.full_like(word, value) for value in (-1, -0.999, 0, 1)]
+    texts += [-1 + slope / K * word for slope in (0.2, 1, 1.28, 3, farthest(1, b))]
+    texts += [1 - slope / K * word for slope in (0.2, 1, 1.28, 3)]
+    texts += [2 * torch.rand(LONGEST, generator=draw).double() - 1]
+    texts += [torch.randn(LONGEST, generator=draw).double().cumsum(0) / K]
+    texts += [torch.where(word % 2 == 0, -1, word / LONGEST)]
+    texts += [worst_words(K, b, s)[0], worst_words(K, b, s, first=1.0)[0]]
+    return torch.stack(texts).clamp(-1, 1)
+
+
+@pytest.mark.parametrize("precision", [0.1, 1e-3, 1e-6])
+def test_the_running_maximum_is_within_its_precision_on_hard_texts(precision):
+    texts, lstm = texts_of(precision), running_max_lstm(1, precision, LONGEST)
+    with torch.no_grad():
+        read = read_running_max(lstm(texts.unsqueeze(2))[0], precision).squeeze(2)
+    error = texts.cummax(1).values - read
+    assert error.max() <= precision
+    assert error.min() > -1e-12  # never too high
+    assert error.max() > precision * 0.6  # and not more exact than was asked
+
+
+def test_the_numbers_are_no_larger_than_they_must_be():
+    K, b, s = running_max_slopes(1e-3, LONGEST)
+    assert worst_words(K, b, s)[1] <= 1e-3 < worst_words(K / 2, b, s)[1]
+    assert worst_words(K, b, s, 1, first=2.0)[1] <= 1e-3 < worst_words(K, b, 2 * s, 1, first=2.0)[1]
+    assert worst_words(K, 0, s, first=2.0)[1] > 1e-3  # a gate half open at equality forgets
+
+
+@pytest.mark.parametrize("longest", [1, 7, LONGEST])
+def test_the_errors_that_can_come_together_are_the_precision(longest):
+    K, b, s = running_max_slopes(1e-3, longest)
+    missed, lost = (
+        (d := farthest(sign, b)) / (1 + math.exp(d - sign * b)) for sign in (1, -1)
+    )  # once, and at each word
+    assert (missed + longest * lost) / K + 16 / 3 * s**2 == pytest.approx(1e-3, rel=1e-6)
+
+
+@pytest.mark.parametrize("longest", [1, 2, 30])
+def test_short_texts_have_smaller_weights_and_keep_the_precision(longest):
+    slopes = running_max_slopes(1e-3, longest)
+    assert slopes.gate < running_max_slopes(1e-3, 31).gate
+    assert 0.3e-3 < worst_words(*slopes, longest)[1] <= 1e-3
+
+
+def test_each_unit_follows_its_own_input():
+    x = 2 * torch.rand(4, 50, 6).double() - 1
+    read = read_running_max(running_max_lstm(6, 1e-4, 50)(x)[0], 1e-4)
+    assert (read - x.cummax(1).values).abs().max() < 1e-4
+
+
+def test_open_gates_are_exactly_one():
+    assert torch.tensor(40.0).double().sigmoid() == 1
+    lstm = running_max_lstm(1, 1e-2, 10)
+    h, c = torch.tensor([[[0.03]]]).double(), torch.tensor([[[0.03]]]).double().atanh()
+    after = lstm(torch.full((1, 1, 1), -1.0).double(), (h, c))[0]  # far below: the gate is shut
+    assert torch.allclose(after, h, atol=1e-15, rtol=0)
+
+
+def given_lstm(E, H, scale, **options):
+    torch.manual_seed(E * H)
+    lstm = nn.LSTM(E, H, **({"batch_first": True} | options)).double()
+    with torch.no_grad():
+        for parameter in lstm.parameters():
+            parameter.mul_(scale)
+    return lstm
+
+
+def pooled(pooling, lstm, texts):
+    with torch.no_grad():
+        states = lstm(texts)[0]
+        pool = pooling(bidirectional=lstm.bidirectional)
+        return pool(states, torch.ones(states.shape[:2]))[0]
+
+
+GIVEN = [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)]
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("length", [1, 2, 17, 300])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_max_pooling_by_a_second_layer(given, length, bidirectional):
+    lstm, texts = (
+        given_lstm(*given, bidirectional=bidirectional),
+        torch.randn(5, length, given[0]).double(),
+    )
+    stack = max_pooled_by_a_layer(lstm, 1e-4, length)
+    read = read_running_max(pooled(LastState, stack, texts), 1e-4)
+    assert (read - pooled(MaxPool, lstm, texts)).abs().max() <= 1e-4
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("length", [1, 2, 17, 300])
+def test_max_pooling_by_an_end_token(given, length):
+    (E, H, _), lstm = given, given_lstm(*given)
+    texts, end = torch.randn(5, length, E).double(), 100 * torch.randn(5, 1, E).double()
+    wide = max_pooled_by_an_end_token(lstm, 1e-4, length)
+    with torch.no_grad():
+        states = wide(torch.cat([texts, end], 1))[0]
+        assert torch.allclose(states[:, :-1, :H], lstm(texts)[0], atol=1e-12)
+    read = read_running_max(states[:, -1, H : 2 * H], 1e-4)
+    assert (read - pooled(MaxPool, lstm, texts)).abs().max() <= 1e-4
+
+
+def test_the_state_before_the_first_word_is_no_state():
+    """All states are below 0, so that h_0 = 0 would be the largest."""
+    lstm = given_lstm(1, 1, 0.0)
+    with torch.no_grad():
+        lstm.bias_ih_l0[:] = torch.tensor([5.0, 5.0, -5.0, 5.0])
+    texts = torch.zeros(1, 4, 1).double()
+    largest = pooled(MaxPool, lstm, texts[:, :3])
+    assert largest < -0.7
+    states = max_pooled_by_an_end_token(lstm, 1e-4, 3)(texts)[0]
+    assert (read_running_max(states[:, -1, 1:2], 1e-4) - largest).abs() <= 1e-4
+
+
+@pytest.mark.parametrize("options", [{"bias": False}, {"batch_first": False}])
+def test_other_settings_of_the_given_lstm(options):
+    lstm = given_lstm(3, 4, 5, **options)
+    texts = torch.randn(6, 6, 3).double()  # as many texts as words
+    words = 1 if lstm.batch_first else 0
+    with torch.no_grad():
+        largest = lstm(texts)[0].amax(words)
+        stack = max_pooled_by_a_layer(lstm, 1e-4, 6)(texts)[0]
+        wide = max_pooled_by_an_end_token(lstm, 1e-4, 6)(torch.cat([texts, texts], words))[0]
+    for states in (stack.select(words, 5), wide.select(words, 6)[:, 4:8]):
+        assert (read_running_max(states, 1e-4) - largest).abs().max() <= 1e-4
+
+
+def test_the_given_lstm_is_copied_from_float32_and_stays_as_it_is():
+    lstm = given_lstm(3, 4, 5).float()
+    before = [parameter.clone() for parameter in lstm.parameters()]
+    stack = max_pooled_by_a_layer(lstm, 1e-4, 6)
+    max_pooled_by_an_end_token(lstm, 1e-4, 6)
+    assert all(map(torch.equal, before, lstm.parameters()))
+    assert stack.weight_hh_l0.dtype == torch.float64
+    assert torch.equal(stack.weight_hh_l0, lstm.weight_hh_l0.double())
+
+
+@pytest.mark.parametrize("given", GIVEN)
+@pytest.mark.parametrize("length", [1, 17])
+def test_a_last_state_by_max_pooling_where_the_end_can_be_told(given, length):
+    (E, H, _), lstm = given, given_lstm(*given)
+    texts = torch.randn(5, length, E).double()
+    marked = torch.zeros(5, length + 1, E + 1).double()
+    marked[:, :-1, :-1], marked[:, -1] = texts, torch.randn(5, E + 1).double()
+    marked[:, -1, -1] = 1
+    found = pooled(MaxPool, last_state_by_pooling(lstm, 1e-4), marked)[:, H:] / last_state_scale(1e-4)
+    assert (found - pooled(LastState, lstm, texts)).abs().max() <= 1e-4
+
+
+def test_the_scale_of_a_last_state_is_no_smaller_than_it_must_be():
+    s = last_state_scale(1e-3)
+    missed = 1 - math.tanh(math.tanh(s)) / s
+    assert 0.99e-3 < missed <= 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_parity_is_exact_from_each_of_its_three_states(dtype):
+    """The three cells are closed under both words, hence the answer is right for every length."""
+    lstm = parity_lstm().to(dtype)
+    for cell, odd in ((0, False), (-1, False), (1, True)):
+        c = torch.full((1, 1, 1), cell, dtype=dtype)
+        for word in (0, 1):
+            h, (_, after) = lstm(torch.full((1, 1, 1), word, dtype=dtype), (c.tanh(), c))
+            assert (h > 0) == (odd != bool(word))
+            assert after == (c if word == 0 else (-1 if odd else 1))
+            assert h == after.tanh()
+
+
+def test_parity_of_a_hundred_thousand_words_in_float32():
+    words = (torch.rand(3, 100_000) < torch.tensor([[0.5], [0.01], [1.0]])).float()
+    with torch.no_grad():
+        states = parity_lstm().float()(words.unsqueeze(2))[0].squeeze(2)
+    assert torch.equal(states > 0, words.cumsum(1) % 2 == 1)
+
+
+def test_the_drawing_shows_words_maximum_and_error():
+    words, largest, read, errors = (
+        [0.1, -0.3, 0.4],
+        [0.1, 0.1, 0.4],
+        [0.08, 0.07, 0.39],
+        [0.02, 0.03, 0.01],
+    )
+    above, below = draw_running_maximum(words, largest, read, errors, 0.05).axes
+    assert [line.get_ydata().tolist() for line in above.lines] == [words, largest, read]
+    assert below.lines[0].get_ydata().tolist() == errors
+    assert below.lines[1].get_ydata()[0] == 0.05 < below.get_ylim()[1]
+    plt.close("all")
+    with pytest.raises(InputError, match="one number for each word"):
+        draw_running_maximum(words, largest, read[:2], errors, 0.05)
+
+
+LSTM = nn.LSTM(2, 3)
+MISTAKES = {
+    "precision is an error between 0 and 1, not 0": lambda: running_max_slopes(0, 10),
+    "not 1.5": lambda: last_state_by_pooling(LSTM, 1.5),
+    "longest counts words, at least 1, not 0": lambda: max_pooled_by_a_layer(LSTM, 0.1, 0),
+    "size counts units, at least 1, not 0": lambda: running_max_lstm(0, 0.1, 10),
+    "one layer": lambda: max_pooled_by_a_layer(nn.LSTM(2, 3, 2), 0.1, 10),
+    "without projection": lambda: max_pooled_by_an_end_token(nn.LSTM(2, 3, proj_size=2), 0.1, 10),
+    "must be an LSTM": lambda: last_state_by_pooling(nn.GRU(2, 3), 0.1),
+    "left to right only": lambda: max_pooled_by_an_end_token(nn.LSTM(2, 3, bidirectional=True), 0.1, 9),
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_mistakes_are_named(words):
+    with pytest.raises(InputError, match=words):
+        MISTAKES[words]()

@@ -1,0 +1,533 @@
+"""How a gradient shrinks: formulas against autograd, sampling, loops over steps, and the probe."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.autograd.functional import jacobian
+
+from whenpool import POOLINGS, Encoder, InputError
+from whenpool.probes.paths import DIRECT_PATHS
+from whenpool.theory import comparison, moments, shrinkage
+from whenpool.theory.comparison import CHANGES, MODELS
+from whenpool.theory.gates import direct_gain, direct_jacobian, full_jacobian, lstm_gates
+from whenpool.theory.moments import LeakySum
+from whenpool.theory.shrinkage import (
+    expected_shrinkage,
+    factor_of,
+    gradient_moments,
+    independent_factor,
+    measured_shrinkage,
+    quiet_factor,
+    steps_of,
+)
+
+H, E, K = 128, 128, 40
+SPANS = [(5, 20), (20, 40)]
+TOLERANCE = 0.03  # of a factor per step
+GATED = [name for name in MODELS if name not in ("basic RNN", "LSTM, chrono")]
+
+
+def weights_of(size=5, inputs=4, scale=1.0):
+    torch.manual_seed(0)
+    return [scale * p.detach().double() for p in nn.LSTM(inputs, size).parameters()]
+
+
+def one_step(c, x, o, weights):
+    i, f, g, _ = lstm_gates(x, o * c.tanh(), weights)
+    return f * c + i * g
+
+
+def near(found, expected, tolerance):
+    return abs(found / expected - 1) < tolerance
+
+
+# one step of an LSTM
+
+
+def test_the_gates_are_those_of_torch():
+    torch.manual_seed(0)
+    lstm = nn.LSTM(4, 5).double()
+    x, h, c = torch.randn(4).double(), torch.randn(5).double(), torch.randn(5).double()
+    i, f, g, o = lstm_gates(x, h, list(lstm.parameters()))
+    _, (state, cell) = lstm(x[None], (h[None], c[None]))
+    torch.testing.assert_close(cell[0], f * c + i * g)
+    torch.testing.assert_close(state[0], o * (f * c + i * g).tanh())
+
+
+def test_the_full_jacobian_is_that_of_autograd():
+    weights, x = weights_of(), torch.randn(4).double()
+    c, o = torch.randn(5).double(), torch.rand(5).double()
+    by_autograd = jacobian(lambda cell: one_step(cell, x, o, weights), c)
+    torch.testing.assert_close(full_jacobian(x, c, o, weights), by_autograd)
+
+
+def test_the_direct_jacobian_is_that_of_gates_blind_to_the_state():
+    weights, x = weights_of(), torch.randn(4).double()
+    c, h = torch.randn(5).double(), torch.randn(5).double()
+    i, f, g, _ = lstm_gates(x, h, weights)
+    by_autograd = jacobian(lambda cell: f * cell + i * g, c)
+    torch.testing.assert_close(direct_jacobian(f), by_autograd)
+
+
+def test_the_direct_path_shrinks_every_gradient():
+    forget_gates = torch.rand(30, 5).double()
+    product = torch.eye(5).double()
+    for f in forget_gates:
+        assert torch.linalg.matrix_norm(direct_jacobian(f), 2) == f.max() < 1
+        product = direct_jacobian(f) @ product
+    norm = torch.linalg.matrix_norm(product, 2)
+    assert norm <= forget_gates.max(1).values.prod() < 1
+
+
+def test_the_full_path_need_not():
+    x, c, o = torch.zeros(4).double(), torch.zeros(5).double(), torch.ones(5).double() / 2
+    norms = [torch.linalg.matrix_norm(full_jacobian(x, c, o, weights_of(scale=s)), 2) for s in (1, 8)]
+    assert norms[0] < 1 < norms[1]
+
+
+# moments of gates and states
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (2.0, 0.7), (-1.0, 26.0)])
+def test_moments_of_gates_are_those_of_samples(mean, variance):
+    samples = mean + math.sqrt(variance) * np.random.default_rng(0).standard_normal(400_000)
+    gate, slope = 1 / (1 + np.exp(-samples)), np.exp(-samples) / (1 + np.exp(-samples)) ** 2
+    found = moments.sigmoid(mean, variance)
+    reference = [gate.mean(), (gate**2).mean(), slope.mean(), (slope**2).mean()]
+    np.testing.assert_allclose(np.concatenate(found), reference, rtol=0.006)
+    value = np.tanh(samples - mean)
+    reference = [(value**2).mean(), (1 - value**2).mean(), ((1 - value**2) ** 2).mean()]
+    np.testing.assert_allclose(np.concatenate(moments.tanh(variance)[1:]), reference, rtol=0.006)
+
+
+def test_a_gaussian_of_no_variance_is_its_mean():
+    assert moments.gaussian_mean(np.cos, 0.7, 0.0) == pytest.approx(np.cos(0.7))
+
+
+@pytest.mark.parametrize("forget_bias", [None, "low", "chrono", 1.5])
+def test_forget_biases_are_those_of_the_encoder(forget_bias):
+    size = 2000
+    torch.manual_seed(0)
+    lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).layers[0][0]
+    drawn = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()[size : 2 * size].numpy()
+    ours = moments.keeping_biases(size, forget_bias, 400)
+    share = (np.arange(len(ours)) + 0.5) / len(ours)
+    theirs = np.quantile(drawn, share)
+    if forget_bias == "chrono":  # drawn evenly on this scale
+        ours, theirs = np.exp(ours), np.exp(theirs)
+    np.testing.assert_allclose(ours, theirs, atol=0.1 * drawn.std() if forget_bias != "chrono" else 10)
+
+
+def test_a_leaky_sum_has_the_moments_of_all_its_cases():
+    """Each keep and each enter is one of two values: all 4^4 cases are summed up."""
+    rng = np.random.default_rng(0)
+    T = 4
+    keep, enter = rng.random((T, 2)), rng.random((T, 2))
+    root = rng.standard_normal((T, T))
+    source = root @ root.T
+    reference = np.zeros((T, T))
+    for picks in itertools.product((0, 1), repeat=2 * T):
+        lam, kap = keep[range(T), picks[:T]], enter[range(T), picks[T:]]
+        y = np.zeros((T, T))  # y_k as a sum of the ξ_j
+        for k in range(T):
+            y[k] = lam[k] * y[k - 1] if k else 0
+            y[k, k] += kap[k]
+        reference += y @ source @ y.T / 4**T
+    sums = LeakySum(T, 1)
+    for k in range(T):
+        means = [np.array([v]) for m in (keep[k], enter[k]) for v in (m.mean(), (m**2).mean())]
+        row = sums.add(*means, source[k, : k + 1, None])
+        np.testing.assert_allclose(row[:, 0], reference[k, : k + 1])
+
+
+def sigmoid(values):
+    return 1 / (1 + np.exp(-values))
+
+
+def lstm_by_loop(size, inputs, forget_bias, words, texts=6, variance=1.0):
+    """i, f, g, o and c of a drawn LSTM at every step: (5, T, B, H)."""
+    torch.manual_seed(1)
+    lstm = Encoder(inputs, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
+    W, U, b, d = [p.detach().numpy() for p in lstm.parameters()]
+    h, c, found = np.zeros((texts, size)), np.zeros((texts, size)), []
+    for x in variance**0.5 * np.random.default_rng(0).standard_normal((words, texts, inputs)):
+        i, f, g, o = np.split(x @ W.T + h @ U.T + b + d, 4, axis=1)
+        i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
+        c = f * c + i * g
+        h = o * np.tanh(c)
+        found.append((i, f, g, o, c))
+    return np.array(found).swapaxes(0, 1)
+
+
+@pytest.mark.parametrize("forget_bias", [None, 1.0, 2.0])
+def test_the_moments_of_an_lstm_are_those_of_a_drawn_one(forget_bias):
+    words, size = 20, 600
+    i, f, g, o, c = lstm_by_loop(size, size, forget_bias, words)
+    steps = steps_of("lstm", size, size, forget_bias, words=words)
+    t, before = words - 1, c[-2]
+    out = o[t] * (1 - np.tanh(c[t]) ** 2)
+    ours = [m[t].mean() for m in (steps.keep, steps.keep2, steps.enter, steps.enter2)]
+    theirs = [m.mean() for m in (f[t], f[t] ** 2, out, out**2)]
+    np.testing.assert_allclose(ours, theirs, rtol=0.02)
+    f_, i_, g_, o_ = f * (1 - f), i * (1 - i), 1 - g**2, o * (1 - o)
+    back = before**2 * f_[t] ** 2 + g[t] ** 2 * i_[t] ** 2 + i[t] ** 2 * g_[t] ** 2
+    aside = np.tanh(c[t]) ** 2 * o_[t] ** 2
+    assert near(steps.back[t, t].mean(), back.mean() / 3, 0.03)
+    assert near(steps.aside[t, t].mean(), aside.mean() / 3, 0.06)
+    s = t - 2  # of two different steps
+    cells = c[t - 1] * c[s - 1] * f_[t] * f_[s] + g[t] * g[s] * i_[t] * i_[s]
+    back = cells + i[t] * i[s] * g_[t] * g_[s]
+    aside = np.tanh(c[t]) * np.tanh(c[s]) * o_[t] * o_[s]
+    assert steps.back[t, s].mean() == steps.back[s, t].mean()
+    assert near(steps.back[t, s].mean(), back.mean() / 3, 0.03)
+    assert near(steps.aside[t, s].mean(), aside.mean() / 3, 0.1)
+
+
+def test_the_moments_of_a_gru_are_those_of_a_drawn_one():
+    words, size, texts = 20, 600, 6
+    torch.manual_seed(1)
+    gru = Encoder(size, size, "gru", bidirectional=False).double().layers[0][0]
+    W, U, b, d = [p.detach().numpy() for p in gru.parameters()]
+    h, led = np.zeros((texts, size)), []
+    for x in np.random.default_rng(0).standard_normal((words, texts, size)):
+        (xr, xz, xn), (hr, hz, hn) = (np.split(a, 3, axis=1) for a in (x @ W.T + b, h @ U.T + d))
+        r, z = sigmoid(xr + hr), sigmoid(xz + hz)
+        n, before = np.tanh(xn + r * hn), h
+        h = z * h + (1 - z) * n
+        led.append((1 - z) * (1 - n**2) * r)
+    steps = steps_of("gru", size, size, words=words)
+    at_candidate = (1 - z) * (1 - n**2)
+    back = ((before - n) * z * (1 - z)) ** 2 + led[-1] ** 2 + (at_candidate * hn * r * (1 - r)) ** 2
+    assert near(steps.keep[-1].mean(), z.mean(), 0.02)
+    assert near(steps.keep2[-1].mean(), (z**2).mean(), 0.02)
+    assert near(steps.back[-1, -1].mean(), back.mean() / 3, 0.03)
+    assert near(steps.back[-1, -3].mean(), (led[-1] * led[-3]).mean() / 3, 0.03)
+    assert (steps.enter == 1).all()
+    assert not steps.aside.any()
+
+
+# expected against measured
+
+
+def rms_over_seeds(seeds, *setup, **options):
+    curves = [measured_shrinkage(*setup, seed=seed, **options) for seed in range(seeds)]
+    return torch.stack(curves).square().mean(0).sqrt()
+
+
+@pytest.fixture(scope="module")
+def compared():
+    """Expected and measured curves of each model."""
+    return {
+        name: (expected_shrinkage(*setup), rms_over_seeds(4, *setup))
+        for name, (cell, bias) in MODELS.items()
+        for setup in [(cell, H, E, bias, 1.0, K)]
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_probe_finds_what_is_expected(model, compared):
+    expected, measured = compared[model]
+    assert expected[0] == measured[0] == 1
+    assert expected.shape == measured.shape == (K + 1,)
+    assert near(factor_of(measured, 0, 5), factor_of(expected, 0, 5), 0.05)  # units differ by chance
+    for span in SPANS:
+        assert near(factor_of(measured, *span), factor_of(expected, *span), TOLERANCE)
+
+
+def changed(name, **moved):
+    cell, bias = MODELS[name]
+    steps = steps_of(cell, H, E, bias, words=K + 1)
+    squares = gradient_moments(replace(steps, **moved))
+    return torch.from_numpy(np.sqrt(squares / squares[0]))
+
+
+@pytest.mark.parametrize("model", GATED)
+def test_wrong_formulas_are_told_from_the_right_one(model, compared):
+    """By the tolerance above: weights drawn anew for each step, nothing kept, only what is kept."""
+    cell, bias = MODELS[model]
+    steps = steps_of(cell, H, E, bias, words=K + 1)
+    nothing = 0 * steps.keep
+    wrong = [
+        expected_shrinkage(cell, H, E, bias, tied=False),
+        changed(model, keep=nothing, keep2=nothing),
+        changed(model, keep2=steps.keep2 * 0.9, keep=steps.keep * 0.9),
+        changed(model, back=steps.back / 2),
+    ]
+    measured = compared[model][1]
+    for curve in wrong:
+        assert not near(factor_of(curve, *SPANS[1]), factor_of(measured, *SPANS[1]), TOLERANCE)
+
+
+@pytest.mark.parametrize("model", ["basic RNN", "LSTM"])
+def test_a_basic_rnn_has_no_correlated_steps(model):
+    cell, bias = MODELS[model]
+    tied, untied = (expected_shrinkage(cell, H, E, bias, tied=t) for t in (True, False))
+    assert torch.equal(tied, untied) == (model == "basic RNN")
+
+
+def test_the_factor_is_below_1_for_every_model_as_it_is_drawn(compared):
+    for expected, measured in compared.values():
+        for span in SPANS:
+            assert factor_of(expected, *span) < 1
+            assert factor_of(measured, *span) < 1
+
+
+def test_but_not_for_every_forget_bias():
+    setup = ("lstm", 256, 256, 3.0, 0.1, 50)
+    assert factor_of(expected_shrinkage(*setup), 20, 40) > 1.01
+    assert factor_of(rms_over_seeds(2, *setup), 20, 40) > 1.01
+
+
+def test_chrono_decays_slower_than_any_exponential(compared):
+    """The factor grows with the distance, so that an exponential fitted to the beginning is too low."""
+    for curve in compared["LSTM, chrono"]:
+        factors = [factor_of(curve, *span) for span in ((1, 5), (5, 10), (10, 20), (20, 40))]
+        assert factors == sorted(factors)
+        assert curve[40] > 100 * curve[1] * factors[0] ** 39
+
+
+def test_small_networks_scatter():
+    spread = {}
+    for size in (8, 128):
+        factors = [
+            factor_of(measured_shrinkage("lstm", size, 100, distance=20, seed=s), 5, 15)
+            for s in range(6)
+        ]
+        spread[size] = np.std(factors)
+    assert spread[8] > 4 * spread[128]
+
+
+@pytest.mark.parametrize("change", list(CHANGES)[1:])
+def test_where_an_assumption_does_not_hold_the_factor_is_another(change):
+    setup = ("lstm", H, E, 1.0, 1.0, 30)
+    factor = factor_of(rms_over_seeds(2, *setup, **CHANGES[change]), 10, 25)
+    holds = change == "orthogonal weights"  # whose entries are dependent, but hardly
+    assert near(factor, factor_of(expected_shrinkage(*setup), 10, 25), 0.02) == holds
+
+
+def test_changes_keep_the_mean_square_where_they_say_so():
+    torch.manual_seed(0)
+    weights = torch.rand(64, 64) - 0.5
+    for name in ("orthogonal weights", "symmetric weights"):
+        new = CHANGES[name]["change"](weights)
+        assert near(new.square().mean(), weights.square().mean(), 0.1)
+    orthogonal = CHANGES["orthogonal weights"]["change"](weights)
+    product = orthogonal @ orthogonal.T
+    torch.testing.assert_close(product, product[0, 0] * torch.eye(64), atol=1e-4, rtol=0)
+
+
+# weights that are drawn anew for each step
+
+
+def untied_curve(size, inputs, forget_bias, words, seed, texts=4):
+    """An LSTM whose recurrent weights are drawn anew for each step, by autograd."""
+    torch.manual_seed(seed)
+    lstm = Encoder(inputs, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
+    W, _, *biases = [p.detach() for p in lstm.parameters()]
+    h = c = torch.zeros(texts, size).double()
+    states = []
+    for x in torch.randn(words, texts, inputs).double():
+        U = torch.empty(4 * size, size).double().uniform_(-(size**-0.5), size**-0.5)
+        i, f, g, o = (x @ W.T + h @ U.T + sum(biases)).chunk(4, dim=1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = (o.sigmoid() * c.tanh()).requires_grad_()
+        states.append(h)
+    grads = torch.autograd.grad((h * torch.randn(texts, size)).sum(), states)
+    norms = torch.stack([grad.norm() for grad in grads]).flip(0)
+    return norms / norms[0]
+
+
+@pytest.mark.parametrize("forget_bias", [None, 1.0])
+def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forget_bias):
+    curves = [untied_curve(H, E, forget_bias, 31, seed) for seed in range(4)]
+    measured = torch.stack(curves).square().mean(0).sqrt()
+    expected = expected_shrinkage("lstm", H, E, forget_bias, distance=30, tied=False)
+    tied = expected_shrinkage("lstm", H, E, forget_bias, distance=30)
+    assert near(factor_of(measured, 5, 25), factor_of(expected, 5, 25), 0.02)
+    assert not near(factor_of(measured, 5, 25), factor_of(tied, 5, 25), 0.05)
+
+
+@pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
+def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
+    steps = steps_of("lstm", H, E, forget_bias, words=161, tied=False)
+    squares = gradient_moments(steps)
+    t = 80  # where moments no longer change
+    A, B = steps.back[t, t, 0], steps.aside[t, t, 0]
+    factor = independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
+    found = factor_of(torch.from_numpy(np.sqrt(squares)), 40, 100)
+    assert found == pytest.approx(factor, rel=1e-4)
+
+
+def test_with_nothing_kept_the_two_numbers_are_one():
+    assert independent_factor(0.3, 0.0, 1.0, 0.0) == pytest.approx(0.3**0.5)
+
+
+# the same weights at every step
+
+
+def test_with_constant_gates_paths_that_jump_equally_often_add_up():
+    """E‖(f·I + rG)^k‖² = Σ_j binom(k, j)² f^(2k-2j) r^(2j), G with variances 1/H, H large."""
+    f, kappa, a, T = 0.5, 0.4, 0.7, 12
+    steps = moments.Steps(
+        keep=np.full((T, 1), f),
+        keep2=np.full((T, 1), f**2),
+        enter=np.full((T, 1), kappa),
+        enter2=np.full((T, 1), kappa**2),
+        back=np.full((T, T, 1), a**2 / 3),
+        aside=np.zeros((T, T, 1)),
+        state_is_kept=True,
+        tied=True,
+    )
+    r = kappa * a / 3**0.5
+    jumps = [
+        sum(math.comb(k, j) ** 2 * f ** (2 * k - 2 * j) * r ** (2 * j) for j in range(k + 1))
+        for k in range(T)
+    ]
+    np.testing.assert_allclose(gradient_moments(steps) / kappa**2, jumps)
+    alone = gradient_moments(replace(steps, tied=False)) / kappa**2
+    np.testing.assert_allclose(alone, [(f**2 + r**2) ** k for k in range(T)])
+    torch.manual_seed(0)
+    G = torch.randn(12, 200, 200).double() / 200**0.5  # of 12 draws
+    power = torch.linalg.matrix_power(f * torch.eye(200).double() + r * G, T - 1)
+    assert near(power.square().sum().item() / 12 / 200, jumps[-1], 0.06)
+    assert not near(alone[-1], jumps[-1], 0.3)
+
+
+@pytest.mark.parametrize("forget_bias", [0.0, 1.78, 3.0])
+def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
+    size = 500
+    torch.manual_seed(0)
+    lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
+    W, U, b, _ = [p.detach() for p in lstm.parameters()]
+    b = torch.zeros_like(b)
+    b[size : 2 * size] = forget_bias
+    half, nothing = torch.full((size,), 0.5).double(), torch.zeros(size).double()
+    step = full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
+    largest = torch.linalg.eigvals(step).abs().max().item()
+    assert largest == pytest.approx(quiet_factor(forget_bias), abs=0.01)
+
+
+def test_the_quiet_factor_is_the_limit_of_many_units_and_a_long_way():
+    curve = expected_shrinkage("lstm", 10**8, 1, 0.0, 0.0, distance=120)
+    factors = [factor_of(curve, k, k + 20) for k in (10, 40, 100)]
+    assert factors == sorted(factors)
+    assert factors[-1] == pytest.approx(quiet_factor(0.0), rel=0.004)
+    assert quiet_factor(1.77) < 1 < quiet_factor(1.79)
+
+
+# the measure, direct paths, and what is refused
+
+
+def test_the_measure_is_the_root_mean_square_over_texts(monkeypatch):
+    norms = torch.tensor([[1.0, 3.0, 2.0], [7.0, 4.0, 6.0]])
+    monkeypatch.setattr(shrinkage, "gradient_norms", lambda *_: norms)
+    curve = measured_shrinkage("gru", 3, 2, distance=2, texts=2)
+    expected = [1, 25**0.5 / 40**0.5, 50**0.5 / 40**0.5]
+    torch.testing.assert_close(curve, torch.tensor(expected))
+
+
+def test_words_differ_unless_repeated_and_inputs_have_their_variance(monkeypatch):
+    seen = []
+
+    def probe(model, ids, lengths, labels):
+        seen.append(model.embed(ids).detach())
+        return torch.ones(ids.shape)
+
+    monkeypatch.setattr(shrinkage, "gradient_norms", probe)
+    for repeated in (False, True):
+        measured_shrinkage("lstm", 3, 50, None, 0.25, 30, repeated=repeated)
+    words, same = seen
+    assert words.shape == (8, 31, 50)
+    assert len(words.reshape(-1, 50).unique(dim=0)) == 8 * 31
+    assert near(words.var(), 0.25, 0.05)
+    assert (same == same[:, :1]).all()
+    assert len(same[:, 0].unique(dim=0)) == 8
+
+
+def test_a_seed_repeats_and_leaves_the_random_state():
+    before = torch.random.get_rng_state()
+    first, again, other = (measured_shrinkage("gru", 4, 3, distance=5, seed=s) for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_factor_is_a_geometric_mean():
+    assert factor_of(torch.tensor([1.0, 9.0, 3.0, 1.0, 2.25]), 1, 4) == pytest.approx(0.25 ** (1 / 3))
+
+
+@pytest.mark.parametrize("name", DIRECT_PATHS)
+def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
+    T, D = 5, 6
+    torch.manual_seed(0)
+    states, mask = torch.randn(1, T, D).double().requires_grad_(), torch.ones(1, T, dtype=torch.bool)
+    pool = POOLINGS[name](D).double()
+    embedding = pool(states, mask)[0][0]  # (D,)
+    pulls = torch.randn(4000, D).double()
+    (grads,) = torch.autograd.grad(embedding, states, pulls, is_grads_batched=True)
+    measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
+    path = DIRECT_PATHS[name](states[0].detach(), getattr(pool, "query", None))
+    torch.testing.assert_close(direct_gain(path.detach()), measured, rtol=0.05, atol=1e-9)
+
+
+def test_gains_of_the_poolings():
+    rows = comparison.direct_gains(30, 16)
+    gains = {pooling: part["gain"].to_numpy() for pooling, part in rows.groupby("pooling")}
+    assert set(gains) == {*DIRECT_PATHS, "recurrence"}
+    np.testing.assert_allclose(gains["mean"], 1 / 30)
+    assert (gains["max"] ** 2).sum() == pytest.approx(1)  # a unit has one winner
+    assert list(np.flatnonzero(gains["last"])) == [0, 29]
+    np.testing.assert_allclose(gains["last"][[0, 29]], 0.5**0.5)
+    np.testing.assert_allclose(gains["recurrence"][[0, 29]], 0.5**0.5, rtol=1e-3)
+    assert gains["recurrence"][15] < gains["mean"][15] / 5
+    assert gains["attention"].std() > 0.1 * gains["attention"].mean()
+
+
+def test_rows_hold_what_is_compared():
+    size = comparison.factors_by_size((4, 6), 2, 1, 4, input_size=3)
+    assert len(size) == len(MODELS) * 2 * 4
+    row = size[(size.model == "GRU") & (size.hidden_size == 6)].set_index(["kind", "seed"])["factor"]
+    assert row["measured"][1] == factor_of(measured_shrinkage("gru", 6, 3, distance=5, seed=1), 1, 4)
+    setup = ("gru", 6, 3, None, 1.0, 5)
+    assert row["expected"].item() == factor_of(expected_shrinkage(*setup), 1, 4)
+    assert row["independent"].item() == factor_of(expected_shrinkage(*setup, tied=False), 1, 4)
+    bias = comparison.factors_by_forget_bias((0.5, 1.0), (0.1, 2.0), 4, 1, 1, 4)
+    row = bias.query("input_variance == 2 and forget_bias == 0.5 and kind == 'measured'")["factor"]
+    assert row.item() == factor_of(measured_shrinkage("lstm", 4, 4, 0.5, 2.0, 5), 1, 4)
+    change = comparison.factors_by_change(4, 1, 1, 4, input_size=3)
+    row = change.query("model == 'LSTM' and change == 'one word, repeated' and kind == 'measured'")
+    repeated = measured_shrinkage("lstm", 4, 3, distance=5, repeated=True)
+    assert row["factor"].item() == factor_of(repeated, 1, 4)
+    curves = comparison.curves(4, 1, 6, input_size=3)
+    row = curves.query("model == 'basic RNN' and kind == 'expected'")["norm"]
+    assert row.tolist() == expected_shrinkage("elman", 4, 3, distance=6).tolist()
+
+
+@pytest.mark.parametrize("function", [expected_shrinkage, measured_shrinkage])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"cell": "qrnn"}, "cell 'qrnn' is unknown; choose one of lstm, gru, elman"),
+        ({"cell": "gru", "forget_bias": 1.0}, "which cell 'gru' lacks"),
+        ({"forget_bias": "high"}, "give a number, 'low' or 'chrono'"),
+        ({"hidden_size": 0}, "hidden_size=0"),
+        ({"distance": 0}, "distance=0 must be at least 1"),
+        ({"input_variance": -1.0}, "input_variance=-1.0"),
+    ],
+)
+def test_bad_setups_are_named(function, change, words):
+    setup = {"cell": "lstm", "hidden_size": 4, "input_size": 3, "distance": 5} | change
+    with pytest.raises(InputError) as error:
+        function(**setup)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("span", [(2, 2), (-1, 2), (0, 5)])
+def test_a_factor_outside_its_curve_is_refused(span):
+    with pytest.raises(InputError, match="0 <= first < last <= 4"):
+        factor_of(torch.ones(5), *span)

@@ -47,7 +47,7 @@ def test_defaults_of_a_probe_never_change():
     assert {
         name: {field.name: field.default for field in own_fields(kind)} for name, kind in PROBES.items()
     } == {
-        "gradients": {"texts": 500},
+        "gradients": {"texts": 500, "untrained": False},
         "trace": {"texts": 64, "sample": 256},
         "sweep": {"texts": 1000},
         "nwi": {"texts": 200, "k": 5, "shortest": None, "longest": None},

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.probing import PROBES
-from whenpool.report import quantities, trick_quantities
+from whenpool.report import quantities, theory_quantities, trick_quantities
 from whenpool.report.quantities import Evidence, PerSeed
 from whenpool.report.tricks import finished, small_runs, with_variant
 from whenpool.report.verdicts import SEEDS_NEEDED, as_plain, of_record, probes_of_record
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 
     from whenpool.store import Store
 
-QUANTITIES = quantities.QUANTITIES | trick_quantities.QUANTITIES
+QUANTITIES = quantities.QUANTITIES | trick_quantities.QUANTITIES | theory_quantities.QUANTITIES
 """Every quantity that ``data/paper/claims.yml`` may name."""
-READS = quantities.READS | dict.fromkeys(trick_quantities.QUANTITIES, "variants")
-"""What each quantity is measured on: a kind of probe, trainings, or variants of them."""
+READS = (
+    quantities.READS
+    | dict.fromkeys(trick_quantities.QUANTITIES, "variants")
+    | dict.fromkeys(theory_quantities.QUANTITIES, "networks")
+)
+"""What each quantity is measured on: a kind of probe, trainings or variants of them, or networks that
+are drawn or built for it."""
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,

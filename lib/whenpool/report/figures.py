@@ -26,6 +26,13 @@ COLOURS = {
     "last_attention": "#cc79a7",
 }
 """The palette of Okabe and Ito (2008)."""
+TRICK_COLOURS = {
+    "teacher_forcing": "#0072b2",
+    "penalty_attention": COLOURS["last_attention"],
+    "dropout_attention": "#7a5195",
+    "gradient_directed": "#8c8c00",
+}
+"""For what is no pooling."""
 MARKERS = {
     "last": "s",
     "mean": "^",

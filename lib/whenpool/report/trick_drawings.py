@@ -18,7 +18,7 @@ from matplotlib.ticker import MaxNLocator
 
 from whenpool.errors import InputError
 from whenpool.report.drawings import FONT, INK, QUIET, WIDTH
-from whenpool.report.figures import COLOURS
+from whenpool.report.figures import COLOURS, TRICK_COLOURS
 
 ATTENTION, CHAIN = COLOURS["last_attention"], COLOURS["mean"]
 GREY = "#8a8a8a"
@@ -32,9 +32,9 @@ DROPPED: dict[str, tuple[int, ...]] = {"p = 0": (), "0 < p < 1": (0, 1, 5), "p =
 _SHORT, _CHAIN = ("1", "2", "3", "…", "n"), ("1", "2", "3", "4", "…", "n-1", "n")
 _RADIUS = 0.23
 _LOOKS = (
-    (COLOURS["last_attention"], "o", "-", 8.0),
-    (COLOURS["max"], "s", "--", 4.5),
-    (COLOURS["max_attention"], "^", "-.", 6.5),
+    (TRICK_COLOURS["penalty_attention"], "o", "-", 8.0),
+    (TRICK_COLOURS["dropout_attention"], "s", "--", 4.5),
+    (TRICK_COLOURS["gradient_directed"], "^", "-.", 6.5),
     (COLOURS["last"], "D", ":", 4.5),
 )
 """Colour, marker, line and size of the marker: the smaller ones stay seen upon the larger."""

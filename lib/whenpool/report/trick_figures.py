@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from whenpool.report.figures import CHANCE_COLOUR, COLOURS, legend_of, nothing_yet
+from whenpool.report.figures import CHANCE_COLOUR, COLOURS, TRICK_COLOURS, legend_of, nothing_yet
 from whenpool.report.tricks import SETTINGS, VARIANTS
 
 if TYPE_CHECKING:
@@ -15,15 +15,12 @@ if TYPE_CHECKING:
 
 LOOKS: dict[str, dict[str, Any]] = {
     **{name: {"color": COLOURS[name]} for name in ("last", "max", "max_attention")},
-    "teacher_forcing": {"color": "#0072b2"},
-    "penalty_attention": {"color": COLOURS["last_attention"]},
-    "dropout_attention": {"color": "#7a5195"},
-    "gradient_directed": {"color": "#8c8c00"},
+    **{name: {"color": colour} for name, colour in TRICK_COLOURS.items()},
     "forget 2": {"color": "#000000", "ls": ":"},
     "chrono": {"color": "#767676", "ls": ":"},
     "orthogonal": {"color": "#767676", "ls": "-."},
 }
-"""How each variant's line looks: colours that are no other pooling's, dashes for other starts."""
+"""How each variant's line looks: other starts are dotted or dashed."""
 BEFORE = "before training"
 ATTENDING = ("penalty_attention", "dropout_attention")
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from whenpool.report.quantities import Evidence, PerSeed, chosen, minus
-from whenpool.report.tricks import TRICKS, cost_of_ending, mass_before_the_end, mean_squared_error
+from whenpool.report.trick_epochs import cost_of_ending, mass_before_the_end, mean_squared_error
+from whenpool.report.tricks import TRICKS
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -14,6 +14,7 @@ from whenpool import TextClassifier
 from whenpool.batches import training_batches
 from whenpool.dataset import Dataset, encode, make_dataset
 from whenpool.errors import InputError
+from whenpool.objective import Objective
 from whenpool.runs import Place, Training
 from whenpool.text import PADDING_INDEX
 from whenpool.training import _train_epoch
@@ -49,7 +50,9 @@ def ours(dataset: Dataset, pooling: str):
     model = TextClassifier(len(dataset.vocabulary), 2, pooling, padding_index=PADDING_INDEX)
     optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
     order = torch.Generator()
-    return lambda: _train_epoch(model, dataset.train, optimizer, 32, order.manual_seed(0))
+    return lambda: _train_epoch(
+        model, dataset.train, optimizer, Objective(), 32, order.manual_seed(0), lambda seen: None, 0
+    )
 
 
 class Plain(nn.Module):

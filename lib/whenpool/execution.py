@@ -54,6 +54,7 @@ def execute(
     if isinstance(run, Probe):
         return _execute_probe(run, place, device, on_epoch)
     assert isinstance(run, Training)
+    run.identity(place)  # which says what cannot be trained before any work is done
     prepared = prepare(run, place)
     return _train(run, prepared, place, device, keep_weights, on_epoch)
 

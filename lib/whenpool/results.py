@@ -99,8 +99,10 @@ def compute(
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
     missing = set(before.missing)
-    needed = _needed([run for run in wanted if run in missing], place)
-    trainings = list(dict.fromkeys([*(r for r in wanted if isinstance(r, Training)), *needed]))
+    asked = [run for run in wanted if isinstance(run, Training)]
+    again = [run for run in asked if keep_weights(run) and not _has_weights(run, place)]
+    needed = _needed([*(run for run in wanted if run in missing), *again], place)
+    trainings = list(dict.fromkeys([*asked, *needed]))
     traces = [run for run in wanted if isinstance(run, GradientTrace)]  # they train as well
     phases: list[tuple[str, Sequence[Run]]] = [
         (name, [run for run in part if bool(run.needs) == with_teacher])
@@ -145,9 +147,12 @@ def _needed(missing: Sequence[Run], place: Place) -> list[Training]:
         need = run.needs
         while need and need not in needed:
             needed[need] = None
-            here = place.store.has(key(need, place), with_weights=True)
-            need = None if here else need.needs
+            need = None if _has_weights(need, place) else need.needs
     return sorted(needed, key=str)
+
+
+def _has_weights(run: Training, place: Place) -> bool:
+    return place.store.has(key(run, place), with_weights=True)
 
 
 def rows_of(runs: Sequence[Training], place: Place) -> "DataFrame":

@@ -26,18 +26,18 @@ VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
 def variant_of(
     pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None
 ) -> str:
-    """What sets a training apart: its trick, what is special about its start ("orthogonal", "chrono",
-    "low" or "forget 2"), or its pooling. What a table leaves empty counts as not given."""
-    if isinstance(trick, str):
-        return trick
-    if orthogonal is True or orthogonal == 1:
-        return "orthogonal"
+    """What sets a training apart: its trick or pooling, and what is special about its start.
+
+    A model without pooling goes by its start alone: "orthogonal", "chrono", "low" or "forget 2". What a
+    table leaves empty counts as not given.
+    """
+    base = trick if isinstance(trick, str) else pooling
+    starts = ["orthogonal"] if orthogonal in (True, 1) else []
     if forget_bias in ("chrono", "low"):
-        return forget_bias
-    try:
-        return f"forget {float(forget_bias):g}"
-    except (TypeError, ValueError):
-        return pooling
+        starts.append(forget_bias)
+    elif forget_bias != "thesis" and forget_bias is not None and forget_bias == forget_bias:
+        starts.append(f"forget {float(forget_bias):g}")
+    return ", ".join(starts if starts and base == "last" else [base, *starts])
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Outcome:
 
     Attributes:
         best_epoch: the first one with the highest validation accuracy, among those that the
-            objective lets be chosen; its weights are ``weights``.
+            objective lets be chosen, or the last where it lets none; its weights are ``weights``.
         test: of those weights.
         seconds: all together, what ``watch`` took not counted.
         words: read in training, padding not counted.
@@ -88,8 +88,8 @@ class DivergenceError(InputError):
     """The loss is no longer a finite number.
 
     Attributes:
-        left: the training up to there: the epochs before, and the weights as they were left, which
-            are not tested.
+        left: the training up to there: the epochs, that of the divergence included, and the weights
+            as they were left, which are not tested.
     """
 
     def __init__(self, message: str, left: Outcome) -> None:
@@ -172,6 +172,8 @@ def train(
             best, weights = number - 1, _copy(model)
         if on_epoch:
             on_epoch(history[-1])
+    if not weights:  # the objective let no epoch be chosen
+        best, weights = recipe.epochs - 1, _copy(model)
     model.load_state_dict(weights)
     return outcome(evaluate(model, dataset.test.to(device)), weights)
 

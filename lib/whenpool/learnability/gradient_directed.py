@@ -8,7 +8,7 @@ words. Learning from ℓ₂ takes second derivatives through the recurrence, in 
 - *differences*: with g = ∂ℓ₁/∂x and v = ∂ℓ₂/∂g, held fixed, the order of derivatives may be
   changed: ∂ℓ₂/∂θ = ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv). A central difference over ε asks for two
   plain gradients, which any fused kernel gives. It is an estimate, off by O(ε²) and by rounding: in
-  float32 by 10⁻³ to 10⁻⁵ of its size with ``forward``; with ``reverse`` v is largest at the words
+  float32 by 10⁻² to 10⁻⁵ of its size with ``forward``; with ``reverse`` v is largest at the words
   that matter least, where rounding drowns the difference, so that needs the exact way.
 
 Letters: B texts, T words of the longest, E units of an embedding, C classes, n words of one text.
@@ -33,6 +33,8 @@ STEP = 1e-3
 """How far the word that is moved most is moved, in units of its embedding: see bench/README.md."""
 LEAST = 1e-12
 """Added to a share before its logarithm is taken."""
+UNDERFLOW = 1e-30
+"""The smallest probability of error by which gradients are divided."""
 DIVERGENCES = ("forward", "reverse")
 
 
@@ -146,7 +148,7 @@ def estimated_backward(
     words.retain_grad()
     logits = model.classify(model.encode(words, batch.lengths), batch.lengths)
     odds = log_odds(logits, batch.labels)
-    wrong = (-odds).detach().sigmoid()  # P(not label)
+    wrong = (-odds).detach().sigmoid().clamp(min=UNDERFLOW)  # P(not label)
     (-wrong / B * odds).sum().backward()  # the gradient of the cross-entropy
     assert words.grad is not None
     gradients = (words.grad * (-B / wrong)[:, None, None]).requires_grad_()  # of the odds

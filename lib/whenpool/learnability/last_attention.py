@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.encoder import word_mask
+from whenpool.errors import InputError
 from whenpool.models import TextClassifier
 from whenpool.objective import Accuracy, Objective
-from whenpool.pooling import LastAttention
+from whenpool.pooling import LastAttention, LastState
 
 
 class Attended(NamedTuple):
@@ -35,10 +36,15 @@ class AttentionForm(nn.Module):
         model: a `TextClassifier` with pooling "last".
         drop: the probability p that the score of a state other than the last is dropped before
             the softmax (§2.2.6), drawn for each text, word and direction from torch's generator.
+
+    Raises:
+        InputError: for a model with another pooling.
     """
 
     def __init__(self, model: TextClassifier, drop: float = 0.0) -> None:
         super().__init__()
+        if not isinstance(model.pooling, LastState):
+            raise InputError('the model has a pooling of its own; make it with pooling="last"')
         self.model, self.drop = model, drop
         self.attention = LastAttention(bidirectional=model.encoder.directions == 2)
         self._masses: list[Tensor] = []

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from whenpool.batches import Batch, Texts, batches_for
+from whenpool.errors import InputError
 from whenpool.models import TextClassifier
 from whenpool.objective import Objective
 from whenpool.text import PADDING_INDEX
@@ -23,7 +24,7 @@ class TeacherForcing(Objective):
     teacher's embeddings are computed once. The training loss *is* the mean squared error.
 
     Args:
-        teacher: trained, with max-pooling in the thesis; of the model's size.
+        teacher: trained, with max-pooling in the thesis; its classifier fits the model.
     """
 
     def __init__(self, teacher: TextClassifier) -> None:
@@ -31,6 +32,12 @@ class TeacherForcing(Objective):
         self._targets = torch.empty(0)
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
+        mine, theirs = model.classifier.weight.shape, self.teacher.classifier.weight.shape
+        if mine != theirs:
+            raise InputError(
+                f"the teacher's classifier is {tuple(theirs)}, classes by units, and the model's "
+                f"{tuple(mine)}: give both the same"
+            )
         model.classifier.load_state_dict(self.teacher.classifier.state_dict())
         model.classifier.requires_grad_(False)
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)

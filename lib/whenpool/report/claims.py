@@ -166,7 +166,7 @@ def small_evidence(store: "Store", trainings: "DataFrame", size: int) -> Evidenc
         trainings: rows of `Store.trainings`.
         size: training texts.
     """
-    variants = finished(small_runs(trainings, size))
+    variants = finished(_of_one_kind(small_runs(trainings, size)))
     return replace(_no_evidence(), variants=variants, epochs=store.histories())
 
 

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from whenpool.report.figures import CHANCE_COLOUR, COLOURS, TRICK_COLOURS, legend_of, nothing_yet
 from whenpool.report.tricks import SETTINGS, VARIANTS
+from whenpool.report.verdicts import column
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,10 +66,12 @@ def draw_ending(epochs: "DataFrame") -> Figure:
         2, len(settings), figsize=(3.5 * max(len(settings), 1.6), 5.0), sharex=True, sharey="row",
         squeeze=False,
     )  # fmt: skip
-    for column, setting in enumerate(settings):
-        above, below = grid[:, column]
+    for place, setting in enumerate(settings):
+        above, below = grid[:, place]
         for variant in ATTENDING:
             rows = _of(epochs, setting, variant)
+            if rows.empty:
+                continue
             names = ["attention_accuracy", "validation_accuracy", "mass_left", "factor"]
             means = rows.groupby("epoch")[names].mean()
             look = LOOKS[variant]
@@ -100,12 +103,13 @@ def draw_trick_profiles(profiles: "DataFrame") -> Figure:
     figure, panels = _panels(len(settings))
     for axes, setting in zip(panels, settings, strict=True):
         own = profiles[profiles["setting"] == setting]
-        before = own[own["untrained"].eq(True)]
+        untrained = column(own, "untrained").eq(True)
+        before = own[untrained]
         if len(before):
             means = before.groupby("position")["mean"].mean()
             axes.plot(means.index, means, ls="--", color=CHANCE_COLOUR, label=BEFORE)
         for variant, name in VARIANTS.items():
-            rows = _of(own[~own["untrained"].eq(True)], setting, variant)
+            rows = _of(own[~untrained], setting, variant)
             if len(rows):
                 means = rows.groupby("position")["mean"].mean()
                 axes.plot(means.index, means, label=name, **LOOKS[variant])

@@ -77,5 +77,5 @@ def _of_epochs(
     if rows.empty or evidence.epochs is None:
         return {}
     found = read(evidence.epochs[evidence.epochs["key"].isin(rows["key"])])
-    seeds = rows.set_index("key")["seed"]
-    return {int(seeds[key]): float(value) for key, value in found.items()}
+    seeds = rows.set_index("key")["seed"].sort_values()
+    return {int(seed): float(found[key]) for key, seed in seeds.items() if key in found}

@@ -1,7 +1,9 @@
 """The tables of "Learnability tricks" (thesis §2.2)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from whenpool.report.paper import published
 from whenpool.report.provenance import provenance_line
@@ -55,11 +57,16 @@ def with_variant(runs: "DataFrame") -> "DataFrame":
         return runs.assign(variant=[], setting=[])
     columns = (column(runs, name) for name in ("pooling", "forget_bias", "orthogonal", "trick"))
     runs = runs.assign(variant=[variant_of(*values) for values in zip(*columns, strict=True)])
-    strength = column(runs, "strength")
-    as_chosen = strength.isna() | (strength == Training.strength)
-    runs = runs[as_chosen & runs["variant"].isin(list(VARIANTS)) & runs["setting"].isin(SETTINGS)]
-    place = runs["variant"].map(list(VARIANTS).index)
-    return runs.assign(place=place).sort_values(["place", "seed"], kind="stable").drop(columns="place")
+    directed = column(runs, "trick").eq("gradient_directed")
+    strength, divergence = column(runs, "strength"), column(runs, "divergence")
+    as_chosen = strength.eq(Training.strength) & divergence.eq(Training.divergence)
+    shown = runs["variant"].isin(list(VARIANTS)) & runs["setting"].isin(SETTINGS)
+    orders = {"variant": list(VARIANTS), "setting": list(SETTINGS)}
+    return runs[shown & (as_chosen | ~directed)].sort_values(
+        ["variant", "setting", "seed"],
+        key=lambda values: values.map(orders[values.name].index) if values.name in orders else values,
+        kind="stable",
+    )
 
 
 def finished(runs: "DataFrame") -> "DataFrame":
@@ -100,7 +107,7 @@ def thesis_cells(stored: "DataFrame") -> "DataFrame":
         & (accuracy["pooling"] == "max_attention") & accuracy["setting"].isin(SETTINGS)
     ]  # fmt: skip
     table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
-    cells = pd.concat([table.assign(length="long", std=0.0), best], ignore_index=True)
+    cells = pd.concat([table.assign(length="long", std=np.nan), best], ignore_index=True)
     cells = cells.rename(columns={"pooling": "variant"})
     ours = with_variant(stored[stored["corpus"] == "imdb"] if len(stored) else stored)
     found = [_judged(ours, row) for _, row in cells.iterrows()]
@@ -182,9 +189,11 @@ def strength_table(stored: "DataFrame", size: int) -> "DataFrame":
     runs = runs[(column(runs, "trick") == "gradient_directed") & (column(runs, "seed") == 0)]
     if runs.empty:
         return pd.DataFrame({"": ["no such runs yet"]})
-    cells = runs.sort_values("strength").assign(
-        text=[f"{value:.1f}" for value in runs.sort_values("strength")["validation_accuracy"]]
-    )
+    runs = runs.sort_values("setting", key=lambda names: names.map(SETTINGS.index))
+    runs = runs.sort_values("strength", kind="stable")
+    lost = column(runs, "diverged").eq(True)
+    texts = runs["validation_accuracy"].map("{:.1f}".format).mask(lost, "diverged")
+    cells = runs.assign(text=texts)
     heads = {"strength": lambda value: f"{value:g}"}
     table = grid(cells, ["strength"], ["setting"], lambda row: row["text"], heads)
     return table.rename(columns={"strength": "λ of the first epoch"})
@@ -225,12 +234,12 @@ def _judged(ours: "DataFrame", row: Any) -> Cell:
     own = ours
     for name in keys if len(ours) else ():
         own = own[own[name] == row[name]]
-    return judge(as_plain(finished(own)) if len(own) else own, row)
+    return judge(as_plain(finished(own)) if len(own) else own, row.fillna({"std": 0.0}))
 
 
 def _cell(row: Any) -> str:
     """A cell as `cell_text` writes it, but for the deviation that Table 2.1 does not give."""
-    return cell_text(row).replace(" ± 0.0", "") if row["table"] == "2.1" else cell_text(row)
+    return cell_text(row).replace(f"{row['mean']:.1f} ± nan", f"{row['mean']:.1f}")
 
 
 def _mean_and_failures(rows: "DataFrame") -> str:
@@ -241,24 +250,25 @@ def _mean_and_failures(rows: "DataFrame") -> str:
     notes = [f"{lost} diverged"] if lost else []
     guessing = int(is_guessing(good).sum())
     notes += [f"{guessing} guessing"] if guessing else []
-    return text + (f"<br>{', '.join(notes)}" if notes else "")
+    return "<br>".join(part for part in (text, ", ".join(notes)) if part)
 
 
 def _told(variant: str, epochs: "DataFrame") -> dict[str, str]:
     if variant == "teacher_forcing":
-        return {"mean squared error": _spread(mean_squared_error(epochs).tolist())}
+        return {"mean squared error": _spread(mean_squared_error(epochs))}
     if variant == "gradient_directed":
         known = epochs.dropna(subset=["divergence"]).sort_values("epoch").groupby("key")["divergence"]
         first, last = known.first().mean(), known.last().mean()
         return {"divergence, nats": f"{first:.2f} → {last:.2f}"}
-    before, after = (_spread(f(epochs).tolist()) for f in (mass_before_the_end, mass_left))
+    before, after = (_spread(f(epochs)) for f in (mass_before_the_end, mass_left))
     told = {"attention left": f"{before} → {after}"}
     ended = cost_of_ending(epochs)
     return told | ({"points lost at the end": f"{ended.mean():+.1f}"} if len(ended) else {})
 
 
-def _spread(values: Sequence[float]) -> str:
-    if not values:
+def _spread(found: "Series") -> str:
+    values = found.dropna()
+    if values.empty:
         return ""
-    low, high = f"{min(values):.1e}", f"{max(values):.1e}"
+    low, high = f"{values.min():.1e}", f"{values.max():.1e}"
     return low if low == high else f"{low} to {high}"

@@ -8,7 +8,7 @@ anything else *undecided*.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,16 @@ _CONFIGURATION = (
     "share", "epochs", "batch_size", "learning_rate", "weight_decay", "drop_connect", "max_words",
     "validation", "test",
 )  # fmt: skip
+PROTOCOL: dict[str, Any] = {
+    "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
+    "forget_bias": "thesis", "epochs": 20, "batch_size": 32, "learning_rate": 2e-3, "weight_decay": 0,
+    "drop_connect": 0, "share": 0.66, "masked": True, "max_words": None, "test": None,
+}  # fmt: skip
+"""The thesis's model and training (§1.4.2)."""
+SMALL = PROTOCOL | {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
+"""Those of the quick profile on published corpora."""
+OTHER_STARTS = ("2.0", 2.0, "chrono")
+"""Forget biases that chapter 2 gives the model without pooling (§2.2.2)."""
 
 MARKS = {
     "reproduced": "✓",
@@ -109,31 +119,24 @@ def _most_common(runs: "DataFrame") -> "DataFrame":
 
 def follows_protocol(runs: "DataFrame") -> "Series":
     """Which runs have the thesis's model and training (§1.4.2), padding masked."""
-    return (
-        (runs["cell"] == "lstm")
-        & (runs["layers"] == 1)
-        & runs["bidirectional"].astype(bool)
-        & (runs["hidden_size"] == 256)
-        & (runs["embedding_size"] == 100)
-        & (runs["forget_bias"] == "thesis")
-        & (runs["epochs"] == 20)
-        & (runs["batch_size"] == 32)
-        & (runs["learning_rate"] == 2e-3)
-        & (runs["weight_decay"] == 0)
-        & (runs["drop_connect"] == 0)
-        & (runs["share"] == 0.66)
-        & runs["masked"].astype(bool)
-        & runs["vectors"].notna()
-        & runs["max_words"].isna()
-        & runs["test"].isna()
-        & is_plain(runs)
-    )
+    return _has(runs, PROTOCOL) & runs["vectors"].notna() & is_plain(runs)
+
+
+def _has(runs: "DataFrame", configuration: dict[str, Any]) -> "Series":
+    """Which runs have some values in their columns; None is an empty one."""
+    import pandas as pd
+
+    found = pd.Series(True, index=runs.index)
+    for name, value in configuration.items():
+        found &= runs[name].isna() if value is None else runs[name] == value
+    return found
 
 
 def is_plain(runs: "DataFrame") -> "Series":
     """Which runs are trained and started as the thesis's first chapter has it: no trick of its second,
-    recurrent weights as torch draws them."""
-    return column(runs, "trick").isna() & ~column(runs, "orthogonal").eq(True)
+    and none of the other starts that go with it."""
+    started = ~column(runs, "orthogonal").eq(True) & ~runs["forget_bias"].isin(OTHER_STARTS)
+    return column(runs, "trick").isna() & started
 
 
 def column(runs: "DataFrame", name: str) -> "Series":
@@ -148,16 +151,15 @@ def of_record(runs: "DataFrame") -> "Series":
     return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
 
 
-SMALL = {"hidden_size": 64, "epochs": 8, "max_words": 140, "embedding_size": 100, "share": 0.66}
-"""The model of the quick profile on published corpora, as far as it tells its runs from others."""
-
-
 def as_plain(runs: "DataFrame") -> "DataFrame":
     """Runs of chapter 2 as if they were of chapter 1: without what sets them apart from the model
     without pooling, a trick or another start (§2.2)."""
-    other = (runs["pooling"] == "last") & runs["forget_bias"].isin(["2.0", 2.0, "chrono"])
+    last = runs["pooling"] == "last"
+    other = last & runs["forget_bias"].isin(OTHER_STARTS)
     return runs.assign(
-        trick=None, orthogonal=False, forget_bias=runs["forget_bias"].mask(other, "thesis")
+        trick=column(runs, "trick").where(~last, None),
+        orthogonal=column(runs, "orthogonal").eq(True) & ~last,
+        forget_bias=runs["forget_bias"].mask(other, "thesis"),
     )
 
 
@@ -173,10 +175,8 @@ def of_learnability(runs: "DataFrame") -> "Series":
         & runs["masked"].astype(bool)
         & runs["vectors"].notna()
     )
-    small = kind.copy()
-    for name, value in SMALL.items():
-        small &= runs[name] == value
-    return kind & (small | follows_protocol(as_plain(runs)))
+    plain = as_plain(runs)
+    return kind & (_has(plain, SMALL) | follows_protocol(plain))
 
 
 def probes_of_record(probes: "DataFrame") -> "Series":

@@ -1,0 +1,360 @@
+"""Gradient-directed gradients (§2.2.7) against loops, finite differences and each other."""
+
+import math
+
+import pytest
+import torch
+from test_learnability import (
+    BATCH,
+    INDICES,
+    LABELS,
+    LENGTHS,
+    PADDING,
+    classifier,
+    gradients,
+    ids_of,
+    rearranged,
+    recurrence,
+    slope,
+    texts_of,
+)
+from torch.nn.functional import cross_entropy
+
+from whenpool import InputError, TextClassifier
+from whenpool.batches import Batch
+from whenpool.learnability import GradientDirected
+from whenpool.learnability.gradient_directed import (
+    DIVERGENCES,
+    estimated_backward,
+    exact_backward,
+    log_odds,
+    unevenness,
+)
+from whenpool.objective import Objective
+
+WAYS = [exact_backward, estimated_backward]
+
+
+def divergence_of(norms, divergence):
+    """Of one text, by its definition: norms of its words as a list."""
+    n, p = len(norms), [norm / sum(norms) for norm in norms]
+    if divergence == "forward":
+        return sum(share * math.log(share / (1 / n)) for share in p)
+    return sum(1 / n * math.log(1 / n / share) for share in p)
+
+
+def some_gradients(lengths=LENGTHS, spread=3.0):
+    """(B, T, E), whose norms differ by orders of magnitude, zeros behind the end."""
+    torch.manual_seed(0)
+    T = int(lengths.max())
+    sizes = torch.exp(spread * torch.randn(len(lengths), T, 1, dtype=torch.float64))
+    values = torch.randn(len(lengths), T, 6, dtype=torch.float64) * sizes
+    return values.masked_fill((torch.arange(T) >= lengths.unsqueeze(1)).unsqueeze(-1), 0.0)
+
+
+def by_divergence(function):
+    return pytest.mark.parametrize("divergence", DIVERGENCES)(function)
+
+
+@by_divergence
+def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
+    values = some_gradients()
+    found = unevenness(values, LENGTHS, divergence)
+    for text, n in enumerate(LENGTHS.tolist()):
+        norms = [math.sqrt(sum(x * x for x in word)) for word in values[text, :n].tolist()]
+        assert found[text].item() == pytest.approx(divergence_of(norms, divergence), rel=1e-6, abs=1e-11)
+    assert abs(found[2].item()) < 1e-11  # one word cannot be uneven
+    assert found[0] > 0.5
+
+
+def test_the_two_divergences_differ():
+    forward, reverse = (unevenness(some_gradients(), LENGTHS, name) for name in DIVERGENCES)
+    assert abs(forward[0] - reverse[0]) > 0.1
+
+
+@by_divergence
+def test_equal_norms_are_even_whatever_their_direction(divergence):
+    values = some_gradients()
+    norms = values.norm(dim=-1, keepdim=True)
+    even = torch.where(norms > 0, values / norms, 0.0)
+    torch.testing.assert_close(
+        unevenness(even, LENGTHS, divergence), torch.zeros(4).double(), rtol=0, atol=1e-10
+    )
+
+
+@by_divergence
+def test_neither_scale_nor_padding_nor_company_matters(divergence):
+    values = some_gradients()
+    expected = unevenness(values, LENGTHS, divergence)
+    scales = torch.tensor([1e-30, 1e6, 3.0, 1e-9], dtype=torch.float64)[:, None, None]
+    torch.testing.assert_close(unevenness(values * scales, LENGTHS, divergence), expected)
+    longer = torch.cat([values, torch.zeros(4, 5, 6).double()], dim=1)
+    torch.testing.assert_close(unevenness(longer, LENGTHS, divergence), expected)
+    order = torch.tensor([3, 1, 0, 2])
+    torch.testing.assert_close(unevenness(values[order], LENGTHS[order], divergence), expected[order])
+
+
+@by_divergence
+def test_its_gradient_is_that_of_finite_differences(divergence):
+    values = some_gradients(spread=0.5).requires_grad_()
+    assert torch.autograd.gradcheck(lambda g: unevenness(g, LENGTHS, divergence), values)
+
+
+@by_divergence
+def test_gradients_whose_squares_are_zero_in_float32_are_seen(divergence):
+    values = some_gradients(spread=0.5)
+    tiny = (values * 1e-25).float().requires_grad_()
+    found = unevenness(tiny, LENGTHS, divergence)
+    torch.testing.assert_close(found, unevenness(values, LENGTHS, divergence).float())
+    (v,) = torch.autograd.grad(found.sum(), tiny)
+    normal = values.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(unevenness(normal, LENGTHS, divergence).sum(), normal)
+    two = LENGTHS > 1  # that of one word is zero, and its rounding scaled
+    torch.testing.assert_close(v.double()[two] * 1e-25, expected[two], rtol=1e-4, atol=1e-5)
+
+
+@by_divergence
+def test_no_gradient_at_all_is_no_nan(divergence):
+    nothing = torch.zeros(4, 7, 6, requires_grad=True)
+    found = unevenness(nothing, LENGTHS, divergence)
+    found.sum().backward()
+    assert found.isfinite().all()
+    assert nothing.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_log_odds_spread_over_the_words_as_the_cross_entropy_does(classes):
+    model = classifier(classes=classes)
+    labels = torch.tensor([0, 1, 1, classes - 1])
+    words = model.embed(BATCH.ids).detach().requires_grad_()
+    logits = model.classify(model.encode(words, LENGTHS), LENGTHS)
+    odds, losses = log_odds(logits, labels), cross_entropy(logits, labels, reduction="none")
+    p = logits.softmax(1)[INDICES, labels]
+    torch.testing.assert_close(odds, (p / (1 - p)).log())
+    (of_odds,) = torch.autograd.grad(odds.sum(), words, retain_graph=True)
+    (of_loss,) = torch.autograd.grad(losses.sum(), words)
+    wrong = (1 - p)[:, None, None]
+    torch.testing.assert_close(of_loss, -wrong * of_odds, rtol=1e-10, atol=1e-15)
+    assert of_loss.abs().amax((1, 2)).min() > 0
+
+
+def total_loss(model, batch, factor, divergence):
+    """ℓ₁ + λ ℓ₂ averaged over the texts, from the cross-entropy of one text after the other as torch's
+    own recurrence reads it."""
+    module, half, total = recurrence(model), model.encoder.output_size // 2, 0.0
+    for text, label in zip(texts_of(batch), batch.labels, strict=True):
+        words = model.embedding.weight[text].detach().unsqueeze(0).requires_grad_()  # (1, n, E)
+        states = module(words)[0][0]  # (n, D)
+        ends = torch.cat([states[-1, :half], states[0, half:]])
+        last = ends if model.encoder.directions == 2 else states[-1]
+        loss = cross_entropy(model.classifier(last).unsqueeze(0), label.unsqueeze(0))
+        (grad,) = torch.autograd.grad(loss, words)
+        norms = [math.sqrt(sum(x * x for x in word)) for word in grad[0].tolist()]
+        total += loss.item() + factor * divergence_of(norms, divergence)
+    return total / len(batch.lengths)
+
+
+def found_by(way, model, factor, divergence, batch=BATCH, **options):
+    """Gradients by name, and what was returned."""
+    model.zero_grad()
+    returned = way(model, batch, factor, divergence, **options)
+    return {name: p.grad.clone() for name, p in model.named_parameters()}, returned
+
+
+def error(ours, exact):
+    """Relative, of all parameters together."""
+    difference = sum((ours[name].double() - exact[name].double()).square().sum() for name in exact)
+    return (difference / sum(exact[name].double().square().sum() for name in exact)).sqrt().item()
+
+
+def some_places(parameter):
+    """Where the gradient is largest, and where it is of middle size."""
+    order = parameter.grad.abs().flatten().argsort(descending=True)
+    nonzero = order[: int(parameter.grad.count_nonzero())]
+    places = (nonzero[0], nonzero[len(nonzero) // 2])
+    return [tuple(int(i) for i in torch.unravel_index(place, parameter.shape)) for place in places]
+
+
+@by_divergence
+@pytest.mark.parametrize(
+    ("cell", "layers", "bidirectional"),
+    [("lstm", 1, True), ("lstm", 1, False), ("lstm", 2, True), ("gru", 1, True), ("elman", 1, True)],
+)
+def test_exact_gradients_are_those_of_finite_differences(divergence, cell, layers, bidirectional):
+    model, factor = classifier("last", cell, layers, bidirectional), 0.7
+    found, (loss, uneven, _) = found_by(exact_backward, model, factor, divergence)
+
+    def expected():
+        return total_loss(model, BATCH, factor, divergence)
+
+    assert (loss + factor * uneven.mean()).item() == pytest.approx(expected(), rel=1e-8)
+    for name, parameter in model.named_parameters():
+        for place in some_places(parameter):
+            by_steps = slope(model, name, place, expected, step=1e-5)
+            assert found[name][place].item() == pytest.approx(by_steps, rel=1e-4, abs=1e-7), name
+
+
+@by_divergence
+@pytest.mark.parametrize(
+    ("cell", "layers", "bidirectional"),
+    [("lstm", 1, True), ("lstm", 1, False), ("lstm", 2, True), ("gru", 1, True), ("elman", 1, True)],
+)
+def test_differences_estimate_the_exact_gradients(divergence, cell, layers, bidirectional):
+    model = classifier("last", cell, layers, bidirectional)
+    exact, returned = found_by(exact_backward, model, 0.7, divergence)
+    estimate, same = found_by(estimated_backward, model, 0.7, divergence)
+    assert error(estimate, exact) < 1e-5
+    for mine, theirs in zip(same, returned, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+
+
+@by_divergence
+def test_their_error_shrinks_with_the_square_of_the_step(divergence):
+    model = classifier()
+    exact, _ = found_by(exact_backward, model, 0.7, divergence)
+    large, small = (
+        error(found_by(estimated_backward, model, 0.7, divergence, step=step)[0], exact)
+        for step in (3e-2, 3e-3)
+    )
+    assert 80 < large / small < 120
+
+
+def trained_for_some_steps(divergence):
+    """A model in float32 with gradients of float32's size, and its texts."""
+    torch.manual_seed(0)
+    lengths = torch.randint(20, 41, (8,))
+    batch = Batch(ids_of(lengths, 40), lengths, torch.randint(0, 2, (8,)))
+    model = TextClassifier(20, 2, "last", embedding_size=10, hidden_size=16, padding_index=PADDING)
+    objective = GradientDirected(20, 1.0, divergence)
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(10):
+        optimizer.zero_grad()
+        objective.backward(model, batch, torch.arange(8))
+        optimizer.step()
+    return model, batch
+
+
+@by_divergence
+def test_in_float32_they_are_near_the_exact_ones_of_float64(divergence):
+    model, batch = trained_for_some_steps(divergence)
+    estimate, _ = found_by(estimated_backward, model, 1.0, divergence, batch)
+    exact, _ = found_by(exact_backward, model.double(), 1.0, divergence, batch)
+    assert error(estimate, exact) < 5e-3
+
+
+@by_divergence
+def test_in_float32_also_where_gradients_vanish(divergence):
+    """Before training the middle of a text has a millionth of the gradient of its ends (§1.5)."""
+    torch.manual_seed(0)
+    lengths = torch.tensor([120, 100])
+    batch = Batch(ids_of(lengths, 120), lengths, torch.tensor([0, 1]))
+    model = TextClassifier(20, 2, "last", embedding_size=20, hidden_size=64, padding_index=PADDING)
+    found = gradients(model, GradientDirected(20, 1.0, divergence), batch)
+    exact, _ = found_by(exact_backward, model.double(), 1.0, divergence, batch)
+    assert error(found, exact) < 2e-2
+
+
+@pytest.mark.parametrize("way", WAYS)
+@by_divergence
+def test_without_its_factor_the_gradient_is_that_of_the_cross_entropy(way, divergence):
+    model = classifier()
+    found, (loss, _, logits) = found_by(way, model, 0.0, divergence)
+    expected = gradients(model, Objective())
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-9, atol=1e-14)
+    torch.testing.assert_close(logits, model(BATCH.ids, LENGTHS))
+    torch.testing.assert_close(loss, cross_entropy(logits, LABELS))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@by_divergence
+def test_padding_and_company_change_nothing_and_pads_are_not_trained(way, divergence):
+    model = classifier()
+    expected, (loss, uneven, logits) = found_by(way, model, 0.7, divergence)
+    order = torch.tensor([2, 0, 3, 1])
+    found, others = found_by(way, model, 0.7, divergence, rearranged(BATCH, order, 5))
+    for mine, theirs in zip(others, (loss, uneven[order], logits[order]), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
+    assert error(found, expected) < 1e-9
+    for grads in (found, expected):
+        assert (grads["embedding.weight"][PADDING] == 0).all()
+        assert grads["embedding.weight"].abs().sum() > 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_gradients_are_added_to_those_that_are_there(way):
+    model = classifier()
+    once, _ = found_by(way, model, 0.7, "forward")
+    way(model, BATCH, 0.7, "forward")
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, 2 * once[name])
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_text_of_one_word_is_learnt_from_as_ever(exact):
+    model = classifier().float()
+    one = Batch(BATCH.ids[2:3, :1], LENGTHS[2:3], LABELS[2:3])
+    found = gradients(model, GradientDirected(20, exact=exact), one)
+    expected = gradients(model, Objective(), one)
+    assert error(found, expected) < 1e-4
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("odds", [30, 80, 1000])
+def test_texts_classified_with_great_confidence_are_still_directed(way, odds):
+    """The gradient of their cross-entropy vanishes, that of the divergence does not."""
+    model = classifier(classes=2).float()
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([odds, 0.0]))
+    batch = BATCH._replace(labels=torch.zeros(4, dtype=torch.long))
+    found, _ = found_by(way, model, 1.0, "forward", batch)
+    exact, _ = found_by(exact_backward, model.double(), 1.0, "forward", batch)
+    assert error(found, exact) < 1e-2
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_once_the_factor_is_zero_training_is_plain_to_the_bit(exact):
+    model, objective = classifier().float(), GradientDirected(20, exact=exact)
+    objective.start_epoch(10)
+    found, expected = gradients(model, objective), gradients(model, Objective())
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@by_divergence
+def test_an_epoch_tells_factor_and_divergence_and_returns_the_whole_loss(exact, divergence):
+    model, objective = classifier(), GradientDirected(20, 0.5, divergence, exact)
+    objective.start_epoch(2)
+    parts = [rearranged(BATCH, torch.tensor(part), 0) for part in ([0, 3], [1])]
+    losses = [objective.backward(model, part, INDICES)[0] for part in parts]
+    for part, loss in zip(parts, losses, strict=True):
+        assert not loss.requires_grad
+        assert loss.item() == pytest.approx(total_loss(model, part, 0.4, divergence), rel=1e-8)
+    only = [total_loss(model, p, 1.0, divergence) - total_loss(model, p, 0.0, divergence) for p in parts]
+    told = objective.end_epoch(model, lambda form: 0.0)
+    assert told == {"factor": 0.4, "divergence": pytest.approx(sum(only) / 2, rel=1e-7)}
+    objective.start_epoch(3)
+    objective.backward(model, parts[1], INDICES)
+    assert objective.end_epoch(model, lambda form: 0.0)["divergence"] == pytest.approx(only[1], rel=1e-7)
+    assert objective.eligible
+
+
+def test_it_makes_gradients_more_even():
+    model = classifier(classes=2).float()
+    batch = BATCH._replace(labels=torch.tensor([0, 1, 1, 0]))
+    objective = GradientDirected(20, strength=3.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    found = []
+    for _ in range(15):
+        objective.start_epoch(0)
+        optimizer.zero_grad()
+        objective.backward(model, batch, INDICES)
+        optimizer.step()
+        found.append(objective.end_epoch(model, lambda form: 0.0)["divergence"])
+    assert found[-1] < 0.3 * found[0]
+
+
+def test_an_unknown_divergence_is_named():
+    with pytest.raises(InputError, match="divergence 'KL' is unknown; choose forward or reverse"):
+        GradientDirected(20, divergence="KL")

@@ -3,12 +3,10 @@
 from typing import TYPE_CHECKING
 
 from whenpool.report.tables import size_text
-from whenpool.report.tricks import SETTINGS, TRICKS, VARIANTS, finished, is_guessing
+from whenpool.report.tricks import SETTINGS, STARTS, TRICKS, VARIANTS, finished, is_guessing
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-STARTS = ("forget 2", "chrono", "orthogonal")
 
 
 def facts(runs: "DataFrame") -> dict[str, str]:

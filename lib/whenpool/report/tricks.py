@@ -37,6 +37,7 @@ VARIANTS = {
 }
 """What this chapter compares, in the order of Table 2.1, and how it calls it."""
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
+STARTS = ("forget 2", "chrono", "orthogonal")
 SETTINGS = ("standard", "mid")
 GUESSING = 2.0
 """Points above the largest class up to which a model counts as guessing."""
@@ -174,7 +175,8 @@ def reached_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
         epochs = histories[histories["key"].isin(own["key"])]
         told = _told(str(variant), epochs)
         rows.append({"": VARIANTS[str(variant)], "setting": setting, **told, "seeds": len(own)})
-    return pd.DataFrame(rows or [{"": "no such runs yet"}]).fillna("")
+    table = pd.DataFrame(rows or [{"": "no such runs yet"}]).fillna("")
+    return table[sorted(table, key="seeds".__eq__)]  # seeds last
 
 
 def strength_table(stored: "DataFrame", size: int) -> "DataFrame":
@@ -200,8 +202,9 @@ def strength_table(stored: "DataFrame", size: int) -> "DataFrame":
 
 
 def cost_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
-    """Seconds of an epoch relative to plain training's, the mean over epochs; by setting. Of each epoch
-    the least disturbed seed counts, since other work on a machine makes times longer, never shorter.
+    """Seconds of an epoch relative to plain training's, the mean over epochs; by setting. Other starts
+    are plain training as well. Of each epoch the least disturbed run counts, since other work on a
+    machine makes times longer, never shorter.
 
     Args:
         runs: from `with_variant`, all computed on one machine.
@@ -211,15 +214,18 @@ def cost_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
 
     if runs.empty:
         return pd.DataFrame({"": ["no such runs yet"]})
+    names = dict.fromkeys(("last", *STARTS), "Plain training, any start")
+    names = {variant: names.get(variant, name) for variant, name in VARIANTS.items()}
     epochs = histories.merge(runs[["key", "variant", "setting"]], on="key")
+    epochs = epochs.assign(variant=epochs["variant"].map(names))
     least = epochs.groupby(["setting", "variant", "epoch"])["seconds"].min()
     mean = least.groupby(["setting", "variant"]).mean()
-    rows = []
-    for variant in (name for name in VARIANTS if name in set(epochs["variant"])):
-        row = {"": VARIANTS[variant]}
+    rows, plain = [], names["last"]
+    for variant in dict.fromkeys(name for name in names.values() if name in set(epochs["variant"])):
+        row = {"": variant}
         for setting in SETTINGS:
-            both = (setting, variant) in mean and (setting, "last") in mean
-            row[setting] = f"{mean[setting, variant] / mean[setting, 'last']:.2f}" if both else ""
+            both = (setting, variant) in mean and (setting, plain) in mean
+            row[setting] = f"{mean[setting, variant] / mean[setting, plain]:.2f}" if both else ""
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -270,5 +276,5 @@ def _spread(found: "Series") -> str:
     values = found.dropna()
     if values.empty:
         return ""
-    low, high = f"{values.min():.1e}", f"{values.max():.1e}"
+    low, high = f"{values.min():.2g}", f"{values.max():.2g}"
     return low if low == high else f"{low} to {high}"

@@ -9,7 +9,7 @@ import pytest
 from test_verdicts import PUBLISHED, runs
 
 from whenpool.choice import Choice
-from whenpool.plans import STRENGTHS, needed, plan, thesis_table
+from whenpool.plans import TRIED, needed, plan, thesis_table
 from whenpool.probing import GradientProfile, Probe
 from whenpool.report.verdicts import follows_protocol, judge, of_record, probes_of_record
 from whenpool.runs import TRICKS, Training
@@ -70,14 +70,17 @@ def test_a_choice_narrows_the_chapter(place):
 def test_a_small_model_on_a_published_corpus_tries_other_strengths_once(place):
     asked = plan("learnability", Choice("quick", ("imdb",), seeds=2), place)
     directed = [run for run in asked if isinstance(run, Training) and run.trick == "gradient_directed"]
-    tried = Counter((run.setting, run.seed, run.strength) for run in directed)
+    tried = Counter((run.setting, run.seed, run.strength, run.divergence) for run in directed)
+    others = [(options["strength"], options.get("divergence", "forward")) for options in TRIED]
+    ours = (Training.strength, Training.divergence)
     assert tried == {
-        (setting, seed, strength): 1
+        (setting, seed, *options): 1
         for setting in ("standard", "mid")
-        for seed, strengths in ((0, (Training.strength, *STRENGTHS)), (1, (Training.strength,)))
-        for strength in strengths
+        for seed, found in ((0, (ours, *others)), (1, (ours,)))
+        for options in found
     }
-    assert Training.strength not in STRENGTHS
+    assert ours not in others
+    assert {divergence for _, divergence in others} == {"forward", "reverse"}
     plain = [run for run in asked if isinstance(run, Training) and run not in directed]
     assert Counter(run.variant for run in plain) == dict.fromkeys(VARIANTS - {"gradient_directed"}, 4)
 

@@ -153,8 +153,8 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
                 for start in OTHER_STARTS:
                     yield replace(plain, **start)
                 if corpus in PUBLICATIONS and choice.profile == "quick" and seed == 0:
-                    for strength in STRENGTHS:
-                        yield replace(plain, trick="gradient_directed", strength=strength)
+                    for tried in TRIED:
+                        yield replace(plain, trick="gradient_directed", **tried)
 
 
 OTHER_STARTS: tuple[dict[str, Any], ...] = (
@@ -163,8 +163,11 @@ OTHER_STARTS: tuple[dict[str, Any], ...] = (
     {"orthogonal": True},
 )
 """What related work changes about the start of an LSTM (§2.2.2), beside its forget bias of 1."""
-STRENGTHS = (0.01, 0.1, 1.0, 10.0)
-"""Values of λ that the one in use was chosen from, beside itself (§2.2.7)."""
+TRIED: tuple[dict[str, Any], ...] = (
+    *({"strength": strength} for strength in (0.01, 0.1, 1.0, 10.0)),
+    *({"strength": strength, "divergence": "reverse"} for strength in (0.1, 1.0)),
+)
+"""What the gradient-directed training in use was chosen from, beside itself (§2.2.7)."""
 
 SHORT_TEXTS: dict[str, Any] = {"k": 3, "shortest": 50, "longest": 60}
 LONG_TEXTS: dict[str, Any] = {"k": 5, "shortest": 400, "longest": 500}

@@ -174,30 +174,38 @@ def reached_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
     ):
         epochs = histories[histories["key"].isin(own["key"])]
         told = _told(str(variant), epochs)
-        rows.append({"": VARIANTS[str(variant)], "setting": setting, **told, "seeds": len(own)})
-    table = pd.DataFrame(rows or [{"": "no such runs yet"}]).fillna("")
-    return table[sorted(table, key="seeds".__eq__)]  # seeds last
+        name = VARIANTS[str(variant)]
+        rows.append({"": name, "setting": setting, "came to": told, "seeds": len(own)})
+    return pd.DataFrame(rows or [{"": "no such runs yet"}])
 
 
-def strength_table(stored: "DataFrame", size: int) -> "DataFrame":
-    """Small gradient-directed models by λ of the first epoch: validation accuracy in each setting.
+def tried(stored: "DataFrame", size: int) -> "DataFrame":
+    """Small gradient-directed runs of the first seed, whatever their λ and divergence.
 
     Args:
         stored: rows of `Store.trainings`.
     """
+    runs = _small(stored, size) if len(stored) else stored
+    return runs[(column(runs, "trick") == "gradient_directed") & (column(runs, "seed") == 0)]
+
+
+def strength_table(runs: "DataFrame") -> "DataFrame":
+    """Validation accuracy in each setting by divergence and λ of the first epoch.
+
+    Args:
+        runs: from `tried`.
+    """
     import pandas as pd
 
-    runs = _small(stored, size) if len(stored) else stored
-    runs = runs[(column(runs, "trick") == "gradient_directed") & (column(runs, "seed") == 0)]
     if runs.empty:
         return pd.DataFrame({"": ["no such runs yet"]})
     runs = runs.sort_values("setting", key=lambda names: names.map(SETTINGS.index))
-    runs = runs.sort_values("strength", kind="stable")
+    runs = runs.sort_values(["divergence", "strength"], kind="stable")
     lost = column(runs, "diverged").eq(True)
     texts = runs["validation_accuracy"].map("{:.1f}".format).mask(lost, "diverged")
-    cells = runs.assign(text=texts)
     heads = {"strength": lambda value: f"{value:g}"}
-    table = grid(cells, ["strength"], ["setting"], lambda row: row["text"], heads)
+    rows = ["divergence", "strength"]
+    table = grid(runs.assign(text=texts), rows, ["setting"], lambda row: row["text"], heads)
     return table.rename(columns={"strength": "λ of the first epoch"})
 
 
@@ -259,17 +267,21 @@ def _mean_and_failures(rows: "DataFrame") -> str:
     return "<br>".join(part for part in (text, ", ".join(notes)) if part)
 
 
-def _told(variant: str, epochs: "DataFrame") -> dict[str, str]:
+def _told(variant: str, epochs: "DataFrame") -> str:
     if variant == "teacher_forcing":
-        return {"mean squared error": _spread(mean_squared_error(epochs))}
+        return _named("mean squared error", _spread(mean_squared_error(epochs)))
     if variant == "gradient_directed":
         known = epochs.dropna(subset=["divergence"]).sort_values("epoch").groupby("key")["divergence"]
-        first, last = known.first().mean(), known.last().mean()
-        return {"divergence, nats": f"{first:.2f} → {last:.2f}"}
+        return f"divergence {known.first().mean():.2f} → {known.last().mean():.2f} nats"
     before, after = (_spread(f(epochs)) for f in (mass_before_the_end, mass_left))
-    told = {"attention left": f"{before} → {after}"}
     ended = cost_of_ending(epochs)
-    return told | ({"points lost at the end": f"{ended.mean():+.1f}"} if len(ended) else {})
+    lost = f"{ended.mean():+.1f}" if len(ended) else ""
+    told = (_named("attention left", f"{before} → {after}"), _named("points lost", lost))
+    return "<br>".join(part for part in told if part)
+
+
+def _named(name: str, text: str) -> str:
+    return f"{name} {text}" if text else ""
 
 
 def _spread(found: "Series") -> str:

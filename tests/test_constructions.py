@@ -3,6 +3,7 @@
 import math
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -255,3 +256,18 @@ MISTAKES = {
 def test_mistakes_are_named(words):
     with pytest.raises(InputError, match=words):
         MISTAKES[words]()
+
+
+def test_what_a_new_maximum_misses_is_bounded_as_step_2_says():
+    """y - u' ≤ d σ(b - K d) + 16/3 s², over draws of all that stands in it."""
+    rng = np.random.default_rng(0)
+    u, share = rng.uniform(0, 2, 200_000), rng.uniform(0, 1, 200_000)
+    s, b = rng.uniform(0.001, 0.2, 200_000), rng.uniform(0, 10, 200_000)
+    K = 10 ** rng.uniform(0, 4, 200_000)
+    y = u + share * (2 - u)
+    d = y - u
+    lift = np.tanh(s * d) / (1 + np.exp(np.clip(b - K * d, -700, 700)))
+    missed = y - np.tanh(np.arctanh(s * u) + lift) / s
+    bound = d / (1 + np.exp(np.clip(K * d - b, -700, 700))) + 16 / 3 * s**2
+    assert (missed <= bound + 1e-12).all()
+    assert (missed > bound - 16 / 3 * s**2 - 1e-12).mean() > 0.5  # and not by far

@@ -306,17 +306,17 @@ def test_small_networks_scatter():
 def test_where_an_assumption_does_not_hold_the_factor_is_another(change):
     setup = ("lstm", H, E, 1.0, 1.0, 30)
     factor = factor_of(rms_over_seeds(2, *setup, **CHANGES[change]), 10, 25)
-    holds = change == "orthogonal weights"  # whose entries are dependent, but hardly
+    holds = change == "orthogonal, same size"  # whose entries are dependent, but hardly
     assert near(factor, factor_of(expected_shrinkage(*setup), 10, 25), 0.02) == holds
 
 
 def test_changes_keep_the_mean_square_where_they_say_so():
     torch.manual_seed(0)
     weights = torch.rand(64, 64) - 0.5
-    for name in ("orthogonal weights", "symmetric weights"):
+    for name in ("orthogonal, same size", "symmetric weights"):
         new = CHANGES[name]["change"](weights)
         assert near(new.square().mean(), weights.square().mean(), 0.1)
-    orthogonal = CHANGES["orthogonal weights"]["change"](weights)
+    orthogonal = CHANGES["orthogonal, same size"]["change"](weights)
     product = orthogonal @ orthogonal.T
     torch.testing.assert_close(product, product[0, 0] * torch.eye(64), atol=1e-4, rtol=0)
 

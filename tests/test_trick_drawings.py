@@ -185,7 +185,10 @@ def test_curricula_are_read_on_a_phone():
     (axes,), (legend,) = figure.axes, figure.legends
     figure.canvas.draw()
     assert figure.get_size_inches()[0] == WIDTH
-    assert [text.get_text() for text in legend.get_texts()] == ["gradients", "epochs that may be chosen"]
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "gradients",
+        "epochs to choose from where it rises",
+    ]
     ticks = [*axes.get_xticklabels(), *axes.get_yticklabels()]
     texts = [*ticks, *legend.get_texts(), axes.xaxis.label, axes.yaxis.label]
     assert all(text.get_fontsize() >= FONT for text in texts)

@@ -192,8 +192,8 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
 
 
 def thesis_table(run: Training) -> tuple[str, ...]:
-    """The tables of the thesis in which a run of the profile "paper" stands; none for other corpora
-    where padding is let in, and for starts that the thesis only names."""
+    """The tables of the thesis in which a run of the profile "paper" stands; none for other corpora,
+    where padding is let in, or for starts that the thesis only names."""
     if run.corpus not in PUBLICATIONS or not run.masked:
         return ()
     if not run.trick and run.variant != run.pooling:

@@ -1,5 +1,6 @@
 """What a training is: its configuration, its data, and where both come from."""
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -124,6 +125,14 @@ class Training:
         return {"run": self.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
 
     def _check_trick(self) -> None:
+        if self.trick != "gradient_directed" and (
+            self.strength != Training.strength or self.divergence != Training.divergence
+        ):
+            raise InputError("strength and divergence are of gradient_directed alone; leave them out")
+        if not 0 <= self.strength < math.inf:
+            raise InputError(f"strength is λ of the first epoch, at least 0, not {self.strength}")
+        if self.divergence not in ("forward", "reverse"):
+            raise InputError(f"divergence {self.divergence!r} is unknown; choose forward or reverse")
         if self.trick is None:
             return
         if self.trick not in TRICKS:

@@ -23,6 +23,12 @@ def falling(epoch: int, epochs: int) -> float:
     return max(0.0, 1 - epoch / max(1, epochs // 2))
 
 
+def check_epochs(epochs: int) -> None:
+    """Raises `InputError` for a training without epochs."""
+    if epochs < 1:
+        raise InputError(f"a training has at least one epoch, not {epochs}")
+
+
 def _check(epoch: int, epochs: int) -> None:
     if not 0 <= epoch < epochs:
         raise InputError(f"epoch {epoch} is not one of {epochs}, counted from 0")

@@ -7,13 +7,14 @@ words. Learning from ℓ₂ takes second derivatives through the recurrence, in 
   twice on every device, so they are switched off.
 - *differences*: with g = ∂ℓ₁/∂x and v = ∂ℓ₂/∂g, held fixed, the order of derivatives may be
   changed: ∂ℓ₂/∂θ = ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv). A central difference over ε asks for two
-  plain gradients, which any fused kernel gives. It is an estimate, off by O(ε²) and by rounding: in
-  float32 by 10⁻² to 10⁻⁵ of its size with ``forward``; with ``reverse`` v is largest at the words
-  that matter least, where rounding drowns the difference, so that needs the exact way.
+  plain gradients, which any fused kernel gives. It is an estimate, off by O(ε²) and by rounding;
+  bench/README.md has by how much in float32. With ``reverse`` v is largest at the words that matter
+  least, where rounding drowns the difference, so that needs the exact way.
 
 Letters: B texts, T words of the longest, E units of an embedding, C classes, n words of one text.
 """
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,14 +26,14 @@ from torch.nn.functional import softplus
 from whenpool.batches import Batch
 from whenpool.encoder import word_mask
 from whenpool.errors import InputError
-from whenpool.learnability.curriculum import falling
+from whenpool.learnability.curriculum import check_epochs, falling
 from whenpool.models import TextClassifier
 from whenpool.objective import Accuracy, Objective
 
 STEP = 1e-3
 """How far the word that is moved most is moved, in units of its embedding: see bench/README.md."""
 LEAST = 1e-12
-"""Added to a share before its logarithm is taken."""
+"""Below this, shares and lengths count as zero: no logarithm or division of less."""
 UNDERFLOW = 1e-30
 """The smallest probability of error by which gradients are divided."""
 DIVERGENCES = ("forward", "reverse")
@@ -49,7 +50,7 @@ class GradientDirected(Objective):
         exact: differentiate twice instead of taking differences; with "reverse" always.
 
     Raises:
-        InputError: for an unknown divergence.
+        InputError: for an unknown divergence, a strength below 0, or epochs below 1.
     """
 
     def __init__(
@@ -57,6 +58,9 @@ class GradientDirected(Objective):
     ) -> None:
         if divergence not in DIVERGENCES:
             raise InputError(f"divergence {divergence!r} is unknown; choose {' or '.join(DIVERGENCES)}")
+        check_epochs(epochs)
+        if not 0 <= strength < math.inf:
+            raise InputError(f"strength is λ of the first epoch, at least 0, not {strength}")
         self.epochs, self.strength, self.divergence = epochs, strength, divergence
         self.exact = exact or divergence == "reverse"
         self.factor = strength
@@ -126,7 +130,7 @@ def exact_backward(
         ℓ₁ averaged over the texts, ℓ₂ of each text (B,), and the logits (B, C), all detached.
     """
     with _kernels_off():
-        words = model.embed(batch.ids)
+        words = _words(model, batch)
         logits = model.classify(model.encode(words, batch.lengths), batch.lengths)
         odds = log_odds(logits, batch.labels)
         (gradients,) = torch.autograd.grad(odds.sum(), words, create_graph=True)
@@ -144,7 +148,7 @@ def estimated_backward(
     Each text is moved along its own v, by so much that its word that is moved most goes ``step``.
     """
     B = len(batch.lengths)
-    words = model.embed(batch.ids)
+    words = _words(model, batch)
     words.retain_grad()
     logits = model.classify(model.encode(words, batch.lengths), batch.lengths)
     odds = log_odds(logits, batch.labels)
@@ -163,6 +167,12 @@ def estimated_backward(
     slope = (ahead - behind) * longest / (2 * step)  # its gradient is that of ℓ₂
     (factor * slope.mean()).backward()
     return softplus(-odds.detach()).mean(), found.detach(), logits.detach()
+
+
+def _words(model: TextClassifier, batch: Batch) -> Tensor:
+    """The embeddings (B, T, E), to which a gradient is wanted even where they do not learn."""
+    words = model.embed(batch.ids)
+    return words if words.requires_grad else words.detach().requires_grad_()
 
 
 @contextmanager

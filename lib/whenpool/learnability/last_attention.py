@@ -3,6 +3,7 @@
 Letters: B texts, T words of the longest, D units of a state (both directions together), C classes.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from whenpool.encoder import word_mask
 from whenpool.errors import InputError
+from whenpool.learnability.curriculum import check_epochs
 from whenpool.models import TextClassifier
 from whenpool.objective import Accuracy, Objective
 from whenpool.pooling import LastAttention, LastState
@@ -88,9 +90,15 @@ class LastAttentionObjective(Objective):
     Args:
         epochs: of the whole training.
         power: η of the curriculum.
+
+    Raises:
+        InputError: for epochs below 1, or a power that is not above 0.
     """
 
     def __init__(self, epochs: int, power: float) -> None:
+        check_epochs(epochs)
+        if not 0 < power < math.inf:
+            raise InputError(f"power is η of the curriculum, above 0, not {power}")
         self.epochs, self.power = epochs, power
         self.factor = 0.0
 

@@ -32,6 +32,12 @@ class TeacherForcing(Objective):
         self._targets = torch.empty(0)
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
+        words = model.embedding.num_embeddings, self.teacher.embedding.num_embeddings
+        if words[0] != words[1]:
+            raise InputError(
+                f"the teacher knows {words[1]:,} words and the model {words[0]:,}: give both the same"
+                " vocabulary"
+            )
         mine, theirs = model.classifier.weight.shape, self.teacher.classifier.weight.shape
         if mine != theirs:
             raise InputError(
@@ -43,6 +49,8 @@ class TeacherForcing(Objective):
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
+        if not len(self._targets):
+            raise InputError("the teacher has read no texts yet: call begin(model, texts) first")
         states = model.encode(model.embed(batch.ids), batch.lengths)
         embedding = model.pool(states, batch.lengths)[0]  # (B, D)
         target = self._targets[indices.to(self._targets.device)]

@@ -13,7 +13,7 @@ from whenpool.probing import PROBES
 from whenpool.report import quantities, theory_quantities, trick_quantities
 from whenpool.report.quantities import Evidence, PerSeed
 from whenpool.report.tricks import finished, small_runs, with_variant
-from whenpool.report.verdicts import SEEDS_NEEDED, as_plain, of_record, probes_of_record
+from whenpool.report.verdicts import SEEDS_NEEDED, as_plain, of_one_kind, of_record, probes_of_record
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -146,16 +146,16 @@ def evidence_of(store: "Store", trainings: "DataFrame", probes: "DataFrame") -> 
     """
     variants = trainings
     if len(trainings):
-        variants = with_variant(finished(_of_one_kind(trainings[of_record(as_plain(trainings))])))
+        variants = with_variant(finished(of_one_kind(trainings[of_record(as_plain(trainings))])))
         variants = variants[variants["masked"].astype(bool) & (variants["length"] == "long")]
         variants = variants[variants["corpus"] == "imdb"]
-        trainings = _of_one_kind(trainings[of_record(trainings)])
+        trainings = of_one_kind(trainings[of_record(trainings)])
     if len(probes):
         probes = probes[probes_of_record(probes)]
     measured = {}
     for kind in PROBES:
         own = probes[probes["probe"] == kind] if len(probes) else probes
-        measured[kind] = store.measured_on(_of_one_kind(own), kind)
+        measured[kind] = store.measured_on(of_one_kind(own), kind)
     return Evidence(trainings, measured, variants, store.histories(), live=True)
 
 
@@ -166,17 +166,13 @@ def small_evidence(store: "Store", trainings: "DataFrame", size: int) -> Evidenc
         trainings: rows of `Store.trainings`.
         size: training texts.
     """
-    variants = finished(_of_one_kind(small_runs(trainings, size)))
+    variants = finished(small_runs(trainings, size))
     return replace(_no_evidence(), variants=variants, epochs=store.histories())
 
 
 def at_size(claim: Claim, size: int) -> Claim:
     """The same claim about another number of training texts."""
     return replace(claim, arguments=claim.arguments | {"size": size})
-
-
-def _of_one_kind(runs: "DataFrame") -> "DataFrame":
-    return runs[runs["vectors"] == runs["vectors"].mode().iloc[0]] if len(runs) else runs
 
 
 def decide(claim: Claim, evidence: Evidence) -> Decision:
@@ -221,7 +217,12 @@ def claims_table(
         }
         for d in decided
     )
-    return table.assign(**{heading: [_indication(d) for d in indicated]}) if indicated else table
+    return table.assign(**{heading: indications(indicated)}) if indicated else table
+
+
+def indications(decided: Sequence[Decision]) -> list[str]:
+    """The numbers that small runs give to some claims, and how many obey the rule."""
+    return [_indication(decision) for decision in decided]
 
 
 def _indication(decision: Decision) -> str:

@@ -124,7 +124,7 @@ def draw_curricula(
             markeredgecolor="white", markeredgewidth=0.5, label=labels.get(name, name),
         )  # fmt: skip
     first, last = eligible[0] - 0.5, eligible[-1] + 0.5
-    axes.axvspan(first, last, color=QUIET, lw=0, zorder=0, label="epochs that may be chosen")
+    axes.axvspan(first, last, color=QUIET, lw=0, zorder=0, label="epochs to choose from where it rises")
     axes.set_xlim(-0.6, epochs - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(steps=[1, 2, 5, 10], integer=True))
     axes.grid(axis="x", visible=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from whenpool.report.quantities import Evidence, PerSeed, chosen, minus
 from whenpool.report.trick_epochs import cost_of_ending, mass_before_the_end, mean_squared_error
-from whenpool.report.tricks import TRICKS
+from whenpool.runs import TRICKS
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -32,7 +32,8 @@ def trick_gain(
 
 
 def best_trick_gain(evidence: Evidence, size: int, over: str, settings: Sequence[str]) -> PerSeed:
-    """The same for whichever trick is best, the highest of some settings."""
+    """The same for whichever trick is best, the highest of some settings; for seeds of which every trick
+    has its numbers."""
     gains = [trick_gain(evidence, size, trick, over, settings, "max") for trick in TRICKS]
     return chosen(gains, "max")
 

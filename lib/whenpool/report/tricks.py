@@ -15,8 +15,16 @@ from whenpool.report.trick_epochs import (
     mass_left,
     mean_squared_error,
 )
-from whenpool.report.verdicts import Cell, as_plain, column, judge, of_learnability, of_record
-from whenpool.runs import Training, variant_of
+from whenpool.report.verdicts import (
+    Cell,
+    as_plain,
+    column,
+    judge,
+    of_learnability,
+    of_one_kind,
+    of_record,
+)
+from whenpool.runs import TRICKS, Training, variant_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -36,7 +44,6 @@ VARIANTS = {
     "orthogonal": "BiLSTM, orthogonal start",
 }
 """What this chapter compares, in the order of Table 2.1, and how it calls it."""
-TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
 STARTS = ("forget 2", "chrono", "orthogonal")
 SETTINGS = ("standard", "mid")
 GUESSING = 2.0
@@ -83,7 +90,7 @@ def small_runs(stored: "DataFrame", size: int) -> "DataFrame":
 
 def _small(stored: "DataFrame", size: int) -> "DataFrame":
     chosen = of_learnability(stored) & ~of_record(as_plain(stored)) & (stored["size"] == size)
-    return stored[chosen]
+    return of_one_kind(stored[chosen])
 
 
 def small_profiles(store: "Store", probes: "DataFrame", size: int) -> "DataFrame":
@@ -206,6 +213,7 @@ def strength_table(runs: "DataFrame") -> "DataFrame":
     heads = {"strength": lambda value: f"{value:g}"}
     rows = ["divergence", "strength"]
     table = grid(runs.assign(text=texts), rows, ["setting"], lambda row: row["text"], heads)
+    table = table[[*rows, *(setting for setting in SETTINGS if setting in table)]]
     return table.rename(columns={"strength": "λ of the first epoch"})
 
 

@@ -25,15 +25,15 @@ _CONFIGURATION = (
     "share", "epochs", "batch_size", "learning_rate", "weight_decay", "drop_connect", "max_words",
     "validation", "test",
 )  # fmt: skip
-PROTOCOL: dict[str, Any] = {
+THESIS_MODEL: dict[str, Any] = {
     "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
     "forget_bias": "thesis", "epochs": 20, "batch_size": 32, "learning_rate": 2e-3, "weight_decay": 0,
     "drop_connect": 0, "share": 0.66, "masked": True, "max_words": None, "test": None,
 }  # fmt: skip
 """The thesis's model and training (§1.4.2)."""
-SMALL = PROTOCOL | {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
+SMALL_MODEL = THESIS_MODEL | {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
 """Those of the quick profile on published corpora."""
-OTHER_STARTS = ("2.0", 2.0, "chrono")
+OTHER_BIASES = ("2.0", 2.0, "chrono")
 """Forget biases that chapter 2 gives the model without pooling (§2.2.2)."""
 
 MARKS = {
@@ -119,7 +119,7 @@ def _most_common(runs: "DataFrame") -> "DataFrame":
 
 def follows_protocol(runs: "DataFrame") -> "Series":
     """Which runs have the thesis's model and training (§1.4.2), padding masked."""
-    return _has(runs, PROTOCOL) & runs["vectors"].notna() & is_plain(runs)
+    return _has(runs, THESIS_MODEL) & runs["vectors"].notna() & is_plain(runs)
 
 
 def _has(runs: "DataFrame", configuration: dict[str, Any]) -> "Series":
@@ -135,8 +135,13 @@ def _has(runs: "DataFrame", configuration: dict[str, Any]) -> "Series":
 def is_plain(runs: "DataFrame") -> "Series":
     """Which runs are trained and started as the thesis's first chapter has it: no trick of its second,
     and none of the other starts that go with it."""
-    started = ~column(runs, "orthogonal").eq(True) & ~runs["forget_bias"].isin(OTHER_STARTS)
+    started = ~column(runs, "orthogonal").eq(True) & ~runs["forget_bias"].isin(OTHER_BIASES)
     return column(runs, "trick").isna() & started
+
+
+def of_one_kind(runs: "DataFrame") -> "DataFrame":
+    """Those whose word vectors the most runs have: numbers of two kinds are not compared."""
+    return runs[runs["vectors"] == runs["vectors"].mode().iloc[0]] if len(runs) else runs
 
 
 def column(runs: "DataFrame", name: str) -> "Series":
@@ -155,7 +160,7 @@ def as_plain(runs: "DataFrame") -> "DataFrame":
     """Runs of chapter 2 as if they were of chapter 1: without what sets them apart from the model
     without pooling, a trick or another start (§2.2)."""
     last = runs["pooling"] == "last"
-    other = last & runs["forget_bias"].isin(OTHER_STARTS)
+    other = last & runs["forget_bias"].isin(OTHER_BIASES)
     return runs.assign(
         trick=column(runs, "trick").where(~last, None),
         orthogonal=column(runs, "orthogonal").eq(True) & ~last,
@@ -176,7 +181,7 @@ def of_learnability(runs: "DataFrame") -> "Series":
         & runs["vectors"].notna()
     )
     plain = as_plain(runs)
-    return kind & (_has(plain, SMALL) | follows_protocol(plain))
+    return kind & (_has(plain, SMALL_MODEL) | follows_protocol(plain))
 
 
 def probes_of_record(probes: "DataFrame") -> "Series":

@@ -141,9 +141,15 @@ def quiet_factor(forget_bias: float) -> float:
     """The factor of an LSTM of many units whose inputs and state are all but zero: f + 1/(4√3).
 
     There i = o = 1/2 and f = σ(forget_bias), so that a step back is f·I + U_g/4, the same at every
-    step; the eigenvalues of U_g fill a disc of radius √(1/3). It passes 1 at a bias of about 1.78.
+    step; the eigenvalues of U_g fill a disc of radius √(1/3).
     """
     return float(1 / (1 + np.exp(-forget_bias)) + COUPLING**0.5 / 4)
+
+
+def quiet_threshold() -> float:
+    """The forget bias at which `quiet_factor` is 1: past it the gradient grows."""
+    forget = 1 - COUPLING**0.5 / 4
+    return float(np.log(forget / (1 - forget)))
 
 
 def measured_shrinkage(

@@ -22,6 +22,8 @@ from whenpool.objective import Objective
 from whenpool.text import PADDING_INDEX
 
 B, T, E, CLASSES, WORDS = 32, 240, 100, 2, 5_000
+LONG = 740
+"""Words of a review with two thirds of filler, of the thesis's size."""
 EPOCHS = 20
 STEPS = (1e-1, 1e-2, 1e-3, 1e-4)
 """How far the word that is moved most is moved, see `estimated_backward`."""
@@ -44,10 +46,10 @@ def main() -> None:
     print(f"\nRelative error of the gradient of ℓ₂, {FEW} texts, by step")
     heads = ("exact, float32", *(f"{step:g}" for step in STEPS))
     print(f"{'':>40}" + "".join(f"{head:>16}" for head in heads))
-    for H in (256, 64):
+    for H, words in ((256, T), (64, T), (64, LONG)):
         for divergence in DIVERGENCES:
-            for when, found in errors(H, divergence).items():
-                head = f"{divergence}, H={H}, {when}"
+            for when, found in errors(H, divergence, words).items():
+                head = f"{divergence}, H={H}, {words} words, {when}"
                 print(f"{head:>40}" + "".join(f"{error:16.1e}" for error in found))
     torch.set_num_threads(threads)
 
@@ -78,9 +80,9 @@ def embedding_share(H: int, rounds: int, plain: float) -> float:
     return compare({"all": lambda: sentence_embeddings(teacher, texts)}, rounds)["all"] / batches / plain
 
 
-def errors(H: int, divergence: str) -> dict[str, list[float]]:
+def errors(H: int, divergence: str, words: int) -> dict[str, list[float]]:
     """Of the exact gradients in float32, then of the estimates by step; before training and after."""
-    model, texts = classifier(H), some_texts(FEW)
+    model, texts = classifier(H), some_texts(FEW, words)
     found = {"at the start": errors_of(model, texts, divergence)}
     step = stepper(model, GradientDirected(EPOCHS, divergence=divergence, exact=True), texts)
     for _ in range(TRAINED):
@@ -114,10 +116,10 @@ def classifier(H: int, pooling: str = "last") -> TextClassifier:
     )
 
 
-def some_texts(count: int) -> Texts:
-    """Of three quarters of T words and more."""
+def some_texts(count: int, words: int = T) -> Texts:
+    """Of three quarters of that many words and more."""
     generator = torch.Generator().manual_seed(0)
-    lengths = torch.randint(T * 3 // 4, T + 1, (count,), generator=generator)
+    lengths = torch.randint(words * 3 // 4, words + 1, (count,), generator=generator)
     rows = [torch.randint(2, WORDS, (n,), generator=generator).tolist() for n in lengths.tolist()]
     return Texts(Ragged.of(rows), torch.randint(0, CLASSES, (count,), generator=generator))
 

@@ -4,7 +4,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from whenpool.batches import Batch
-from whenpool.learnability.curriculum import rising
 from whenpool.learnability.last_attention import AttentionForm, LastAttentionObjective
 from whenpool.models import TextClassifier
 
@@ -20,9 +19,6 @@ class DropoutAttention(LastAttentionObjective):
 
     def __init__(self, epochs: int, power: float = 2.0) -> None:
         super().__init__(epochs, power)
-
-    def start_epoch(self, epoch: int) -> None:
-        self.factor = rising(epoch, self.epochs, self.power)
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
         if self.factor == 1:  # all is dropped: what is left is the model without attention

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from whenpool.encoder import word_mask
 from whenpool.errors import InputError
-from whenpool.learnability.curriculum import check_epochs
+from whenpool.learnability.curriculum import check_epochs, rising
 from whenpool.models import TextClassifier
 from whenpool.objective import Accuracy, Objective
 from whenpool.pooling import LastAttention, LastState
@@ -101,6 +101,9 @@ class LastAttentionObjective(Objective):
             raise InputError(f"power is η of the curriculum, above 0, not {power}")
         self.epochs, self.power = epochs, power
         self.factor = 0.0
+
+    def start_epoch(self, epoch: int) -> None:
+        self.factor = rising(epoch, self.epochs, self.power)
 
     @property
     def eligible(self) -> bool:

@@ -4,7 +4,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from whenpool.batches import Batch
-from whenpool.learnability.curriculum import rising
 from whenpool.learnability.last_attention import AttentionForm, LastAttentionObjective
 from whenpool.models import TextClassifier
 
@@ -22,9 +21,6 @@ class PenaltyAttention(LastAttentionObjective):
 
     def __init__(self, epochs: int, power: float = 4.0) -> None:
         super().__init__(epochs, power)
-
-    def start_epoch(self, epoch: int) -> None:
-        self.factor = rising(epoch, self.epochs, self.power)
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
         logits, last, others = AttentionForm(model).attend(batch.ids, batch.lengths)

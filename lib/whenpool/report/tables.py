@@ -76,6 +76,11 @@ def judged(runs: "DataFrame", published: "DataFrame") -> "DataFrame":
     cells = [
         judge(groups.get(tuple(row[key] for key in keys), empty), row) for _, row in published.iterrows()
     ]
+    return beside(published, cells)
+
+
+def beside(published: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
+    """Published cells with ours as the columns that `judged` names."""
     return published.assign(
         ours=[cell.mean for cell in cells],
         ours_std=[cell.std for cell in cells],

@@ -8,7 +8,7 @@ import numpy as np
 from whenpool.report.paper import published
 from whenpool.report.provenance import provenance_line
 from whenpool.report.skip import MAJORITY
-from whenpool.report.tables import LEGEND, CaptionedTable, cell_text, grid, mean_text
+from whenpool.report.tables import LEGEND, CaptionedTable, beside, cell_text, grid, mean_text
 from whenpool.report.trick_epochs import (
     cost_of_ending,
     mass_before_the_end,
@@ -118,14 +118,7 @@ def thesis_cells(stored: "DataFrame") -> "DataFrame":
     cells = pd.concat([table.assign(length="long", std=np.nan), best], ignore_index=True)
     cells = cells.rename(columns={"pooling": "variant"})
     ours = with_variant(stored[stored["corpus"] == "imdb"] if len(stored) else stored)
-    found = [_judged(ours, row) for _, row in cells.iterrows()]
-    return cells.assign(
-        ours=[cell.mean for cell in found],
-        ours_std=[cell.std for cell in found],
-        n=[cell.runs for cell in found],
-        verdict=[cell.verdict for cell in found],
-        keys=[cell.keys for cell in found],
-    )
+    return beside(cells, [_judged(ours, row) for _, row in cells.iterrows()])
 
 
 def thesis_table(stored: "DataFrame") -> CaptionedTable:

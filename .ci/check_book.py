@@ -44,7 +44,7 @@ def check(file: str):
     parameters = json.loads(notebook.read_text())["metadata"]["papermill"]["parameters"]
     if parameters.get("profile") == "smoke":
         yield f"{file}: smoke-sized runs stand in the published book"
-    for name in re.findall(r"fig-[\w-]+", (ROOT / f"{file}.md").read_text()):
+    for name in re.findall(r"name: (fig-[\w-]+)", (ROOT / f"{file}.md").read_text()):
         if f'id="{name}"' not in text:
             yield f"{file}: figure {name} is not there"
 

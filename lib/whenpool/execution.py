@@ -16,7 +16,7 @@ from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAtt
 from whenpool.measuring import Tracer, measure
 from whenpool.models import TextClassifier
 from whenpool.objective import Objective
-from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, Probe
+from whenpool.probing import PROBE_PROTOCOL, GradientTrace, Probe
 from whenpool.provenance import provenance
 from whenpool.runs import Place, Run, Training, key
 from whenpool.text import PADDING_INDEX, load_vectors
@@ -218,8 +218,7 @@ def _execute_probe(probe: Probe, place: Place, device: str, on_epoch: Callable[[
         started += row["result"]["seconds"]  # which the training has told
         found, rows = tracer.result() | best, tracer.rows
     else:
-        start = isinstance(probe, GradientProfile) and probe.untrained
-        prepared = prepare(training, place) if start else trained(training, place)
+        prepared = trained(training, place) if probe.needs else prepare(training, place)
         prepared.model.to(device)
         of = key(training, place)
         found, rows = measure(probe, prepared.model, prepared.dataset)

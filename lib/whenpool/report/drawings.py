@@ -57,7 +57,7 @@ def draw_nwi(words: Sequence[str], importance: Sequence[float], k: int) -> Figur
     rest = "; what is left over has none" if len(words) % k else ""
     y = _heading(axes, 0.0, f"a text in windows of k = {k}{rest}")
     for left, right in windows:
-        axes.add_patch(_box(left, y - 0.13, right - left, 0.26, QUIET))
+        axes.add_patch(box(left, y - 0.13, right - left, 0.26, QUIET))
     _write(axes, y, words, starts)
     numbers = ", ".join(str(t + 1) for t in sorted(shown))
     y = _heading(axes, y + _LINE / 2, f"one window at a time replaced by UNK, here number {numbers}")
@@ -66,7 +66,7 @@ def draw_nwi(words: Sequence[str], importance: Sequence[float], k: int) -> Figur
         left, right = windows[t]
         cell = (right - left + 0.05) / k
         for start in left + cell * np.arange(k):
-            axes.add_patch(_box(start, y - 0.13, cell - 0.05, 0.26, SIGNAL))
+            axes.add_patch(box(start, y - 0.13, cell - 0.05, 0.26, SIGNAL))
             look = _PLAIN | {"color": "white", "ha": "center"}
             axes.text(start + (cell - 0.05) / 2, y, "UNK", **look)
         y += _LINE
@@ -92,7 +92,7 @@ def draw_gradient_paths() -> Figure:
         axes.set_title(title, size=FONT + 3, color=INK, pad=4)
         axes.set(xlim=(0, 3.4), ylim=(0, 2.2), aspect="equal")
         axes.axis("off")
-        axes.add_patch(_box(1.35, 1.8, 0.7, 0.34, INK))
+        axes.add_patch(box(1.35, 1.8, 0.7, 0.34, INK))
         axes.text(1.7, 1.97, "loss", size=FONT + 3, color="white", ha="center", va="center")
         for place, (name, x) in enumerate(zip(names, places, strict=True)):
             lit = place in direct
@@ -189,9 +189,12 @@ def _profile(figure: Figure, top: float, height: float, deltas: np.ndarray) -> N
     axes.grid(axis="x", visible=False)
 
 
-def _box(x: float, y: float, width: float, height: float, colour: str) -> FancyBboxPatch:
+def box(
+    x: float, y: float, width: float, height: float, colour: str, edge: str = "none"
+) -> FancyBboxPatch:
+    """A rectangle with round corners, its lower left one at (x, y)."""
     style = "round,pad=0,rounding_size=0.05"
-    return FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=colour, edgecolor="none")
+    return FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=colour, edgecolor=edge)
 
 
 def _arrow(

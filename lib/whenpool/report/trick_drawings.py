@@ -13,11 +13,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
+from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from whenpool.errors import InputError
-from whenpool.report.drawings import FONT, INK, QUIET, WIDTH
+from whenpool.report.drawings import FONT, INK, QUIET, WIDTH, box
 from whenpool.report.figures import COLOURS, TRICK_COLOURS
 
 ATTENTION, CHAIN = COLOURS["last_attention"], COLOURS["mean"]
@@ -145,7 +145,7 @@ def _draw_attention(axes: Axes, middle: float, alphas: np.ndarray, embedding: st
     # The query runs behind all scores, so that each is seen to be a product with it.
     corner = last + 0.15
     axes.plot([corner, corner, places[0]], [1.05, 1.65, 1.65], color=ATTENTION, lw=2.2, zorder=0.5)
-    axes.add_patch(_box(middle - 1.4, 2.06, 2.8, 0.3, QUIET))
+    axes.add_patch(box(middle - 1.4, 2.06, 2.8, 0.3, QUIET))
     _write(axes, middle, 2.2, "softmax", 1.5)
     axes.plot([places[0] - 0.25, last + 0.25], [floor, floor], color=INK, lw=0.8)
     for name, x, alpha in zip(_SHORT, places, alphas, strict=True):
@@ -154,7 +154,7 @@ def _draw_attention(axes: Axes, middle: float, alphas: np.ndarray, embedding: st
             _write(axes, x, floor + 0.12, name, 3)
             continue
         _arrow(axes, (x, 1.1), (x, 1.5), GREY, 1.0)
-        axes.add_patch(_box(x - 0.235, 1.5, 0.47, 0.3, "white", edge=ATTENTION))
+        axes.add_patch(box(x - 0.235, 1.5, 0.47, 0.3, "white", edge=ATTENTION))
         _write(axes, x, 1.65, rf"$\hat h_{name} \cdot q$", 0.5)
         _arrow(axes, (x, 1.82), (x, 2.05), GREY, 1.0)
         if not alpha:
@@ -164,7 +164,7 @@ def _draw_attention(axes: Axes, middle: float, alphas: np.ndarray, embedding: st
         axes.add_patch(Rectangle((x - 0.14, floor), 0.28, top - floor, facecolor=ATTENTION, lw=0))
         end = (middle + 0.3 * (x - middle), 3.76)
         _arrow(axes, (x, top + 0.06), end, ATTENTION, THICKEST * alpha)
-    axes.add_patch(_box(middle - 0.9, 3.78, 1.8, 0.34, INK))
+    axes.add_patch(box(middle - 0.9, 3.78, 1.8, 0.34, INK))
     _write(axes, middle, 3.94, embedding, 2.5, color="white")
 
 
@@ -174,7 +174,7 @@ def _draw_gates(axes: Axes, places: np.ndarray, dropped: Sequence[int]) -> None:
     gates = [place for place, name in enumerate(_CHAIN[:last]) if name != "…"]
     reach = min({*gates, last} - {*dropped})
     _draw_recurrence(axes, places, _CHAIN, 0.68, lit=range(reach + 1), colour=CHAIN, chain=reach)
-    axes.add_patch(_box(places[0] - 0.3, 1.5, places[-1] - places[0] + 0.6, 0.28, INK))
+    axes.add_patch(box(places[0] - 0.3, 1.5, places[-1] - places[0] + 0.6, 0.28, INK))
     embedding = "h_n" if reach == last else r"\Sigma_t\,\alpha_t h_t"
     _write(axes, places.mean(), 1.63, rf"$s_\mathrm{{emb}} = {embedding}$", 2, color="white")
     for place in (*gates, last):
@@ -215,7 +215,7 @@ def _draw_recurrence(
 def _gate(axes: Axes, x: float, y: float, dropped: bool) -> None:
     half = 0.12
     face, edge = ("white", GREY) if dropped else (ATTENTION, ATTENTION)
-    axes.add_patch(_box(x - half, y - half, 2 * half, 2 * half, face, edge=edge))
+    axes.add_patch(box(x - half, y - half, 2 * half, 2 * half, face, edge=edge))
     if dropped:
         _write(axes, x, y, "×", 5, color=INK)
 
@@ -256,13 +256,6 @@ def _write(axes: Axes, x: float, y: float, words: str, larger: float, **look: An
     """Text centred at a point, ``larger`` points larger than `FONT`."""
     defaults: dict[str, Any] = {"color": INK, "ha": "center", "va": "center"}
     axes.text(x, y, words, size=FONT + larger, **(defaults | look))
-
-
-def _box(
-    x: float, y: float, width: float, height: float, colour: str, edge: str = "none"
-) -> FancyBboxPatch:
-    style = "round,pad=0,rounding_size=0.05"
-    return FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=colour, edgecolor=edge)
 
 
 def _arrow(

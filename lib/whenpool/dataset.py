@@ -47,20 +47,25 @@ class EncodedCorpus:
 
 
 @dataclass(frozen=True)
-class Dataset:
-    """What one training reads.
+class Splits:
+    """The texts of one training."""
+
+    train: Texts
+    validation: Texts
+    test: Texts
+
+
+@dataclass(frozen=True)
+class Dataset(Splits):
+    """What one training reads: composed texts as numbers of its vocabulary.
 
     Attributes:
-        train, validation, test: composed texts as numbers of ``vocabulary``.
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first.
         vectors: (V, E) to start the embedding from, or None.
         filler_passes: how often each split's filler sentences were begun, 0 without filler.
         test_filler: the filler sentences that belong to test texts, or None where none were found.
     """
 
-    train: Texts
-    validation: Texts
-    test: Texts
     vocabulary: list[str]
     vectors: Tensor | None
     classes: tuple[str, ...]

@@ -5,15 +5,16 @@ Letters: B texts, T words of the longest, C classes.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.batches import Texts, batches_for, training_batches
-from whenpool.dataset import Dataset
+from whenpool.dataset import Splits
 from whenpool.errors import InputError
 from whenpool.objective import Objective
 from whenpool.text import PADDING_INDEX
@@ -30,6 +31,7 @@ class Recipe:
     batch_size: int = 32
     learning_rate: float = 2e-3  # Adam's
     weight_decay: float = 0.0  # Adam's, an l2 penalty
+    passes: int = 1  # over the training texts in an epoch, which ends with a validation
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,8 @@ class Score:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one pass over the training texts came to; accuracies in %, time in seconds.
+    """What the passes over the training texts up to a validation came to; accuracies in %, time in
+    seconds.
 
     The training figures are those of the batches as they were learnt from, before each step.
     """
@@ -99,13 +102,14 @@ class DivergenceError(InputError):
 
 def train(
     model: nn.Module,
-    dataset: Dataset,
+    dataset: Splits,
     recipe: Recipe,
     seed: int,
     device: str = "cpu",
     on_epoch: Callable[[Epoch], None] | None = None,
     watch: Callable[[int], None] | None = None,
     objective: Objective | None = None,
+    parameters: Iterable[dict[str, Any]] | None = None,
 ) -> Outcome:
     """Train a model, keep the weights of the best validation epoch, and test those.
 
@@ -120,6 +124,8 @@ def train(
         watch: called before the first step and after each one with the number of texts learnt from
             so far; it may look at the model and must leave it as it was.
         objective: what is minimised; default: cross-entropy.
+        parameters: groups for the optimiser, which may have learning rates of their own; default: all
+            of the model's in one.
 
     Raises:
         DivergenceError: when the loss becomes infinite or not a number.
@@ -128,7 +134,10 @@ def train(
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
     optimizer = torch.optim.Adam(
-        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
+        parameters or model.parameters(),
+        lr=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        fused=True,
     )
     objective = objective or Objective()
     objective.begin(model, texts)
@@ -145,16 +154,16 @@ def train(
             looked += time.perf_counter() - before
 
     def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
-        words = int(dataset.train.ids.offsets[-1]) * len(history)
+        words = int(dataset.train.ids.offsets[-1]) * recipe.passes * len(history)
         seconds = time.perf_counter() - started - looked
         return Outcome(history, best + 1, test, weights, seconds, words)
 
     look(0)
     for number in range(1, recipe.epochs + 1):
-        seen = (number - 1) * len(texts)
+        seen = (number - 1) * recipe.passes * len(texts)
         epoch_started, looked_before = time.perf_counter(), looked
         objective.start_epoch(number - 1)
-        learnt = _train_epoch(model, texts, optimizer, objective, recipe.batch_size, order, look, seen)
+        learnt = _train_epoch(model, texts, optimizer, objective, recipe, order, look, seen)
         judged = evaluate(model, validation)
         more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
         seconds = time.perf_counter() - epoch_started - (looked - looked_before)
@@ -209,7 +218,7 @@ def _train_epoch(
     texts: Texts,
     optimizer: torch.optim.Optimizer,
     objective: Objective,
-    batch_size: int,
+    recipe: Recipe,
     order: torch.Generator,
     look: Callable[[int], None],
     seen: int,
@@ -217,7 +226,7 @@ def _train_epoch(
     model.train()
     loss_sum = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for indices in training_batches(texts.ids.lengths, batch_size, order):
+    for indices in _batches(texts, recipe, order):
         batch = texts.batch(indices, PADDING_INDEX)
         optimizer.zero_grad(set_to_none=True)
         loss, logits = objective.backward(model, batch, indices)
@@ -226,7 +235,13 @@ def _train_epoch(
         look(seen)
         loss_sum += loss * len(indices)  # read only after the epoch: no waiting in a step
         right += (logits.argmax(1) == batch.labels).sum()
-    return Score(loss_sum.item() / len(texts), 100 * right.item() / len(texts))
+    learnt = recipe.passes * len(texts)
+    return Score(loss_sum.item() / learnt, 100 * right.item() / learnt)
+
+
+def _batches(texts: Texts, recipe: Recipe, order: torch.Generator) -> Iterator[Tensor]:
+    for _ in range(recipe.passes):
+        yield from training_batches(texts.ids.lengths, recipe.batch_size, order)
 
 
 def _copy(model: nn.Module) -> dict[str, Tensor]:

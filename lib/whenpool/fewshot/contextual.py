@@ -1,0 +1,238 @@
+"""Max-attention on frozen contextual embeddings (thesis §1.10.1).
+
+A pretrained encoder reads each text once. The embeddings of its tokens go into a file, and from there,
+batch by batch, into the unchanged model of the thesis. Neither writing nor reading holds more than a few
+hundred texts in memory.
+
+Letters: N texts, B of them in a batch, T tokens of the longest in it, E units of an embedding.
+"""
+
+import copy
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from whenpool.batches import Batch, Ragged, Texts, evaluation_batches
+from whenpool.encoder import word_mask
+from whenpool.errors import InputError
+from whenpool.fewshot.pretrained import Pretrained
+from whenpool.models import TextClassifier
+
+CHUNK = 256
+"""Texts that are embedded before they are written: among so many, those of similar length meet."""
+BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
+"""Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its caches."""
+ABANDONED = 3_600
+"""Seconds after which an unfinished file that nobody has written to is of a process that was killed."""
+_NAME = "embeddings"
+
+
+@dataclass(frozen=True)
+class EmbeddedTexts(Texts):
+    """N labelled texts whose tokens are embeddings.
+
+    Attributes:
+        ids: (tokens, E) float16, mapped from a file: what is not read takes no memory.
+        device: where batches are put; the embeddings stay in the file.
+    """
+
+    device: torch.device | str = "cpu"
+
+    def first(self, count: int) -> "EmbeddedTexts":
+        """The first texts, or all where there are fewer."""
+        ids = self.ids.first(min(count, len(self)))
+        return EmbeddedTexts(ids, self.labels[:count], self.device)
+
+    def to(self, device: torch.device | str) -> "EmbeddedTexts":
+        """The same with labels, and each batch, on a device."""
+        return EmbeddedTexts(self.ids, self.labels.to(device), device)
+
+    def batch(self, indices: Tensor, padding_index: int) -> Batch:
+        """The texts of these numbers.
+
+        Returns:
+            As ``ids`` the embeddings, (B, T, E) float32, with zeros behind the end of each text: there
+            is no index of padding.
+        """
+        lengths = self.ids.lengths[indices]
+        size = self.ids.flat.shape[1]
+        padded = torch.zeros(len(indices), int(lengths.max()), size, dtype=self.ids.flat.dtype)
+        for place, index in enumerate(indices.tolist()):
+            row = self.ids.row(index)
+            padded[place, : len(row)] = row
+        lengths = lengths.to(self.device)
+        return Batch(padded.to(self.device).float(), lengths, self.labels[indices.to(self.device)])
+
+
+def embed(
+    pretrained: Pretrained,
+    texts: Texts,
+    file: Path,
+    device: str = "cpu",
+    say: Callable[[str], None] | None = None,
+) -> EmbeddedTexts:
+    """The last hidden states of an encoder for every token, computed once and kept in a file.
+
+    The file is safetensors; what it was made of stands in its header. It gets its name when it is
+    whole, so that whatever stops this leaves nothing that looks finished.
+
+    Args:
+        texts: as numbers of the encoder's tokens, see `Pretrained.tokenize`.
+        file: to write, or to read where it is there.
+        device: where the encoder reads.
+        say: told what is done when it takes time.
+
+    Raises:
+        InputError: for texts that the encoder cannot read, a file that was made with another encoder or
+            of other texts or is no whole cache, or one that cannot be written.
+    """
+    _check_lengths(pretrained, texts.ids)
+    made_of = {
+        "encoder": pretrained.name,
+        "fingerprint": pretrained.fingerprint,
+        "texts": token_hash(texts.ids),
+    }
+    if not file.exists():
+        if say:
+            say(f"embedding {len(texts):,} texts, {len(texts.ids.flat):,} tokens, by {pretrained.name}")
+        with _written_whole(file) as stream:
+            stream.write(_header(made_of, len(texts.ids.flat), pretrained.size))
+            for rows in _embeddings(pretrained, texts.ids, torch.device(device)):
+                stream.write(rows.numpy().data)
+    return EmbeddedTexts(Ragged(_mapped(file, made_of), texts.ids.offsets), texts.labels)
+
+
+def contextual_classifier(
+    size: int, classes: int, pooling: str = "max_attention", hidden_size: int = 256, **options: Any
+) -> TextClassifier:
+    """The thesis's model on embeddings (B, T, E) in place of word numbers (§1.10.1).
+
+    Args:
+        size: E, units of an embedding.
+        options: see `whenpool.TextClassifier`.
+    """
+    model = TextClassifier(1, classes, pooling, embedding_size=size, hidden_size=hidden_size, **options)
+    model.embedding = nn.Identity()  # type: ignore[assignment]
+    return model
+
+
+def with_numbers(model: TextClassifier, embeddings: Tensor) -> tuple[TextClassifier, Tensor]:
+    """A model on embeddings as one on numbers of tokens, which is what probes take.
+
+    Args:
+        model: from `contextual_classifier`.
+        embeddings: (B, T, E), of the texts that are to be probed.
+
+    Returns:
+        A copy of the model with these embeddings in it, and their numbers, (B, T) int64.
+    """
+    B, T = embeddings.shape[:2]
+    numbered = copy.deepcopy(model)
+    numbered.embedding = nn.Embedding.from_pretrained(embeddings.flatten(0, 1))
+    return numbered, torch.arange(B * T, device=embeddings.device).view(B, T)
+
+
+def token_hash(ids: Ragged) -> str:
+    """What tells tokenised texts from others, their order and borders included."""
+    digest = hashlib.sha256()
+    for part in (ids.offsets, ids.flat.int()):
+        digest.update(part.cpu().contiguous().numpy().data)
+    return digest.hexdigest()
+
+
+@torch.no_grad()
+def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterator[Tensor]:
+    """Of the texts of each chunk, (tokens, E) float16, one behind the other."""
+    model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
+    words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
+    numbers = Texts(ids, torch.zeros(len(ids), dtype=torch.int64))
+    with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
+        for chunk in torch.arange(len(ids)).split(CHUNK):
+            first, last = ids.offsets[chunk[0]], ids.offsets[chunk[-1] + 1]
+            rows = torch.empty(int(last - first), pretrained.size, dtype=torch.float16)
+            for some in evaluation_batches(ids.lengths[chunk], words):
+                batch = numbers.batch(chunk[some], 0)
+                is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
+                found = model(input_ids=batch.ids.to(device), attention_mask=is_token.to(device).long())
+                hidden = found.last_hidden_state.half().cpu()  # (B, T, E)
+                for index, states, n in zip(chunk[some], hidden, batch.lengths.tolist(), strict=True):
+                    start = int(ids.offsets[index] - first)
+                    rows[start : start + n] = states[:n]
+                bar.update(len(some))
+            yield rows
+
+
+def _header(made_of: dict[str, str], tokens: int, size: int) -> bytes:
+    """How a safetensors file of one tensor begins: its length, then JSON."""
+    tensor = {"dtype": "F16", "shape": [tokens, size], "data_offsets": [0, tokens * size * 2]}
+    text = json.dumps({"__metadata__": made_of, _NAME: tensor}).encode()
+    text += b" " * (-len(text) % 8)  # the values behind it are aligned
+    return len(text).to_bytes(8, "little") + text
+
+
+def _mapped(file: Path, made_of: dict[str, str]) -> Tensor:
+    """The embeddings in a file, (tokens, E), read when they are used."""
+    mend = "delete it or give another file"
+    try:
+        with safe_open(file, "pt") as stored:
+            found = stored.metadata() or {}
+            embeddings = stored.get_tensor(_NAME) if "fingerprint" in found else None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file} is no whole cache of embeddings ({error}); {mend}") from None
+    if embeddings is None:
+        raise InputError(f"{file} is no cache of embeddings; {mend}")
+    if found["fingerprint"] != made_of["fingerprint"]:
+        raise InputError(f"{file} was made with another encoder ({found.get('encoder')}); {mend}")
+    if found.get("texts") != made_of["texts"]:
+        raise InputError(f"{file} was made of other texts; {mend}")
+    return embeddings
+
+
+@contextmanager
+def _written_whole(file: Path) -> Iterator[BinaryIO]:
+    """A stream to a file that gets its name when all is written; otherwise nothing is left."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        for left in file.parent.glob(f".{file.name}.*"):
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                left.unlink()
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, file)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise InputError(
+            f"cannot write the embeddings {file}: {error.strerror or error}; "
+            "free or unlock the place, or give another file"
+        ) from None
+
+
+def _check_lengths(pretrained: Pretrained, ids: Ragged) -> None:
+    if not len(ids):
+        raise InputError("there are no texts to embed")
+    lengths = ids.lengths
+    wrong = ((lengths < 1) | (lengths > pretrained.max_tokens)).nonzero().flatten().tolist()
+    if wrong:
+        raise InputError(
+            f"text {wrong[0]} has {int(lengths[wrong[0]])} tokens; {pretrained.name} reads 1 to "
+            f"{pretrained.max_tokens}: leave such texts out, or cut them"
+        )

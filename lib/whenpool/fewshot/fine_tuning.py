@@ -1,0 +1,159 @@
+"""A pretrained encoder with a classifier on top, all of it trained; and TMix inside it.
+
+BERT, TMix, UDA and MixText of Table 1.9 are this one model under different objectives. The
+classifier is that of Chen et al. 2020 (MixText, §5.3): the mean over the tokens, a layer of 128 units
+with tanh, a linear one. Their released code averages and attends over the padding too; here padding
+never matters.
+
+Letters: B texts, T tokens of the longest, E units of a token's embedding, C classes, L layers.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.encoder import word_mask
+from whenpool.errors import InputError
+
+HEAD_SIZE = 128
+MIXED_OF_TWELVE = (7, 9, 12)
+"""Layers of BERT-base after which Chen et al. 2020 mix (§3)."""
+
+
+class FineTuned(nn.Module):
+    """Texts in, logits out, through an encoder of `transformers`.
+
+    Args:
+        encoder: called with the keywords ``input_ids`` and ``attention_mask``, answers with a
+            ``last_hidden_state`` (B, T, E). It is trained in place.
+        size: E.
+        classes: C.
+    """
+
+    def __init__(self, encoder: nn.Module, size: int, classes: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Sequential(nn.Linear(size, HEAD_SIZE), nn.Tanh(), nn.Linear(HEAD_SIZE, classes))
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T) int64 token numbers, right-padded with any, and (B,) lengths -> (B, C) logits."""
+        return self._classify(self._encode(ids, lengths), lengths)
+
+    def mixed(self, ids: Tensor, lengths: Tensor, partner: Tensor, share: float, layer: int) -> Tensor:
+        """Logits of interpolated texts: TMix (Chen et al. 2020, §3).
+
+        The layers up to ``layer`` read each text alone. What they make of a token t of text i then
+        becomes share · h_i,t + (1 - share) · h_j,t with j the partner of i, and the layers above read
+        that. Where one of the two texts has ended its h counts as 0; the mixture is as long as the
+        longer one, in attention and in the mean. So with a share of 1 it is the text itself only where
+        the partner is not longer.
+
+        Args:
+            ids, lengths: (B, T) and (B,), as for `forward`.
+            partner: (B,), numbers of texts of this batch, so that each is read only once.
+            share: λ, of the text itself.
+            layer: from 1 to L; after L, the last hidden states are mixed.
+
+        Returns:
+            (B, C).
+
+        Raises:
+            InputError: for a layer that is not there, and for an encoder whose layers cannot be told.
+        """
+        layers = find_layers(self.encoder)
+        if not 1 <= layer <= len(layers):
+            raise InputError(f"layer {layer} is not one of {len(layers)}, counted from 1")
+        is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
+
+        def mix(states: Tensor) -> Tensor:
+            if states.shape[:2] != ids.shape:
+                raise InputError(
+                    f"{type(self.encoder).__name__} hands on hidden states of shape "
+                    f"{tuple(states.shape)} for {tuple(ids.shape)} tokens: it cannot be mixed; choose "
+                    "another encoder"
+                )
+            own = states * is_word
+            return share * own + (1 - share) * own[partner]
+
+        longer = lengths[partner] > lengths
+        # of two right-padded texts the longer one's mask is the union of both
+        longest = torch.where(longer, partner, torch.arange(len(ids), device=ids.device))  # (B,)
+        with _mixing(layers, layer, mix, longest):
+            states = self._encode(ids, lengths)
+        return self._classify(states, lengths[longest])
+
+    @property
+    def layers(self) -> int:
+        """L. Raises `InputError` for an encoder whose layers cannot be told."""
+        return len(find_layers(self.encoder))
+
+    def parameter_groups(self, learning_rate: float, head_learning_rate: float) -> list[dict[str, Any]]:
+        """What an optimiser of torch trains: the encoder slowly, the new classifier faster."""
+        return [
+            {"params": list(self.encoder.parameters()), "lr": learning_rate},
+            {"params": list(self.head.parameters()), "lr": head_learning_rate},
+        ]
+
+    def _encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        mask = word_mask(lengths, ids.shape[1]).long()
+        return self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state  # (B, T, E)
+
+    def _classify(self, states: Tensor, lengths: Tensor) -> Tensor:
+        mask = word_mask(lengths, states.shape[1]).unsqueeze(2)  # (B, T, 1)
+        return self.head((states * mask).sum(1) / lengths.unsqueeze(1))
+
+
+def mix_layers(layers: int) -> tuple[int, ...]:
+    """The layers that TMix draws from: 7, 9 and 12 of 12, and as high up in an encoder of ``layers``."""
+    return tuple(sorted({math.ceil(m * layers / 12) for m in MIXED_OF_TWELVE}))
+
+
+def find_layers(encoder: nn.Module) -> nn.ModuleList:
+    """The list of an encoder's layers.
+
+    Raises:
+        InputError: where no list, or more than one, has as many entries as its configuration says.
+    """
+    wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
+    lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
+    found = [module for module in lists if len(module) == wanted]
+    if len(found) != 1:
+        raise InputError(
+            f"{type(encoder).__name__}: TMix and MixText mix behind one of the encoder's layers, which "
+            f"are not found as one list of {wanted or 'a known number'}; choose an encoder like BERT, "
+            "RoBERTa, DistilBERT, ELECTRA or MPNet"
+        )
+    return found[0]
+
+
+@contextmanager
+def _mixing(layers: nn.ModuleList, layer: int, mix: Any, longest: Tensor) -> Iterator[None]:
+    """While it lasts, what comes out of a layer is mixed and those above get the masks for that.
+
+    Layers are called differently by different encoders and versions of `transformers`. What all have
+    in common: a layer's output is its hidden states, alone or first in a tuple; and an attention mask,
+    whatever its values mean, has a row for each text and two or four dimensions, hidden states three.
+    A mask is missing where nothing is padded.
+    """
+
+    def mix_output(module: nn.Module, args: Any, output: Any) -> Any:
+        return (mix(output[0]), *output[1:]) if isinstance(output, tuple) else mix(output)
+
+    def of_longest(value: Any) -> Any:
+        is_mask = isinstance(value, Tensor) and value.dim() in (2, 4) and len(value) == len(longest)
+        return value[longest] if is_mask else value
+
+    def merge_masks(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return tuple(map(of_longest, args)), {name: of_longest(value) for name, value in kwargs.items()}
+
+    hooks = [layers[layer - 1].register_forward_hook(mix_output)]
+    hooks += [above.register_forward_pre_hook(merge_masks, with_kwargs=True) for above in layers[layer:]]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()

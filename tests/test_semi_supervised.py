@@ -1,0 +1,574 @@
+"""TMix, UDA and MixText: what each minimises, and what it would be without its defining step (§1.10)."""
+
+import math
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from test_fine_tuning import (
+    CLASSES,
+    IDS,
+    LENGTHS,
+    PADDING,
+    classified,
+    ids_of,
+    minilm,
+    mixed_alone,
+    read,
+    texts_of,
+    tiny,
+)
+from torch import nn
+
+from whenpool import InputError
+from whenpool.batches import Batch, Ragged
+from whenpool.fewshot.mixtext import MixText, guess
+from whenpool.fewshot.tmix import MixDraws, TMix
+from whenpool.fewshot.uda import UDA, consistency
+from whenpool.fewshot.unlabelled import Padded, Rounds, Unlabelled, stack
+
+LABELS = torch.tensor([0, 2, 1, 2])
+INDICES = torch.arange(4)
+BATCH = Batch(IDS, LENGTHS, LABELS)
+COUNTS = [(5, 3, 9, 2), (4, 3, 8, 6), (6, 1, 7, 2)]
+"""Tokens of four unlabelled texts, and of two versions of each."""
+
+
+def rows(counts, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(2, 30, (n,), generator=generator) for n in counts]
+
+
+VERSIONS = [rows(counts, seed) for seed, counts in enumerate(COUNTS)]
+UNLABELLED = Unlabelled(
+    Ragged.of(row.tolist() for row in VERSIONS[0]),
+    tuple(Ragged.of(row.tolist() for row in version) for version in VERSIONS[1:]),
+)
+ONE_VERSION = Unlabelled(UNLABELLED.original, UNLABELLED.augmented[:1])
+
+
+def confident_model(style="bool"):
+    """Its predictions differ much from text to text, some sure and some not."""
+    model = tiny(style)
+    with torch.no_grad():
+        for parameter in model.head.parameters():
+            parameter *= 6
+    return model
+
+
+MODEL = confident_model()
+
+
+def logits_of(text, model=MODEL):
+    """Of one text alone."""
+    return classified(model, read(model, text)).tolist()
+
+
+def softmax(logits, temperature=1.0):
+    powers = [math.exp(x / temperature) for x in logits]
+    return [power / sum(powers) for power in powers]
+
+
+def divergence(p, q):
+    """KL(p ‖ q)."""
+    return sum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0)
+
+
+def cross_entropy(p, q):
+    return -sum(a * math.log(b) for a, b in zip(p, q, strict=True) if a > 0)
+
+
+def gradients(model, loss):
+    model.zero_grad()
+    loss.backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.allclose(first[k], second[k]) for k in first)
+
+
+def one_hot(label):
+    return [float(label == c) for c in range(CLASSES)]
+
+
+# --- TMix ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tmix_is_the_cross_entropy_of_mixtures_and_mixed_labels(seed):
+    loss, logits = TMix(seed).loss(MODEL, BATCH, INDICES)
+    share, layer, partner = MixDraws(seed, 2.0).draw(4, 3, IDS.device)
+    assert sorted(partner.tolist()) == [0, 1, 2, 3]
+    texts, losses = texts_of(), []
+    for i, j in enumerate(partner.tolist()):
+        expected = mixed_alone(MODEL, texts[i], texts[j], share, layer)
+        torch.testing.assert_close(logits[i], expected, rtol=0, atol=1e-12)
+        labels = zip(one_hot(LABELS[i]), one_hot(LABELS[j]), strict=True)
+        target = [share * own + (1 - share) * other for own, other in labels]
+        losses.append(cross_entropy(target, softmax(expected.tolist())))
+    assert loss.item() == pytest.approx(sum(losses) / 4, rel=1e-12)
+
+
+def test_tmix_mixes_anew_in_each_step_and_alike_for_the_same_seed():
+    losses = [[o.loss(MODEL, BATCH, INDICES)[0].item() for _ in range(5)] for o in (TMix(1), TMix(1))]
+    assert losses[0] == losses[1]
+    assert len(set(losses[0])) == 5
+    assert losses[0] != [TMix(2).loss(MODEL, BATCH, INDICES)[0].item() for _ in range(5)]
+
+
+@pytest.mark.parametrize("alpha", [0.4, 2.0, 16.0])
+def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
+    draws = MixDraws(0, alpha)
+    mixes = [draws.draw(5, 12, IDS.device) for _ in range(3000)]
+    shares = np.array([mix.share for mix in mixes])
+    assert shares.min() >= 0.5
+    assert shares.max() <= 1
+    second_moment = (shares - 0.5) ** 2  # that of a Beta around its mean, which folding leaves alone
+    assert second_moment.mean() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.1)
+    layers = [mix.layer for mix in mixes]
+    for layer in (7, 9, 12):
+        assert layers.count(layer) == pytest.approx(1000, abs=120)
+    partners = torch.stack([mix.partner for mix in mixes])
+    assert (partners.sort(1).values == torch.arange(5)).all()
+    assert (partners == torch.arange(5)).double().mean().item() == pytest.approx(0.2, abs=0.02)
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, math.inf, math.nan])
+def test_an_impossible_alpha_is_named(alpha):
+    with pytest.raises(InputError, match="alpha is the parameter of a Beta distribution, above 0, not"):
+        TMix(0, alpha)
+
+
+# --- unlabelled texts ---
+
+
+def test_a_batch_holds_the_originals_and_then_each_version():
+    indices = torch.tensor([2, 0])
+    batches = UNLABELLED.batch(indices, 17)
+    assert [tuple(batch.ids.shape) for batch in batches] == [(2, 9), (2, 8), (2, 7)]
+    for batch, version in zip(batches, VERSIONS, strict=True):
+        for ids, n, index in zip(batch.ids, batch.lengths.tolist(), indices.tolist(), strict=True):
+            assert ids[:n].tolist() == version[index].tolist()
+            assert (ids[n:] == 17).all()
+    assert len(UNLABELLED) == 4
+
+
+def test_batches_stand_one_below_the_other():
+    one, other = Padded(ids_of(), LENGTHS), Padded(ids_of(torch.tensor([2, 3])), torch.tensor([2, 3]))
+    ids, lengths = stack([other, one, other], 17)
+    assert lengths.tolist() == [2, 3, 7, 4, 1, 5, 2, 3]
+    assert ids.shape == (8, 7)
+    assert torch.equal(ids[2:6], one.ids)
+    assert torch.equal(ids[6:, :3], other.ids)
+    assert (ids[:2, 3:] == 17).all()
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 7, 10, 25])
+def test_all_texts_come_before_any_comes_again(count):
+    rounds = Rounds(10, torch.Generator().manual_seed(3))
+    drawn = torch.cat([rounds.draw(count) for _ in range(60)])
+    whole = drawn[: len(drawn) // 10 * 10].view(-1, 10)
+    assert (whole.sort(1).values == torch.arange(10)).all()
+    assert len({tuple(row) for row in whole.tolist()}) == len(whole)  # shuffled anew
+    again = Rounds(10, torch.Generator().manual_seed(3))
+    assert torch.equal(again.draw(7), drawn[:7])
+
+
+def test_unlabelled_texts_that_do_not_fit_are_named():
+    three = UNLABELLED.original.first(3)
+    with pytest.raises(
+        InputError, match="version 2 has 3 texts for 4 unlabelled ones; give one for each"
+    ):
+        Unlabelled(UNLABELLED.original, (UNLABELLED.original, three))
+    with pytest.raises(InputError, match="there are no unlabelled texts; give some"):
+        Unlabelled(Ragged.of([]), (Ragged.of([]),))
+    with pytest.raises(
+        InputError, match="the unlabelled texts have no augmented version; give at least"
+    ):
+        Unlabelled(three, ())
+
+
+@pytest.mark.parametrize("system", [UDA, MixText])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"classes": 1}, "classes is at least 2, not 1"),
+        ({"steps": 0}, "steps is at least 1, not 0"),
+        ({"batch_size": 0}, "batch_size, of unlabelled texts, is at least 1, not 0"),
+        ({"temperature": 0.0}, "temperature is above 0, not 0.0"),
+        ({"weight": -1.0}, "weight is at least 0, not -1.0"),
+        ({"weight": math.nan}, "weight is at least 0, not nan"),
+    ],
+)
+def test_numbers_out_of_range_are_named(system, settings, message):
+    with pytest.raises(InputError, match=message):
+        system(UNLABELLED, **{"classes": CLASSES, "steps": 9, "seed": 0} | settings)
+
+
+# --- UDA ---
+
+
+def uda(unlabelled=ONE_VERSION, steps=20, seed=0, **settings):
+    """All four unlabelled texts in each step."""
+    return UDA(unlabelled, CLASSES, steps, seed, **{"batch_size": 4} | settings)
+
+
+def annealed_by_hand(threshold):
+    losses = []
+    for text, label in zip(texts_of(), LABELS.tolist(), strict=True):
+        p = softmax(logits_of(text))[label]
+        if p <= threshold:
+            losses.append(-math.log(p))
+    return (sum(losses) / len(losses) if losses else 0.0), 1 - len(losses) / 4
+
+
+def consistency_by_hand(temperature, confidence, version=1):
+    total, sure = 0.0, 0
+    for text, other in zip(VERSIONS[0], VERSIONS[version], strict=True):
+        goal = logits_of(text)
+        if max(softmax(goal)) > confidence:
+            sure += 1
+            total += divergence(softmax(goal, temperature), softmax(logits_of(other)))
+    return total / 4, sure / 4
+
+
+SURE = sorted(max(softmax(logits_of(text))) for text in VERSIONS[0])
+BETWEEN = (SURE[1] + SURE[2]) / 2
+"""A confidence that two of the four texts exceed."""
+
+
+@pytest.mark.parametrize("step", [0, 7, 19, 20, 30])
+@pytest.mark.parametrize(("temperature", "confidence"), [(1.0, 0.0), (0.4, BETWEEN), (0.7, 0.999)])
+def test_uda_is_annealed_cross_entropy_and_consistency(step, temperature, confidence):
+    objective = uda(temperature=temperature, confidence=confidence, weight=1.3)
+    for _ in range(step):
+        objective.end_step()
+    objective.start_epoch(0)
+    threshold = min(1, step / 20) * 2 / 3 + 1 / 3
+    loss, logits = objective.loss(MODEL, BATCH, INDICES)
+    supervised, left_out = annealed_by_hand(threshold)
+    consistent, sure = consistency_by_hand(temperature, confidence)
+    assert loss.item() == pytest.approx(supervised + 1.3 * consistent, rel=1e-10)
+    torch.testing.assert_close(logits, MODEL(IDS, LENGTHS), rtol=0, atol=1e-12)
+    assert objective.end_epoch(MODEL, None) == pytest.approx(
+        {"left_out": left_out, "confident": sure, "consistency": consistent}
+    )
+
+
+def test_the_texts_tell_the_steps_of_uda_apart():
+    """Without one of them another number comes out."""
+    found = {annealed_by_hand(threshold)[0] for threshold in (1 / 3, 0.6, 1)}
+    assert len(found) == 3
+    assert [annealed_by_hand(1)[1], 0 < annealed_by_hand(0.6)[1] < 1] == [0, True]
+    plain, masked, sharp = (consistency_by_hand(*at)[0] for at in ((1, 0), (1, BETWEEN), (0.4, 0)))
+    assert min(plain, masked, sharp) > 1e-3
+    assert len({round(value, 6) for value in (plain, masked, sharp)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("schedule", "curve"),
+    [
+        ("log", lambda part: 1 - math.exp(-5 * part)),
+        ("linear", lambda part: part),
+        ("exp", lambda part: math.exp(5 * (part - 1))),
+    ],
+)
+@pytest.mark.parametrize("classes", [2, 10])
+def test_the_ceiling_rises_from_chance_to_certainty(schedule, curve, classes):
+    objective = UDA(ONE_VERSION, classes, 8, 0, schedule=schedule)
+    found = []
+    for _ in range(10):
+        found.append(objective.threshold)
+        objective.end_step()
+    parts = [min(1, step / 8) for step in range(10)]
+    assert found == pytest.approx([1 / classes + (1 - 1 / classes) * curve(part) for part in parts])
+    assert found == sorted(found)
+
+
+def test_where_all_labelled_texts_are_known_only_consistency_teaches():
+    model, batch = confident_model(), BATCH._replace(labels=MODEL(IDS, LENGTHS).argmax(1))
+    objective = uda(confidence=0.0)
+    objective.start_epoch(0)
+    loss, _ = objective.loss(model, batch, INDICES)  # η is 1 / C at first
+    assert loss.item() == pytest.approx(consistency_by_hand(0.4, 0.0)[0])
+    assert objective.end_epoch(model, None)["left_out"] == 1
+    assert max(g.abs().max() for g in gradients(model, loss).values()) > 1e-3
+
+
+def test_the_prediction_on_the_text_itself_is_not_taught():
+    """With the roles of text and version swapped another gradient comes out; and that is by hand."""
+    model, swapped = confident_model(), Unlabelled(ONE_VERSION.augmented[0], (ONE_VERSION.original,))
+    settings = {"confidence": 0.0, "temperature": 1.0, "weight": 1e6}
+    found = gradients(model, uda(**settings).loss(model, BATCH, INDICES)[0])
+    turned = gradients(model, uda(swapped, **settings).loss(model, BATCH, INDICES)[0])
+    assert not same(found, turned)
+    with torch.no_grad():
+        goal = [model(text[None], torch.tensor([len(text)])).softmax(1) for text in VERSIONS[0]]
+    loss = sum(
+        -(p * model(text[None], torch.tensor([len(text)])).log_softmax(1)).sum()
+        for p, text in zip(goal, VERSIONS[1], strict=True)
+    )
+    by_hand = gradients(model, 1e6 * loss / 4)
+    for name, gradient in found.items():  # but for the labelled texts, which weigh little here
+        scale = by_hand[name].abs().max()
+        assert (gradient - by_hand[name]).abs().max() < 1e-4 * scale
+
+
+def test_without_weight_unlabelled_texts_teach_nothing():
+    model = confident_model()
+    others = Unlabelled(ONE_VERSION.augmented[0], (ONE_VERSION.original,))
+    with_weight = [
+        gradients(model, uda(u).loss(model, BATCH, INDICES)[0]) for u in (ONE_VERSION, others)
+    ]
+    without = [
+        gradients(model, uda(u, weight=0.0).loss(model, BATCH, INDICES)[0])
+        for u in (ONE_VERSION, others)
+    ]
+    assert not same(*with_weight)
+    assert same(*without)
+
+
+def test_uda_draws_one_of_the_versions_for_each_batch():
+    objective = uda(UNLABELLED, confidence=0.0, weight=1.0, steps=10**9)
+    supervised = annealed_by_hand(1 / 3)[0]
+    losses = [objective.loss(MODEL, BATCH, INDICES)[0].item() - supervised for _ in range(20)]
+    expected = [consistency_by_hand(0.4, 0.0, version)[0] for version in (1, 2)]
+    assert {round(loss, 8) for loss in losses} == {round(loss, 8) for loss in expected}
+
+
+def test_uda_reads_the_same_texts_for_the_same_seed():
+    runs = []
+    for seed in (1, 1, 2):
+        objective = uda(UNLABELLED, seed=seed, batch_size=3, confidence=0.0)
+        runs.append([objective.loss(MODEL, BATCH, INDICES)[0].item() for _ in range(6)])
+    assert runs[0] == runs[1] != runs[2]
+
+
+def test_consistency_is_kept_where_a_prediction_is_certain():
+    goal = torch.tensor([[2000.0, 0.0], [0.0, 0.1]])
+    loss, confident = consistency(goal, torch.tensor([[0.0, 0.0], [5.0, 0.0]]), 0.5, 0.8)
+    assert loss.item() == pytest.approx(math.log(2) / 2)
+    assert confident.tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"schedule": "sine"}, "schedule 'sine' is unknown; choose one of log, linear, exp"),
+        ({"confidence": 1.0}, "confidence is a probability below 1, not 1.0"),
+        ({"confidence": -0.1}, "confidence is a probability below 1, not -0.1"),
+    ],
+)
+def test_what_uda_cannot_work_with_is_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        uda(**settings)
+
+
+# --- MixText ---
+
+
+def mixtext(unlabelled=UNLABELLED, steps=20, seed=0, done=20, **settings):
+    """All four unlabelled texts in each step, after so many steps."""
+    objective = MixText(unlabelled, CLASSES, steps, seed, **{"batch_size": 4} | settings)
+    for _ in range(done):
+        objective.end_step()
+    objective.start_epoch(0)
+    return objective
+
+
+def guessed_by_hand(temperature, weights):
+    labels = []
+    for texts in zip(*VERSIONS, strict=True):
+        predictions = [softmax(logits_of(text)) for text in texts]
+        mean = [
+            sum(w * p[c] for w, p in zip(weights, predictions, strict=True)) / sum(weights)
+            for c in range(CLASSES)
+        ]
+        powers = [p ** (1 / temperature) for p in mean]
+        labels.append([power / sum(powers) for power in powers])
+    return labels
+
+
+def margin_by_hand(margin):
+    norms = [sum(p * p for p in softmax(logits_of(text))) for text in VERSIONS[0]]
+    return sum(max(0.0, margin - norm) for norm in norms) / 4, norms
+
+
+def mixtext_by_hand(seed, alpha, temperature, weights, margin):
+    """The three losses, text by text."""
+    order = Rounds(4, torch.Generator().manual_seed(seed)).draw(4).tolist()
+    guesses = guessed_by_hand(temperature, weights)
+    texts = texts_of() + [version[i] for version in VERSIONS for i in order]
+    targets = [one_hot(label) for label in LABELS] + [guesses[i] for i in order] * 3
+    share, layer, partner = MixDraws(seed, alpha).draw(16, 3, IDS.device)
+    losses = []
+    for i, j in enumerate(partner.tolist()):
+        pairs = zip(targets[i], targets[j], strict=True)
+        target = [share * own + (1 - share) * other for own, other in pairs]
+        predicted = softmax(mixed_alone(MODEL, texts[i], texts[j], share, layer).tolist())
+        losses.append((cross_entropy if i < 4 else divergence)(target, predicted))
+    confidence = sum(max(label) for label in guesses) / 4
+    return sum(losses[:4]) / 4, sum(losses[4:]) / 12, margin_by_hand(margin)[0], confidence
+
+
+@pytest.mark.parametrize(
+    ("seed", "temperature", "weights", "margin"),
+    [(0, 0.5, (1, 1, 1), 0.7), (1, 1.0, (1, 0, 0), 0.9), (2, 0.3, (2, 1, 0.5), 0.5)],
+)
+@pytest.mark.parametrize("done", [0, 5, 20, 33])
+def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, temperature, weights, margin, done):
+    objective = mixtext(
+        seed=seed, done=done, temperature=temperature, weights=weights, margin=margin, weight=1.3,
+        margin_weight=0.6,
+    )  # fmt: skip
+    loss, logits = objective.loss(MODEL, BATCH, INDICES)
+    expected = mixtext_by_hand(seed, 16.0, temperature, weights, margin)
+    supervised, consistent, even, _ = expected
+    grown = min(1, done / 20)
+    assert loss.item() == pytest.approx(supervised + grown * (1.3 * consistent + 0.6 * even), rel=1e-10)
+    names = "supervised", "consistency", "margin", "confidence"
+    assert objective.end_epoch(MODEL, None) == pytest.approx(dict(zip(names, expected, strict=True)))
+    assert logits.shape == (4, CLASSES)
+
+
+def test_the_texts_tell_the_steps_of_mixtext_apart():
+    """Without one of them another number comes out."""
+    plain, sharp = guessed_by_hand(1, (1, 1, 1)), guessed_by_hand(0.5, (1, 1, 1))
+    own = guessed_by_hand(1, (1, 0, 0))
+    for other in (sharp, own):
+        assert np.abs(np.array(plain) - np.array(other)).max() > 0.05
+    _, norms = margin_by_hand(0.7)
+    assert min(norms) < 0.7 < max(norms)
+
+
+def test_guesses_are_sharpened_to_one_class_or_left_as_they_are():
+    predictions = [torch.tensor([[0.2, 0.8], [1.0, 0.0]]), torch.tensor([[0.6, 0.4], [1.0, 0.0]])]
+    found = guess(predictions, (1, 1), 1.0)
+    torch.testing.assert_close(found, torch.tensor([[0.4, 0.6], [1.0, 0.0]]))
+    found = guess(predictions, (3, 1), 0.5)
+    torch.testing.assert_close(found[0], torch.tensor([0.09, 0.49]) / 0.58)
+    torch.testing.assert_close(guess(predictions, (1, 1), 0.01)[0], torch.tensor([0.0, 1.0]))
+
+
+def test_the_margin_pulls_apart_what_is_predicted_for_unlabelled_texts():
+    """A step down its gradient raises the squared norms that are below it, and only that is asked."""
+    model = confident_model()
+    objective = mixtext(margin=0.7, margin_weight=1e6, weight=0.0)
+    found = gradients(model, objective.loss(model, BATCH, INDICES)[0])
+    lengths = [torch.tensor([len(text)]) for text in VERSIONS[0]]
+    norms = [
+        model(text[None], n).softmax(1).square().sum()
+        for text, n in zip(VERSIONS[0], lengths, strict=True)
+    ]
+    by_hand = gradients(model, 1e6 * sum((0.7 - norm).clamp(min=0) for norm in norms) / 4)
+    for name, gradient in found.items():  # but for the other losses, which weigh little here
+        assert (gradient - by_hand[name]).abs().max() < 1e-4 * by_hand[name].abs().max()
+
+
+def test_guesses_are_not_taught_and_versions_teach():
+    """Without the margin no gradient comes from the texts as they are, only from mixtures."""
+    model, calls = confident_model(), []
+    model.register_forward_hook(lambda module, args, out: calls.append(out.requires_grad))
+    mixtext(margin_weight=0.0).loss(model, BATCH, INDICES)
+    assert calls == [False, False, False]
+    mixtext(margin_weight=1.0).loss(model, BATCH, INDICES)
+    assert calls[3:] == [True, False, False]
+
+
+def test_unlabelled_texts_teach_alone_and_nothing_at_the_very_beginning():
+    model = confident_model()
+    only = {"weight": 1.0, "margin_weight": 0.0}
+    plain = gradients(model, mixtext(weight=0.0, margin_weight=0.0).loss(model, BATCH, INDICES)[0])
+    assert not same(gradients(model, mixtext(**only).loss(model, BATCH, INDICES)[0]), plain)
+    assert same(gradients(model, mixtext(**only, done=0).loss(model, BATCH, INDICES)[0]), plain)
+
+
+def test_texts_of_all_kinds_are_mixed_with_each_other():
+    """In a few steps a labelled text meets an unlabelled one, and a version one of its kind."""
+    objective, met = mixtext(), set()
+    draw = objective._draws.draw
+    kinds = ["labelled"] * 4 + ["unlabelled"] * 4 + ["version"] * 8
+
+    def watched(*arguments):
+        mix = draw(*arguments)
+        met.update((kinds[i], kinds[j]) for i, j in enumerate(mix.partner.tolist()))
+        return mix
+
+    objective._draws.draw = watched
+    for _ in range(10):
+        objective.loss(MODEL, BATCH, INDICES)
+    assert met == {(one, other) for one in kinds for other in kinds}
+
+
+def test_mixtext_mixes_alike_for_the_same_seed():
+    runs = []
+    for seed in (1, 1, 2):
+        objective = mixtext(seed=seed, batch_size=3)
+        runs.append([objective.loss(MODEL, BATCH, INDICES)[0].item() for _ in range(4)])
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize("weights", [(1, 1), (1, -1, 1), (0, 0, 0), (1, math.inf, 1), ()])
+def test_weights_that_do_not_fit_are_named(weights):
+    with pytest.raises(
+        InputError, match="weights are 3 numbers from 0, not all 0: of a text and of each"
+    ):
+        mixtext(weights=weights)
+
+
+def test_a_negative_weight_of_the_margin_is_named():
+    with pytest.raises(InputError, match="margin_weight is at least 0, not -1"):
+        mixtext(margin_weight=-1)
+
+
+# --- all of them ---
+
+
+@pytest.mark.parametrize("system", ["tmix", "uda", "mixtext"])
+def test_padding_and_the_order_of_the_batch_do_not_matter(system):
+    """Of the unlabelled texts too: the same system reads more padding behind the labelled ones."""
+    order = torch.arange(4) if system == "uda" else INDICES
+    if system == "uda":
+        order = torch.tensor([2, 0, 3, 1])
+
+    def loss(ids, lengths, labels):
+        objective = {"tmix": TMix(0), "uda": uda(confidence=0.1), "mixtext": mixtext()}[system]
+        return objective.loss(MODEL, Batch(ids, lengths, labels), INDICES)[0].item()
+
+    expected = loss(IDS, LENGTHS, LABELS)
+    more = ids_of(padding=PADDING + 5, more=6)
+    assert loss(more[order], LENGTHS[order], LABELS[order]) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("system", ["tmix", "uda", "mixtext"])
+def test_a_few_steps_on_minilm_bring_the_training_loss_down(system):
+    """Real weights, dropout on; labelled texts of two classes that share no token."""
+    torch.manual_seed(0)
+    model = deepcopy(minilm())
+    words = torch.tensor([[2307, 3185], [6659, 3185]])  # great movie, terrible movie
+    ids = torch.cat([torch.tensor([[101]] * 2), words, torch.tensor([[102]] * 2)], 1)
+    batch = Batch(ids, torch.tensor([4, 4]), torch.tensor([0, 1]))
+    rows = Ragged.of(ids.tolist())
+    unlabelled = Unlabelled(rows, (rows, rows))
+    objective = {
+        "tmix": TMix(0),
+        "uda": UDA(unlabelled, CLASSES, 8, 0, batch_size=2, schedule="log"),
+        "mixtext": MixText(unlabelled, CLASSES, 8, 0, batch_size=2),
+    }[system]
+    optimizer = torch.optim.Adam(model.parameter_groups(1e-4, 1e-3), fused=True)
+
+    def loss():
+        with torch.no_grad():
+            return nn.functional.cross_entropy(model.eval()(ids, batch.lengths), batch.labels).item()
+
+    before = loss()
+    model.train()
+    objective.start_epoch(0)
+    for _ in range(8):
+        optimizer.zero_grad()
+        objective.backward(model, batch, torch.arange(2))
+        optimizer.step()
+    assert loss() < 0.8 * before
+    assert all(math.isfinite(value) for value in objective.end_epoch(model, None).values())

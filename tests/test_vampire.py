@@ -1,0 +1,459 @@
+"""VAMPIRE (thesis §1.10.2) against slow copies of its formulas, and what each of its steps is for."""
+
+import copy
+import math
+import random
+from collections import Counter
+
+import pytest
+import torch
+from torch.distributions import Normal, kl_divergence
+from torch.nn.functional import cross_entropy, softplus
+
+from whenpool import InputError
+from whenpool.batches import Ragged, Texts
+from whenpool.corpora import load
+from whenpool.dataset import Dataset
+from whenpool.fewshot import vampire
+from whenpool.fewshot.bag_of_words import bag_vocabulary, bags
+from whenpool.fewshot.vampire import (
+    BagOfWordsVAE,
+    VampireClassifier,
+    divergence,
+    kl_weight,
+    pretrain,
+)
+from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX
+from whenpool.training import Recipe, train
+
+WORDS = 7
+ROWS = [[2, 3, 3, 8], [5], [0, 4, 4, 4, 2, 6], [7, 8], [0]]
+TEXTS = Ragged.of(ROWS)
+LENGTHS = TEXTS.lengths
+
+
+def padded(rows, width):
+    ids = torch.full((len(rows), width), PADDING_INDEX)
+    for row, numbers in enumerate(rows):
+        ids[row, : len(numbers)] = torch.tensor(numbers)
+    return ids
+
+
+IDS = padded(ROWS, 6)
+
+
+def counted(rows, words):
+    """The bags, one word at a time."""
+    bag = torch.zeros(len(rows), words, dtype=torch.float64)
+    for row, numbers in enumerate(rows):
+        for number in numbers:
+            if number not in (UNKNOWN_INDEX, PADDING_INDEX):
+                bag[row, number - 2] += 1
+    return bag
+
+
+def small_vae(seed=0, words=WORDS, topics=3, layers=2):
+    torch.manual_seed(seed)
+    return BagOfWordsVAE(torch.arange(1.0, words + 1), topics, layers).double()
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+# Bags
+
+
+def test_bags_are_counts_without_padding_and_unknown_words():
+    bag = bags(IDS, WORDS)
+    assert bag.dtype == torch.float32
+    assert torch.equal(bag.double(), counted(ROWS, WORDS))
+    assert torch.equal(bag[4], torch.zeros(WORDS))
+
+
+def test_padding_and_order_change_no_bag():
+    shuffled = [random.Random(1).sample(row, len(row)) for row in ROWS]
+    assert torch.equal(bags(padded(shuffled, 11), WORDS), bags(IDS, WORDS))
+
+
+def test_a_vocabulary_has_frequent_words_first():
+    texts = ["fish fish swim 1990 !", "fish jump !", "birds swim jump !", "the birds fly !"] * 3
+    texts += ["swim swim", "a b c d e f g h i", "k l m n", "o p q r"]
+    # 16 texts: each of these is in 3 to 8; "1990" and "!" hold no letter, the rest is too rare
+    vocabulary = bag_vocabulary(texts)
+    assert vocabulary.words == ("fish", "swim", "birds", "jump", "fly", "the")
+    assert vocabulary.counts.tolist() == [9, 8, 6, 6, 3, 3]
+    assert len(vocabulary) == 6
+    assert bag_vocabulary(texts, limit=3).words == ("fish", "swim", "birds")
+
+
+def test_words_of_most_texts_and_of_few_are_left_out():
+    texts = ["common half three two one", "common half three two", "common half three"]
+    texts += ["common", "other common words", "words"]
+    vocabulary = bag_vocabulary(texts)
+    assert vocabulary.words == ("half", "three")  # each in 3 of 6; "common" in 5, "two" in 2
+
+
+def test_texts_are_numbered():
+    vocabulary = bag_vocabulary(["Fish swim .", "Fish swim", "fish swim", "a", "b", "c"])
+    assert vocabulary.words == ("fish", "swim")
+    rows = vocabulary.number(["Swim, FISH, swim!", "birds", ""]).to_lists()
+    assert rows == [[3, 2, 3], [UNKNOWN_INDEX], [UNKNOWN_INDEX]]
+
+
+def test_bags_of_numbered_texts_are_their_words():
+    corpus = load("synthetic:train=40,validation=5,test=5")
+    vocabulary = bag_vocabulary(corpus.train.texts)
+    ids = vocabulary.number(corpus.test.texts)
+    got = bags(Texts(ids, torch.zeros(5)).batch(torch.arange(5), PADDING_INDEX).ids, len(vocabulary))
+    for text, bag in zip(corpus.test.texts, got.tolist(), strict=True):
+        words = Counter(text.lower().replace(".", " ").replace(",", " ").split())
+        assert bag == [words[word] for word in vocabulary.words]
+
+
+@pytest.mark.parametrize("texts", [[], ["one text"], ["always the same"] * 5])
+def test_too_few_words_are_told(texts):
+    with pytest.raises(InputError, match=f"{len(texts)} unlabelled texts have 0 words .* more texts"):
+        bag_vocabulary(texts)
+
+
+# The VAE
+
+
+def test_the_divergence_is_its_integral():
+    mean = torch.tensor([[0.3, -1.2, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    log_variance = torch.tensor([[0.5, -1.0, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    z = torch.linspace(-14, 14, 40_001, dtype=torch.float64)
+    prior = -0.5 * z.square() - 0.5 * math.log(2 * math.pi)
+    expected = []
+    for means, variances in zip(mean.tolist(), log_variance.exp().tolist(), strict=True):
+        total = 0.0
+        for m, v in zip(means, variances, strict=True):
+            posterior = -0.5 * (z - m).square() / v - 0.5 * math.log(2 * math.pi * v)
+            total += torch.trapezoid(posterior.exp() * (posterior - prior), z).item()
+        expected.append(total)
+    assert divergence(mean, log_variance).tolist() == pytest.approx(expected, abs=1e-9)
+    assert expected[1] == pytest.approx(0, abs=1e-12)
+
+
+def slow_elbo(vae, bag, noise, training):
+    """Reconstruction and divergence, text by text, from the weights by name; and the mean of θ."""
+    weights = dict(vae.named_parameters())
+    thetas, kls = [], []
+    for counts, epsilon in zip(bag, noise, strict=True):
+        hidden = torch.log(1 + counts)
+        for layer in range(len(vae.layers)):
+            hidden = softplus(
+                weights[f"layers.{layer}.weight"] @ hidden + weights[f"layers.{layer}.bias"]
+            )
+        mean = weights["mean.weight"] @ hidden + weights["mean.bias"]
+        log_variance = weights["log_variance.weight"] @ hidden + weights["log_variance.bias"]
+        sigma = log_variance.exp().sqrt()
+        powers = (mean + sigma * epsilon).exp()
+        thetas.append(powers / powers.sum())
+        kls.append(kl_divergence(Normal(mean, sigma), Normal(0.0, 1.0)).sum())
+    scores = torch.stack(thetas) @ weights["decoder.weight"].T
+    if training:
+        centre, spread = scores.mean(0), scores.var(0, unbiased=False)
+    else:
+        centre, spread = vae.norm.running_mean, vae.norm.running_var
+    scores = (scores - centre) / (spread + 1e-3).sqrt() + weights["norm.bias"]
+    frequencies = torch.arange(1.0, vae.words + 1) / torch.arange(1.0, vae.words + 1).sum()
+    powers = frequencies * scores.exp()
+    probabilities = powers / powers.sum(1, keepdim=True)
+    log_likelihood = (bag * probabilities.log()).sum(1)
+    return log_likelihood, torch.stack(kls)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_bound_is_its_formula(training, layers):
+    vae = small_vae(layers=layers).train(training)
+    bag = counted(ROWS, WORDS)
+    noise = torch.randn(len(ROWS), 3, generator=generator(4)).double()
+    expected = slow_elbo(vae, bag, noise, training)
+    bound = vae.elbo(bag, generator(4))
+    torch.testing.assert_close(bound.reconstruction, expected[0], rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(bound.kl, expected[1], rtol=1e-6, atol=1e-6)
+    assert bound.reconstruction[4] == 0  # no word to explain
+
+
+def test_the_bound_is_below_the_likelihood_by_a_divergence():
+    """E_q log p(x|z) - KL(q ‖ p) ≤ log p(x), and log p(x) = log E_p p(x|z); by many draws."""
+    vae = small_vae().eval()
+    bag = counted(ROWS[:1], WORDS).expand(40_000, -1)
+    with torch.no_grad():
+        bound = vae.elbo(bag, generator())
+        elbo = (bound.reconstruction - bound.kl).mean()
+        theta = torch.randn(40_000, 3, generator=generator(1)).double().softmax(1)
+        scores = vae.background + vae.norm(vae.decoder(theta))
+        likelihood = (bag * scores.log_softmax(1)).sum(1)
+        evidence = likelihood.logsumexp(0) - math.log(40_000)
+    assert elbo < evidence
+    assert elbo == pytest.approx(evidence.item(), abs=bound.kl[0].item() + 0.2)
+
+
+def test_gradients_are_finite_and_reach_every_weight():
+    vae = small_vae().train()
+    bound = vae.elbo(counted(ROWS, WORDS), generator())
+    (bound.kl - bound.reconstruction).mean().backward()
+    learnt = {name: p for name, p in vae.named_parameters() if p.requires_grad}
+    assert "norm.weight" not in learnt
+    for name, parameter in learnt.items():
+        assert torch.isfinite(parameter.grad).all(), name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_draws_are_of_their_generator_alone():
+    vae, bag = small_vae().eval(), counted(ROWS, WORDS)
+    torch.manual_seed(1)
+    first = vae.elbo(bag, generator(5)).reconstruction
+    torch.manual_seed(2)
+    assert torch.equal(vae.elbo(bag, generator(5)).reconstruction, first)
+    assert not torch.equal(vae.elbo(bag, generator(6)).reconstruction, first)
+
+
+def test_features_are_the_hidden_layers_and_the_topics_of_the_mean():
+    vae, bag = small_vae(), counted(ROWS, WORDS)
+    first, second, theta = vae.features(bag)
+    torch.testing.assert_close(first, softplus(vae.layers[0](torch.log(1 + bag))))
+    torch.testing.assert_close(second, softplus(vae.layers[1](first)))
+    torch.testing.assert_close(theta, vae.mean(second).softmax(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"counts": torch.tensor([1.0, 0.0])}, "a word that never occurs"),
+        ({"topics": 1}, "at least 2 topics, not 1"),
+        ({"layers": 0}, "at least one hidden layer, not 0"),
+    ],
+)
+def test_impossible_sizes_are_told(options, message):
+    with pytest.raises(InputError, match=message):
+        BagOfWordsVAE(**({"counts": torch.ones(4)} | options))
+
+
+# Pretraining
+
+
+def test_the_divergence_comes_in_over_the_first_half():
+    weights = [kl_weight(step, 8) for step in range(8)]
+    assert weights == [0, 0.25, 0.5, 0.75, 1, 1, 1, 1]
+    assert kl_weight(0, 1) == 0
+
+
+def test_pretraining_is_its_formula():
+    """Adam on β KL - log p(bag | θ), with each part by the slow copy."""
+    vae, steps = small_vae(), 6
+    copied = copy.deepcopy(vae)
+    history = pretrain(vae, TEXTS, steps, batch_size=2, learning_rate=0.1, seed=3)
+
+    draws, bag, told = generator(3), counted(ROWS, WORDS), []
+    optimizer = torch.optim.Adam([p for p in copied.parameters() if p.requires_grad], lr=0.1)
+    for step in range(steps):
+        if step % 2 == 0:
+            order = torch.randperm(5, generator=draws)
+        batch = order[:3] if step % 2 == 0 else order[3:]
+        noise = torch.randn(len(batch), 3, generator=draws).double()
+        likelihood, kl = slow_elbo(copied, bag[batch], noise, training=True)
+        beta = min(1.0, step / (steps / 2))
+        optimizer.zero_grad()
+        (beta * kl - likelihood).mean().backward()
+        optimizer.step()
+        told.append((likelihood.sum().item(), kl.sum().item()))
+    for name, parameter in copied.named_parameters():
+        torch.testing.assert_close(vae.get_parameter(name), parameter, rtol=1e-4, atol=1e-5)
+    for row, first in zip(history, range(0, steps, 2), strict=True):
+        expected = [(a + b) / 5 for a, b in zip(told[first], told[first + 1], strict=True)]
+        assert [row["reconstruction"], row["kl"]] == pytest.approx(expected, rel=1e-4)
+
+
+def test_pretraining_depends_on_its_seed_alone():
+    runs = {}
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        vae = small_vae()
+        torch.manual_seed(len(runs))
+        before = torch.get_rng_state()
+        runs[name] = pretrain(vae, TEXTS, 4, 2, seed=seed)
+        assert torch.equal(torch.get_rng_state(), before)
+        assert not vae.training
+    assert runs["a"] == runs["b"] != runs["c"]
+
+
+@pytest.mark.parametrize(("steps", "passes"), [(1, 1), (2, 1), (3, 2), (4, 2)])
+def test_as_many_steps_as_asked_for(steps, passes, monkeypatch):
+    made, real = [], BagOfWordsVAE.elbo
+    monkeypatch.setattr(
+        BagOfWordsVAE, "elbo", lambda vae, bag, draws: made.append(len(bag)) or real(vae, bag, draws)
+    )
+    assert len(pretrain(small_vae(), TEXTS, steps, batch_size=2)) == passes
+    assert made == [3, 2, 3, 2][:steps]  # all five texts in each pass, none of them alone
+
+
+def drawn(texts, words, weights, rng, length=25):
+    """Texts of random words."""
+    return Ragged.of(rng.choices(range(2, 2 + words), weights, k=length) for _ in range(texts))
+
+
+def test_where_there_are_no_topics_the_posterior_is_the_prior():
+    """Without the divergence in the loss the VAE learns the noise of each text by heart."""
+    torch.manual_seed(0)
+    vae = BagOfWordsVAE(torch.ones(30), topics=5)
+    noise = drawn(200, 30, None, random.Random(0))
+    history = pretrain(vae, noise, 600, 50, learning_rate=5e-3)
+    kls = [row["kl"] for row in history]
+    assert max(kls) > 1
+    assert kls[-1] < 0.2
+    assert [row["reconstruction"] for row in history][-1] < -25 * math.log(30) + 2
+
+
+TOPICS = 2
+TOPIC_WORDS = 120
+
+
+def topical(texts, seed):
+    """Texts of 20 words, 65 % of which are from the half of the words that their topic prefers."""
+    rng = random.Random(seed)
+    labels = [index % TOPICS for index in range(texts)]
+    half = TOPIC_WORDS // 2
+    rows = [
+        rng.choices(
+            range(2, 2 + TOPIC_WORDS),
+            [(0.65 if (word < half) == (label == 0) else 0.35) for word in range(TOPIC_WORDS)],
+            k=20,
+        )
+        for label in labels
+    ]
+    return Texts(Ragged.of(rows), torch.tensor(labels))
+
+
+@pytest.fixture(scope="module")
+def untrained():
+    torch.manual_seed(0)
+    return BagOfWordsVAE(torch.ones(TOPIC_WORDS), topics=8)
+
+
+@pytest.fixture(scope="module")
+def pretrained(untrained):
+    vae = copy.deepcopy(untrained)
+    pretrain(vae, topical(1_000, seed=1).ids, 800, 64, learning_rate=5e-3)
+    return vae
+
+
+def few_labels():
+    splits = topical(10, seed=2), topical(100, seed=3), topical(400, seed=4)
+    return Dataset(*splits, [], None, ("a", "b"), {}, None)
+
+
+def classified(vae, seed=0, epochs=40):
+    torch.manual_seed(seed)
+    model = VampireClassifier(copy.deepcopy(vae), classes=2, hidden=8, dropout=0.2)
+    return model, train(model, few_labels(), Recipe(epochs, 32, 1e-2), seed)
+
+
+def test_pretraining_separates_topics(pretrained, untrained):
+    """Five labels a class are enough with it, and not without."""
+    with_it, without = (
+        sum(classified(vae, seed)[1].test.accuracy for seed in range(3)) / 3
+        for vae in (pretrained, untrained)
+    )
+    assert with_it > without + 10
+    assert with_it > 80
+
+
+# The classifier
+
+
+def test_the_mixture_is_its_formula(pretrained):
+    model = VampireClassifier(copy.deepcopy(pretrained), 2, hidden=4).double().eval()
+    with torch.no_grad():
+        model.mixing.copy_(torch.tensor([0.3, -1.0, 0.7]))
+        model.scale.fill_(1.7)
+    rows = topical(6, seed=9).ids.to_lists()
+    mixed = torch.zeros(6, 8, dtype=torch.float64)
+    powers = [math.exp(weight) for weight in (0.3, -1.0, 0.7)]
+    for layer, power in zip(model.vae.features(counted(rows, TOPIC_WORDS)), powers, strict=True):
+        centred = layer - layer.mean(1, keepdim=True)
+        normed = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
+        mixed += 1.7 * power / sum(powers) * normed
+    torch.testing.assert_close(model.represent(padded(rows, 20)), mixed)
+    weights = dict(model.named_parameters())
+    inner = (mixed @ weights["classifier.1.weight"].T + weights["classifier.1.bias"]).clamp(min=0)
+    expected = inner @ weights["classifier.4.weight"].T + weights["classifier.4.bias"]
+    torch.testing.assert_close(model(padded(rows, 20), torch.full((6,), 20)), expected)
+
+
+def test_padding_and_company_change_no_logits(pretrained, monkeypatch):
+    model = VampireClassifier(copy.deepcopy(pretrained), 3).double().eval()
+    expected = model(IDS, LENGTHS)
+    assert expected.shape == (5, 3)
+    order = torch.tensor([3, 0, 4, 2, 1])
+    longer = padded([ROWS[i] for i in order.tolist()], 9)
+    torch.testing.assert_close(model(longer, LENGTHS[order]), expected[order])
+    alone = torch.cat([model(IDS[i : i + 1], LENGTHS[i : i + 1]) for i in range(5)])
+    torch.testing.assert_close(alone, expected)
+    monkeypatch.setattr(vampire, "TEXTS_AT_ONCE", 2)
+    torch.testing.assert_close(model(IDS, LENGTHS), expected)
+
+
+def test_bags_are_made_for_so_many_texts_at_once(pretrained, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(vampire, "bags", lambda ids, words: sizes.append(len(ids)) or bags(ids, words))
+    VampireClassifier(copy.deepcopy(pretrained), 2)(torch.full((1_100, 1), 2), torch.ones(1_100))
+    assert sizes == [512, 512, 76]
+
+
+def test_the_vae_is_frozen(pretrained):
+    model, outcome = classified(pretrained, epochs=3)
+    for name, value in pretrained.state_dict().items():
+        assert torch.equal(model.vae.state_dict()[name], value), name
+        assert torch.equal(outcome.weights[f"vae.{name}"], value), name
+    learnt = {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}
+    assert learnt == {"mixing", "scale", "classifier"}
+    model.train()
+    assert model.training
+    assert model.classifier.training
+    assert not any(module.training for module in model.vae.modules())
+
+
+def test_the_rest_learns(pretrained):
+    model = VampireClassifier(copy.deepcopy(pretrained), 2)
+    cross_entropy(model(IDS, LENGTHS), torch.tensor([0, 1, 0, 1, 0])).backward()
+    for name, parameter in model.named_parameters():
+        frozen = name.startswith("vae.")
+        assert (parameter.grad is None) == frozen, name
+        assert frozen or parameter.grad.abs().sum() > 0, name
+
+
+def test_a_small_corpus_goes_through():
+    corpus = load("synthetic:train=220,validation=40,test=60")
+    vocabulary = bag_vocabulary(corpus.train.texts[20:])
+    vae = BagOfWordsVAE(vocabulary.counts, topics=16)
+    history = pretrain(vae, vocabulary.number(corpus.train.texts[20:]), 60)
+    assert history[-1]["reconstruction"] > history[0]["reconstruction"]
+    splits = [
+        Texts(vocabulary.number(part.texts), torch.tensor(part.labels))
+        for part in (corpus.train[:20], corpus.validation, corpus.test)
+    ]
+    dataset = Dataset(*splits, list(vocabulary.words), None, corpus.classes, {}, None)
+    outcome = train(VampireClassifier(vae, 2), dataset, Recipe(3, 32, 1e-2), 0)
+    assert len(outcome.history) == 3
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        ([[2, 3]], {}, "at least 2 unlabelled texts, not 1"),
+        (ROWS, {"batch_size": 1}, "at least 2 texts, not 1"),
+        (ROWS, {"steps": 0}, "at least one step, not 0"),
+        ([[2], [9]], {}, "the word number 9 and the VAE's last word is number 8; .* own vocabulary"),
+        (ROWS, {"learning_rate": 1e30, "steps": 5}, "no longer a number after . steps; lower"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_told(rows, options, message):
+    with pytest.raises(InputError, match=message):
+        pretrain(small_vae(), Ragged.of(rows), **options)

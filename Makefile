@@ -8,6 +8,11 @@ SETTINGS ?=
 POOLINGS ?=
 SEEDS ?=
 UNMASKED ?=
+ENCODER ?=
+LABELS ?=
+SYSTEMS ?=
+UNLABELLED ?=
+PARAPHRASES ?=
 WORKERS ?=
 DEVICE ?= cpu
 CHAPTER ?=
@@ -21,7 +26,10 @@ WHAT = --profile $(PROFILE) \
 	$(if $(CORPUS),--corpus '$(CORPUS)') $(if $(DATA),--data '$(DATA)') \
 	$(if $(SIZES),--sizes $(SIZES)) $(if $(SETTINGS),--settings $(SETTINGS)) \
 	$(if $(POOLINGS),--poolings $(POOLINGS)) $(if $(SEEDS),--seeds $(SEEDS)) \
-	$(if $(UNMASKED),--unmasked)
+	$(if $(UNMASKED),--unmasked) \
+	$(if $(ENCODER),--encoder '$(ENCODER)') $(if $(LABELS),--labels $(LABELS)) \
+	$(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(UNLABELLED),--unlabelled $(UNLABELLED)) \
+	$(if $(PARAPHRASES),--paraphrases '$(PARAPHRASES)')
 HOW = $(if $(WORKERS),--workers $(WORKERS)) --device $(DEVICE)
 
 .PHONY: help book test run status data serve lint bench clean
@@ -30,6 +38,8 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Variables: PROFILE=quick|paper CORPUS=imdb|yelp|reviews.csv DATA=folder SIZES=1000,2000"
 	@echo "           SETTINGS=standard,mid POOLINGS=last,max_attention SEEDS=3 UNMASKED=1"
+	@echo "           ENCODER=bert-base-uncased LABELS=1,3,10 SYSTEMS=bert,max_attention"
+	@echo "           UNLABELLED=5000 PARAPHRASES=file.jsonl (the few-shot chapter)"
 	@echo "           WORKERS=2 DEVICE=cpu|cuda CHAPTER=training_to_skip PORT=8000"
 
 book: $(READY)  ## execute the chapters and build the pages into _build/html

@@ -1,5 +1,5 @@
-"""Writes tests/golden.json: anew after PROTOCOL or PROBE_PROTOCOL was raised because the meaning of a
-result changed, else only what it lacks."""
+"""Writes tests/golden.json: anew after PROTOCOL, PROBE_PROTOCOL or FEW_SHOT_PROTOCOL was raised because
+the meaning of a result changed, else only what it lacks."""
 
 import json
 import random
@@ -9,11 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
+from whenpool.fewshot.pretrained import MINILM
 from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
 from whenpool.results import compute
 from whenpool.runs import PROTOCOL, Place, Run, Training, key
 from whenpool.store import Store
 
+PROTOCOLS = {
+    "protocol": PROTOCOL,
+    "probe_protocol": PROBE_PROTOCOL,
+    "few_shot_protocol": FEW_SHOT_PROTOCOL,
+}
 FILE = Path(__file__).with_name("golden.json")
 BASE = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
@@ -66,6 +73,21 @@ PROBES = {
     "nwi": WordImportance(RUNS["mid"], texts=20, k=3, shortest=35, longest=50),
 }
 """A tiny probe run of each kind."""
+FEW_SHOT = FewShot(
+    "synthetic:train=80,validation=20,test=40,shortest=10,longest=20,density=0.2", "bert", per_class=3,
+    validation=20, max_tokens=20, steps=6, looks=2, batch_size=3, learning_rate=1e-3, hidden_size=6,
+    unlabelled=40, unlabelled_batch=2, topics=4, pretraining=10,
+)  # fmt: skip
+FEW_SHOTS = {system: replace(FEW_SHOT, system=system) for system in ("vampire", *CONTRAST)} | {
+    system: replace(FEW_SHOT, system=system, encoder=MINILM, learning_rate=learning_rate)
+    for system, learning_rate in {"max_attention": 1e-2, **dict.fromkeys(SYSTEMS[1:3], 1e-4)}.items()
+} | {
+    system: replace(
+        FEW_SHOT, system=system, encoder=MINILM, learning_rate=1e-4, augmentations=2
+    )
+    for system in ("uda", "mixtext")
+}  # fmt: skip
+"""A tiny few-shot run of each system."""
 
 
 def write_own_data(folder: Path) -> None:
@@ -92,11 +114,13 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
         name: replace(run, corpus=str(place.data / run.corpus)) if run.corpus == "own.csv" else run
         for name, run in RUNS.items()
     }
-    report = compute([*runs.values(), *PROBES.values()], place, workers=2, say=lambda line: None)
+    every = [*runs.values(), *PROBES.values(), *FEW_SHOTS.values()]
+    report = compute(every, place, workers=2, say=lambda line: None)
     assert not report.failed, report.failed
     return {
         "runs": {name: _of_training(_stored(run, place)) for name, run in runs.items()},
         "probes": {name: _of_probe(_stored(probe, place)) for name, probe in PROBES.items()},
+        "few_shots": {name: _of_few_shot(_stored(run, place)) for name, run in FEW_SHOTS.items()},
     }
 
 
@@ -125,20 +149,29 @@ def _of_probe(row: dict[str, Any]) -> dict[str, Any]:
     return {"result": numbers, "rows": row["history"][:: max(1, len(row["history"]) // 10)]}
 
 
+def _of_few_shot(row: dict[str, Any]) -> dict[str, Any]:
+    """Its numbers, and what its objective tells of each epoch."""
+    about = ("seconds", "train_accuracy", "validation_accuracy")
+    looks = [
+        {name: value for name, value in look.items() if name not in about} for look in row["history"]
+    ]
+    names = ("test_loss", "best_epoch", "parameters", "test_cut", "unlabelled_read", "steps_done")
+    return {"result": {name: row["result"][name] for name in names}, "looks": looks}
+
+
 def with_what_is_there(found: dict[str, Any]) -> dict[str, Any]:
     """Some results, but those that the file has of the same protocols as they stand there."""
     there = json.loads(FILE.read_text())
-    if any(there[name] != found[name] for name in ("protocol", "probe_protocol")):
+    if any(there.get(name, found[name]) != found[name] for name in PROTOCOLS):
         return found
     return found | {
-        part: {name: there[part].get(name, new) for name, new in found[part].items()}
-        for part in ("runs", "probes")
+        part: {name: there.get(part, {}).get(name, new) for name, new in found[part].items()}
+        for part in ("runs", "probes", "few_shots")
     }
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        protocols = {"protocol": PROTOCOL, "probe_protocol": PROBE_PROTOCOL}
-        written = with_what_is_there(protocols | results(Path(scratch)))
+        written = with_what_is_there(PROTOCOLS | results(Path(scratch)))
         FILE.write_text(json.dumps(written, indent=1) + "\n")
-    sys.stdout.write(f"{FILE} is written for the protocols {PROTOCOL} and {PROBE_PROTOCOL}\n")
+    sys.stdout.write(f"{FILE} is written for the protocols {', '.join(map(str, PROTOCOLS.values()))}\n")

@@ -1,27 +1,28 @@
-"""Results must not change while PROTOCOL and PROBE_PROTOCOL stay the same.
+"""Results must not change while PROTOCOL, PROBE_PROTOCOL and FEW_SHOT_PROTOCOL stay the same.
 
 When this fails, either a refactoring changed results by accident, or the meaning of a result
 changed on purpose: then raise PROTOCOL in ``whenpool.runs``, or PROBE_PROTOCOL in
-``whenpool.probing`` for probe runs alone, and run ``tests/make_golden.py``.
+``whenpool.probing`` for probe runs alone, FEW_SHOT_PROTOCOL in ``whenpool.few_shot_run`` for few-shot
+runs, and run ``tests/make_golden.py``.
 """
 
 import json
 from dataclasses import fields
 
 import pytest
-from make_golden import FILE, PROBES, RUNS, results
+from make_golden import FEW_SHOTS, FILE, PROBES, PROTOCOLS, RUNS, results
 
 from whenpool import probing
+from whenpool.few_shot_run import CONTRAST, SYSTEMS
 from whenpool.pooling import POOLINGS
-from whenpool.runs import PROTOCOL, TRICKS, Training
+from whenpool.runs import TRICKS, Training
 
 GOLDEN = json.loads(FILE.read_text())
 
 
 def test_golden_results_belong_to_this_protocol():
-    assert GOLDEN["protocol"] == PROTOCOL, "PROTOCOL was raised: run tests/make_golden.py"
-    raised = "PROBE_PROTOCOL was raised: run tests/make_golden.py"
-    assert GOLDEN["probe_protocol"] == probing.PROBE_PROTOCOL, raised
+    for name, number in PROTOCOLS.items():
+        assert GOLDEN[name] == number, f"{name.upper()} was raised: run tests/make_golden.py"
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +30,11 @@ def found(tmp_path_factory):
     return results(tmp_path_factory.mktemp("golden"))
 
 
-def test_every_pooling_trick_and_kind_of_probe_has_a_golden_run():
+def test_every_pooling_trick_kind_of_probe_and_system_has_a_golden_run():
     assert {run.pooling for run in RUNS.values()} == set(POOLINGS)
     assert {run.trick for run in RUNS.values()} == {None, *TRICKS}
     assert {probe.kind for probe in PROBES.values()} == set(probing.PROBES)
+    assert {run.system for run in FEW_SHOTS.values()} == {*SYSTEMS, *CONTRAST}
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -63,6 +65,15 @@ def test_probes_find_what_they_found_under_this_protocol(found, name):
                 assert ours[column] == pytest.approx(value, rel=1e-2, abs=2e-4), column
             else:
                 assert ours[column] == value, column
+
+
+@pytest.mark.parametrize("name", FEW_SHOTS)
+def test_few_shot_runs_come_to_what_they_came_to_under_this_protocol(found, name):
+    golden, run = GOLDEN["few_shots"][name], found["few_shots"][name]
+    assert len(run["looks"]) == len(golden["looks"])
+    both = zip([run["result"], *run["looks"]], [golden["result"], *golden["looks"]], strict=True)
+    for ours, theirs in both:
+        assert ours == pytest.approx(theirs, rel=1e-2, abs=2e-3)
 
 
 def test_defaults_of_a_training_never_change():

@@ -56,6 +56,9 @@ def test_small_profiles_need_no_data_and_stay_in_their_budget(profile, place):
     seen = set()
     for chapter in PLANS:
         runs = plan(chapter, Choice(profile), place)
+        if chapter == "few_shot":  # timed by the book itself
+            assert {run.corpus for run in runs} == {"synthetic"}
+            continue
         assert all(run.training.corpus.startswith("synthetic") for run in runs)
         traced = {run.training for run in runs if isinstance(run, GradientTrace)}
         trainings = {run.training for run in runs} - traced - seen  # a trace trains, and costs that

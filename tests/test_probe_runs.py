@@ -24,12 +24,12 @@ from whenpool.report.verdicts import probes_of_record
 from whenpool.results import (
     compute,
     current_probes,
-    probe_of,
     probe_rows_of,
     rows_of,
     standing,
     status_table,
 )
+from whenpool.rows import probe_of
 from whenpool.runs import PROTOCOL, Place, Training, key
 from whenpool.store import Store
 

@@ -15,7 +15,7 @@ from whenpool.probing import (
     Probe,
     WordImportance,
 )
-from whenpool.results import probe_of
+from whenpool.rows import probe_of
 from whenpool.runs import Training, key
 from whenpool.store import Store
 

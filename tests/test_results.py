@@ -9,7 +9,8 @@ from test_engine import GRID, SMALL
 from whenpool import InputError
 from whenpool.choice import Choice
 from whenpool.record import export_runs, export_statistics
-from whenpool.results import compute, current_trainings, rows_of, standing, status_table, training_of
+from whenpool.results import compute, current_trainings, rows_of, standing, status_table
+from whenpool.rows import training_of
 from whenpool.runs import PROTOCOL, Place, Training, key
 from whenpool.store import Store
 

@@ -16,7 +16,8 @@ from test_trick_training import logits_by_torch
 from whenpool import InputError, LastState
 from whenpool.execution import execute, prepare, trained
 from whenpool.probing import GradientProfile, GradientTrace
-from whenpool.results import compute, probe_of, standing, training_of
+from whenpool.results import compute, standing
+from whenpool.rows import probe_of, training_of
 from whenpool.runs import TRICKS, Place, Training, key, variant_of
 from whenpool.store import Store, key_of
 from whenpool.text import PADDING_INDEX

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from whenpool.chapter import COMPUTED
-from whenpool.choice import Choice
+from whenpool.choice import NARROWING, Choice
 from whenpool.errors import BookError, InputError
 from whenpool.notebooks import execute, is_notebook
 from whenpool.plans import PLANS, needed, plan
@@ -172,16 +172,12 @@ class Builder:
 
     def _parameters(self) -> dict[str, Any]:
         choice = self.choice
-        only = {
-            "sizes": choice.sizes,
-            "settings": choice.settings,
-            "poolings": choice.poolings,
-            "seeds": choice.seeds,
-            "masked": None if choice.masked else False,
-        }
+        only = {name: getattr(choice, name) for name in (*NARROWING, "paraphrases")}
+        only["masked"] = None if choice.masked else False
         return {
             "profile": choice.profile,
             "corpus": list(choice.corpora) if choice.corpora else None,
+            "encoder": choice.encoder,
             "only": {
                 name: list(value) if isinstance(value, tuple) else value
                 for name, value in only.items()

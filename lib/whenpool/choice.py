@@ -13,6 +13,8 @@ from whenpool.errors import InputError
 from whenpool.settings import check_setting
 
 PROFILES = ("smoke", "quick", "paper")
+NARROWING = ("sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled")
+"""The attributes of a choice that leave runs out, or make them smaller."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,9 @@ class Choice:
             "paper" the thesis's four.
         seeds: how many, counted from 0.
         masked: False lets padding in, as the authors' code does.
+        encoder, labels, systems, unlabelled, paraphrases: of the few-shot runs (§1.10): the pretrained
+            encoder, labelled texts of each class, names in `whenpool.few_shot_run`, unlabelled texts,
+            and a file of paraphrases for them.
     """
 
     profile: str = "quick"
@@ -33,6 +38,11 @@ class Choice:
     poolings: tuple[str, ...] | None = None
     seeds: int | None = None
     masked: bool = True
+    encoder: str | None = None
+    labels: tuple[int, ...] | None = None
+    systems: tuple[str, ...] | None = None
+    unlabelled: int | None = None
+    paraphrases: str | None = None
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
@@ -46,6 +56,10 @@ class Choice:
                 raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
         if self.seeds is not None and self.seeds < 1:
             raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
+        if any(count < 1 for count in self.labels or ()):
+            raise InputError(f"labels are texts of each class, at least 1, not {min(self.labels or ())}")
+        if self.unlabelled is not None and self.unlabelled < 1:
+            raise InputError(f"unlabelled is a number of texts, at least 1, not {self.unlabelled}")
         if any(size < 1 for size in self.sizes or ()):
             raise InputError(f"sizes are numbers of training texts, not {min(self.sizes or ())}")
 
@@ -70,6 +84,12 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
     for text in [texts] if isinstance(texts, str) else texts:
         names += [text] if Path(text.split(":")[0]).is_file() else text.split()
     return tuple(_with_folder(name) for name in names)
+
+
+def placed(name: str | None) -> str | None:
+    """A file or folder by a name that does not depend on the working directory; other names as they
+    are."""
+    return str(Path(name).resolve()) if name and Path(name).exists() else name
 
 
 def _with_folder(name: str) -> str:

@@ -82,6 +82,11 @@ def _choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--poolings", type=_Names(), help="Such as last,max_attention."),
         click.option("--seeds", type=int, help="How many, counted from 0."),
         click.option("--unmasked", is_flag=True, help="Let padding in, as the authors' code does."),
+        click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
+        click.option("--labels", type=_Numbers(), help="Few-shot: per class, such as 1,3,10."),
+        click.option("--systems", type=_Names(), help="Few-shot: such as bert,max_attention."),
+        click.option("--unlabelled", type=int, help="Few-shot: texts without labels."),
+        click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
     ]  # fmt: skip
     for option in reversed(options):
         command = option(command)
@@ -99,10 +104,11 @@ def _engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
-    from whenpool.choice import Choice, corpora_named
+    from whenpool.choice import NARROWING, Choice, corpora_named, placed
     from whenpool.runs import Place
 
-    narrow = {name: options[name] for name in ("sizes", "settings", "poolings", "seeds")}
+    narrow = {name: options[name] for name in NARROWING}
+    narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
     named = corpora_named(options["corpus"])
     choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
     if options["data"] is not None and not options["data"].is_dir():
@@ -218,7 +224,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs on whole published corpora into data/results/, the runs of record."""
     from whenpool.places import project_root
-    from whenpool.record import export_probes, export_runs, export_statistics
+    from whenpool.record import export_few_shots, export_probes, export_runs, export_statistics
     from whenpool.runs import Place
 
     root = project_root()
@@ -226,8 +232,8 @@ def record(data: Path | None, store: Path | None) -> None:
         raise InputError("runs of record live in the repository: run this inside a clone")
     place, folder = Place.default(data, store), root / "data" / "results"
     trainings, probes = export_runs(place, folder), export_probes(place, folder)
-    corpora = export_statistics(place, folder)
+    few_shots, corpora = export_few_shots(place, folder), export_statistics(place, folder)
     click.echo(
-        f"{trainings} trainings, {probes} probes and the statistics of {corpora} corpora are on record "
-        f"in {folder}"
+        f"{trainings} trainings, {probes} probes, {few_shots} few-shot runs and the statistics of "
+        f"{corpora} corpora are on record in {folder}"
     )

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ import torch
 
 from whenpool.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.errors import InputError
+from whenpool.few_shot_execution import embed_once, execute_few_shot, read
+from whenpool.few_shot_run import FewShot
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.measuring import Tracer, measure
 from whenpool.models import TextClassifier
@@ -53,10 +55,31 @@ def execute(
     """
     if isinstance(run, Probe):
         return _execute_probe(run, place, device, on_epoch)
+    if isinstance(run, FewShot):
+        return execute_few_shot(run, place, device, on_epoch)
     assert isinstance(run, Training)
     run.identity(place)  # which says what cannot be trained before any work is done
     prepared = prepare(run, place)
     return _train(run, prepared, place, device, keep_weights, on_epoch)
+
+
+def read_once(runs: Sequence[Run], place: Place, device: str = "cpu") -> list[str]:
+    """Read each corpus and its vectors, and embed what several few-shot runs read, before workers start
+    that would each do it.
+
+    Returns:
+        The notes on the corpora, a sentence each.
+    """
+    few_shots = [run for run in runs if isinstance(run, FewShot)]
+    embed_once(few_shots, place, device)
+    trainings = [run.training for run in runs if run.training]
+    vectors = {run.vectors for run in trainings} | {run.vectors for run in few_shots}
+    for name in vectors - {None}:
+        load_vectors(place.vectors_file(str(name)), place.cache)
+    sources = dict.fromkeys((place.source(training), training.length) for training in trainings)
+    notes = [encode(source, length, place.cache).notes for source, length in sources]
+    notes += [read(run, place)[0].notes for run in few_shots]
+    return list(dict.fromkeys(note for part in notes for note in part))
 
 
 def prepare(run: Training, place: Place) -> Prepared:

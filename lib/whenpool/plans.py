@@ -11,6 +11,8 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.statistics import statistics_of
 from whenpool.corpora.synthetic import Grammar
 from whenpool.errors import InputError
+from whenpool.few_shot_plan import few_shots
+from whenpool.few_shot_run import SYSTEMS, FewShot
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs import TRICKS, VECTORS, Place, Run, Training, find_vectors
 from whenpool.settings import SETTINGS
@@ -31,7 +33,8 @@ def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
     runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
     if not runs:
         asked = ", ".join(map(str, choice.sizes or ()))
-        have = {run.training.size: None for run in PLANS[chapter](replace(choice, sizes=None), place)}
+        every = PLANS[chapter](replace(choice, sizes=None), place)
+        have = {run.training.size: None for run in every if run.training}
         raise InputError(
             f"the profile {choice.profile!r} has no runs with {asked} training texts; "
             f"{' '.join(choice.corpus_names)} has {', '.join(map(str, have))}"
@@ -186,15 +189,18 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
     "natural_bias": _natural_bias,
     "training_to_skip": _training_to_skip,
     "word_importance": _word_importance,
+    "few_shot": few_shots,
     "learnability": _learnability,
 }
 """The runs of each chapter that needs some, in the order of the book."""
 
 
-def thesis_table(run: Training) -> tuple[str, ...]:
-    """The tables of the thesis in which a run of the profile "paper" stands; none for other corpora,
-    where padding is let in, or for starts that the thesis only names."""
-    if run.corpus not in PUBLICATIONS or not run.masked:
+def thesis_table(run: Run) -> tuple[str, ...]:
+    """The tables of the thesis in which a run of the profile "paper" stands; none for probes, other
+    corpora, where padding is let in, or for starts that the thesis only names."""
+    if isinstance(run, FewShot):
+        return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()
+    if not isinstance(run, Training) or run.corpus not in PUBLICATIONS or not run.masked:
         return ()
     if not run.trick and run.variant != run.pooling:
         return ()

@@ -3,16 +3,26 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whenpool.corpora.published import PUBLICATIONS
 from whenpool.files import write_atomically
 from whenpool.report.corpora import STATISTICS_OF_RECORD, measured
 from whenpool.report.verdicts import of_learnability, of_record, probes_of_record
-from whenpool.results import current_probes, current_trainings
+from whenpool.results import current_few_shots, current_probes, current_trainings
 from whenpool.runs import Place
-from whenpool.store import HISTORY_OF_RECORD, PROBES_OF_RECORD, RUNS_OF_RECORD, measured_file
+from whenpool.store import (
+    FEW_SHOTS_OF_RECORD,
+    HISTORY_OF_RECORD,
+    LOOKS_OF_RECORD,
+    PROBES_OF_RECORD,
+    RUNS_OF_RECORD,
+    measured_file,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
+TESTED = 1_000
+"""Test texts of a few-shot run of record, at least."""
 _ORDER = ["corpus", "length", "size", "setting", "masked", "pooling", "seed", "key"]
 
 
@@ -55,6 +65,23 @@ def export_probes(place: Place, folder: Path) -> int:
 
 def _profiles_of_tricks(probes: "DataFrame") -> "Series":
     return (probes["probe"] == "gradients") & of_learnability(probes)
+
+
+def export_few_shots(place: Place, folder: Path) -> int:
+    """Write the few-shot runs on published corpora, with whatever encoder, that were tested on at least
+    `TESTED` texts; those that are on record already stay. Returns how many there are now."""
+    table = current_few_shots(place)
+    if table.empty:
+        return 0
+    chosen = table["corpus"].isin(PUBLICATIONS) & (table["test_texts"] >= TESTED)
+    table = _keeping(place.store.recorded_few_shots, table[chosen])
+    table = table.sort_values(["corpus", "per_class", "system", "seed", "key"])
+    looks = _keeping(place.store.read_record(LOOKS_OF_RECORD), place.store.few_shot_histories())
+    looks = looks[looks["key"].isin(table["key"])].sort_values(["key", "epoch"])
+    if len(table):
+        for name, rows in ((FEW_SHOTS_OF_RECORD, table), (LOOKS_OF_RECORD, looks)):
+            _write(folder / name, rows)
+    return len(table)
 
 
 def export_statistics(place: Place, folder: Path) -> int:

@@ -2,14 +2,18 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import Field, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from whenpool.choice import Choice
 from whenpool.engine import Report, run_all
 from whenpool.errors import InputError
+from whenpool.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.fewshot.pretrained import locate
 from whenpool.plans import PLANS, plan, thesis_table
-from whenpool.probing import PROBE_PROTOCOL, PROBES, GradientTrace, Probe
+from whenpool.probing import PROBE_PROTOCOL, GradientTrace, Probe
+from whenpool.rows import few_shot_of, probe_of, training_of
 from whenpool.runs import PROTOCOL, Place, Run, Training, key
 
 if TYPE_CHECKING:
@@ -90,6 +94,7 @@ def compute(
     Raises:
         InputError: when data are not here, or all runs failed.
     """
+    _fetch_encoders(runs)
     before = standing(runs, place)
     if before.absent and not skip_absent:
         raise InputError(next(iter(before.absent.values())))
@@ -111,6 +116,7 @@ def compute(
     ]
     others = [run for run in wanted if isinstance(run, Probe) and not isinstance(run, GradientTrace)]
     phases.append(("probes", others))
+    phases.append(("few-shot", [run for run in wanted if isinstance(run, FewShot)]))
     report = Report()
     for name, part in phases:
         lost = [run for run in part if run in missing and run.needs in report.failed]
@@ -140,6 +146,13 @@ def compute(
     return report
 
 
+def _fetch_encoders(runs: Sequence[Run]) -> None:
+    """Download the encoders that are not here; where that fails, their runs lack their data."""
+    for name in {run.encoder for run in runs if isinstance(run, FewShot) and run.has_encoder}:
+        with suppress(InputError):
+            locate(name, download=True)
+
+
 def _needed(missing: Sequence[Run], place: Place) -> list[Training]:
     """The trainings whose weights some runs need, and those that these need if they are not here."""
     needed: dict[Training, None] = {}
@@ -165,6 +178,11 @@ def probe_rows_of(runs: Sequence[Probe], place: Place) -> "DataFrame":
     return _finished(runs, place, place.store.probes())
 
 
+def few_shot_rows_of(runs: Sequence[FewShot], place: Place) -> "DataFrame":
+    """The rows of `Store.few_shots` of the finished ones among some few-shot runs, in their order."""
+    return _finished(runs, place, place.store.few_shots())
+
+
 def _finished(runs: Sequence[Run], place: Place, table: "DataFrame") -> "DataFrame":
     done = standing(runs, place).done
     keys = list(dict.fromkeys(done.values()))
@@ -186,33 +204,11 @@ def current_probes(place: Place) -> "DataFrame":
     return table[current].reset_index(drop=True)
 
 
-def training_of(row: Any) -> Training:
-    """The configuration of a row of `Store.trainings`."""
-    values = _values(row, fields(Training))
-    values["forget_bias"] = _number_or_word(values["forget_bias"])
-    return Training(**values)
-
-
-def probe_of(row: Any) -> Probe:
-    """The configuration of a row of `Store.probes`."""
-    kind = PROBES[row["probe"]]
-    own = [field for field in fields(kind) if field.name != "training"]
-    return kind(training_of(row), **_values(row, own))
-
-
-def _values(row: Any, wanted: Iterable[Field[Any]]) -> dict[str, Any]:
-    """Values of fields from a row of a table, where numbers may have become fractions."""
-    values: dict[str, Any] = {}
-    for field in wanted:
-        value = row.get(field.name)  # records can be older than a field
-        if value != value or value is None:  # NaN stands for None in tables
-            value = None if "None" in str(field.type) else field.default
-        elif isinstance(field.default, int | float):
-            value = type(field.default)(value)
-        elif "int" in str(field.type):
-            value = int(value)
-        values[field.name] = value
-    return values
+def current_few_shots(place: Place) -> "DataFrame":
+    """All finished few-shot runs under the protocol of this version."""
+    table = place.store.few_shots()
+    current = table["protocol"] == FEW_SHOT_PROTOCOL if len(table) else []
+    return table[current].reset_index(drop=True) if len(table) else table
 
 
 def status_table(choice: Choice, place: Place) -> tuple["DataFrame", list[str]]:
@@ -222,8 +218,7 @@ def status_table(choice: Choice, place: Place) -> tuple["DataFrame", list[str]]:
     groups: dict[str, dict[Run, None]] = {}  # a run can stand in several chapters
     for chapter in PLANS:
         for run in plan(chapter, choice, place):
-            is_cell = choice.profile == "paper" and isinstance(run, Training)
-            tables = thesis_table(run) if is_cell else ()  # type: ignore[arg-type]
+            tables = thesis_table(run) if choice.profile == "paper" else ()
             for name in [f"Table {table}" for table in tables] or [chapter]:
                 groups.setdefault(name, {})[run] = None
     every = {run: None for runs in groups.values() for run in runs}
@@ -249,10 +244,14 @@ def _recorded_by_shape(place: Place) -> dict[Run, str]:
     """Runs of record by configuration, vectors left out."""
     store = place.store
     found: dict[Run, str] = {}
-    for rows, read in ((store.recorded, training_of), (store.recorded_probes, probe_of)):
+    for rows, read, protocol in (
+        (store.recorded, training_of, PROTOCOL),
+        (store.recorded_probes, probe_of, PROTOCOL),
+        (store.recorded_few_shots, few_shot_of, FEW_SHOT_PROTOCOL),
+    ):
         for row in rows.to_dict("records"):
             if (
-                row["protocol"] == PROTOCOL
+                row["protocol"] == protocol
                 and row.get("probe_protocol", PROBE_PROTOCOL) == PROBE_PROTOCOL
             ):
                 found[_shape(read(row))] = row["key"]
@@ -263,12 +262,7 @@ def _shape(run: Run) -> Run:
     """A run without its vectors."""
     if isinstance(run, Probe):
         return replace(run, training=replace(run.training, vectors=None))
+    if isinstance(run, FewShot):
+        return run.shape
     assert isinstance(run, Training)
     return replace(run, vectors=None)
-
-
-def _number_or_word(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value

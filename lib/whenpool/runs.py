@@ -171,7 +171,7 @@ class Place:
         records = root / "data" / "results" if root else None
         return cls(Store(directory, records), data or data_directory(), cache_directory())
 
-    def source(self, run: Training) -> CorpusSource:
+    def source(self, run: "HasCorpus") -> CorpusSource:
         return find(run.corpus, self.data)
 
     def vectors_file(self, name: str) -> Path:
@@ -196,11 +196,19 @@ def find_vectors(place: Place) -> str | None:
     return None
 
 
-class Run(Hashable, Protocol):
-    """A training, or a probe on one: what can be asked for, stored and looked up."""
+class HasCorpus(Protocol):
+    """What names its corpus."""
 
     @property
-    def training(self) -> Training:
+    def corpus(self) -> str:
+        """A name for `whenpool.corpora.load`."""
+
+
+class Run(Hashable, Protocol):
+    """A training, a probe on one, or a few-shot run: what can be asked for, stored and looked up."""
+
+    @property
+    def training(self) -> Training | None:
         """The training itself, or that whose model is probed."""
 
     @property

@@ -26,12 +26,18 @@ if TYPE_CHECKING:
 
 RUNS_OF_RECORD, HISTORY_OF_RECORD = "trainings.csv", "trainings_history.csv"
 PROBES_OF_RECORD = "probes.csv"
+FEW_SHOTS_OF_RECORD, LOOKS_OF_RECORD = "few_shots.csv", "few_shots_history.csv"
 _PARTS = ("identity", "run", "result", "provenance")
 
 
 def measured_file(kind: str) -> str:
     """The file of record that holds what probe runs of one kind measured."""
     return f"probes_{kind}.csv"
+
+
+def kind_of(run: Mapping[str, Any]) -> str:
+    """Whether a stored run is a "training", a "probe" or a "few-shot" run."""
+    return "probe" if "probe" in run else "few-shot" if "system" in run else "training"
 
 
 def key_of(identity: Mapping[str, Any]) -> str:
@@ -131,16 +137,25 @@ class Store:
 
     def trainings(self) -> "DataFrame":
         """A row for each training: its configuration, result and provenance in columns."""
-        return self._table(self.recorded, probes=False)
+        return self._table(self.recorded, "training")
 
     def probes(self) -> "DataFrame":
         """A row for each probe run, the same way; ``probe`` is its kind."""
-        return self._table(self.recorded_probes, probes=True)
+        return self._table(self.recorded_probes, "probe")
+
+    def few_shots(self) -> "DataFrame":
+        """A row for each few-shot run, the same way; ``system`` is a row of Table 1.9."""
+        return self._table(self.recorded_few_shots, "few-shot")
 
     def histories(self) -> "DataFrame":
         """A row for each epoch of each training: ``key`` and `whenpool.training.Epoch`'s columns."""
-        rows = self._history(lambda row: "probe" not in row["run"])
+        rows = self._history(lambda row: kind_of(row["run"]) == "training")
         return self._with_record(rows, HISTORY_OF_RECORD)
+
+    def few_shot_histories(self) -> "DataFrame":
+        """The same for few-shot runs, whose epochs end with a look at the validation texts."""
+        rows = self._history(lambda row: kind_of(row["run"]) == "few-shot")
+        return self._with_record(rows, LOOKS_OF_RECORD)
 
     def measured(self, kind: str) -> "DataFrame":
         """A row for each point that the probe runs of one kind measured, and their ``key``."""
@@ -156,10 +171,10 @@ class Store:
             return rows.head(0)
         return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
 
-    def _table(self, recorded: "DataFrame", probes: bool) -> "DataFrame":
+    def _table(self, recorded: "DataFrame", kind: str) -> "DataFrame":
         import pandas as pd
 
-        found = [(key, row) for key, row in self._rows() if ("probe" in row["run"]) == probes]
+        found = [(key, row) for key, row in self._rows() if kind_of(row["run"]) == kind]
         rows = pd.DataFrame([self._flat(key, row) for key, row in found])
         if len(rows):
             recorded = recorded[~recorded["key"].isin(rows["key"])]
@@ -201,8 +216,14 @@ class Store:
         return self.read_record(PROBES_OF_RECORD)
 
     @cached_property
+    def recorded_few_shots(self) -> "DataFrame":
+        """The few-shot runs of record alone, as `few_shots` has them."""
+        return self.read_record(FEW_SHOTS_OF_RECORD)
+
+    @cached_property
     def _recorded_keys(self) -> set[str]:
-        return {*self.recorded["key"], *self.recorded_probes["key"]}
+        tables = self.recorded, self.recorded_probes, self.recorded_few_shots
+        return {key for table in tables for key in table["key"]}
 
     def read_record(self, name: str) -> "DataFrame":
         """A file of record as it is, or no rows where there is none."""

@@ -104,11 +104,8 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
             f"move it away and run `whenpool data fetch {name}`"
         ) from None
     splits = (selected.train, selected.test, selected.validation)
-    complete = (
-        total >= publication.texts
-        and len(selected.classes) == publication.classes
-        and tuple(map(len, splits)) == sizes
-    )
+    enough = length not in publication.sizes or tuple(map(len, splits)) == sizes  # the thesis has none
+    complete = total >= publication.texts and len(selected.classes) == publication.classes and enough
     notes = () if complete else (_part_note(name, total, selected),)
     return Corpus(
         selected.train, selected.validation, selected.test, selected.classes, name, complete, notes

@@ -85,7 +85,9 @@ def run_all(
         return Report()
     check_device(device)
     place.store.check_writable()
-    notes = _read_once(list(jobs.values()), place)
+    from whenpool.execution import read_once  # loads torch, which is not needed before
+
+    notes = read_once([job.run for job in jobs.values()], place, device)
     wanted = workers or (1 if device.startswith("cuda") else _processors())
     report = _Crew(place, device, min(wanted, len(jobs)), label).work(list(jobs.values()))
     return replace(report, notes=notes)
@@ -107,20 +109,6 @@ def check_device(device: str) -> None:
             raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
     elif device != "cpu":
         raise InputError(f"device {device!r} is unknown; choose cpu or cuda")
-
-
-def _read_once(jobs: list[Job], place: Place) -> list[str]:
-    """Tokenise each corpus and parse its vectors before the workers start, which would each do it;
-    returns the notes on the corpora."""
-    from whenpool.dataset import encode
-    from whenpool.text import load_vectors
-
-    trainings = [job.run.training for job in jobs]
-    for name in {training.vectors for training in trainings if training.vectors}:
-        load_vectors(place.vectors_file(name), place.cache)
-    sources = dict.fromkeys((place.source(training), training.length) for training in trainings)
-    read = [encode(source, length, place.cache) for source, length in sources]
-    return list(dict.fromkeys(note for encoded in read for note in encoded.notes))
 
 
 class _Worker:

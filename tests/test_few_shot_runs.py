@@ -1,0 +1,394 @@
+"""Few-shot runs: which texts they read, what is stored, and what they refuse."""
+
+import json
+from dataclasses import fields, replace
+
+import pandas as pd
+import pytest
+import torch
+
+from whenpool import InputError
+from whenpool.choice import Choice
+from whenpool.corpora import load
+from whenpool.corpora.corpus import Corpus, Split
+from whenpool.execution import execute
+from whenpool.few_shot_execution import explained, read
+from whenpool.few_shot_plan import LABELS
+from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot, passes_of, steps_of
+from whenpool.fewshot import load_encoder
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.fewshot.selection import select
+from whenpool.plans import plan, thesis_table
+from whenpool.record import export_few_shots
+from whenpool.results import compute, current_few_shots, few_shot_rows_of, standing, status_table
+from whenpool.rows import few_shot_of
+from whenpool.runs import Place, key
+from whenpool.store import Store
+from whenpool.training import Recipe, train
+
+CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
+TINY = FewShot(
+    CORPUS, "bert", per_class=2, validation=6, test=12, max_tokens=10, steps=4, looks=2, batch_size=2,
+    encoder=MINILM, hidden_size=4, unlabelled=30, unlabelled_batch=2, topics=4, pretraining=6,
+)  # fmt: skip
+RUNS = {system: replace(TINY, system=system) for system in (*SYSTEMS, *CONTRAST)}
+
+
+def corpus_of(labels, classes=("a", "b")):
+    texts = [f"text {number}" for number in range(len(labels))]
+    split = Split([f"other {number}" for number in range(4)], [0, 1, 0, 1])
+    return Corpus(Split(texts, labels), split, split, classes, name="mine")
+
+
+@pytest.fixture(scope="module")
+def executed(shared):
+    """A run of every system."""
+    for run in RUNS.values():
+        execute(run, shared)
+    return shared
+
+
+# which texts
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fewer_labels_are_part_of_more_and_unlabelled_texts_stay_the_same(seed):
+    corpus = corpus_of([0, 1, 0, 0, 1] * 20)
+    few, more = (select(corpus, count, seed, unlabelled=30) for count in (3, 12))
+    assert set(few.labelled.texts) < set(more.labelled.texts)
+    for chosen, count in ((few, 3), (more, 12)):
+        assert [chosen.labelled.labels.count(label) for label in (0, 1)] == [count, count]
+        for text, label in chosen.labelled:
+            assert corpus.train.labels[corpus.train.texts.index(text)] == label
+        assert len(chosen.unlabelled) == len(set(chosen.unlabelled)) == 30
+        assert not set(chosen.unlabelled) & set(chosen.labelled.texts)
+    assert few.unlabelled == more.unlabelled
+
+
+def test_another_seed_labels_other_texts_and_tests_on_the_same():
+    corpus = corpus_of([0, 1] * 50)
+    first, second = (select(corpus, 5, seed, validation=2, test=3) for seed in (0, 1))
+    assert set(first.labelled.texts) != set(second.labelled.texts)
+    assert first.validation == second.validation == corpus.validation[:2]
+    assert first.test == second.test == corpus.test[:3]
+    assert select(corpus, 5, 0, validation=2, test=3) == first
+
+
+def test_labelled_texts_are_drawn_evenly():
+    corpus, drawn = corpus_of([0, 1] * 10), set()
+    for seed in range(60):
+        drawn |= set(select(corpus, 1, seed).labelled.texts)
+    assert drawn == set(corpus.train.texts)
+
+
+def test_a_class_with_too_few_texts_is_named():
+    with pytest.raises(InputError, match=r"corpus mine: class 'b' has 2 training texts, 3 per class"):
+        select(corpus_of([0, 0, 0, 0, 1, 1]), 3, 0)
+
+
+def test_where_fewer_texts_are_there_all_are_taken():
+    chosen = select(corpus_of([0, 1] * 4), 2, 0, unlabelled=100, validation=100, test=100)
+    assert (len(chosen.unlabelled), len(chosen.validation), len(chosen.test)) == (4, 4, 4)
+
+
+# how long they train
+
+
+@pytest.mark.parametrize("per_class", LABELS)
+@pytest.mark.parametrize("classes", [2, 10])
+def test_the_number_of_steps_hardly_depends_on_the_number_of_labels(per_class, classes):
+    run = replace(TINY, steps=200, looks=5, batch_size=8)
+    looks, passes = passes_of(run, per_class * classes)
+    per_pass = -(-per_class * classes // 8)
+    assert steps_of(run, per_class * classes) == looks * passes * per_pass
+    assert abs(looks * passes * per_pass - 200) <= max(per_pass, 10)
+    assert 1 <= looks <= 10
+
+
+def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
+    run = RUNS["last_words"]
+    _, chosen = read(run, shared)
+    texts, labels = chosen.labelled.texts, torch.tensor(chosen.labelled.labels)
+    ids, _ = load_encoder(MINILM).tokenize(texts, 16)
+    from whenpool import TextClassifier
+    from whenpool.batches import Texts
+    from whenpool.dataset import Splits
+
+    def steps(recipe):
+        torch.manual_seed(0)
+        model = TextClassifier(31_000, 2, embedding_size=4, hidden_size=4)
+        own = Texts(ids, labels)
+        seen = []
+        outcome = train(model, Splits(own, own, own), recipe, 0, watch=seen.append)
+        return outcome, seen, model
+
+    once, seen_once, _ = steps(Recipe(epochs=6, batch_size=2))
+    twice, seen_twice, _ = steps(Recipe(epochs=2, batch_size=2, passes=3))
+    assert seen_once == seen_twice
+    assert (len(once.history), len(twice.history)) == (6, 2)
+    assert once.words == twice.words
+    for number, epoch in enumerate(twice.history):
+        three = once.history[3 * number : 3 * number + 3]
+        assert epoch.validation_loss == three[-1].validation_loss
+        assert epoch.train_loss == pytest.approx(sum(e.train_loss for e in three) / 3)
+
+
+# what is stored
+
+
+def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
+    table = current_few_shots(executed)
+    assert set(table["system"]) == set(RUNS)
+    for row in table.to_dict("records"):
+        run = RUNS[row["system"]]
+        assert key(few_shot_of(row), executed) == row["key"] == key(run, executed)
+        assert 0 <= row["test_accuracy"] <= 100
+        assert (row["labelled_texts"], row["validation_texts"], row["test_texts"]) == (4, 6, 12)
+        assert row["steps_done"] == 4
+        assert (row["unlabelled_texts"] > 0) == run.reads_unlabelled == (row["unlabelled_read"] > 0)
+        assert (row["encoder_parameters"] > 20e6) == run.has_encoder
+        assert (row["parameters"] > 20e6) == (run.system in ("bert", "tmix", "uda", "mixtext"))
+        assert row["majority_accuracy"] >= 50
+    assert executed.store.trainings().empty
+    assert executed.store.probes().empty
+
+
+def test_looks_are_stored_with_what_the_objectives_tell(executed):
+    looks = executed.store.few_shot_histories().set_index("key")
+    assert executed.store.histories().empty
+    for system, told in {"uda": ["left_out", "confident", "consistency"], "mixtext": ["margin"]}.items():
+        own = looks.loc[key(RUNS[system], executed)]
+        assert len(own) == 2
+        assert own[told].notna().all().all()
+    assert looks.loc[key(RUNS["bert"], executed), "consistency"].isna().all()
+
+
+def test_the_same_run_gives_the_same_result_again(executed, tmp_path):
+    for system in ("mixtext", "vampire", "max_attention"):
+        again = replace(executed, store=Store(tmp_path))
+        execute(RUNS[system], again)
+        name = key(RUNS[system], executed)
+        first, second = (place.store.get(name) for place in (executed, again))
+        assert first["result"]["test_loss"] == second["result"]["test_loss"], system
+
+
+def test_texts_that_were_cut_are_counted(executed):
+    table = current_few_shots(executed).set_index("system")
+    _, chosen = read(RUNS["bert"], executed)
+    lengths = [len(text.split()) for text in chosen.test.texts]  # a piece a word here
+    for system, special in {"bert": 2, "max_attention": 2, "last_words": 0}.items():
+        cut = sum(length + special > 10 for length in lengths)
+        assert 0 < cut == table.loc[system, "test_cut"] < 12
+    assert table.loc["vampire", "test_cut"] == 0  # it reads all of a text
+
+
+def test_the_weights_of_max_attention_explain_its_predictions(executed):
+    shown = explained(RUNS["max_attention"], executed)
+    model, batch = shown.model, shown.texts.batch(torch.arange(3), 0)
+    with torch.no_grad():
+        states = model.encode(model.embed(batch.ids), batch.lengths)
+        weights = model.pool(states, batch.lengths)[1]
+    for row, tokens in zip(weights, shown.tokens[:3], strict=True):
+        assert tokens[0] == "[CLS]"
+        assert row[: len(tokens)].sum() == pytest.approx(1, abs=1e-5)
+    assert shown.classes == load(CORPUS).classes
+
+
+def test_weights_that_are_not_here_are_named(shared):
+    with pytest.raises(InputError, match="the weights of .* are not here"):
+        explained(replace(RUNS["max_attention"], seed=7), shared)
+
+
+def test_frozen_embeddings_are_made_once_for_all_runs(executed, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("the encoder was asked again")
+
+    monkeypatch.setattr(type(load_encoder(MINILM).model), "forward", refuse)
+    more = replace(RUNS["max_attention"], steps=6)
+    assert execute(more, executed)
+
+
+def test_what_a_system_does_not_use_is_not_in_its_identity(shared):
+    assert "encoder" not in RUNS["vampire"].identity(shared)["data"]
+    assert RUNS["bert"].identity(shared)["data"]["encoder"]
+    assert RUNS["bert"].identity(shared)["protocol"] == FEW_SHOT_PROTOCOL
+
+
+def test_every_option_has_a_key_of_its_own(shared):
+    others = {
+        "per_class": 3, "seed": 1, "validation": 7, "test": 11, "max_tokens": 11, "steps": 5, "looks": 1,
+        "batch_size": 3, "learning_rate": 1e-3, "head_learning_rate": 1e-3, "hidden_size": 5,
+        "unlabelled": 29, "unlabelled_batch": 3, "augmentations": 2, "replaced": 0.5,
+        "topics": 5, "pretraining": 7,
+    }  # fmt: skip
+    assert set(others) == {f.name for f in fields(FewShot)} - {
+        "corpus", "system", "length", "encoder", "vectors", "paraphrases",
+    }  # fmt: skip
+    runs = [TINY, *(replace(TINY, **{name: value}) for name, value in others.items())]
+    assert len({key(run, shared) for run in runs}) == len(runs)
+
+
+def test_defaults_of_a_few_shot_run_never_change():
+    """Fields at their default do not enter the key. New fields go below."""
+    assert {f.name: f.default for f in fields(FewShot) if f.name not in ("corpus", "system")} == {
+        "per_class": 10, "seed": 0, "length": "any", "validation": 1_000, "test": None,
+        "max_tokens": 256, "steps": 1_000, "looks": 10, "batch_size": 8, "learning_rate": 2e-3,
+        "head_learning_rate": 5e-4, "hidden_size": 256, "encoder": "bert-base-uncased", "vectors": None,
+        "unlabelled": 10_000, "unlabelled_batch": 8, "augmentations": 1, "replaced": 0.7,
+        "paraphrases": None, "topics": 64, "pretraining": 2_000,
+    }  # fmt: skip
+
+
+# records
+
+
+def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
+    table = executed.store.few_shots()
+    (tmp_path / "records").mkdir()
+    table.assign(corpus="imdb").to_csv(tmp_path / "records" / "few_shots.csv", index=False)
+    place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
+    asked = [replace(run, corpus="imdb") for run in RUNS.values()]
+    found = standing(asked, place)
+    assert found.elsewhere == set(asked)
+    other = replace(RUNS["bert"], corpus="imdb", seed=5)
+    assert other in standing([other], place).absent
+
+
+def test_only_runs_on_published_corpora_with_enough_test_texts_are_recorded(executed, tmp_path):
+    assert export_few_shots(executed, tmp_path) == 0
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "store").mkdir()
+    for number, (corpus, tested) in enumerate([("imdb", 1_000), ("imdb", 999), ("synthetic", 2_000)]):
+        row = executed.store.get(key(RUNS["uda"], executed))
+        row["run"]["corpus"], row["result"]["test_texts"] = corpus, tested
+        Store(tmp_path / "store").put(
+            row["identity"] | {"number": number}, row["run"], row["result"], row["provenance"],
+            row["history"],
+        )  # fmt: skip
+    place = Place(Store(tmp_path / "store"), executed.data, executed.cache)
+    assert export_few_shots(place, tmp_path / "out") == 1
+    table = pd.read_csv(tmp_path / "out" / "few_shots.csv")
+    assert list(table["test_texts"]) == [1_000]
+    looks = pd.read_csv(tmp_path / "out" / "few_shots_history.csv")
+    assert list(looks["key"]) == [table["key"][0]] * 2
+    again = Place(Store(tmp_path / "empty", tmp_path / "out"), executed.data, executed.cache)
+    assert export_few_shots(again, tmp_path / "out") == 1  # what is on record stays
+    assert len(again.store.few_shot_histories()) == 2
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
+        ({"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
+        ({"replaced": 0.0}, "replaced is a part of all words"),
+        ({"steps": -1}, "steps of a few-shot run must be at least 1, not -1"),
+    ],
+)
+def test_what_no_run_can_be_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        replace(TINY, **change)
+
+
+def test_an_encoder_that_is_not_here_is_said_before_any_work(shared, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    run = replace(TINY, encoder="nobody/no-such-encoder")
+    with pytest.raises(InputError, match="encoder 'nobody/no-such-encoder'"):
+        compute([run], shared, say=lambda line: None)
+
+
+def test_paraphrases_that_are_not_there_or_do_not_match_are_named(shared, tmp_path):
+    run = replace(RUNS["uda"], paraphrases=str(tmp_path / "none.jsonl"))
+    with pytest.raises(InputError, match=r"paraphrases .*none.jsonl are not there"):
+        key(run, shared)
+    file = tmp_path / "some.jsonl"
+    file.write_text(json.dumps({"text": "another", "paraphrases": ["a text"]}) + "\n")
+    with pytest.raises(InputError, match=r"some\.jsonl"):
+        execute(replace(run, paraphrases=str(file)), shared)
+
+
+def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
+    _, chosen = read(RUNS["uda"], shared)
+    file = tmp_path / "some.jsonl"
+    lines = [json.dumps({"text": t, "paraphrases": [t.upper(), "other"]}) for t in chosen.unlabelled]
+    file.write_text("\n".join(lines))
+    run = replace(RUNS["uda"], paraphrases=str(file))
+    row = shared.store.get(execute(run, shared))
+    assert row["identity"]["run"]["paraphrases"] == "some.jsonl"
+    assert row["identity"]["data"]["paraphrases"]
+
+
+def test_without_unlabelled_texts_a_system_that_needs_them_says_so(shared):
+    everything = CORPUS.replace("train=80", "train=4")
+    run = replace(RUNS["uda"], corpus=everything)
+    with pytest.raises(InputError, match="needs unlabelled texts, and all training texts"):
+        execute(run, shared)
+
+
+# plans
+
+
+def test_each_profile_asks_for_every_system(place):
+    for profile, corpora, labels, seeds in (
+        ("smoke", {"synthetic"}, {2}, 1), ("quick", {"synthetic"}, {10}, 1),
+        ("paper", {"imdb", "yahoo"}, {10}, 5),
+    ):  # fmt: skip
+        asked = plan("few_shot", Choice(profile), place)
+        assert {run.system for run in asked} == {*SYSTEMS, *CONTRAST}
+        assert {run.corpus for run in asked} == corpora
+        assert {run.per_class for run in asked} == labels
+        assert len(asked) == len(corpora) * len(labels) * seeds * 8
+        encoders = {run.encoder for run in asked if run.has_encoder}
+        assert encoders == {DEFAULT_ENCODER if profile == "paper" else MINILM}
+
+
+def test_published_corpora_are_asked_for_along_the_labels(place):
+    asked = plan("few_shot", Choice("quick", ("imdb",)), place)
+    assert {run.per_class for run in asked} == set(LABELS)
+    assert {run.seed for run in asked} == {0, 1, 2}
+    assert {run.test for run in asked} == {1_000}
+
+
+def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place):
+    choice = Choice(
+        "quick", ("imdb",), encoder="x", labels=(5,), systems=("bert", "uda", "vampire"), seeds=2,
+        unlabelled=77, paraphrases="p.jsonl",
+    )  # fmt: skip
+    asked = plan("few_shot", choice, place)
+    assert len(asked) == 6
+    for run in asked:
+        assert run.per_class == 5
+        assert run.encoder == ("x" if run.system != "vampire" else DEFAULT_ENCODER)
+        assert run.unlabelled == (77 if run.system != "bert" else 10_000)
+        assert run.paraphrases == ("p.jsonl" if run.system == "uda" else None)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"labels": (10, 0)}, "labels are texts of each class, at least 1, not 0"),
+        ({"unlabelled": 0}, "unlabelled is a number of texts, at least 1, not 0"),
+        ({"systems": ("gpt",)}, "system 'gpt' is unknown"),
+    ],
+)
+def test_a_choice_that_makes_no_sense_is_refused(given, message, place):
+    with pytest.raises(InputError, match=message):
+        plan("few_shot", Choice(**given), place)
+
+
+def test_table_1_9_counts_its_runs(place):
+    table, _ = status_table(Choice("paper", ("imdb",)), place)
+    assert table.set_index("runs of").loc["Table 1.9", "all"] == 30
+    assert thesis_table(FewShot("imdb", "bert")) == ("1.9",)
+    assert thesis_table(FewShot("imdb", "last_words")) == ()
+    assert thesis_table(FewShot("yelp", "bert")) == ()
+
+
+def test_runs_are_computed_side_by_side_and_read_back(shared):
+    asked = [replace(RUNS["last_words"], seed=seed) for seed in (3, 4)]
+    report = compute([*asked, RUNS["max_attention"]], shared, workers=2, say=lambda line: None)
+    assert not report.failed
+    assert [few_shot_of(row) for row in few_shot_rows_of(asked, shared).to_dict("records")] == asked

@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whenpool.choice import Choice, corpora_named
+from whenpool.choice import Choice, corpora_named, placed
 from whenpool.corpora.published import PUBLICATIONS
+from whenpool.few_shot_run import FewShot
 from whenpool.plans import plan
 from whenpool.pooling import POOLINGS
 from whenpool.probing import Probe
@@ -20,17 +21,27 @@ from whenpool.report.claims import (
     decide,
     decisions,
     evidence_of,
+    few_shot_evidence,
     small_evidence,
 )
 from whenpool.report.provenance import provenance_line
 from whenpool.report.quantities import Evidence
-from whenpool.results import compute, current_probes, current_trainings, probe_rows_of, rows_of
+from whenpool.results import (
+    compute,
+    current_few_shots,
+    current_probes,
+    current_trainings,
+    few_shot_rows_of,
+    probe_rows_of,
+    rows_of,
+)
 from whenpool.runs import Place, Run, Training, key
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from whenpool.execution import Prepared
+    from whenpool.few_shot_execution import Explained
 
 COMPUTED = "WHENPOOL_COMPUTED"
 """Set for chapters whose runs were computed before they are executed."""
@@ -74,6 +85,11 @@ class Chapter:
         return probe_rows_of([run for run in self.runs if isinstance(run, Probe)], self.place)
 
     @cached_property
+    def few_shots(self) -> "DataFrame":
+        """The results of the few-shot runs among them, a row each."""
+        return few_shot_rows_of([run for run in self.runs if isinstance(run, FewShot)], self.place)
+
+    @cached_property
     def stored(self) -> "DataFrame":
         """Every finished training there is, runs of record included; nothing is computed."""
         return current_trainings(self.place)
@@ -82,6 +98,11 @@ class Chapter:
     def stored_probes(self) -> "DataFrame":
         """Every finished probe run there is, the same way."""
         return current_probes(self.place)
+
+    @cached_property
+    def stored_few_shots(self) -> "DataFrame":
+        """Every finished few-shot run there is, the same way."""
+        return current_few_shots(self.place)
 
     def measured(self, probes: "DataFrame", kind: str) -> "DataFrame":
         """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
@@ -102,10 +123,20 @@ class Chapter:
                 found[run.pooling] = trained(run, self.place)
         return {name: found[name] for name in POOLINGS if name in found}
 
+    def few_shot_model(self) -> "Explained | None":
+        """The first model on frozen embeddings among the few-shot runs whose weights are here."""
+        from whenpool.few_shot_execution import explained
+
+        own = [run for run in self.runs if isinstance(run, FewShot) and run.system == "max_attention"]
+        for run in own:
+            if self.place.store.weights_file(key(run, self.place)).exists():
+                return explained(run, self.place)
+        return None
+
     @cached_property
     def evidence(self) -> Evidence:
         """The runs of record, which alone decide claims."""
-        return evidence_of(self.place.store, self.stored, self.stored_probes)
+        return evidence_of(self.place.store, self.stored, self.stored_probes, self.stored_few_shots)
 
     def claims(self) -> list[Decision]:
         """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, and what
@@ -123,6 +154,11 @@ class Chapter:
         own = [at_size(claim, size) for claim in claims() if claim.chapter == self.name]
         return [decide(claim, evidence) for claim in own]
 
+    def few_shot_claims(self) -> list[Decision]:
+        """The claims of this chapter held against runs with MiniLM: an indication."""
+        evidence = few_shot_evidence(self.stored_few_shots)
+        return [decide(claim, evidence) for claim in claims() if claim.chapter == self.name]
+
     def evidence_runs(self, decided: Sequence[Decision]) -> "DataFrame":
         """The runs of record of the kinds that the verdicts read, a row each, for their provenance."""
         import pandas as pd
@@ -134,6 +170,8 @@ class Chapter:
         parts += [self.evidence.trainings] if "trainings" in kinds else []
         if "variants" in kinds and self.evidence.variants is not None:
             parts.append(self.evidence.variants)
+        if "few_shots" in kinds and self.evidence.few_shots is not None:
+            parts.append(self.evidence.few_shots)
         return pd.concat([part for part in parts if len(part)] or [self.stored.head(0)])
 
     @property
@@ -164,6 +202,7 @@ def open_chapter(
     corpus: str | Sequence[str] | None = None,
     data: str | None = None,
     only: Mapping[str, Any] | None = None,
+    encoder: str | None = None,
 ) -> Chapter:
     """Open a chapter with the values of its parameters cell.
 
@@ -172,7 +211,9 @@ def open_chapter(
         profile: "smoke", "quick" or "paper".
         corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
         data: the folder of published corpora; None: ``WHENPOOL_DATA``.
-        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked".
+        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked";
+            of few-shot runs "labels", "systems", "unlabelled", "paraphrases".
+        encoder: of few-shot runs: a name or folder that transformers loads.
 
     Raises:
         InputError: for a value that is unknown.
@@ -181,7 +222,7 @@ def open_chapter(
 
     use_style()
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
-    choice = Choice(profile, corpora_named(corpus), **narrow)
+    choice = Choice(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
     place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
     return Chapter(name, choice, place)
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.probing import PROBES
-from whenpool.report import quantities, theory_quantities, trick_quantities
+from whenpool.report import few_shot_quantities, quantities, theory_quantities, trick_quantities
+from whenpool.report.few_shot_rules import indicating, of_thesis
 from whenpool.report.quantities import Evidence, PerSeed
 from whenpool.report.tricks import finished, small_runs, with_variant
 from whenpool.report.verdicts import SEEDS_NEEDED, as_plain, of_one_kind, of_record, probes_of_record
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
 
     from whenpool.store import Store
 
-QUANTITIES = quantities.QUANTITIES | trick_quantities.QUANTITIES | theory_quantities.QUANTITIES
+QUANTITIES = (
+    quantities.QUANTITIES
+    | few_shot_quantities.QUANTITIES
+    | trick_quantities.QUANTITIES
+    | theory_quantities.QUANTITIES
+)
 """Every quantity that ``data/paper/claims.yml`` may name."""
 READS = (
     quantities.READS
+    | dict.fromkeys(few_shot_quantities.QUANTITIES, "few_shots")
     | dict.fromkeys(trick_quantities.QUANTITIES, "variants")
     | dict.fromkeys(theory_quantities.QUANTITIES, "networks")
 )
-"""What each quantity is measured on: a kind of probe, trainings or variants of them, or networks that
-are drawn or built for it."""
+"""What each quantity is measured on: a kind of probe, trainings or variants of them, few-shot runs, or
+networks that are drawn or built for it."""
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
@@ -135,14 +142,19 @@ def _no_evidence() -> Evidence:
     return Evidence(pd.DataFrame(), dict.fromkeys(PROBES, pd.DataFrame()))
 
 
-def evidence_of(store: "Store", trainings: "DataFrame", probes: "DataFrame") -> Evidence:
+def evidence_of(
+    store: "Store",
+    trainings: "DataFrame",
+    probes: "DataFrame",
+    few_shots: "DataFrame | None" = None,
+) -> Evidence:
     """The runs of record among finished ones, which alone decide.
 
     Where some were trained from other word vectors, those of the most runs count: numbers of two
     kinds are not compared.
 
     Args:
-        trainings, probes: rows of `Store.trainings` and `Store.probes`.
+        trainings, probes, few_shots: rows of `Store.trainings`, `Store.probes`, `Store.few_shots`.
     """
     variants = trainings
     if len(trainings):
@@ -156,7 +168,8 @@ def evidence_of(store: "Store", trainings: "DataFrame", probes: "DataFrame") -> 
     for kind in PROBES:
         own = probes[probes["probe"] == kind] if len(probes) else probes
         measured[kind] = store.measured_on(of_one_kind(own), kind)
-    return Evidence(trainings, measured, variants, store.histories(), live=True)
+    few_shots = None if few_shots is None else of_thesis(few_shots)
+    return Evidence(trainings, measured, variants, store.histories(), few_shots, live=True)
 
 
 def small_evidence(store: "Store", trainings: "DataFrame", size: int) -> Evidence:
@@ -168,6 +181,16 @@ def small_evidence(store: "Store", trainings: "DataFrame", size: int) -> Evidenc
     """
     variants = finished(small_runs(trainings, size))
     return replace(_no_evidence(), variants=variants, epochs=store.histories())
+
+
+def few_shot_evidence(few_shots: "DataFrame") -> Evidence:
+    """Few-shot runs with MiniLM in the place of those with the thesis's encoder: they indicate and never
+    decide (§1.10 alone).
+
+    Args:
+        few_shots: rows of `Store.few_shots`.
+    """
+    return replace(_no_evidence(), few_shots=indicating(few_shots))
 
 
 def at_size(claim: Claim, size: int) -> Claim:

@@ -22,7 +22,7 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         f"corpus {_listed(corpora)}",
         f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training texts",
-        *_named(runs, "vectors", "filler"),
+        *_named(runs, "encoder", "vectors", "filler"),
         _listed(runs["device"]),
         f"torch {_listed(runs['torch'])}",
         f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].fillna(''))}",

@@ -27,6 +27,7 @@ class Evidence:
         measured: for each kind of probe, its rows beside the configuration of the training.
         variants: the trainings of chapter 2 and those beside them, with a column ``variant``.
         epochs: rows of `Store.histories`.
+        few_shots: few-shot runs on whole corpora, of each system one configuration.
         live: whether what needs no runs may be computed when it is asked for.
     """
 
@@ -34,6 +35,7 @@ class Evidence:
     measured: Mapping[str, "DataFrame"]
     variants: "DataFrame | None" = None
     epochs: "DataFrame | None" = None
+    few_shots: "DataFrame | None" = None
     live: bool = False
 
     def rows(self, kind: str, model: str, **wanted: Any) -> dict[int, "DataFrame"]:

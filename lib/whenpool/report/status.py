@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PACKAGES = (
     "torch", "torchtext", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "jupytext", "papermill",
-    "jupyter-book", "myst-nb",
+    "jupyter-book", "myst-nb", "transformers",
 )  # fmt: skip
 
 
@@ -39,7 +39,12 @@ def runs_table(place: "Place") -> "DataFrame":
     """Finished runs by kind, corpus, device and protocol."""
     import pandas as pd
 
-    parts = [place.store.trainings().assign(probe="training"), place.store.probes()]
+    store = place.store
+    parts = [
+        store.trainings().assign(probe="training"),
+        store.probes(),
+        store.few_shots().assign(probe="few-shot"),
+    ]
     if not any(len(part) for part in parts):
         return pd.DataFrame({"runs": [0]})
     columns = ["key", "probe", "corpus", "device", "protocol", "seconds", "finished"]

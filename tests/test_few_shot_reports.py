@@ -1,0 +1,472 @@
+"""The tables, figures and word strips of "Learning under limited data", on invented runs."""
+
+import csv
+import math
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from matplotlib.colors import to_hex
+from test_probe_reports import legend, says_nothing_yet
+
+from whenpool import TextClassifier
+from whenpool.batches import Ragged, Texts
+from whenpool.few_shot_run import CONTRAST, SYSTEMS, UNLABELLED, FewShot
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.report import few_shot, few_shot_drawing, few_shot_examples, few_shot_facts
+from whenpool.report import few_shot_figures as figures
+from whenpool.report import few_shot_rules as rules
+from whenpool.report.drawings import FONT, WIDTH
+from whenpool.report.figures import COLOURS, use_style
+from whenpool.report.verdicts import MARKS
+
+mpl.use("agg")
+PAPER = Path(__file__).parents[1] / "data" / "paper" / "few_shot.csv"
+ALL = (*SYSTEMS, *CONTRAST)
+NONE_YET = [{"": "no such runs yet"}]
+
+
+@pytest.fixture(autouse=True)
+def style():
+    use_style()
+    yield
+    plt.close("all")
+    mpl.rcdefaults()
+    mpl.use("agg")
+
+
+def invented(system, accuracy=60.0, *, result=None, **changes):
+    """A row of `Store.few_shots` of a run that nobody made, by default of MiniLM on IMDb."""
+    values = {"encoder": MINILM, "test": 1_000, "corpus": "imdb"} | changes
+    run = FewShot(system=system, **values)
+    reads = 5_000 if system in UNLABELLED else 0
+    row = asdict(run) | {
+        "key": "-".join(map(str, asdict(run).values())), "protocol": 1, "test_accuracy": accuracy,
+        "test_loss": 0.5, "validation_accuracy": accuracy, "best_epoch": 1, "majority_accuracy": 50.5,
+        "steps_done": run.steps, "classes": 2, "corpus_complete": True,
+        "labelled_texts": 2 * run.per_class, "unlabelled_texts": reads, "unlabelled_read": reads // 5,
+        "validation_texts": 100, "test_texts": run.test or 24_000, "test_cut": 300,
+        "parameters": 1_315_330, "encoder_parameters": 22_713_216 if run.has_encoder else 0,
+        "seconds": 75.0, "commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02",
+    }  # fmt: skip
+    row["encoder"] = run.encoder if run.has_encoder else None
+    return row | (result or {})
+
+
+THESIS = {"encoder": DEFAULT_ENCODER, "test": None, "max_tokens": 512}
+
+
+def table(*rows):
+    return pd.DataFrame(rows)
+
+
+def seeds(system, accuracies, **changes):
+    return [invented(system, value, seed=seed, **changes) for seed, value in enumerate(accuracies)]
+
+
+def empty(place):
+    return place.store.few_shots()
+
+
+def numbers():
+    with open(PAPER, newline="") as file:
+        return {(row["model"], row["corpus"]): float(row["accuracy"]) for row in csv.DictReader(file)}
+
+
+NUMBERS = numbers()
+
+# which runs are shown
+
+
+def test_runs_come_in_the_order_of_table_1_9_with_their_labels_as_size():
+    rows = [invented(s, seed=seed, per_class=n) for seed in (1, 0) for n in (10, 3) for s in ALL[::-1]]
+    runs = rules.arranged(table(*rows))
+    assert runs["system"].tolist() == [name for name in ALL for _ in range(4)]
+    assert runs["per_class"].tolist() == [3, 3, 10, 10] * len(ALL)
+    assert runs["seed"].tolist() == [0, 1] * 2 * len(ALL)
+    assert (runs["size"] == runs["labelled_texts"]).all()
+    without = runs["encoder"].isna()
+    assert set(runs.loc[without, "system"]) == {"vampire", *CONTRAST}
+
+
+KINDS = [  # of the thesis's kind, on a whole corpus
+    ("max_attention", {}, {}, (True, True)),
+    ("max_attention", {"encoder": MINILM}, {}, (False, True)),
+    ("max_attention", {"test": 1_000}, {}, (False, True)),
+    ("max_attention", {"max_tokens": 256}, {}, (False, True)),
+    ("max_attention", {"hidden_size": 64}, {}, (False, True)),
+    ("max_attention", {"length": "long"}, {}, (False, False)),
+    ("max_attention", {"corpus": "synthetic"}, {}, (False, False)),
+    ("max_attention", {"corpus": "yelp"}, {}, (False, False)),
+    ("max_attention", {}, {"corpus_complete": False}, (False, False)),
+    ("max_attention", {"per_class": 100}, {}, (True, True)),
+    ("bert", {"max_tokens": 256}, {}, (True, True)),
+    ("bert", {"max_tokens": 128}, {}, (False, True)),
+    ("tmix", {"encoder": MINILM}, {}, (False, True)),
+    ("uda", {}, {}, (True, True)),
+    ("uda", {"unlabelled": 9_999}, {}, (False, True)),
+    ("mixtext", {"corpus": "yahoo"}, {"classes": 10}, (False, True)),
+    ("mixtext", {"corpus": "yahoo", "unlabelled": 50_000}, {"classes": 10}, (True, True)),
+    ("vampire", {}, {}, (True, True)),  # it has no encoder
+    ("vampire", {"unlabelled": 5_000}, {}, (False, True)),
+]
+
+
+@pytest.mark.parametrize(("system", "changes", "result", "expected"), KINDS, ids=str)
+def test_of_which_kind_a_run_is(system, changes, result, expected):
+    others = [invented("bert", encoder="some/other"), invented("last_words", vectors="glove")]
+    runs = rules.arranged(table(*others, invented(system, 1.0, **THESIS | changes, result=result)))
+    found = [kind(runs)[runs["test_accuracy"] == 1.0].item() for kind in (
+        rules.follows_thesis, rules.on_whole_corpus
+    )]  # fmt: skip
+    assert found == list(expected)
+
+
+def test_of_several_configurations_that_with_the_most_seeds_is_shown():
+    kept = seeds("bert", [60.0, 61.0], steps=100)
+    rows = [*kept, *seeds("bert", [90.0], steps=200), *seeds("bert", [80.0], learning_rate=1e-5)]
+    found = rules.one_configuration(rules.arranged(table(*rows)), ["system"])
+    assert found["test_accuracy"].tolist() == [60.0, 61.0]
+    more = table(*seeds("bert", [70.0], test=500, steps=900), *seeds("bert", [71.0], steps=200),
+                 *seeds("bert", [72.0], steps=300))  # fmt: skip
+    found = rules.one_configuration(rules.arranged(more), ["system"])
+    assert found["test_accuracy"].tolist() == [72.0]
+    twice = table(*kept, *kept)
+    assert len(rules.one_configuration(rules.arranged(twice), ["system"])) == 2
+
+
+def test_the_encoder_of_the_most_runs_is_shown_with_what_has_none():
+    rows = [*seeds("bert", [60.0, 61.0]), *seeds("uda", [62.0]), invented("vampire", 50.0)]
+    rows += [*seeds("tmix", [90.0, 91.0], encoder="some/other"), invented("bert", 92.0, corpus="yahoo")]
+    rows += [invented("max_attention_words", 55.0, vectors="glove")]
+    found = rules.on_record(table(*rows))
+    assert found["test_accuracy"].tolist() == [50.0, 60.0, 61.0, 62.0, 55.0]
+    assert rules.on_record(table(*rows), "yahoo")["test_accuracy"].tolist() == [92.0]
+
+
+def test_without_runs_there_is_nothing_to_show(place):
+    for found in (rules.arranged, rules.on_record, rules.of_thesis, rules.indicating):
+        assert found(empty(place)).empty
+    runs = rules.on_record(empty(place))
+    assert few_shot.accuracy_table(runs).to_dict("records") == NONE_YET
+    assert few_shot.given_table(runs).to_dict("records") == NONE_YET
+    assert few_shot.what_it_is(runs) == ""
+    assert says_nothing_yet(figures.draw_accuracy(runs))
+    told = few_shot_facts.facts(runs)
+    assert told.pop("few_title") == "not run yet."
+    assert set(told.values()) == {"not run", "none", "0", "unknown", "none of none"}
+    assert few_shot_examples.attention_strips(None) == []
+
+
+# tables
+
+
+def test_accuracies_by_labels():
+    rows = [*seeds("uda", [60.0, 62.0], per_class=3), *seeds("uda", [70.0], per_class=10)]
+    rows += seeds("last_words", [51.0], per_class=10)
+    frame = few_shot.accuracy_table(rules.arranged(table(*rows[::-1])))
+    assert list(frame) == ["system", "3 per class", "10 per class"]
+    assert frame.to_numpy().tolist() == [
+        ["UDA", "61.0 ± 1.4 (2)", "70.0 (1)"],
+        ["BiLSTM, word vectors", "", "51.0 (1)"],
+        ["majority class", "50.5", "50.5"],
+    ]
+
+
+def test_accuracies_of_several_corpora_have_columns_each():
+    rows = [
+        invented("bert", 60.0),
+        invented("bert", 40.0, corpus="yahoo"),
+        invented("bert", 1.0, per_class=3),
+    ]
+    frame = few_shot.accuracy_table(rules.arranged(table(*rows)))
+    assert list(frame) == ["system", "IMDb 3 per class", "IMDb 10 per class", "Yahoo 10 per class"]
+    assert frame.iloc[0].tolist() == ["Fine-tuning (BERT)", "1.0 (1)", "60.0 (1)", "40.0 (1)"]
+
+
+def test_what_each_system_was_given():
+    rows = [
+        invented("vampire", result={"seconds": 60.0}),
+        invented("max_attention", result={"test_cut": 250}),
+        invented("max_attention", seed=1, result={"test_cut": 350}),
+        invented("uda", steps=1_500),
+        invented("last_words", vectors="glove"),
+        invented("max_attention_words"),
+    ]
+    frame = few_shot.given_table(rules.arranged(table(*rows))).set_index("")
+    assert frame["read by"].tolist() == [
+        "bag of words", "all-MiniLM-L6-v2", "all-MiniLM-L6-v2", "glove", "random word vectors"
+    ]  # fmt: skip
+    assert set(frame["labelled"]) == {"20"}
+    pools = frame["unlabelled: pool, read"]
+    assert pools.tolist() == ["5,000, 1,000", "none", "5,000, 1,000", "none", "none"]
+    assert frame.loc["MaxAtt", "test texts cut"] == "30 %"
+    assert frame.loc["UDA", "steps"] == "1,500"
+    assert frame.loc["MaxAtt", "parameters: trained, encoder's"] == "1.3M, 22.7M"
+    assert frame.loc["VAMPIRE", "parameters: trained, encoder's"] == "1.3M, 0"
+    assert frame.loc["VAMPIRE", "time"] == "1 min 0 s"
+
+
+def test_a_sentence_says_what_the_runs_read():
+    rows = [invented("max_attention", max_tokens=512), invented("uda", steps=1_500), invented("vampire")]
+    assert few_shot.what_it_is(rules.arranged(table(*rows))) == (
+        "IMDb: 20 labelled, 100 validation and 1,000 test texts; texts cut at 256 to 512 tokens, read "
+        "by all-MiniLM-L6-v2; 1,000 to 1,500 steps; unlabelled texts: VAMPIRE at most 1,000 of 5,000, "
+        "UDA at most 1,000 of 5,000."
+    )
+    part = invented("bert", corpus="yahoo", result={"corpus_complete": False})
+    assert few_shot.what_it_is(rules.arranged(table(part))).endswith(
+        "not the thesis's corpus, a stand-in or a part."
+    )
+
+
+# Table 1.9
+
+
+def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
+    shown = few_shot.thesis_table(empty(place))
+    assert list(shown.frame) == ["system", "unlabelled text", "Yahoo", "IMDb"]
+    expected = [
+        [few_shot.NAMES[s], *(f"{NUMBERS[s, corpus]:.1f}" for corpus in ("yahoo", "imdb"))]
+        for s in SYSTEMS
+    ]
+    assert shown.frame[["system", "Yahoo", "IMDb"]].to_numpy().tolist() == expected
+    marks = dict(zip(SYSTEMS, shown.frame["unlabelled text"], strict=True))
+    assert {name for name, mark in marks.items() if mark != "no"} == set(UNLABELLED)
+    assert marks["vampire"] == "in pretraining"
+    assert shown.provenance == "Provenance: the thesis alone; none of it has been run here."
+
+
+@pytest.mark.parametrize("corpus", rules.CORPORA)
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    ("off", "spread", "count", "changes", "result", "verdict"),
+    [
+        (0.5, 0.2, 3, {}, {}, "reproduced"),
+        (-6.0, 0.2, 3, {}, {}, "differs"),
+        (6.0, 0.2, 3, {}, {}, "differs"),
+        (0.0, 3.0, 3, {}, {}, "undecided"),
+        (0.5, 0.2, 2, {}, {}, "indicative"),
+        (0.5, 0.2, 3, {"test": 1_000}, {}, "indicative"),
+        (0.5, 0.2, 3, {"max_tokens": 128}, {}, "indicative"),
+        (0.5, 0.2, 3, {}, {"corpus_complete": False}, "not comparable"),
+    ],
+)
+def test_ours_stand_above_with_a_verdict(system, corpus, off, spread, count, changes, result, verdict):
+    middle = NUMBERS[system, corpus] + off
+    values = [middle - spread, middle, middle + spread][:count]
+    options = {"corpus": corpus, "unlabelled": 50_000} | THESIS | changes
+    result = {"classes": 10} | result
+    shown = few_shot.thesis_table(table(*seeds(system, values, result=result, **options)))
+    ours = f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ({count})"
+    text = f"**{ours}** {MARKS[verdict]}<br>{NUMBERS[system, corpus]:.1f}"
+    name = {"yahoo": "Yahoo", "imdb": "IMDb"}[corpus]
+    assert text in shown.frame[name].tolist()
+    assert shown.frame.isin([text]).to_numpy().sum() == 1
+    assert f"{count} runs; corpus {corpus}; 20 training texts" in shown.provenance
+    assert f"{name}: 20 labelled" in shown.legend
+
+
+def test_the_interval_is_that_of_students_t():
+    """Mean 75.6 ± t(0.975, 2) · s / √3 against ±3 points: s may be 1.2 and not 1.21."""
+    reach = 4.302652729911275 / math.sqrt(3)
+    for s, verdict in ((2.99 / reach, "reproduced"), (3.01 / reach, "undecided")):
+        rows = seeds("max_attention", [75.6 - s, 75.6, 75.6 + s], **THESIS)
+        cells = few_shot.thesis_cells(table(*rows)).set_index(["system", "corpus"])
+        assert cells.loc[("max_attention", "imdb"), "verdict"] == verdict
+
+
+def test_runs_of_the_thesis_count_before_more_seeds_of_others():
+    rows = [*seeds("tmix", [69.0, 69.3, 69.6], **THESIS), *seeds("tmix", [50.0] * 5)]
+    rows += seeds("tmix", [99.0] * 5, per_class=30, **THESIS)
+    cells = few_shot.thesis_cells(table(*rows)).set_index(["system", "corpus"])
+    cell = cells.loc[("tmix", "imdb")]
+    assert (cell["verdict"], cell["n"], cell["ours"]) == ("reproduced", 3, pytest.approx(69.3))
+    assert cells.drop(index=("tmix", "imdb"))["n"].eq(0).all()
+
+
+def test_whole_corpora_count_before_parts():
+    rows = [*seeds("bert", [60.0]), *seeds("bert", [90.0] * 3, result={"corpus_complete": False})]
+    cell = few_shot.thesis_cells(table(*rows)).set_index(["system", "corpus"]).loc[("bert", "imdb")]
+    assert (cell["verdict"], cell["ours"]) == ("indicative", 60.0)
+
+
+# figures
+
+
+def everything(labels=(1, 10, 100)):
+    return rules.arranged(
+        table(*(
+            invented(system, 50.0 + place + seed + count / 10, seed=seed, per_class=count)
+            for place, system in enumerate(ALL) for count in labels for seed in range(2)
+        ))
+    )  # fmt: skip
+
+
+def test_accuracy_over_labels_has_a_line_for_each_system_and_max_attention_twice():
+    figure = figures.draw_accuracy(everything())
+    left, right = figure.axes
+    found = [{line.get_label(): line for line in axes.lines} for axes in (left, right)]
+    without = [few_shot.NAMES[name] for name in ALL if name not in UNLABELLED]
+    assert list(found[0]) == [*without, figures.GUESSING]
+    assert list(found[1]) == ["VAMPIRE", "UDA", "MixText", "MaxAtt", figures.GUESSING]
+    assert set(legend(figure)) == {*few_shot.NAMES.values(), figures.GUESSING}
+    for axes, lines in zip((left, right), found, strict=True):
+        assert axes.get_xscale() == "log"
+        assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "10", "100"]
+        line = lines["MaxAtt"]
+        assert to_hex(line.get_color()) == COLOURS["max_attention"]
+        means = [50.0 + ALL.index("max_attention") + 0.5 + count / 10 for count in (1, 10, 100)]
+        np.testing.assert_allclose(line.get_ydata(), means)
+        points = np.concatenate([dots.get_offsets().data[:, 1] for dots in axes.collections])
+        assert len(points) == 6 * (len(lines) - 1)
+    assert found[0]["MaxAtt, word vectors"].get_linestyle() == "--"
+    assert found[0][figures.GUESSING].get_ydata()[0] == 50.5
+
+
+def test_systems_of_a_panel_differ_in_colour_or_line_and_in_marker_or_line():
+    for systems in figures.PANELS.values():
+        for what in ("color", "marker"):
+            looks = {(figures.LOOKS[name][what], figures.LOOKS[name].get("ls")) for name in systems}
+            assert len(looks) == len(systems)
+    assert {name for systems in figures.PANELS.values() for name in systems} == set(ALL)
+    assert set(figures.LOOKS) == set(few_shot.NAMES) == set(ALL)
+
+
+def test_one_number_of_labels_is_a_row_for_each_system():
+    (axes,) = figures.draw_accuracy(everything((10,))).axes
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert names == list(few_shot.NAMES.values())
+    points = {
+        line.get_ydata()[0]: line.get_xdata() for line in axes.lines if line.get_marker() != "None"
+    }
+    for place, system in enumerate(few_shot.NAMES):
+        first = 51.0 + ALL.index(system)
+        np.testing.assert_allclose(points[place], [first, first + 1])
+    assert axes.get_ylim()[0] > axes.get_ylim()[1]
+
+
+def test_only_the_first_corpus_is_drawn():
+    rows = [invented("bert", 60.0), invented("uda", 40.0, corpus="yahoo")]
+    (axes,) = figures.draw_accuracy(rules.arranged(table(*rows))).axes
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["Fine-tuning (BERT)"]
+
+
+def test_the_drawing_says_what_each_system_reads():
+    rows = few_shot_drawing.ROWS
+    reads = {row.name for row in rows if "unlabelled" in row.texts}
+    assert reads == {"VAMPIRE", "UDA", "MixText"}
+    assert {row.name for row in rows if "reworded" in row.texts} == {"UDA", "MixText"}
+    assert {row.name for row in rows if row.frozen} == {"VAMPIRE", "MaxAtt"}
+    assert {row.name for row in rows if "mixing" in row.reader} == {"TMix", "MixText"}
+    figure = few_shot_drawing.draw_sources()
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    assert figure.get_size_inches()[0] == WIDTH
+    assert all(text.get_fontsize() >= FONT for text in axes.texts)
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    width, height = figure.get_size_inches() * figure.dpi
+    assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
+    for place, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+
+
+# facts
+
+
+def test_facts_are_means_and_differences_of_ten_labels():
+    means = {"vampire": 52.0, "bert": 60.0, "tmix": 58.0, "max_attention": 66.0, "uda": 71.0,
+             "mixtext": 70.0, "last_words": 51.0, "max_attention_words": 55.0}  # fmt: skip
+    rows = [row for s, mean in means.items() for row in seeds(s, [mean - 1, mean + 1])]
+    for place, system in enumerate(("vampire", "bert", "max_attention", "tmix")):
+        rows += seeds(system, [50.0 + place], per_class=1)
+        rows += seeds(system, [60.0 - place], per_class=3) if place else []  # VAMPIRE is missing there
+    told = few_shot_facts.facts(rules.arranged(table(*rows)))
+    assert told["few_max_attention"] == "66.0"
+    assert (told["few_rival_name"], told["few_rival"]) == ("Fine-tuning (BERT)", "60.0")
+    assert (told["few_semi_name"], told["few_semi"], told["few_all_name"]) == ("UDA", "71.0", "UDA")
+    assert (told["few_above_rival"], told["few_above_semi"]) == ("+6.0", "−5.0")
+    assert told["few_above_words"] == "+11.0"
+    assert (told["few_seeds"], told["few_spread"], told["few_ahead"]) == ("2", "1.4 to 1.4", "1 of 2")
+    assert told["few_title"].startswith("IMDb: 20 labelled")
+
+
+def test_facts_of_the_thesis_are_those_of_its_table():
+    best = {c: max(NUMBERS[s, c] for s in ("vampire", "bert", "tmix")) for c in ("imdb", "yahoo")}
+    told = few_shot_facts.thesis_facts()
+    for corpus in ("imdb", "yahoo"):
+        gap = NUMBERS["max_attention", corpus] - best[corpus]
+        assert told[f"thesis_{corpus}_rival"] == f"+{gap:.1f}"
+    assert (told["thesis_imdb_semi"], told["thesis_yahoo_semi"]) == ("−3.1", "−1.9")
+
+
+# word strips
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (
+            ["[CLS]", "a", "fe", "##el", "##good", "film", "[SEP]"],
+            ["[CLS]", "a", "feelgood", "film", "[SEP]"],
+        ),
+        (["[CLS]", "##ing", "go", "##ing"], ["[CLS]", "##ing", "going"]),
+        (["##s", "a"], ["##s", "a"]),
+        (["<s>", "A", "Ġfe", "el", "Ġ", "film", "</s>"], ["<s>", "A", "feel", "Ġfilm", "</s>"]),
+        (["▁a", "▁fe", "el", "</s>"], ["a", "feel", "</s>"]),
+        (["[", "##x", "]"], ["[x", "]"]),
+    ],
+)  # fmt: skip
+def test_pieces_are_put_together_to_words(pieces, words):
+    weights = [2.0**place for place in range(len(pieces))]
+    found, sums = few_shot_examples.whole_words(pieces, weights)
+    assert list(found) == words
+    assert sum(sums) == sum(weights)
+    assert all(value > 0 for value in sums)
+
+
+def test_weights_of_a_words_pieces_are_added():
+    found = few_shot_examples.whole_words(["[CLS]", "fe", "##el", "it"], [0.5, 0.125, 0.25, 0.125])
+    assert found == (("[CLS]", "feel", "it"), (0.5, 0.375, 0.125))
+
+
+def test_the_shortest_text_of_each_class_is_shown_that_has_some_pieces():
+    lengths = torch.tensor([40, 14, 20, 15, 20, 99, 30, 16, 50])
+    labels = torch.tensor([0, 0, 0, 1, 0, 2, 4, 3, 5])
+    assert few_shot_examples.chosen(lengths, labels) == [2, 3, 5, 7]
+    assert few_shot_examples.chosen(torch.tensor([3, 20]), torch.tensor([0, 1])) == [1]
+
+
+def shown_model(bias):
+    """A small model that answers with the second class, or the first."""
+    torch.manual_seed(0)
+    model = TextClassifier(9, 2, "max_attention", embedding_size=4, hidden_size=3)
+    with torch.no_grad():
+        model.classifier.weight.zero_()
+        model.classifier.bias.copy_(torch.tensor([0.0, bias]))
+    rows = [[1, 2, 3, 4] * 5, [5, 6] * 8]
+    tokens = [[*(f"w{number}" for number in row[:-1]), "##end"] for row in rows]
+    texts = Texts(Ragged.of(rows), torch.tensor([0, 1]))
+    return SimpleNamespace(model=model, texts=texts, tokens=tokens, classes=("bad", "good"))
+
+
+@pytest.mark.parametrize(("bias", "titles"), [(1.0, ["bad ✗", "good ✓"]), (-1.0, ["bad ✓", "good ✗"])])
+def test_strips_are_the_attention_of_the_model_with_its_answer(bias, titles):
+    shown = shown_model(bias)
+    found = few_shot_examples.attention_strips(shown)
+    assert [strip.title for strip in found] == titles
+    for number, strip in enumerate(found):
+        ids = shown.texts.ids.row(number).long().unsqueeze(0)
+        lengths = torch.tensor([ids.shape[1]])
+        with torch.no_grad():
+            states = shown.model.encode(shown.model.embed(ids), lengths)
+            weights = shown.model.pool(states, lengths)[1][0]
+        np.testing.assert_allclose(strip.weights[:-1], weights[:-2], rtol=1e-5)
+        np.testing.assert_allclose(strip.weights[-1], weights[-2:].sum(), rtol=1e-5)
+        assert strip.words[-1] == shown.tokens[number][-2] + "end"

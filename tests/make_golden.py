@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, SYSTEMS, FewShot
+from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
 from whenpool.results import compute
@@ -73,19 +73,17 @@ PROBES = {
     "nwi": WordImportance(RUNS["mid"], texts=20, k=3, shortest=35, longest=50),
 }
 """A tiny probe run of each kind."""
-FEW_SHOT = FewShot(
-    "synthetic:train=80,validation=20,test=40,shortest=10,longest=20,density=0.2", "bert", per_class=3,
-    validation=20, max_tokens=20, steps=6, looks=2, batch_size=3, learning_rate=1e-3, hidden_size=6,
-    unlabelled=40, unlabelled_batch=2, topics=4, pretraining=10,
-)  # fmt: skip
-FEW_SHOTS = {system: replace(FEW_SHOT, system=system) for system in ("vampire", *CONTRAST)} | {
-    system: replace(FEW_SHOT, system=system, encoder=MINILM, learning_rate=learning_rate)
-    for system, learning_rate in {"max_attention": 1e-2, **dict.fromkeys(SYSTEMS[1:3], 1e-4)}.items()
-} | {
-    system: replace(
-        FEW_SHOT, system=system, encoder=MINILM, learning_rate=1e-4, augmentations=2
+FEW_SHOTS = {
+    system: FewShot(
+        "synthetic:train=80,validation=20,test=40,shortest=10,longest=20,density=0.2", system,
+        per_class=3, validation=20, max_tokens=20, steps=6, looks=2, batch_size=3, encoder=MINILM,
+        learning_rate=learning_rate, hidden_size=6, unlabelled=40, unlabelled_batch=2, augmentations=2,
+        topics=4, pretraining=10,
     )
-    for system in ("uda", "mixtext")
+    for system, learning_rate in {
+        **dict.fromkeys(("vampire", *CONTRAST), 1e-3), "max_attention": 1e-2,
+        **dict.fromkeys(("bert", "tmix", "uda", "mixtext"), 1e-4),
+    }.items()
 }  # fmt: skip
 """A tiny few-shot run of each system."""
 

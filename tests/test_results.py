@@ -85,7 +85,7 @@ def test_where_data_are_absent_a_run_of_record_counts(place):
     assert list(found.done) == [asked]
     assert list(found.absent) == [other]
     said = []
-    rows = obtain([asked, other], place, skip_absent=True, say=said.append)
+    rows = obtain([asked, other], place, skip_absent=lambda run: True, say=said.append)
     assert rows["seed"].tolist() == [0]
     assert said[0].startswith("1 runs are left out: corpus 'imdb'")
     with pytest.raises(InputError, match="aclImdb"):

@@ -25,7 +25,7 @@ from whenpool.errors import BookError, InputError
 from whenpool.notebooks import execute, is_notebook
 from whenpool.plans import PLANS, needed, plan
 from whenpool.report.provenance import duration
-from whenpool.results import compute, standing
+from whenpool.results import compute, fetch_encoders, standing
 from whenpool.runs import Place, Run
 
 
@@ -120,10 +120,11 @@ class Builder:
     def _check_data(self, names: Sequence[str]) -> None:
         """Say what is missing before anything is executed."""
         for name in names:
-            if name in PLANS and not self.choice.skips_absent:
-                absent = standing(plan(name, self.choice, self.place), self.place).absent
-                if absent:
-                    raise InputError(next(iter(absent.values())))
+            runs = plan(name, self.choice, self.place) if name in PLANS else []
+            fetch_encoders(runs, self.place)
+            for run, reason in standing(runs, self.place).absent.items():
+                if not self.choice.lets_lack(run):
+                    raise InputError(reason)
 
     def _copy_sources(self) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
@@ -161,7 +162,7 @@ class Builder:
                 self.place,
                 workers=self.workers,
                 device=self.device,
-                skip_absent=self.choice.skips_absent,
+                skip_absent=self.choice.lets_lack,
                 keep_weights=self._needed.__contains__,
                 label="    runs",
                 say=lambda line: self.say(f"    {line}"),

@@ -34,6 +34,7 @@ from whenpool.results import (
     few_shot_rows_of,
     probe_rows_of,
     rows_of,
+    standing,
 )
 from whenpool.runs import Place, Run, Training, key
 
@@ -71,7 +72,7 @@ class Chapter:
         has done so already."""
         runs = plan(self.name, self.choice, self.place)
         if not os.environ.get(COMPUTED):
-            compute(runs, self.place, skip_absent=self.choice.skips_absent, label=self.name)
+            compute(runs, self.place, skip_absent=self.choice.lets_lack, label=self.name)
         return runs
 
     @cached_property
@@ -124,12 +125,14 @@ class Chapter:
         return {name: found[name] for name in POOLINGS if name in found}
 
     def few_shot_model(self) -> "Explained | None":
-        """The first model on frozen embeddings among the few-shot runs whose weights are here."""
+        """The model on frozen embeddings among the few-shot runs whose weights are here: with as many
+        labels as in Table 1.9, if there is one."""
         from whenpool.few_shot_execution import explained
 
-        own = [run for run in self.runs if isinstance(run, FewShot) and run.system == "max_attention"]
-        for run in own:
-            if self.place.store.weights_file(key(run, self.place)).exists():
+        done = standing(self.runs, self.place).done
+        own = [run for run in done if isinstance(run, FewShot) and run.system == "max_attention"]
+        for run in sorted(own, key=lambda run: abs(run.per_class - FewShot.per_class)):
+            if self.place.store.weights_file(done[run]).exists():
                 return explained(run, self.place)
         return None
 

@@ -7,6 +7,7 @@ processors: minutes) or "paper" (the thesis's protocol, §1.4.2).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.errors import InputError
@@ -58,6 +59,8 @@ class Choice:
             raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
         if any(count < 1 for count in self.labels or ()):
             raise InputError(f"labels are texts of each class, at least 1, not {min(self.labels or ())}")
+        if self.paraphrases and not Path(self.paraphrases).is_file():
+            raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
         if self.unlabelled is not None and self.unlabelled < 1:
             raise InputError(f"unlabelled is a number of texts, at least 1, not {self.unlabelled}")
         if any(size < 1 for size in self.sizes or ()):
@@ -69,10 +72,11 @@ class Choice:
             return self.corpora
         return tuple(PUBLICATIONS) if self.profile == "paper" else ("synthetic",)
 
-    @property
-    def skips_absent(self) -> bool:
-        """Whether corpora that are not here are left out: those that nobody asked for by name."""
-        return self.corpora is None and self.profile == "paper"
+    def lets_lack(self, run: Any) -> bool:
+        """Whether a run is left out where its data are not here: when nobody asked for its corpus, or
+        its pretrained encoder, by name."""
+        unnamed = self.encoder is None and getattr(run, "has_encoder", False)
+        return unnamed or (self.corpora is None and self.profile == "paper")
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -89,7 +93,8 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
 def placed(name: str | None) -> str | None:
     """A file or folder by a name that does not depend on the working directory; other names as they
     are."""
-    return str(Path(name).resolve()) if name and Path(name).exists() else name
+    path = Path(name or "").expanduser()
+    return str(path.resolve()) if name and path.exists() else name
 
 
 def _with_folder(name: str) -> str:

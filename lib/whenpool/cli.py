@@ -165,7 +165,7 @@ def run(workers: int | None, device: str, chapter: str, keep_weights: bool, **op
         place,
         workers=workers,
         device=device,
-        skip_absent=choice.skips_absent,
+        skip_absent=choice.lets_lack,
         keep_weights=lambda _: keep_weights,
         say=lambda line: click.echo(line, err=True),
     )

@@ -12,7 +12,7 @@ import torch
 
 from whenpool.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.errors import InputError
-from whenpool.few_shot_execution import embed_once, execute_few_shot, read
+from whenpool.few_shot_execution import corpus_of, embed_once, execute_few_shot
 from whenpool.few_shot_run import FewShot
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.measuring import Tracer, measure
@@ -78,7 +78,7 @@ def read_once(runs: Sequence[Run], place: Place, device: str = "cpu") -> list[st
         load_vectors(place.vectors_file(str(name)), place.cache)
     sources = dict.fromkeys((place.source(training), training.length) for training in trainings)
     notes = [encode(source, length, place.cache).notes for source, length in sources]
-    notes += [read(run, place)[0].notes for run in few_shots]
+    notes += [corpus_of(run, place).notes for run in few_shots]
     return list(dict.fromkeys(note for part in notes for note in part))
 
 

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 
@@ -12,7 +13,7 @@ from whenpool.batches import Texts
 from whenpool.corpora import Corpus, CorpusSource
 from whenpool.errors import InputError
 from whenpool.few_shot_run import FewShot, passes_of, steps_of
-from whenpool.few_shot_systems import PARTS, embedded, make
+from whenpool.few_shot_systems import PARTS, embedded, make, numbered
 from whenpool.fewshot.contextual import contextual_classifier
 from whenpool.fewshot.pretrained import load_encoder
 from whenpool.fewshot.selection import Selection, select
@@ -65,7 +66,7 @@ def execute_few_shot(
             parameters=system.parameters,
         )
     labels = system.splits.test.labels
-    trained = [p for p in system.model.parameters() if p.requires_grad]
+    trained = [p for p in system.model.parameters() if p.grad is not None]
     result = {
         "test_accuracy": outcome.test.accuracy,
         "test_loss": outcome.test.loss,
@@ -81,13 +82,14 @@ def execute_few_shot(
         "validation_texts": len(chosen.validation),
         "test_texts": len(chosen.test),
         "test_cut": system.test_cut,
+        "tokens_read": system.tokens_read,
         "parameters": sum(p.numel() for p in trained),
         "encoder_parameters": system.encoder_parameters,
         "corpus_notes": " ".join(corpus.notes),
         "seconds": time.perf_counter() - started,
     }
     weights = safetensors.torch.save(outcome.weights) if run.system == "max_attention" else None
-    row = asdict(run) | {"encoder": run.encoder_label if run.has_encoder else None}
+    row = asdict(run) | run.labels | ({} if run.has_encoder else {"encoder": None})
     return place.store.put(identity, row, result, provenance(device), outcome.history_rows(), weights)
 
 
@@ -97,13 +99,20 @@ def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
     Raises:
         InputError: for files that cannot be read, or too few texts of a class.
     """
-    corpus = _corpus(place.source(run), run.length)
+    corpus = corpus_of(run, place)
     pool = run.unlabelled if run.reads_unlabelled else 0
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)
 
 
+def corpus_of(run: FewShot, place: Place) -> Corpus:
+    """A run's corpus. Raises `InputError` for files that cannot be read."""
+    source = place.source(run)
+    return _corpus(source, run.length, source.fingerprint(run.length))
+
+
 @lru_cache(maxsize=2)
-def _corpus(source: CorpusSource, length: str) -> Corpus:
+def _corpus(source: CorpusSource, length: str, fingerprint: str) -> Corpus:
+    """The fingerprint tells a file that was changed from what it was."""
     return source.load(length)
 
 
@@ -114,8 +123,9 @@ def embed_once(runs: Iterable[FewShot], place: Place, device: str) -> None:
         what = (run.corpus, run.length, run.encoder, run.validation, run.test, run.max_tokens)
         if run.system == "max_attention" and what not in seen:
             seen.add(what)
-            _, chosen = read(run, place)
-            embedded(run, chosen, place, device, PARTS[1:])
+            chosen = select(corpus_of(run, place), 0, 0, validation=run.validation, test=run.test)
+            with suppress(InputError):  # the run itself will say so
+                embedded(run, chosen, place, device, PARTS[1:])
 
 
 def explained(run: FewShot, place: Place) -> Explained:
@@ -131,7 +141,7 @@ def explained(run: FewShot, place: Place) -> Explained:
     pretrained = load_encoder(run.encoder)
     model = contextual_classifier(pretrained.size, len(corpus.classes), "max_attention", run.hidden_size)
     model.load_state_dict(safetensors.torch.load_file(file))
-    ids = pretrained.tokenize(chosen.test.texts, run.max_tokens)[0].to_lists()
+    ids = numbered(run, chosen, pretrained, ("test",))[0]["test"].ids.to_lists()
     pieces = [pretrained.tokenizer.convert_ids_to_tokens(row) for row in ids]
     texts = embedded(run, chosen, place, "cpu", ("test",))[0]["test"]
     return Explained(model.eval(), texts, pieces, corpus.classes)

@@ -5,8 +5,10 @@ from itertools import product
 from typing import Any
 
 from whenpool.choice import Choice
+from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.few_shot_run import CONTRAST, READ_BY_ENCODER, SYSTEMS, UNLABELLED, FewShot, check_system
+from whenpool.corpora.statistics import statistics_of
+from whenpool.few_shot_run import CONTRAST, SYSTEMS, FewShot, check_system
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs import VECTORS, Place, find_vectors
 
@@ -19,10 +21,10 @@ Settings = dict[str, Any]
 
 _FINE_TUNED: Settings = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_tokens": 128}
 _PAIRED: Settings = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
-_SMALL: Settings = {"validation": 100, "test": 1_000, "steps": 100, "looks": 5}
-_TINY: Settings = {"validation": 40, "test": 200, "max_tokens": 64, "steps": 20, "looks": 2}
+_SMALL: Settings = {"validation": 100, "test": 1_000, "steps": 100}
+_TINY: Settings = {"validation": 40, "test": 200, "max_tokens": 64, "steps": 20, "looks": 3}
 _SMOKE: Settings = {
-    "per_class": 2, "validation": 8, "test": 16, "max_tokens": 16, "steps": 2, "looks": 1,
+    "validation": 8, "test": 16, "max_tokens": 16, "steps": 2, "looks": 1,
     "unlabelled": 40, "hidden_size": 8, "topics": 4, "pretraining": 4,
 }  # fmt: skip
 
@@ -46,16 +48,14 @@ SMALL: dict[str, Settings] = {
     "tmix": _SMALL | _FINE_TUNED,
     "uda": _SMALL | _FINE_TUNED | _PAIRED,
     "mixtext": _SMALL | _FINE_TUNED | _PAIRED,
-    **dict.fromkeys(
-        ("max_attention", *CONTRAST), _SMALL | {"max_tokens": 512, "steps": 200, "looks": 20}
-    ),
+    **dict.fromkeys(("max_attention", *CONTRAST), _SMALL | {"max_tokens": 512, "steps": 200}),
 }
 """On published corpora: minutes a run on a processor, with a small encoder."""
 
 EMBEDDED: dict[str, Settings] = {
     "vampire": SMALL["vampire"] | _TINY | {"steps": 100, "pretraining": 400},
     **{name: SMALL[name] | _TINY for name in ("bert", "tmix", "uda", "mixtext")},
-    **dict.fromkeys(("max_attention", *CONTRAST), _TINY | {"steps": 60, "looks": 6, "hidden_size": 48}),
+    **dict.fromkeys(("max_attention", *CONTRAST), _TINY | {"steps": 60, "hidden_size": 48}),
 }
 """On the embedded corpus, or a file of the reader's own: seconds a run."""
 
@@ -64,7 +64,7 @@ def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
     """Table 1.9, or its likeness in small, and accuracy over the number of labels.
 
     Raises:
-        InputError: for a system that is unknown.
+        InputError: for a system that is unknown, or a file of the reader's that cannot be read.
     """
     for name in choice.systems or ():
         check_system(name)
@@ -72,28 +72,37 @@ def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
     for corpus in choice.corpora or (("imdb", "yahoo") if paper else choice.corpus_names):
         published = corpus in PUBLICATIONS
         settings = PAPER if paper else SMALL if published else EMBEDDED
-        labels = choice.labels or (LABELS if published and not paper else (10,))
         seeds = choice.seeds or (5 if paper else 3 if published else 1)
+        labels = choice.labels or _labels(corpus, choice, place)
         for seed, per_class, system in product(
             range(seeds), labels, choice.systems or (*SYSTEMS, *CONTRAST)
         ):
-            given: Settings = {"per_class": per_class} | settings[system]
-            if paper and system in UNLABELLED and published:
+            given = settings[system] | {"seed": seed, "per_class": per_class}
+            if paper and published:
                 given["unlabelled"] = PAPER_UNLABELLED * PUBLICATIONS[corpus].classes
             if choice.profile == "smoke":
                 given |= _SMOKE
-            yield FewShot(corpus, system, seed=seed, **given | _asked(system, choice, place, published))
+            yield FewShot(corpus, system, **given | _asked(choice, place, published))
 
 
-def _asked(system: str, choice: Choice, place: Place, published: bool) -> Settings:
-    """What depends on the reader, and on what is here."""
-    asked: Settings = {}
-    if system in READ_BY_ENCODER:
-        asked["encoder"] = choice.encoder or (DEFAULT_ENCODER if choice.profile == "paper" else MINILM)
-    if system in CONTRAST and published and choice.profile != "smoke":
+def _labels(corpus: str, choice: Choice, place: Place) -> tuple[int, ...]:
+    if choice.profile == "smoke":
+        return (2,)
+    if corpus in PUBLICATIONS:
+        return LABELS if choice.profile == "quick" else (FewShot.per_class,)
+    source = find(corpus, place.data)
+    if source.path is None:
+        return (FewShot.per_class,)
+    mine = statistics_of(source, "any")  # half of its texts stay unlabelled
+    return (max(1, min(FewShot.per_class, mine.train_size // mine.classes // 2)),)
+
+
+def _asked(choice: Choice, place: Place, published: bool) -> Settings:
+    """What depends on the reader, and on what is here; a system takes what it has use for."""
+    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
+    asked: Settings = {"encoder": choice.encoder or (DEFAULT_ENCODER if paper else MINILM)}
+    if published and not smoke:
         asked["vectors"] = find_vectors(place) or VECTORS[0]
-    if system in UNLABELLED and choice.unlabelled:
+    if choice.unlabelled:
         asked["unlabelled"] = choice.unlabelled
-    if system in ("uda", "mixtext") and choice.paraphrases:
-        asked["paraphrases"] = choice.paraphrases
-    return asked
+    return asked | {"paraphrases": choice.paraphrases}

@@ -7,7 +7,7 @@ from typing import Any
 
 from whenpool.corpora.corpus import check_length
 from whenpool.errors import InputError
-from whenpool.fewshot.pretrained import DEFAULT_ENCODER, encoder_fingerprint
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM, MINILM_NAMES, encoder_fingerprint
 from whenpool.files import fingerprint
 from whenpool.runs import Place, Training
 
@@ -34,8 +34,8 @@ def check_system(system: str) -> None:
 class FewShot:
     """One system trained on some labelled texts of each class, and the test of its best weights.
 
-    As with `Training`, a default must never change. What a system does not use stays at its default:
-    it says nothing about it.
+    As with `Training`, a default must never change. What a system does not use is set back to its
+    default.
     """
 
     corpus: str  # a name for `whenpool.corpora.load`
@@ -47,7 +47,7 @@ class FewShot:
     test: int | None = None  # texts, or all where there are fewer; None: all
     max_tokens: int = 256  # a longer text is cut
     steps: int = 1_000  # of training, about: whole passes over the labelled texts
-    looks: int = 10  # at the validation texts, at most
+    looks: int = 10  # at the validation texts, at most: at least one pass lies between two
     batch_size: int = 8  # labelled texts
     learning_rate: float = 2e-3  # Adam's; of a fine-tuned encoder: of its own weights
     head_learning_rate: float = 5e-4  # of the classifier on a fine-tuned encoder
@@ -64,8 +64,10 @@ class FewShot:
 
     def __post_init__(self) -> None:
         check_system(self.system)
-        if not self.has_encoder:
-            object.__setattr__(self, "encoder", DEFAULT_ENCODER)  # which says nothing of this run
+        for name in self._unused:
+            object.__setattr__(self, name, getattr(FewShot, name))  # the default
+        if self.encoder in MINILM_NAMES:
+            object.__setattr__(self, "encoder", MINILM)
         for name in _COUNTS:
             if (value := getattr(self, name)) is not None and value < 1:
                 raise InputError(f"{name} of a few-shot run must be at least 1, not {value}")
@@ -99,11 +101,6 @@ class FewShot:
         return self.system in READ_BY_ENCODER
 
     @property
-    def encoder_label(self) -> str:
-        """The encoder's name without the folder of one that lies in a folder."""
-        return Path(self.encoder).name if Path(self.encoder).is_dir() else self.encoder
-
-    @property
     def cost(self) -> float:
         """Tokens read, weighed by what they cost, as `Training.cost` has it."""
         texts = self.steps * self.batch_size
@@ -124,7 +121,7 @@ class FewShot:
         own = self.changed() | {"corpus": source.label}
         if self.has_encoder:
             data["encoder"] = encoder_fingerprint(self.encoder)
-            own["encoder"] = self.encoder_label
+            own["encoder"] = self.labels["encoder"]
         if self.vectors:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
         if self.paraphrases:
@@ -132,19 +129,48 @@ class FewShot:
             if not file.is_file():
                 raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
             data["paraphrases"] = fingerprint(file)
-            own["paraphrases"] = file.name
+            own["paraphrases"] = self.labels["paraphrases"]
         return {"run": own, "data": data, "protocol": FEW_SHOT_PROTOCOL}
 
     @property
+    def _unused(self) -> list[str]:
+        """The fields that say nothing of this system."""
+        unused = [name for name, systems in USED_BY.items() if self.system not in systems]
+        return unused + (["augmentations", "replaced"] if self.paraphrases else [])
+
+    @property
     def shape(self) -> "FewShot":
-        """The run without what depends on the machine: where its files lie."""
-        return replace(self, vectors=None, paraphrases=None)
+        """The run without its vectors, and without the folders of its files."""
+        return replace(self, vectors=None, **self.labels)  # type: ignore[arg-type]
+
+    @property
+    def labels(self) -> dict[str, str | None]:
+        """What its encoder and its file of paraphrases are called, without their folders."""
+        encoder, paraphrases = Path(self.encoder).expanduser(), self.paraphrases
+        return {
+            "encoder": encoder.name if encoder.is_dir() else self.encoder,
+            "paraphrases": Path(paraphrases).name if paraphrases else None,
+        }
 
     def __str__(self) -> str:
         encoder = f" ({Path(self.encoder).name})" if self.has_encoder else ""
         return f"{self.corpus} {self.system}{encoder} {self.per_class} per class seed {self.seed}"
 
 
+USED_BY = {
+    "max_tokens": (*READ_BY_ENCODER, *CONTRAST),
+    "encoder": READ_BY_ENCODER,
+    "head_learning_rate": ("bert", "tmix", "uda", "mixtext"),
+    "hidden_size": ("max_attention", *CONTRAST),
+    "vectors": CONTRAST,
+    "unlabelled": UNLABELLED,
+    "topics": ("vampire",),
+    "pretraining": ("vampire",),
+    **dict.fromkeys(
+        ("unlabelled_batch", "augmentations", "replaced", "paraphrases"), ("uda", "mixtext")
+    ),
+}
+"""The systems that a field is of, where it is not of all."""
 _COUNTS = (
     "per_class", "validation", "test", "max_tokens", "steps", "looks", "batch_size", "hidden_size",
     "unlabelled", "unlabelled_batch", "augmentations", "topics", "pretraining",
@@ -155,11 +181,11 @@ def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
     """How often a run looks at the validation texts, and passes over its labelled texts between two
     looks, so that it makes about as many steps as it asks for."""
     per_pass = math.ceil(labelled / run.batch_size)
-    passes = max(1, round(run.steps / run.looks / per_pass))
+    passes = math.ceil(run.steps / run.looks / per_pass)
     return max(1, round(run.steps / (passes * per_pass))), passes
 
 
 def steps_of(run: FewShot, labelled: int) -> int:
     """The steps of training that a run makes."""
     looks, passes = passes_of(run, labelled)
-    return looks * passes * -(-labelled // run.batch_size)
+    return looks * passes * math.ceil(labelled / run.batch_size)

@@ -50,6 +50,7 @@ class System:
     Attributes:
         splits: labelled, validation and test texts as the model reads them.
         test_cut: test texts that are longer than what is read of them.
+        tokens_read: of a text at most, words of those without encoder; None: all.
         parameters: groups for the optimiser; None: all parameters alike.
         unlabelled_read: at most so many unlabelled texts were read.
         encoder_parameters: of the pretrained encoder, whether they are trained or not.
@@ -58,6 +59,7 @@ class System:
     model: nn.Module
     splits: Splits
     test_cut: int
+    tokens_read: int | None
     objective: Objective | None = None
     parameters: list[dict[str, Any]] | None = None
     unlabelled_read: int = 0
@@ -86,10 +88,11 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return _on_word_vectors(run, classes, chosen, place)
     pretrained = load_encoder(run.encoder)
     own = sum(p.numel() for p in pretrained.model.parameters())
+    limit = _limit(run, pretrained)
     if run.system == "max_attention":
         texts, cut = embedded(run, chosen, place, device, PARTS)
         model = contextual_classifier(pretrained.size, classes, "max_attention", run.hidden_size)
-        return System(model, Splits(*texts.values()), cut, encoder_parameters=own)
+        return System(model, Splits(*texts.values()), cut, limit, encoder_parameters=own)
     texts, cut = numbered(run, chosen, pretrained)
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
     pool = _unlabelled(run, chosen, pretrained) if run.reads_unlabelled else None
@@ -97,6 +100,7 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         tuned,
         Splits(*texts.values()),
         cut,
+        limit,
         _objective(run, pool, classes, len(chosen.labelled)),
         tuned.parameter_groups(run.learning_rate, run.head_learning_rate),
         len(pool.original) if pool else 0,
@@ -117,6 +121,11 @@ def _objective(run: FewShot, pool: Unlabelled | None, classes: int, labelled: in
     return Objective()
 
 
+def _limit(run: FewShot, pretrained: Pretrained) -> int:
+    """Tokens of a text: what the run asks for, or what the encoder reads."""
+    return min(run.max_tokens, pretrained.max_tokens)
+
+
 def numbered(
     run: FewShot, chosen: Selection, pretrained: Pretrained, parts: Sequence[str] = PARTS
 ) -> tuple[dict[str, Texts], int]:
@@ -128,7 +137,7 @@ def numbered(
     found, cut = {}, 0
     for part in parts:
         split = getattr(chosen, part)
-        ids, cut = pretrained.tokenize(split.texts, run.max_tokens)
+        ids, cut = pretrained.tokenize(split.texts, _limit(run, pretrained))
         found[part] = Texts(ids, torch.tensor(split.labels))
     return found, cut
 
@@ -157,6 +166,7 @@ def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained) -> Unla
     Raises:
         InputError: when paraphrases do not match.
     """
+    limit = _limit(run, pretrained)
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
         rows = load_paraphrases(Path(run.paraphrases), texts)
@@ -167,7 +177,7 @@ def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained) -> Unla
             replacement.augment(texts, run.seed * run.augmentations + number)
             for number in range(run.augmentations)
         ]
-    original, *augmented = (pretrained.tokenize(t, run.max_tokens)[0] for t in (texts, *versions))
+    original, *augmented = (pretrained.tokenize(t, limit)[0] for t in (texts, *versions))
     return Unlabelled(original, tuple(augmented))
 
 
@@ -182,7 +192,7 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
         for split in (chosen.labelled, chosen.validation, chosen.test)
     ]
     read = min(len(pool), run.pretraining * PRETRAINING_BATCH)
-    return System(VampireClassifier(vae, classes), Splits(*texts), 0, unlabelled_read=read)
+    return System(VampireClassifier(vae, classes), Splits(*texts), 0, None, unlabelled_read=read)
 
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
@@ -211,4 +221,5 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
         padding_index=PADDING_INDEX,
         vectors=vocabulary.vectors,
     )
-    return System(model, Splits(*texts), sum(len(row) > run.max_tokens for row in words["test"]))
+    cut = sum(len(row) > run.max_tokens for row in words["test"])
+    return System(model, Splits(*texts), cut, run.max_tokens)

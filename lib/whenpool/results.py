@@ -77,7 +77,7 @@ def compute(
     *,
     workers: int | None = None,
     device: str = "cpu",
-    skip_absent: bool = False,
+    skip_absent: Callable[[Run], bool] = lambda run: False,
     keep_weights: Callable[[Run], bool] = lambda run: False,
     label: str = "runs",
     say: Callable[[str], None] = print,
@@ -85,8 +85,8 @@ def compute(
     """Compute the runs that are missing, and the trainings whose weights they need.
 
     Args:
-        skip_absent: leave out runs whose data are not here, with a line for each reason, instead
-            of raising.
+        skip_absent: the runs that are left out where their data are not here, with a line for each
+            reason, instead of raising.
         keep_weights: the trainings whose weights are wanted besides.
         workers, device, label: see `whenpool.engine.run_all`.
         say: told what is noteworthy, left out, set aside or failed, a line each.
@@ -94,10 +94,11 @@ def compute(
     Raises:
         InputError: when data are not here, or all runs failed.
     """
-    _fetch_encoders(runs)
+    fetch_encoders(runs, place)
     before = standing(runs, place)
-    if before.absent and not skip_absent:
-        raise InputError(next(iter(before.absent.values())))
+    for run, reason in before.absent.items():
+        if not skip_absent(run):
+            raise InputError(reason)
     for reason, count in Counter(before.absent.values()).items():
         say(f"{count} runs are left out: {reason}")
     for line in before.set_aside:
@@ -146,9 +147,12 @@ def compute(
     return report
 
 
-def _fetch_encoders(runs: Sequence[Run]) -> None:
-    """Download the encoders that are not here; where that fails, their runs lack their data."""
-    for name in {run.encoder for run in runs if isinstance(run, FewShot) and run.has_encoder}:
+def fetch_encoders(runs: Iterable[Run], place: Place) -> None:
+    """Download the encoders that are not here, of runs that are not on record; where that fails, the
+    runs lack their data."""
+    waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
+    recorded = _recorded_by_shape(place) if waiting else {}
+    for name in {run.encoder for run in waiting if run.shape not in recorded}:
         with suppress(InputError):
             locate(name, download=True)
 

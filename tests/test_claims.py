@@ -121,7 +121,10 @@ def all_that_is_planned(place):
     few = Choice("paper", ("imdb", "yahoo"), seeds=3)
     result = {"test_accuracy": 70.0, "test_texts": 5_000, "labelled_texts": 20} | common
     few_shots = pd.DataFrame(
-        {"key": str(run), "classes": 2 if run.corpus == "imdb" else 10} | asdict(run) | result
+        {"key": str(run), "classes": 2 if run.corpus == "imdb" else 10}
+        | {"unlabelled_texts": run.unlabelled}
+        | asdict(run)
+        | result
         for run in plan("few_shot", few, place)
     )
     assert of_record(as_plain(trainings)).all()

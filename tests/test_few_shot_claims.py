@@ -105,7 +105,7 @@ def test_without_runs_there_is_no_number(place):
 
 
 def test_every_claim_is_decided_by_runs_with_the_thesiss_encoder(place):
-    rows = of_all(**THESIS) + of_all(5.0, **THESIS, **TEN_CLASSES) + decoys(**THESIS)
+    rows = of_all(**THESIS) + of_all(5.0, **THESIS | TEN_CLASSES) + decoys(**THESIS)
     decided = {name: decide(claim, evidence(place, rows)) for name, claim in LEDGER.items()}
     verdicts = {name: decision.verdict for name, decision in decided.items()}
     per_corpus = {
@@ -137,8 +137,8 @@ def test_the_thesis_obeys_its_own_claims():
     with open(PAPER, newline="") as file:
         numbers = list(csv.DictReader(file))
     rows = [
-        invented(row["model"], float(row["accuracy"]), seed=seed, **THESIS,
-                 **(TEN_CLASSES if row["corpus"] == "yahoo" else {}))
+        invented(row["model"], float(row["accuracy"]), seed=seed, **THESIS
+                 | (TEN_CLASSES if row["corpus"] == "yahoo" else {}))
         for row in numbers for seed in range(3)
     ]  # fmt: skip
     nothing = pd.DataFrame()

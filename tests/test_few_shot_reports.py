@@ -43,15 +43,16 @@ def style():
 
 def invented(system, accuracy=60.0, *, result=None, **changes):
     """A row of `Store.few_shots` of a run that nobody made, by default of MiniLM on IMDb."""
-    values = {"encoder": MINILM, "test": 1_000, "corpus": "imdb"} | changes
+    values = {"encoder": MINILM, "test": 1_000, "corpus": "imdb", "unlabelled": 5_000} | changes
     run = FewShot(system=system, **values)
-    reads = 5_000 if system in UNLABELLED else 0
+    reads = run.unlabelled if system in UNLABELLED else 0
     row = asdict(run) | {
         "key": "-".join(map(str, asdict(run).values())), "protocol": 1, "test_accuracy": accuracy,
         "test_loss": 0.5, "validation_accuracy": accuracy, "best_epoch": 1, "majority_accuracy": 50.5,
         "steps_done": run.steps, "classes": 2, "corpus_complete": True,
         "labelled_texts": 2 * run.per_class, "unlabelled_texts": reads, "unlabelled_read": reads // 5,
         "validation_texts": 100, "test_texts": run.test or 24_000, "test_cut": 300,
+        "tokens_read": None if system == "vampire" else run.max_tokens,
         "parameters": 1_315_330, "encoder_parameters": 22_713_216 if run.has_encoder else 0,
         "seconds": 75.0, "commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02",
     }  # fmt: skip
@@ -59,7 +60,9 @@ def invented(system, accuracy=60.0, *, result=None, **changes):
     return row | (result or {})
 
 
-THESIS = {"encoder": DEFAULT_ENCODER, "test": None, "max_tokens": 512}
+THESIS = {
+    "encoder": DEFAULT_ENCODER, "test": None, "max_tokens": 512, "unlabelled": 10_000, "steps": 20_000,
+}  # fmt: skip
 
 
 def table(*rows):
@@ -115,6 +118,10 @@ KINDS = [  # of the thesis's kind, on a whole corpus
     ("mixtext", {"corpus": "yahoo", "unlabelled": 50_000}, {"classes": 10}, (True, True)),
     ("vampire", {}, {}, (True, True)),  # it has no encoder
     ("vampire", {"unlabelled": 5_000}, {}, (False, True)),
+    ("uda", {"steps": 19_999}, {}, (False, True)),
+    ("bert", {"steps": 1_000}, {}, (True, True)),
+    ("bert", {"steps": 999}, {}, (False, True)),
+    ("mixtext", {}, {"unlabelled_texts": 9_999}, (False, True)),
 ]
 
 
@@ -207,7 +214,8 @@ def test_what_each_system_was_given():
     pools = frame["unlabelled: pool, read"]
     assert pools.tolist() == ["5,000, 1,000", "none", "5,000, 1,000", "none", "none"]
     assert frame.loc["MaxAtt", "test texts cut"] == "30 %"
-    assert frame.loc["UDA", "steps"] == "1,500"
+    assert frame.loc["UDA", "steps, looks"] == "1,500, 10"
+    assert frame["tokens a text"].tolist() == ["all", "256", "256", "256", "256"]
     assert frame.loc["MaxAtt", "parameters: trained, encoder's"] == "1.3M, 22.7M"
     assert frame.loc["VAMPIRE", "parameters: trained, encoder's"] == "1.3M, 0"
     assert frame.loc["VAMPIRE", "time"] == "1 min 0 s"
@@ -254,14 +262,14 @@ def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
         (0.0, 3.0, 3, {}, {}, "undecided"),
         (0.5, 0.2, 2, {}, {}, "indicative"),
         (0.5, 0.2, 3, {"test": 1_000}, {}, "indicative"),
-        (0.5, 0.2, 3, {"max_tokens": 128}, {}, "indicative"),
+        (0.5, 0.2, 3, {"steps": 128}, {}, "indicative"),
         (0.5, 0.2, 3, {}, {"corpus_complete": False}, "not comparable"),
     ],
 )
 def test_ours_stand_above_with_a_verdict(system, corpus, off, spread, count, changes, result, verdict):
     middle = NUMBERS[system, corpus] + off
     values = [middle - spread, middle, middle + spread][:count]
-    options = {"corpus": corpus, "unlabelled": 50_000} | THESIS | changes
+    options = THESIS | {"corpus": corpus, "unlabelled": 50_000} | changes
     result = {"classes": 10} | result
     shown = few_shot.thesis_table(table(*seeds(system, values, result=result, **options)))
     ours = f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ({count})"

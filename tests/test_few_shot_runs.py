@@ -401,10 +401,9 @@ def test_each_profile_asks_for_every_system(place):
 def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
     rows = [f"text number {n},{'ab'[n % 2]}" for n in range(40)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
-    (count,) = {
-        run.per_class for run in plan("few_shot", Choice(corpora=(str(tmp_path / "mine.csv"),)), place)
-    }
-    corpus = load(tmp_path / "mine.csv")
+    file = tmp_path / "mine.csv"
+    (count,) = {run.per_class for run in plan("few_shot", Choice(corpora=(str(file),)), place)}
+    corpus = load(file)
     assert count < 10
     assert min(corpus.train.labels.count(label) for label in (0, 1)) > count
 
@@ -416,10 +415,12 @@ def test_published_corpora_are_asked_for_along_the_labels(place):
     assert {run.test for run in asked} == {1_000}
 
 
-def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place):
+def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place, tmp_path):
+    file = tmp_path / "p.jsonl"
+    file.touch()
     choice = Choice(
         "quick", ("imdb",), encoder="x", labels=(5,), systems=("bert", "uda", "vampire"), seeds=2,
-        unlabelled=77, paraphrases="p.jsonl",
+        unlabelled=77, paraphrases=str(file),
     )  # fmt: skip
     asked = plan("few_shot", choice, place)
     assert len(asked) == 6
@@ -427,7 +428,7 @@ def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrase
         assert run.per_class == 5
         assert run.encoder == ("x" if run.system != "vampire" else DEFAULT_ENCODER)
         assert run.unlabelled == (77 if run.system != "bert" else 10_000)
-        assert run.paraphrases == ("p.jsonl" if run.system == "uda" else None)
+        assert run.paraphrases == (str(file) if run.system == "uda" else None)
 
 
 @pytest.mark.parametrize(

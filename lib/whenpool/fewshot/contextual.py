@@ -174,14 +174,15 @@ def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> It
                 for index, states, n in zip(chunk[some], hidden, batch.lengths.tolist(), strict=True):
                     start = int(ids.offsets[index]) - first
                     chunk_rows[start : start + n] = states[:n]
+                del batch, is_token, found, hidden
+                _give_memory_back()
                 bar.update(len(some))
             yield chunk_rows[: last - first]
-            _give_memory_back()
 
 
 def _give_memory_back() -> None:
     """What was freed, to the system: batches of ever new shapes leave it in pieces, and they add up."""
-    with suppress(AttributeError, OSError, TypeError):  # glibc alone keeps it, and can be asked
+    with suppress(AttributeError, OSError, TypeError):  # only glibc keeps it, and can be asked
         ctypes.CDLL(None).malloc_trim(0)
 
 
@@ -217,8 +218,9 @@ def _written_whole(file: Path) -> Iterator[BinaryIO]:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         for left in file.parent.glob(f".{file.name}.*"):
-            if time.time() - left.stat().st_mtime > ABANDONED:
-                left.unlink()
+            with suppress(FileNotFoundError):  # another process has just finished it
+                if time.time() - left.stat().st_mtime > ABANDONED:
+                    left.unlink()
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:

@@ -28,8 +28,8 @@ class MixText(SemiSupervised):
     3. Predictions on the unlabelled texts themselves, not mixed, should be confident:
        max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
 
-    The losses on unlabelled texts grow in evenly over the training, as in the released code. There
-    the margin is another, max(0, H(p) - γ) with the entropy H, and its weight is 0 by default; of two
+    The losses on unlabelled texts grow in evenly over the training, as in the released code. By
+    default the margin there is another, max(0, H(p) - γ) with the entropy H, and its weight is 0; of two
     classes H is at most ln 2 < 0.7, so that it would never say anything.
 
     Args:

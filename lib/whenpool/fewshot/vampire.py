@@ -189,8 +189,8 @@ class VampireClassifier(nn.Module):
     r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, and λ a softmax of learnt
     weights. Two linear layers, with dropout before each and a ReLU between, make it into logits.
     The layers are normalised so that θ, whose units are small, counts like the others. Gururangan et
-    al. also join to r the mean of learnt word embeddings; with ten texts of a class that gained nothing
-    on validation texts, so here r stands alone.
+    al. also join to r the mean of word embeddings, which would have to be learnt from the labelled
+    texts; here r stands alone.
 
     Args:
         vae: frozen from now on: it is not trained, and stays in the mode for evaluation. Several

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whenpool.few_shot_run import FewShot, passes_of
 from whenpool.report.few_shot_rules import arranged, judge_few_shot
 from whenpool.report.paper import published
 from whenpool.report.provenance import duration, provenance_line
@@ -29,7 +30,8 @@ NAMES = {
 UNLABELLED_TEXT = {"vampire": "in pretraining", "uda": "yes", "mixtext": "yes"}
 """Which systems read unlabelled texts of the corpus, and when."""
 GIVEN = (
-    "Unlabelled: the texts in the pool, and how many of them the steps come to at most. Cut: test texts "
+    "Unlabelled: the texts in the pool, and how many of them the steps come to at most. Tokens: words, "
+    "where there is no encoder. Looks: at the validation texts; the best is tested. Cut: test texts "
     "longer than what is read of them. Parameters: those that labels train, and those of the pretrained "
     "encoder, which MaxAtt leaves as they are. Time: the mean of a seed, all of it."
 )
@@ -119,9 +121,9 @@ def given_table(runs: "DataFrame") -> "DataFrame":
                 "read by": encoder_name(row),
                 "labelled": _count(row["labelled_texts"]),
                 "unlabelled: pool, read": f"{_count(pool)}, {_count(read)}" if pool else "none",
-                "tokens a text": f"{int(row['max_tokens'])}",
+                "tokens a text": _tokens(row["tokens_read"]),
                 "test texts cut": f"{100 * own['test_cut'].sum() / own['test_texts'].sum():.0f} %",
-                "steps": _count(row["steps_done"]),
+                "steps, looks": f"{_count(row['steps_done'])}, {_looks(row)}",
                 "parameters: trained, encoder's": _parameters(row),
                 "time": duration(own["seconds"].mean()),
             }
@@ -137,12 +139,13 @@ def what_it_is(runs: "DataFrame") -> str:
     """
     if runs.empty:
         return ""
+    limits = runs["tokens_read"].dropna()
     own = {name: _span(runs[name]) for name in ("labelled_texts", "validation_texts", "test_texts")}
     encoders = [Path(str(name)).name for name in dict.fromkeys(runs["encoder"].dropna())]
     parts = [
         f"{_HEADS['corpus'](_corpus(runs))}: {own['labelled_texts']} labelled, "
         f"{own['validation_texts']} validation and {own['test_texts']} test texts",
-        f"texts cut at {_span(runs['max_tokens'])} tokens"
+        (f"texts cut at {_span(limits)} tokens" if len(limits) else "whole texts")
         + (f", read by {', '.join(encoders)}" if encoders else ""),
         f"{_span(runs['steps_done'])} steps",
         _pools(runs),
@@ -172,6 +175,16 @@ def _pools(runs: "DataFrame") -> str:
         read, pool = _span(own["unlabelled_read"]), _span(own["unlabelled_texts"])
         pools.append(f"{NAMES[str(system)]} at most {read} of {pool}")
     return "unlabelled texts: " + ", ".join(pools)
+
+
+def _tokens(limit: Any) -> str:
+    return "all" if limit is None or limit != limit else _count(limit)
+
+
+def _looks(row: Any) -> int:
+    steps, looks, batch_size = (int(row[name]) for name in ("steps", "looks", "batch_size"))
+    run = FewShot(row["corpus"], row["system"], steps=steps, looks=looks, batch_size=batch_size)
+    return passes_of(run, int(row["labelled_texts"]))[0]
 
 
 def _parameters(row: Any) -> str:

@@ -4,7 +4,8 @@ Table 1.9 has one number a cell, without deviation or number of runs, so the rul
 `whenpool.report.verdicts` holds with the deviation 0: the 95 % t-interval of our mean is held against
 that number alone. A verdict needs three seeds, bert-base-uncased where texts are read by an encoder, and
 the whole corpus with all its test texts; MaxAtt reads 512 tokens as in the thesis, the others 256, and
-what reads unlabelled texts has 5,000 of each class, both as in Chen et al. (2020).
+what reads unlabelled texts has 5,000 of each class, both as in Chen et al. (2020); and all make at least
+the steps of the profile "paper".
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from whenpool.few_shot_plan import PAPER, PAPER_UNLABELLED
 from whenpool.few_shot_run import CONTRAST, READ_BY_ENCODER, SYSTEMS, UNLABELLED, FewShot
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.report.verdicts import MARGIN, SEEDS_NEEDED, Cell, column, welch_interval
@@ -24,12 +26,13 @@ PER_CLASS = 10
 """Labelled texts of each class in Table 1.9."""
 TOKENS = {"max_attention": 512}
 OTHER_TOKENS = 256
-UNLABELLED_PER_CLASS = 5_000
+STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in PAPER.items()}
 CORPORA = ("yahoo", "imdb")
 _COLUMNS = (
     "key", *(field.name for field in fields(FewShot)), "test_accuracy", "majority_accuracy",
     "corpus_complete", "classes", "labelled_texts", "unlabelled_texts", "unlabelled_read",
-    "validation_texts", "test_texts", "test_cut", "steps_done", "parameters", "encoder_parameters",
+    "validation_texts", "test_texts", "test_cut", "tokens_read", "steps_done", "parameters",
+    "encoder_parameters",
     "seconds", "finished", "device", "torch", "commit",
 )  # fmt: skip
 
@@ -57,9 +60,11 @@ def follows_thesis(runs: "DataFrame") -> "Series":
     system = runs["system"]
     encoder = ~system.isin(READ_BY_ENCODER) | (runs["encoder"] == DEFAULT_ENCODER)
     tokens = runs["max_tokens"] >= system.map(TOKENS).fillna(OTHER_TOKENS)
-    pool = ~system.isin(UNLABELLED) | (runs["unlabelled"] >= UNLABELLED_PER_CLASS * runs["classes"])
+    enough = runs["unlabelled_texts"] >= PAPER_UNLABELLED * runs["classes"]
+    pool = ~system.isin(UNLABELLED) | enough
+    steps = runs["steps"] >= system.map(STEPS)
     units = (system != "max_attention") | (runs["hidden_size"] == FewShot.hidden_size)
-    return on_whole_corpus(runs) & runs["test"].isna() & encoder & tokens & pool & units
+    return on_whole_corpus(runs) & runs["test"].isna() & encoder & tokens & pool & steps & units
 
 
 def on_whole_corpus(runs: "DataFrame") -> "Series":

@@ -31,6 +31,8 @@ def check(file: str):
     text = page.read_text("utf-8")
     if "Traceback (most recent call last)" in text:
         yield f"{file}: a cell failed"
+    if "site-packages" in text:
+        yield f"{file}: a cell shows a warning of some package"
     for link in re.findall(r'(?:href|src)="([^"]+)"', text):
         parts = urlsplit(link)
         if parts.scheme or parts.netloc or not parts.path:

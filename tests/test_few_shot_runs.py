@@ -15,7 +15,7 @@ from whenpool.corpora import load
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.execution import execute
 from whenpool.few_shot_execution import explained, read
-from whenpool.few_shot_plan import LABELS
+from whenpool.few_shot_plan import EMBEDDED_CORPUS, LABELS
 from whenpool.few_shot_run import (
     CONTRAST,
     FEW_SHOT_PROTOCOL,
@@ -386,7 +386,7 @@ def test_training_leaves_the_shared_encoder_as_it_is(executed):
 
 def test_each_profile_asks_for_every_system(place):
     for profile, corpora, labels, seeds in (
-        ("smoke", {"synthetic"}, {2}, 1), ("quick", {"synthetic"}, {10}, 1),
+        ("smoke", {EMBEDDED_CORPUS}, {2}, 1), ("quick", {EMBEDDED_CORPUS}, {10}, 1),
         ("paper", {"imdb", "yahoo"}, {10}, 5),
     ):  # fmt: skip
         asked = plan("few_shot", Choice(profile), place)

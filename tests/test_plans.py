@@ -57,7 +57,7 @@ def test_small_profiles_need_no_data_and_stay_in_their_budget(profile, place):
     for chapter in PLANS:
         runs = plan(chapter, Choice(profile), place)
         if chapter == "few_shot":  # timed by the book itself
-            assert {run.corpus for run in runs} == {"synthetic"}
+            assert all(run.corpus.startswith("synthetic") for run in runs)
             continue
         assert all(run.training.corpus.startswith("synthetic") for run in runs)
         traced = {run.training for run in runs if isinstance(run, GradientTrace)}

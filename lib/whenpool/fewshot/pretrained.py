@@ -4,12 +4,15 @@ Letters: N texts, T tokens of the longest, E units of a token's embedding.
 """
 
 import importlib.util
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tqdm import TqdmWarning
 
 from whenpool.errors import InputError
 from whenpool.files import fingerprint, hash_of
@@ -178,11 +181,12 @@ def load_encoder(name: str) -> Pretrained:
 @lru_cache(maxsize=2)
 def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     import torch
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     here = {"local_files_only": True, "trust_remote_code": False}
     with _quiet(), torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
         torch.default_generator.manual_seed(0)
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+
         try:
             config = AutoConfig.from_pretrained(folder, **here)
             _check_config(name, config)
@@ -231,7 +235,8 @@ def _check_model(name: str, model: "nn.Module", missing: Sequence[str]) -> None:
 
 def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
     """The folder in Hugging Face's local cache, or why there is none."""
-    from huggingface_hub import errors, snapshot_download
+    with _without_bars():
+        from huggingface_hub import errors, snapshot_download
 
     try:
         found = snapshot_download(name, local_files_only=not download, allow_patterns=list(FILES))
@@ -258,9 +263,18 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
+def _without_bars() -> Iterator[None]:
+    """In a notebook tqdm warns when it is loaded for bars that need a package which is not here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=TqdmWarning)
+        yield
+
+
+@contextmanager
 def _quiet() -> Iterator[None]:
     """No bars and warnings of transformers' for a while."""
-    from transformers.utils import logging
+    with _without_bars():
+        from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

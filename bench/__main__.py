@@ -5,7 +5,7 @@ from importlib import import_module
 
 from bench.timing import machine
 
-NAMES = ("startup", "encoder", "epoch", "gradients", "nwi", "encoding", "learnability")
+NAMES = ("startup", "encoder", "epoch", "gradients", "nwi", "encoding", "learnability", "embedding")
 
 if __name__ == "__main__":
     print(machine())

@@ -36,10 +36,11 @@ GIVEN = (
     "encoder, which MaxAtt leaves as they are. Time: the mean of a seed, all of it."
 )
 """What `given_table` shows."""
+CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "synthetic": "The embedded corpus"}
 _HEADS: "dict[str, Callable[[Hashable], str]]" = {
     "system": lambda name: NAMES.get(str(name), str(name)),
     "per_class": lambda count: f"{count} per class",
-    "corpus": lambda name: {"imdb": "IMDb", "yahoo": "Yahoo"}.get(str(name), str(name)),
+    "corpus": lambda name: CORPUS_NAMES.get(str(name), str(name)),
 }
 
 

@@ -14,7 +14,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -83,7 +83,6 @@ def embed(
     texts: Texts,
     file: Path,
     device: str = "cpu",
-    say: Callable[[str], None] | None = None,
 ) -> EmbeddedTexts:
     """The last hidden states of an encoder for every token, computed once and kept in a file.
 
@@ -94,7 +93,6 @@ def embed(
         texts: as numbers of the encoder's tokens, see `Pretrained.tokenize`.
         file: to write, or to read where it is there.
         device: where the encoder reads.
-        say: told what is done when it takes time.
 
     Raises:
         InputError: for texts that the encoder cannot read, a file that was made with another encoder or
@@ -107,8 +105,6 @@ def embed(
         "texts": token_hash(texts.ids),
     }
     if not file.exists():
-        if say:
-            say(f"embedding {len(texts):,} texts, {len(texts.ids.flat):,} tokens, by {pretrained.name}")
         with _written_whole(file) as stream:
             stream.write(_header(made_of, len(texts.ids.flat), pretrained.size))
             for rows in _embeddings(pretrained, texts.ids, torch.device(device)):

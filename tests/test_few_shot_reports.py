@@ -403,6 +403,9 @@ def test_facts_are_means_and_differences_of_ten_labels():
     assert told["few_above_words"] == "+11.0"
     assert (told["few_seeds"], told["few_spread"], told["few_ahead"]) == ("2", "1.4 to 1.4", "1 of 2")
     assert told["few_title"].startswith("IMDb: 20 labelled")
+    assert told["few_order"] == (
+        "UDA 71.0, MixText 70.0, MaxAtt 66.0, Fine-tuning (BERT) 60.0, TMix 58.0, VAMPIRE 52.0"
+    )
 
 
 def test_facts_of_the_thesis_are_those_of_its_table():
@@ -412,6 +415,7 @@ def test_facts_of_the_thesis_are_those_of_its_table():
         gap = NUMBERS["max_attention", corpus] - best[corpus]
         assert told[f"thesis_{corpus}_rival"] == f"+{gap:.1f}"
     assert (told["thesis_imdb_semi"], told["thesis_yahoo_semi"]) == ("−3.1", "−1.9")
+    assert told["thesis_imdb_order"].startswith("MixText 78.7, UDA 78.2, MaxAtt 75.6, ")
 
 
 # word strips

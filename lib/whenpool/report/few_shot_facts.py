@@ -33,6 +33,7 @@ def facts(runs: "DataFrame", per_class: int = PER_CLASS) -> dict[str, str]:
         found[f"few_{what}"] = _percent(means.get(name))
         found[f"few_above_{what}"] = _points(means.get("max_attention"), means.get(name))
     found["few_above_words"] = _points(means.get("max_attention"), means.get("max_attention_words"))
+    found["few_order"] = _order(means[means.index.isin(SYSTEMS)])
     found["few_title"] = what_it_is(own) or "not run yet."
     found["few_seeds"] = str(own["seed"].nunique())
     found["few_spread"] = _spread(own)
@@ -41,14 +42,21 @@ def facts(runs: "DataFrame", per_class: int = PER_CLASS) -> dict[str, str]:
 
 
 def thesis_facts() -> dict[str, str]:
-    """Points between MaxAtt and the best of the others in Table 1.9, by corpus."""
+    """Points between MaxAtt and the best of the others in Table 1.9, and the order of all, by corpus."""
     numbers = published("few_shot").set_index(["corpus", "model"])["accuracy"]
     found = {}
     for corpus in ("imdb", "yahoo"):
         own: Series = numbers[corpus]
         for what, systems in {"rival": RIVALS, "semi": SEMI_SUPERVISED}.items():
             found[f"thesis_{corpus}_{what}"] = _points(own["max_attention"], own[list(systems)].max())
+        found[f"thesis_{corpus}_order"] = _order(own)
     return found
+
+
+def _order(accuracies: "Series") -> str:
+    """Systems from the highest to the lowest accuracy, with it."""
+    ordered = accuracies.sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{NAMES[name]} {value:.1f}" for name, value in ordered.items()) or "none"
 
 
 def _ahead(runs: "DataFrame") -> str:

@@ -89,7 +89,7 @@ def test_runs_were_stored_and_a_second_build_computes_none(built):
     }
     choice, place = Choice("smoke"), builder(folder, []).place
     wanted = {run for chapter in PLANS for run in plan(chapter, choice, place)}
-    assert len(runs) == len(wanted | {run.training for run in wanted})
+    assert len(runs) == len(wanted | {run.training for run in wanted if run.training})
     builder(folder, []).build(["training_to_skip"])
     assert {file: file.stat().st_mtime_ns for file in runs} == runs
 

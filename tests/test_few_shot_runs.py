@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import json
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -35,9 +36,10 @@ from whenpool.record import export_few_shots
 from whenpool.results import compute, current_few_shots, few_shot_rows_of, standing, status_table
 from whenpool.rows import few_shot_of
 from whenpool.runs import Place, key
-from whenpool.store import Store
+from whenpool.store import Store, key_of
 from whenpool.training import Recipe, train
 
+RECORDS = Path(__file__).parents[1] / "data" / "results"
 CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
 SMALL = {
     "per_class": 2, "validation": 6, "test": 12, "max_tokens": 10, "steps": 4, "looks": 2,
@@ -268,6 +270,21 @@ def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
     assert found.elsewhere == set(asked)
     for other in ({"paraphrases": "/nowhere/p.jsonl"}, {"replaced": 0.2}, {"seed": 5}):
         assert standing([replace(asked[4], **other)], place).absent
+
+
+def test_runs_of_record_still_have_their_keys():
+    rows = pd.read_csv(RECORDS / "few_shots.csv").to_dict("records")
+    for row in rows:
+        data = {
+            name.removeprefix("data_"): value
+            for name, value in row.items()
+            if name.startswith("data_") and value == value
+        }
+        run = few_shot_of(row).changed()
+        assert key_of({"run": run, "data": data, "protocol": row["protocol"]}) == row["key"]
+    assert {row["system"] for row in rows if row["per_class"] == 10} == {*SYSTEMS, *CONTRAST}
+    looks = pd.read_csv(RECORDS / "few_shots_history.csv")
+    assert set(looks["key"]) == {row["key"] for row in rows}
 
 
 def test_only_runs_on_published_corpora_with_enough_test_texts_are_recorded(executed, tmp_path):

@@ -381,7 +381,7 @@ def test_a_full_disk_is_told(file, monkeypatch):
         os.close(handle)
         return open("/dev/full", mode, buffering=0)
 
-    monkeypatch.setattr(contextual.os, "fdopen", full)
+    monkeypatch.setattr(os, "fdopen", full)
     assert refusal(encoder(), TEXTS, file) == (
         f"cannot write the embeddings {file}: No space left on device; "
         "free or unlock the place, or give another file"

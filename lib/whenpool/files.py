@@ -3,9 +3,11 @@
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from whenpool.errors import InputError
 from whenpool.places import cache_directory
@@ -20,14 +22,31 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         InputError: when the disk is full or the folder read-only.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
+    with whole_file(path) as scratch:
+        scratch.write(data)
+
+
+@contextmanager
+def whole_file(
+    path: Path, what: str = "", mend: str = "what is finished stays finished"
+) -> Iterator[BinaryIO]:
+    """A stream to a file that gets its name when all is written; otherwise nothing is left.
+
+    Args:
+        what: stands before the file's name when it cannot be written.
+        mend: ends that line.
+
+    Raises:
+        InputError: when the disk is full or the folder read-only.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
-            with os.fdopen(handle, "wb") as scratch:
-                scratch.write(data)
-                scratch.flush()
-                os.fsync(scratch.fileno())
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
             os.chmod(name, 0o644)
             os.replace(name, path)
         except BaseException:
@@ -35,8 +54,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             raise
     except OSError as error:
         raise InputError(
-            f"cannot write {path}: {error.strerror or error}; free or unlock the place, "
-            "what is finished stays finished"
+            f"cannot write {what}{path}: {error.strerror or error}; free or unlock the place, {mend}"
         ) from None
 
 

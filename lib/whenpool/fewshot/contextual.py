@@ -11,15 +11,13 @@ import copy
 import ctypes
 import hashlib
 import json
-import os
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -30,6 +28,7 @@ from whenpool.batches import Batch, Ragged, Texts, evaluation_batches
 from whenpool.encoder import word_mask
 from whenpool.errors import InputError
 from whenpool.fewshot.pretrained import Pretrained
+from whenpool.files import whole_file
 from whenpool.models import TextClassifier
 
 CHUNK = 256
@@ -105,7 +104,8 @@ def embed(
         "texts": token_hash(texts.ids),
     }
     if not file.exists():
-        with _written_whole(file) as stream:
+        _remove_abandoned(file)
+        with whole_file(file, "the embeddings ", "or give another file") as stream:
             stream.write(_header(made_of, len(texts.ids.flat), pretrained.size))
             for rows in _embeddings(pretrained, texts.ids, torch.device(device)):
                 stream.write(rows.numpy().data)
@@ -208,31 +208,12 @@ def _mapped(file: Path, made_of: dict[str, str]) -> Tensor:
     return embeddings
 
 
-@contextmanager
-def _written_whole(file: Path) -> Iterator[BinaryIO]:
-    """A stream to a file that gets its name when all is written; otherwise nothing is left."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        for left in file.parent.glob(f".{file.name}.*"):
-            with suppress(FileNotFoundError):  # another process has just finished it
-                if time.time() - left.stat().st_mtime > ABANDONED:
-                    left.unlink()
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.chmod(name, 0o644)
-            os.replace(name, file)
-        except BaseException:
-            os.unlink(name)
-            raise
-    except OSError as error:
-        raise InputError(
-            f"cannot write the embeddings {file}: {error.strerror or error}; "
-            "free or unlock the place, or give another file"
-        ) from None
+def _remove_abandoned(file: Path) -> None:
+    """What a killed process left of this file."""
+    for left in file.parent.glob(f".{file.name}.*"):
+        with suppress(FileNotFoundError):  # another process has just finished it
+            if time.time() - left.stat().st_mtime > ABANDONED:
+                left.unlink()
 
 
 def _check_lengths(pretrained: Pretrained, ids: Ragged) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from whenpool.few_shot_plan import PAPER, PAPER_UNLABELLED
 from whenpool.few_shot_run import CONTRAST, READ_BY_ENCODER, SYSTEMS, UNLABELLED, FewShot
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.report.verdicts import MARGIN, SEEDS_NEEDED, Cell, column, welch_interval
+from whenpool.report.verdicts import Cell, column, verdict_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -122,22 +122,13 @@ def judge_few_shot(ours: "DataFrame", number: float) -> Cell:
     whole, thesis = ours["corpus_complete"].eq(True), follows_thesis(ours)
     if thesis.any():
         used = _fullest(ours[thesis])
-        verdict = _verdict(used["test_accuracy"].tolist(), number)
+        verdict = verdict_of(used["test_accuracy"].tolist(), number, 0.0)
     elif whole.any():
         used, verdict = _fullest(ours[whole]), "indicative"
     else:
         used, verdict = _fullest(ours), "not comparable"
     values = used["test_accuracy"]
     return Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
-
-
-def _verdict(ours: list[float], number: float) -> str:
-    if len(ours) < SEEDS_NEEDED:
-        return "indicative"
-    low, high = welch_interval(ours, number, 0.0)
-    if low >= -MARGIN and high <= MARGIN:
-        return "reproduced"
-    return "differs" if low > MARGIN or high < -MARGIN else "undecided"
 
 
 def _fullest(runs: "DataFrame") -> "DataFrame":

@@ -100,7 +100,7 @@ def judge(ours: "DataFrame", published: "Series") -> Cell:
     comparable = complete & follows_protocol(ours)
     if comparable.any():
         used = _most_common(ours[comparable])
-        verdict = _verdict(used["test_accuracy"].tolist(), published["mean"], published["std"])
+        verdict = verdict_of(used["test_accuracy"].tolist(), published["mean"], published["std"])
     elif complete.any():
         verdict, used = "indicative", _most_common(ours[complete])
     else:
@@ -198,7 +198,8 @@ def probes_of_record(probes: "DataFrame") -> "Series":
     return of_record(as_protocol) & ~column(probes, "untrained").eq(True)
 
 
-def _verdict(ours: list[float], mean: float, std: float) -> str:
+def verdict_of(ours: list[float], mean: float, std: float) -> str:
+    """What the rule says of our values beside a published mean and standard deviation."""
     if len(ours) < SEEDS_NEEDED:
         return "indicative"
     low, high = welch_interval(ours, mean, std)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.errors import InputError
+from whenpool.precision import recurrence_precision
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
     "lstm": nn.LSTM,
@@ -157,11 +158,13 @@ class Encoder(nn.Module):
         return [module for layer in self.layers for module in layer]
 
     def _run(self, module: Any, inputs: Tensor) -> Tensor:
-        if not (self.training and self.drop_connect):
-            return module(inputs)[0]
-        weight = module.weight_hh_l0
-        dropped = nn.functional.dropout(weight, self.drop_connect)
-        return torch.func.functional_call(module, {"weight_hh_l0": dropped}, (inputs,))[0]
+        with recurrence_precision(inputs.device):
+            if not (self.training and self.drop_connect):
+                return module(inputs)[0].to(inputs.dtype)
+            weight = module.weight_hh_l0
+            dropped = nn.functional.dropout(weight, self.drop_connect)
+            states = torch.func.functional_call(module, {"weight_hh_l0": dropped}, (inputs,))[0]
+            return states.to(inputs.dtype)
 
 
 def reversal_rows(lengths: Tensor, longest: int) -> Tensor:

@@ -14,12 +14,14 @@ def provenance(device: str) -> dict[str, Any]:
     """What is stored beside a result that was computed now on a device."""
     import torch
 
+    from whenpool.precision import precision_used
+
     name = torch.cuda.get_device_name() if device.startswith("cuda") else processor()
     return {
         "commit": commit(),
         "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(),
-        "precision": "float32",
+        "precision": precision_used(),
         "torch": torch.__version__,
         "python": platform.python_version(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

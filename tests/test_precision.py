@@ -1,0 +1,64 @@
+"""Recurrences in less than float32."""
+
+import pytest
+import torch
+
+from whenpool import Encoder, InputError
+from whenpool.precision import precision, precision_used
+from whenpool.provenance import provenance
+
+LENGTHS = torch.tensor([9, 5])
+
+
+@pytest.fixture
+def encoder():
+    torch.manual_seed(0)
+    return Encoder(6, 8)
+
+
+def test_bfloat16_is_near_float32_and_gives_float32_states(encoder):
+    inputs = torch.randn(2, 9, 6, requires_grad=True)
+    exact = encoder(inputs, LENGTHS)
+    with precision("bfloat16"):
+        rounded = encoder(inputs, LENGTHS)
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact).abs().max() < 2e-2
+    (gradient,) = torch.autograd.grad(rounded.sum(), inputs)
+    assert gradient.dtype == torch.float32
+    assert torch.equal(encoder(inputs, LENGTHS), exact)  # afterwards as before
+
+
+def test_dropped_weights_are_used_in_bfloat16_too():
+    torch.manual_seed(0)
+    encoder = Encoder(6, 8, drop_connect=0.5).train()
+    with precision("bfloat16"):
+        assert encoder(torch.randn(2, 9, 6), LENGTHS).dtype == torch.float32
+
+
+def test_double_precision_is_left_alone_by_default(encoder):
+    assert encoder.double()(torch.randn(2, 9, 6).double(), LENGTHS).dtype == torch.float64
+
+
+def test_it_is_told_beside_results_and_set_back():
+    assert provenance("cpu")["precision"] == "float32"
+    before = torch.backends.cudnn.allow_tf32
+    with precision("tf32"):
+        assert torch.backends.cudnn.allow_tf32
+        assert provenance("cpu")["precision"] == "tf32"
+    assert precision_used() == "float32"
+    assert torch.backends.cudnn.allow_tf32 == before
+
+
+def test_float32_keeps_cudnn_from_tf32():
+    torch.backends.cudnn.allow_tf32 = True
+    with precision("float32"):
+        assert not torch.backends.cudnn.allow_tf32
+    assert torch.backends.cudnn.allow_tf32
+
+
+def test_an_unknown_one_is_named():
+    with (
+        pytest.raises(InputError, match="precision 'fp8' is unknown; choose one of float32, tf32"),
+        precision("fp8"),
+    ):
+        pass

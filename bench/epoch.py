@@ -14,10 +14,9 @@ from whenpool import TextClassifier
 from whenpool.batches import training_batches
 from whenpool.dataset import Dataset, encode, make_dataset
 from whenpool.errors import InputError
-from whenpool.objective import Objective
 from whenpool.runs import Place, Training
 from whenpool.text import PADDING_INDEX
-from whenpool.training import _train_epoch
+from whenpool.training import Recipe, train
 
 POOLINGS = ("last", "max", "max_attention")
 LEARNING_RATE = 2e-3
@@ -48,11 +47,8 @@ def load() -> tuple[str, Dataset]:
 def ours(dataset: Dataset, pooling: str):
     torch.manual_seed(0)
     model = TextClassifier(len(dataset.vocabulary), 2, pooling, padding_index=PADDING_INDEX)
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, fused=True)
-    order = torch.Generator()
-    return lambda: _train_epoch(
-        model, dataset.train, optimizer, Objective(), 32, order.manual_seed(0), lambda seen: None, 0
-    )
+    once = Recipe(epochs=1, learning_rate=LEARNING_RATE)
+    return lambda: train(model, dataset, once, seed=0)  # one text is validated and one tested
 
 
 class Plain(nn.Module):

@@ -93,13 +93,16 @@ class Texts:
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
         """The texts of these numbers, padded to the longest of them."""
         device = self.ids.flat.device
-        starts, lengths = self.ids.offsets[indices], self.ids.lengths[indices]
+        lengths = self.ids.lengths[indices]
         position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
-        starts, lengths = starts.to(device).unsqueeze(1), lengths.to(device)  # (B, 1), (B,)
+        facts = torch.stack([self.ids.offsets[indices], lengths, indices])
+        if device.type == "cuda":  # from pinned memory, so that nothing waits for what is computed there
+            facts = facts.pin_memory().to(device, non_blocking=True)
+        starts, lengths, indices = facts[0].unsqueeze(1), facts[1], facts[2]  # (B, 1), (B,), (B,)
         is_word = position < lengths.unsqueeze(1)  # (B, T)
         place = torch.where(is_word, starts + position, 0)
         ids = self.ids.flat[place].long().masked_fill(~is_word, padding_index)  # (B, T)
-        return Batch(ids, lengths, self.labels[indices.to(device)])
+        return Batch(ids, lengths, self.labels[indices])
 
 
 def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:

@@ -11,13 +11,14 @@ D = H x directions.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from whenpool.errors import InputError
-from whenpool.precision import recurrence_precision
+from whenpool.precision import cast_on_gpu, recurrence_precision
 
 CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
     "lstm": nn.LSTM,
@@ -87,6 +88,9 @@ class Encoder(nn.Module):
             raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
         if not 0 <= drop_connect < 1:
             raise InputError(f"drop_connect is a rate in [0, 1), not {drop_connect}")
+        self.cell = cell
+        self.input_size = input_size
+        self.hidden_size = hidden_size
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
         self.drop_connect = drop_connect
@@ -120,25 +124,12 @@ class Encoder(nn.Module):
         Raises:
             InputError: when lengths are not B, or one is larger than T.
         """
-        B, T = inputs.shape[:2]
-        if lengths.shape != (B,):
-            raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}")
-        if lengths.device.type == "cpu" and (lengths > T).any():  # elsewhere it would cost a wait
-            raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
-        if not self.masked:
-            lengths = torch.full_like(lengths, T)
-        rows = reversal_rows(lengths, T) if self.directions == 2 else None
-        mask = word_mask(lengths, T).unsqueeze(-1)  # (B, T, 1)
-        states = inputs
-        for layer in self.layers:
-            halves = [self._run(layer[0], states)]  # (B, T, H)
-            if rows is not None:
-                reverse = _Permutation.apply
-                halves.append(reverse(self._run(layer[1], reverse(states, rows)), rows))
-            # masked before they are joined: the gradients of the halves then need no copy
-            halves = [half * mask for half in halves]
-            states = torch.cat(halves, dim=-1) if len(halves) == 2 else halves[0]  # (B, T, D)
-        return states
+        return encode_all([self], [inputs], [lengths], self._run_each)[0]
+
+    @property
+    def shape(self) -> tuple[str, int, int, int, int]:
+        """Cell, E, H, layers and directions: recurrences of one shape can be run together."""
+        return self.cell, self.input_size, self.hidden_size, len(self.layers), self.directions
 
     def load_torch(self, module: nn.RNNBase) -> "Encoder":
         """Take over the weights of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` of the same shape.
@@ -157,14 +148,69 @@ class Encoder(nn.Module):
     def _recurrences(self) -> list[nn.RNNBase]:
         return [module for layer in self.layers for module in layer]
 
+    def _run_each(self, modules: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [self._run(module, x) for module, x in zip(modules, inputs, strict=True)]
+
     def _run(self, module: Any, inputs: Tensor) -> Tensor:
+        weights = {}
+        if self.training and self.drop_connect:
+            weights["weight_hh_l0"] = nn.functional.dropout(module.weight_hh_l0, self.drop_connect)
+        fed = inputs
+        if cast_on_gpu(inputs.device):
+            weights = {n: p.bfloat16() for n, p in (dict(module.named_parameters()) | weights).items()}
+            fed = inputs.bfloat16()
         with recurrence_precision(inputs.device):
-            if not (self.training and self.drop_connect):
-                return module(inputs)[0].to(inputs.dtype)
-            weight = module.weight_hh_l0
-            dropped = nn.functional.dropout(weight, self.drop_connect)
-            states = torch.func.functional_call(module, {"weight_hh_l0": dropped}, (inputs,))[0]
-            return states.to(inputs.dtype)
+            call = torch.func.functional_call
+            states = call(module, weights, (fed,))[0] if weights else module(fed)[0]
+        return states.to(inputs.dtype)
+
+
+Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
+"""Runs one-directional recurrences, each on inputs (B, T, ·) of its own, to states (B, T, H)."""
+
+
+def encode_all(
+    encoders: Sequence[Encoder], inputs: Sequence[Tensor], lengths: Sequence[Tensor], run: Runner
+) -> list[Tensor]:
+    """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`.
+
+    Args:
+        run: given the recurrences of one layer of all encoders at once.
+    """
+    for x, of in zip(inputs, lengths, strict=True):
+        _check_lengths(x, of)
+    read = [
+        of if encoder.masked else torch.full_like(of, x.shape[1])
+        for encoder, x, of in zip(encoders, inputs, lengths, strict=True)
+    ]
+    rows: list[Any] = [None] * len(encoders)
+    if encoders[0].directions == 2:
+        rows = [reversal_rows(of, x.shape[1]) for x, of in zip(inputs, read, strict=True)]
+    masks = [word_mask(of, x.shape[1]).unsqueeze(-1) for x, of in zip(inputs, read, strict=True)]
+    states = list(inputs)
+    reverse = _Permutation.apply
+    for layers in zip(*(encoder.layers for encoder in encoders), strict=True):
+        modules = [module for layer in layers for module in layer]
+        fed = []
+        for layer, x, row in zip(layers, states, rows, strict=True):
+            fed += [x] if len(layer) == 1 else [x, reverse(x, row)]
+        halves = iter(run(modules, fed))
+        states = []
+        for layer, row, mask in zip(layers, rows, masks, strict=True):
+            parts = [next(halves) * mask]  # (B, T, H)
+            if len(layer) == 2:
+                parts.append(reverse(next(halves), row) * mask)
+            # masked before they are joined: the gradients of the halves then need no copy
+            states.append(torch.cat(parts, dim=-1) if len(parts) == 2 else parts[0])  # (B, T, D)
+    return states
+
+
+def _check_lengths(inputs: Tensor, lengths: Tensor) -> None:
+    B, T = inputs.shape[:2]
+    if lengths.shape != (B,):
+        raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}")
+    if lengths.device.type == "cpu" and (lengths > T).any():  # elsewhere it would cost a wait
+        raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
 
 
 def reversal_rows(lengths: Tensor, longest: int) -> Tensor:

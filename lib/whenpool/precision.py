@@ -7,7 +7,6 @@ is part of a result's provenance, not of what a run is.
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
 
 import torch
 
@@ -41,19 +40,39 @@ def precision(name: str) -> Iterator[None]:
     """
     global _used
     check_precision(name)
-    backends: tuple[Any, Any] = torch.backends.cudnn, torch.backends.cuda.matmul
-    before, flags = _used, [backend.allow_tf32 for backend in backends]
+    cudnn = torch.backends.cudnn
+    before, flag = _used, cudnn.allow_tf32
     _used = name
-    for backend in backends:
-        backend.allow_tf32 = name == "tf32"
+    cudnn.allow_tf32 = name == "tf32"  # in backward passes as well; nothing of ours but recurrences asks
     try:
         yield
     finally:
-        _used = before
-        for backend, flag in zip(backends, flags, strict=True):
-            backend.allow_tf32 = flag
+        _used, cudnn.allow_tf32 = before, flag
 
 
 def recurrence_precision(device: torch.device) -> AbstractContextManager[object]:
-    """A context in which a recurrence on a device is computed in the precision in use."""
-    return torch.autocast(device.type, torch.bfloat16) if _used == "bfloat16" else nullcontext()
+    """A context in which a recurrence of torch's on a processor is computed in the precision in use.
+
+    On a GPU it would not be: autocast makes float16 of a recurrence there whatever it is told, so that
+    `cast_on_gpu` says where weights and inputs are rounded instead.
+    """
+    rounded = _used == "bfloat16" and device.type == "cpu"
+    return torch.autocast(device.type, torch.bfloat16) if rounded else nullcontext()
+
+
+def cast_on_gpu(device: torch.device) -> bool:
+    """Whether weights and inputs of a recurrence are to be rounded to bfloat16 before it is computed."""
+    return _used == "bfloat16" and device.type == "cuda"
+
+
+@contextmanager
+def product_precision() -> Iterator[None]:
+    """A context in which products of matrices that belong to a recurrence take TF32 if that is in use;
+    all others never do."""
+    matmul = torch.backends.cuda.matmul
+    flag = matmul.allow_tf32
+    matmul.allow_tf32 = _used == "tf32"
+    try:
+        yield
+    finally:
+        matmul.allow_tf32 = flag

@@ -5,7 +5,7 @@ Letters: B texts, T words of the longest, C classes.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.batches import Texts, batches_for, training_batches
+from whenpool.batches import Batch, Texts, batches_for, training_batches
 from whenpool.dataset import Splits
 from whenpool.errors import InputError
 from whenpool.objective import Objective
@@ -130,7 +130,46 @@ def train(
     Raises:
         DivergenceError: when the loss becomes infinite or not a number.
     """
-    started = time.perf_counter()
+    objective = objective or Objective()
+    steps = training_steps(
+        model, dataset, recipe, seed, device, on_epoch, watch, objective, parameters, time.perf_counter
+    )
+    learnt = None
+    try:
+        while True:
+            batch, indices = steps.send(learnt)
+            learnt = objective.backward(model, batch, indices)
+    except StopIteration as end:
+        return end.value
+
+
+Learnt = tuple[Tensor, Tensor]
+"""What `whenpool.objective.Objective.backward` returns of a batch."""
+
+
+def training_steps(
+    model: nn.Module,
+    dataset: Splits,
+    recipe: Recipe,
+    seed: int,
+    device: str,
+    on_epoch: Callable[[Epoch], None] | None,
+    watch: Callable[[int], None] | None,
+    objective: Objective,
+    parameters: Iterable[dict[str, Any]] | None,
+    clock: Callable[[], float],
+) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
+    """A training that leaves its backward passes to whoever drives it, so that several can be driven
+    at once.
+
+    Yields each batch and the numbers (B,) of its texts; is sent what was learnt from it, once the
+    gradients are those of the parameters; returns what came of it all.
+
+    Args:
+        clock: the seconds that this training took so far, from any start.
+        The others are those of `train`.
+    """
+    started = clock()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
     optimizer = torch.optim.Adam(
@@ -139,7 +178,6 @@ def train(
         weight_decay=recipe.weight_decay,
         fused=True,
     )
-    objective = objective or Objective()
     objective.begin(model, texts)
     order = torch.Generator().manual_seed(seed)
     history: list[Epoch] = []
@@ -149,24 +187,24 @@ def train(
     def look(seen: int) -> None:
         nonlocal looked
         if watch:
-            before = time.perf_counter()
+            before = clock()
             watch(seen)
-            looked += time.perf_counter() - before
+            looked += clock() - before
 
     def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
         words = int(dataset.train.ids.offsets[-1]) * recipe.passes * len(history)
-        seconds = time.perf_counter() - started - looked
+        seconds = clock() - started - looked
         return Outcome(history, best + 1, test, weights, seconds, words)
 
     look(0)
     for number in range(1, recipe.epochs + 1):
         seen = (number - 1) * recipe.passes * len(texts)
-        epoch_started, looked_before = time.perf_counter(), looked
+        epoch_started, looked_before = clock(), looked
         objective.start_epoch(number - 1)
-        learnt = _train_epoch(model, texts, optimizer, objective, recipe, order, look, seen)
+        learnt = yield from _epoch_steps(model, texts, optimizer, recipe, order, look, seen)
         judged = evaluate(model, validation)
         more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
-        seconds = time.perf_counter() - epoch_started - (looked - looked_before)
+        seconds = clock() - epoch_started - (looked - looked_before)
         history.append(
             Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds, more)
         )
@@ -213,30 +251,31 @@ def evaluate(model: nn.Module, texts: Texts, batch_size: int | None = None) -> S
     return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
 
 
-def _train_epoch(
+def _epoch_steps(
     model: nn.Module,
     texts: Texts,
     optimizer: torch.optim.Optimizer,
-    objective: Objective,
     recipe: Recipe,
     order: torch.Generator,
     look: Callable[[int], None],
     seen: int,
-) -> Score:
+) -> Generator[tuple[Batch, Tensor], Learnt | None, Score]:
     model.train()
     loss_sum = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
     for indices in _batches(texts, recipe, order):
         batch = texts.batch(indices, PADDING_INDEX)
         optimizer.zero_grad(set_to_none=True)
-        loss, logits = objective.backward(model, batch, indices)
+        learnt = yield batch, indices
+        assert learnt is not None
+        loss, logits = learnt
         optimizer.step()
         seen += len(indices)
         look(seen)
         loss_sum += loss * len(indices)  # read only after the epoch: no waiting in a step
         right += (logits.argmax(1) == batch.labels).sum()
-    learnt = recipe.passes * len(texts)
-    return Score(loss_sum.item() / learnt, 100 * right.item() / learnt)
+    learnt_from = recipe.passes * len(texts)
+    return Score(loss_sum.item() / learnt_from, 100 * right.item() / learnt_from)
 
 
 def _batches(texts: Texts, recipe: Recipe, order: torch.Generator) -> Iterator[Tensor]:

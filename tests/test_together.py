@@ -1,0 +1,152 @@
+"""Models trained at once, against each trained alone."""
+
+import copy
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import empty_place
+from test_engine import SMALL
+
+from whenpool import InputError, TextClassifier
+from whenpool.execution import execute
+from whenpool.execution_together import execute_together
+from whenpool.runs import key
+from whenpool.together import Student, train_together
+from whenpool.training import DivergenceError, Recipe, train
+from whenpool.training_execution import prepare, recipe_of
+
+SHORT = replace(SMALL, epochs=3, batch_size=8)
+POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention")
+FAMILY = [replace(SHORT, pooling=pooling, seed=seed) for pooling in POOLINGS for seed in (0, 1)]
+
+
+def students_of(runs, place, dtype=torch.float64):
+    found = []
+    for run in runs:
+        prepared = prepare(run, place)
+        found.append(Student(prepared.model.to(dtype), prepared.dataset, recipe_of(run), run.seed))
+    return found
+
+
+def each_alone(students):
+    copies = [copy.deepcopy(student.model) for student in students]
+    return [
+        train(model, student.dataset, student.recipe, student.seed)
+        for model, student in zip(copies, students, strict=True)
+    ]
+
+
+def check_equal(found, expected, tolerance):
+    for one, other in zip(found, expected, strict=True):
+        assert one.best_epoch == other.best_epoch
+        assert one.words == other.words
+        for name, value in other.weights.items():
+            torch.testing.assert_close(one.weights[name], value, rtol=tolerance, atol=tolerance)
+        assert one.test.loss == pytest.approx(other.test.loss, rel=tolerance)
+        assert [e.train_loss for e in one.history] == pytest.approx(
+            [e.train_loss for e in other.history], rel=tolerance
+        )
+
+
+def test_all_poolings_and_seeds_equal_those_trained_alone(place):
+    students = students_of(FAMILY, place)
+    expected = each_alone(students)
+    check_equal(train_together(students), expected, 1e-9)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"masked": False}, {"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}],
+    ids=str,
+)
+def test_other_shapes_and_recipes(place, changed):
+    runs = [replace(SHORT, pooling=pooling, **changed) for pooling in ("last", "max_attention")]
+    students = students_of(runs, place)
+    expected = each_alone(students)
+    check_equal(train_together(students), expected, 1e-9)
+
+
+def test_sizes_settings_and_epochs_may_differ(place):
+    runs = [
+        SHORT,
+        replace(SHORT, size=13, setting="mid"),
+        replace(SHORT, size=50, epochs=1),
+        replace(SHORT, batch_size=5, forget_bias="chrono"),
+    ]
+    students = students_of(runs, place)
+    expected = each_alone(students)
+    check_equal(train_together(students), expected, 1e-9)
+
+
+def test_in_float32_they_differ_by_rounding_alone(place):
+    """Stated: after three epochs no weight is further away than 1e-4, some hundred roundings."""
+    students = students_of(FAMILY[:6], place, torch.float32)
+    expected = each_alone(students)
+    found = train_together(students)
+    for one, other in zip(found, expected, strict=True):
+        for name, value in other.weights.items():
+            torch.testing.assert_close(one.weights[name], value, rtol=0, atol=1e-4)
+
+
+def test_one_that_diverges_does_not_stop_the_others(place):
+    diverging = replace(SHORT, learning_rate=3e38)
+    students = students_of([SHORT, diverging, replace(SHORT, seed=1)], place, torch.float32)
+    alone = each_alone([students[0], students[2]])
+    told = []
+    found = train_together(students, on_end=lambda number, _: told.append(number))
+    assert isinstance(found[1], DivergenceError)
+    assert told[0] == 1
+    check_equal([found[0], found[2]], alone, 1e-4)
+
+
+def test_their_seconds_add_up_to_those_of_all(place):
+    import time
+
+    students = students_of(FAMILY[:4], place, torch.float32)
+    started = time.perf_counter()
+    found = train_together(students)
+    whole = time.perf_counter() - started
+    assert 0.5 * whole < sum(outcome.seconds for outcome in found) <= whole
+    for outcome in found:
+        assert 0 < sum(epoch.seconds for epoch in outcome.history) <= outcome.seconds
+
+
+def test_what_cannot_be_trained_together_is_named(place):
+    def student(**options):
+        dataset = prepare(SHORT, place).dataset
+        model = TextClassifier(len(dataset.vocabulary), 2, "max", **{"hidden_size": 4} | options)
+        return Student(model, dataset, Recipe(1), 0)
+
+    with pytest.raises(InputError, match="only models of one shape are trained together, not"):
+        train_together([student(), student(hidden_size=5)])
+    for options in ({"cell": "gru"}, {"drop_connect": 0.5}):
+        with pytest.raises(InputError, match="only LSTMs without DropConnect are trained together"):
+            train_together([student(**options), student(**options)])
+
+
+def test_runs_are_stored_one_by_one_beside_their_company(place, tmp_path):
+    (tmp_path / "apart").mkdir()
+    apart = empty_place(tmp_path / "apart")
+    runs = [replace(SHORT, pooling=pooling) for pooling in ("last", "max")]
+    diverging = replace(SHORT, learning_rate=3e38)
+    ended = {}
+    execute_together(
+        [*runs, diverging], place, keep_weights=[True, False, False],
+        on_end=lambda number, failure: ended.update({number: failure}),
+    )  # fmt: skip
+    assert [ended[0], ended[1]] == ["", ""]
+    assert "the loss became" in ended[2]
+    for run in runs:
+        execute(run, apart)
+        mine, theirs = (where.store.get(key(run, where)) for where in (place, apart))
+        assert mine["identity"] == theirs["identity"]
+        assert mine["result"].keys() == theirs["result"].keys()
+        assert math.isclose(mine["result"]["test_loss"], theirs["result"]["test_loss"], rel_tol=1e-3)
+        assert mine["provenance"]["together"] == 3
+        assert len(mine["provenance"]["group"]) == 8
+        assert (theirs["provenance"]["together"], theirs["provenance"]["group"]) == (1, "")
+    assert place.store.weights_file(key(runs[0], place)).exists()
+    assert not place.store.weights_file(key(runs[1], place)).exists()
+    assert not place.store.has(key(diverging, place))

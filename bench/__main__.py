@@ -5,7 +5,18 @@ from importlib import import_module
 
 from bench.timing import machine
 
-NAMES = ("startup", "encoder", "epoch", "gradients", "nwi", "encoding", "learnability", "embedding")
+NAMES = (
+    "startup",
+    "encoder",
+    "epoch",
+    "gradients",
+    "nwi",
+    "encoding",
+    "learnability",
+    "embedding",
+    "grid",
+    "together",
+)
 
 if __name__ == "__main__":
     print(machine())

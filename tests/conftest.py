@@ -43,3 +43,33 @@ def place(tmp_path):
 def shared(tmp_path_factory):
     """Of a module, for what its tests only read."""
     return empty_place(tmp_path_factory.mktemp("shared"))
+
+
+class PoolHere:
+    """Does each task in this process, so that a test can follow and disturb it; see
+    `whenpool.engine.crew.Pool`."""
+
+    tries = 2
+
+    def __init__(self, place, workforce, room=1):
+        self.place, self.workforce = place, workforce
+        self.tasks, self.room, self.closed = [], room, False
+        self._waiting = []
+
+    def has_room(self):
+        return len(self._waiting) < self.room
+
+    def begin(self, task):
+        self.tasks.append(task)
+        self._waiting.append(task)
+        return task
+
+    def listen(self, seconds):
+        from whenpool.engine.work import Message, do
+
+        task, told = self._waiting.pop(0), []
+        do(task, self.place, self.workforce.device, told.append)
+        return [(task, *message) for message in (*told, Message("idle"))]
+
+    def close(self):
+        self.closed = True

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from whenpool.engine import Workforce
 from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
@@ -113,7 +114,7 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
         for name, run in RUNS.items()
     }
     every = [*runs.values(), *PROBES.values(), *FEW_SHOTS.values()]
-    report = compute(every, place, workers=2, say=lambda line: None)
+    report = compute(every, place, Workforce(workers=2), say=lambda line: None)
     assert not report.failed, report.failed
     return {
         "runs": {name: _of_training(_stored(run, place)) for name, run in runs.items()},

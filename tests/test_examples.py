@@ -11,7 +11,7 @@ from whenpool.batches import Ragged, Texts
 from whenpool.chapter import Chapter
 from whenpool.choice import Choice
 from whenpool.dataset import Dataset
-from whenpool.execution import Prepared, execute, prepare, trained
+from whenpool.execution import execute
 from whenpool.probing import GradientTrace, PaddingSweep
 from whenpool.report import probe_figures
 from whenpool.report.examples import (
@@ -26,6 +26,7 @@ from whenpool.report.examples import (
     understood,
 )
 from whenpool.runs import Training
+from whenpool.training_execution import Prepared, prepare, trained
 from whenpool.words import strips
 
 TINY = Training(

@@ -14,6 +14,7 @@ from whenpool import InputError
 from whenpool.choice import Choice
 from whenpool.corpora import load
 from whenpool.corpora.corpus import Corpus, Split
+from whenpool.engine import Workforce
 from whenpool.execution import execute
 from whenpool.few_shot_execution import explained, read
 from whenpool.few_shot_plan import EMBEDDED_CORPUS, LABELS
@@ -33,7 +34,7 @@ from whenpool.fewshot.selection import select
 from whenpool.objective import Objective
 from whenpool.plans import plan, thesis_table
 from whenpool.record import export_few_shots
-from whenpool.results import compute, current_few_shots, few_shot_rows_of, standing, status_table
+from whenpool.results import compute, current_few_shots, few_shot_rows_of, standing
 from whenpool.rows import few_shot_of
 from whenpool.runs import Place, key
 from whenpool.store import Store, key_of
@@ -462,8 +463,8 @@ def test_a_choice_that_makes_no_sense_is_refused(given, message, place):
 
 
 def test_table_1_9_counts_its_runs(place):
-    table, _ = status_table(Choice("paper", ("imdb",)), place)
-    assert table.set_index("runs of").loc["Table 1.9", "all"] == 30
+    planned = plan("few_shot", Choice("paper", ("imdb",)), place)
+    assert sum(thesis_table(run) == ("1.9",) for run in planned) == 30
     assert thesis_table(FewShot("imdb", "bert")) == ("1.9",)
     assert thesis_table(FewShot("imdb", "last_words")) == ()
     assert thesis_table(FewShot("yelp", "bert")) == ()
@@ -471,6 +472,8 @@ def test_table_1_9_counts_its_runs(place):
 
 def test_runs_are_computed_side_by_side_and_read_back(shared):
     asked = [replace(RUNS["last_words"], seed=seed) for seed in (3, 4)]
-    report = compute([*asked, RUNS["max_attention"]], shared, workers=2, say=lambda line: None)
+    report = compute(
+        [*asked, RUNS["max_attention"]], shared, Workforce(workers=2), say=lambda line: None
+    )
     assert not report.failed
     assert [few_shot_of(row) for row in few_shot_rows_of(asked, shared).to_dict("records")] == asked

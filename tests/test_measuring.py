@@ -13,7 +13,7 @@ from torch import nn
 from whenpool import InputError, TextClassifier
 from whenpool.batches import Ragged, Texts
 from whenpool.dataset import Dataset
-from whenpool.execution import execute, prepare, trained
+from whenpool.execution import execute
 from whenpool.measuring import Tracer, measure
 from whenpool.probes import gradient_norms, gradient_profile, nwi
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, WordImportance
@@ -21,6 +21,7 @@ from whenpool.runs import key
 from whenpool.settings import compose
 from whenpool.text import PADDING_INDEX
 from whenpool.training import evaluate
+from whenpool.training_execution import prepare, trained
 
 MIXED = replace(TINY, setting="mid")
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from test_engine import children, needs_proc, wait_for
+from conftest import PoolHere
+from test_faults import children, needs_proc, wait_for
 from test_probing import TINY
 
-from whenpool.choice import Choice
-from whenpool.engine.local import _attempt, _Crew
+from whenpool.engine import Workforce, running
 from whenpool.errors import InputError
-from whenpool.plans import plan
 from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
 from whenpool.record import export_probes, export_runs
 from whenpool.report.verdicts import probes_of_record
@@ -27,7 +26,6 @@ from whenpool.results import (
     probe_rows_of,
     rows_of,
     standing,
-    status_table,
 )
 from whenpool.rows import probe_of
 from whenpool.runs import PROTOCOL, Place, Training, key
@@ -59,17 +57,12 @@ def executed(monkeypatch):
     """Runs are executed in this process, which is faster, and noted in their order."""
     order = []
 
-    def work(crew, jobs):
-        for job in sorted(jobs, key=lambda job: -job.run.cost):
-            order.append(job.run)
-            kind, message = _attempt(job, crew._place, crew._device, lambda: None)
-            if kind == "done":
-                crew._report.done += 1
-            else:
-                crew._give_up(job, message)
-        return crew._report
+    class Noting(PoolHere):
+        def begin(self, task):
+            order.extend(job.run for job in task)
+            return super().begin(task)
 
-    monkeypatch.setattr(_Crew, "work", work)
+    monkeypatch.setattr(running, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield order
@@ -227,18 +220,6 @@ def test_a_probe_whose_filler_is_absent_is_left_out_alone(place, executed, tmp_p
         compute([PROFILE, SWEEP], place)
 
 
-def test_status_counts_probes_with_their_chapter(place, executed):
-    choice = Choice("smoke", (TINY.corpus,), poolings=("last", "max"))
-    planned = plan("natural_bias", choice, place)
-    ask(planned[:1], place)
-    place.store.fail(key(planned[1], place), {}, "no luck")
-    table, notes = status_table(choice, place)
-    counts = table.set_index("runs of")[["done", "missing", "failed", "no data", "all"]]
-    assert counts.loc["natural_bias"].tolist() == [1, 1, 1, 0, 3]
-    assert counts.loc["word_importance"].tolist() == [0, 8, 0, 0, 8]
-    assert notes == [f"failed: {planned[1]}: no luck"]
-
-
 def results(store):
     """What must not depend on how the runs were made."""
     trainings = store.trainings().set_index("key")["test_loss"].to_dict()
@@ -253,7 +234,7 @@ def undisturbed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("undisturbed")
     (folder / "data").mkdir()
     place = Place(Store(folder / "store"), folder / "data", folder / "cache")
-    assert compute(MANY, place, workers=1).done == len(MANY) + 2
+    assert compute(MANY, place, Workforce(workers=1)).done == len(MANY) + 2
     return place
 
 
@@ -263,7 +244,7 @@ sys.path.insert(0, {tests!r})
 from test_probe_runs import MANY, Path, Place, Store, compute
 if __name__ == "__main__":
     place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
-    sys.exit(1 if compute(MANY[::-1], place, workers=2).failed else 0)
+    sys.exit(1 if compute(MANY[::-1], place, Workforce(workers=2)).failed else 0)
 """
 
 

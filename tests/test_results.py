@@ -7,9 +7,9 @@ import pytest
 from test_engine import GRID, SMALL
 
 from whenpool import InputError
-from whenpool.choice import Choice
+from whenpool.engine import Workforce
 from whenpool.record import export_runs, export_statistics
-from whenpool.results import compute, current_trainings, rows_of, standing, status_table
+from whenpool.results import compute, current_trainings, rows_of, standing
 from whenpool.rows import training_of
 from whenpool.runs import PROTOCOL, Place, Training, key
 from whenpool.store import Store
@@ -33,18 +33,18 @@ def on_record(place):
     return Place(Store(place.store.directory.with_name("empty"), folder), place.data, place.cache)
 
 
-def obtain(runs, place, **options):
-    compute(runs, place, **options)
+def obtain(runs, place, workforce=None, **options):
+    compute(runs, place, workforce, **options)
     return rows_of(runs, place)
 
 
 def test_missing_runs_are_computed_and_rows_come_in_the_order_asked_for(place):
-    first = obtain(GRID[:2], place, workers=1)
+    first = obtain(GRID[:2], place, Workforce(workers=1))
     assert len(first) == 2
     said = []
-    obtain(GRID[:2], place, workers=1, say=said.append)
+    obtain(GRID[:2], place, Workforce(workers=1), say=said.append)
     assert said == []
-    again = obtain([GRID[2], *GRID[:2]], place, workers=1)
+    again = obtain([GRID[2], *GRID[:2]], place, Workforce(workers=1))
     assert again["seed"].tolist() == [GRID[2].seed, GRID[0].seed, GRID[1].seed]
     assert again["setting"].tolist() == [run.setting for run in (GRID[2], GRID[0], GRID[1])]
 
@@ -65,7 +65,7 @@ def test_the_configuration_can_be_read_back_from_a_row(place, tmp_path):
 
 
 def test_standing_tells_done_missing_failed_and_absent(place):
-    obtain(GRID[:1], place, workers=1)
+    obtain(GRID[:1], place, Workforce(workers=1))
     place.store.fail(key(GRID[1], place), {}, "no luck")
     absent = replace(SMALL, corpus="imdb", length="long")
     found = standing([*GRID[:3], absent], place)
@@ -96,21 +96,26 @@ def test_a_file_that_is_gone_is_not_replaced_by_a_like_run(place, tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
     run = replace(SMALL, corpus=str(path), size=20, validation=None, test=None)
-    assert len(obtain([run], place, workers=1)) == 1
+    assert len(obtain([run], place, Workforce(workers=1))) == 1
     path.unlink()
     assert list(standing([run], place).absent) == [run]
 
 
 def test_stored_runs_without_weights_are_run_again_where_weights_are_wanted(place):
-    obtain(GRID[:1], place, workers=1)
-    assert compute(GRID[:1], place, workers=1, keep_weights=lambda run: True).done == 1
+    obtain(GRID[:1], place, Workforce(workers=1))
+    assert compute(GRID[:1], place, Workforce(workers=1), keep_weights=lambda run: True).done == 1
     assert place.store.weights_file(key(GRID[0], place)).exists()
 
 
 def test_when_all_fail_the_reason_is_told(place):
     said = []
     with pytest.raises(InputError, match="all 2 runs failed; the corpus has 60 train texts"):
-        compute([replace(SMALL, size=61, seed=s) for s in (0, 1)], place, workers=1, say=said.append)
+        compute(
+            [replace(SMALL, size=61, seed=s) for s in (0, 1)],
+            place,
+            workforce=Workforce(workers=1),
+            say=said.append,
+        )
     assert len([line for line in said if line.startswith("failed")]) == 1
     assert "and 1 others like it" in said[-1]
 
@@ -120,17 +125,6 @@ def test_runs_of_another_protocol_are_not_current(place):
     place.store.put(identity, {}, {}, {})
     record_run(place, SMALL)
     assert len(current_trainings(place)) == 1
-
-
-def test_status_counts_per_table(place):
-    record_run(place, Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d"))
-    place = on_record(place)
-    table, notes = status_table(Choice("paper", ("imdb",)), place)
-    counts = table.set_index("runs of")
-    assert counts.loc["Table 1.3", ["done", "missing", "no data", "all"]].tolist() == [1, 0, 224, 225]
-    assert counts.loc["Table 1.6", "all"] == 500
-    assert counts.loc["all, each once", "done"] == 1
-    assert "aclImdb_v1.tar.gz is not in" in notes[0]
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place, tmp_path):

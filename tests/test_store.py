@@ -183,3 +183,31 @@ print(store.keys() == {{first}})
     assert "what is finished stays finished" in message
     assert kept == "True"
     assert len(list(tmp_path.rglob("*"))) == 1
+
+
+def test_a_run_is_taken_over_as_it_is(tmp_path):
+    there, here = Store(tmp_path / "there"), Store(tmp_path / "here")
+    key = put(there, weights=b"weights")
+    content = (there.directory / f"{key}.json").read_bytes()
+    here.fail(key, {}, "the loss became nan")
+    here.adopt(key, content, b"weights")
+    assert (here.directory / f"{key}.json").read_bytes() == content
+    assert here.weights_file(key).read_bytes() == b"weights"
+    assert here.failures() == {}
+    other = put(there, seed=2)
+    for damaged in (content[:-9], (there.directory / f"{other}.json").read_bytes()):
+        with pytest.raises(InputError, match=f"{key} cannot be taken over .*: (truncated|its content)"):
+            here.adopt(key, damaged)
+    assert here.keys() == {key}
+
+
+def test_a_failure_is_told_from_an_older_one(tmp_path):
+    store, key = Store(tmp_path), key_of(IDENTITY)
+    assert store.failure(key, since=0) is None
+    store.fail(key, {}, "the loss became nan")
+    note = tmp_path / "failed" / f"{key}.json"
+    when = note.stat().st_mtime
+    assert store.failure(key, since=when - 1) == "the loss became nan"
+    assert store.failure(key, since=when + 1) is None
+    note.write_text("{")
+    assert store.failure(key, since=when - 1) is None

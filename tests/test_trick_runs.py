@@ -14,13 +14,15 @@ from test_results import on_record, record_run
 from test_trick_training import logits_by_torch
 
 from whenpool import InputError, LastState
-from whenpool.execution import execute, prepare, trained
+from whenpool.engine import Workforce
+from whenpool.execution import execute
 from whenpool.probing import GradientProfile, GradientTrace
 from whenpool.results import compute, standing
 from whenpool.rows import probe_of, training_of
 from whenpool.runs import TRICKS, Place, Training, key, variant_of
 from whenpool.store import Store, key_of
 from whenpool.text import PADDING_INDEX
+from whenpool.training_execution import prepare, trained
 
 executed = test_probe_runs.executed  # a fixture
 RECORDS = Path(__file__).parents[1] / "data" / "results"
@@ -316,13 +318,13 @@ def by_one(tmp_path_factory):
     (folder / "data").mkdir()
     place = Place(Store(folder / "store"), folder / "data", folder / "cache")
     runs = [STUDENT, *OTHERS]
-    assert compute(runs, place, workers=1, keep_weights=lambda run: True).done == 5
+    assert compute(runs, place, Workforce(workers=1), keep_weights=lambda run: True).done == 5
     return place
 
 
 def test_numbers_do_not_depend_on_the_number_of_workers(by_one):
     two = fresh(by_one, "two")
-    assert compute([*OTHERS, STUDENT], two, workers=2).done == 5
+    assert compute([*OTHERS, STUDENT], two, Workforce(workers=2)).done == 5
     for run in (TEACHER, STUDENT, *OTHERS):
         mine, theirs = (place.store.get(key(run, place)) for place in (by_one, two))
         for epoch in (*mine["history"], *theirs["history"], mine["result"], theirs["result"]):

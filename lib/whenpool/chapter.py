@@ -36,13 +36,13 @@ from whenpool.results import (
     rows_of,
     standing,
 )
-from whenpool.runs import Place, Run, Training, key
+from whenpool.runs import Place, Run, Training
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from whenpool.execution import Prepared
     from whenpool.few_shot_execution import Explained
+    from whenpool.training_execution import Prepared
 
 COMPUTED = "WHENPOOL_COMPUTED"
 """Set for chapters whose runs were computed before they are executed."""
@@ -112,15 +112,16 @@ class Chapter:
     def models(self, setting: str = "standard") -> "dict[str, Prepared]":
         """The trained models of the first corpus and size of this chapter, by pooling: those whose
         weights are here."""
-        from whenpool.execution import trained
+        from whenpool.training_execution import trained
 
         probed = [run.training for run in self.runs if isinstance(run, Probe)]
         plain = [run for run in probed if run.setting == setting and run.seed == 0]
         first = next(iter(plain), None)
+        done = standing(dict.fromkeys(plain), self.place).done
         found = {}
         for run in dict.fromkeys(plain):
             same = first and replace(run, pooling=first.pooling) == first
-            if same and self.place.store.weights_file(key(run, self.place)).exists():
+            if same and run in done and self.place.store.weights_file(done[run]).exists():
                 found[run.pooling] = trained(run, self.place)
         return {name: found[name] for name in POOLINGS if name in found}
 

@@ -1,4 +1,4 @@
-"""The one exception that stands for a mistake of the user's, told in one line."""
+"""The exceptions that stand for what the user can mend, told in one line."""
 
 
 class InputError(ValueError):
@@ -10,6 +10,11 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(line.strip() for line in message.splitlines()))
+
+
+class StorageError(InputError):
+    """A file cannot be written: the disk is full or the folder read-only. No other run would fare
+    better, so an engine stops."""
 
 
 class BookError(Exception):

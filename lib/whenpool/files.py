@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from whenpool.errors import InputError
+from whenpool.errors import StorageError
 from whenpool.places import cache_directory
 
 
@@ -19,7 +19,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     After a crash at any moment there is either the whole new file or what was there before.
 
     Raises:
-        InputError: when the disk is full or the folder read-only.
+        StorageError: when the disk is full or the folder read-only.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     with whole_file(path) as scratch:
@@ -37,7 +37,7 @@ def whole_file(
         mend: ends that line.
 
     Raises:
-        InputError: when the disk is full or the folder read-only.
+        StorageError: when the disk is full or the folder read-only.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def whole_file(
             os.unlink(name)
             raise
     except OSError as error:
-        raise InputError(
+        raise StorageError(
             f"cannot write {what}{path}: {error.strerror or error}; free or unlock the place, {mend}"
         ) from None
 

@@ -2,6 +2,7 @@
 
 import platform
 import subprocess
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -10,18 +11,38 @@ from typing import Any
 from whenpool.places import project_root
 
 
-def provenance(device: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Company:
+    """With how many models one was trained at once, itself included, and by what their group goes."""
+
+    together: int
+    group: str
+
+
+ALONE = Company(1, "")
+_engine = "local"
+
+
+def engine_is(name: str) -> None:
+    """Say which engine this process works for, see `whenpool.engine`."""
+    global _engine
+    _engine = name
+
+
+def provenance(device: str, company: Company = ALONE) -> dict[str, Any]:
     """What is stored beside a result that was computed now on a device."""
     import torch
 
     from whenpool.precision import precision_used
 
-    name = torch.cuda.get_device_name() if device.startswith("cuda") else processor()
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
     return {
         "commit": commit(),
         "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(),
         "precision": precision_used(),
+        **asdict(company),
+        "engine": _engine,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

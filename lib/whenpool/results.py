@@ -6,12 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from whenpool.choice import Choice
-from whenpool.engine import Report, run_all
+from whenpool.engine import Report, Workforce, run_all
 from whenpool.errors import InputError
 from whenpool.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import locate
-from whenpool.plans import PLANS, plan, thesis_table
 from whenpool.probing import PROBE_PROTOCOL, GradientTrace, Probe
 from whenpool.rows import few_shot_of, probe_of, training_of
 from whenpool.runs import PROTOCOL, Place, Run, Training, key
@@ -74,13 +72,13 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
 def compute(
     runs: Sequence[Run],
     place: Place,
+    workforce: Workforce | None = None,
     *,
-    workers: int | None = None,
-    device: str = "cpu",
     skip_absent: Callable[[Run], bool] = lambda run: False,
     keep_weights: Callable[[Run], bool] = lambda run: False,
     label: str = "runs",
     say: Callable[[str], None] = print,
+    seconds: Callable[[Run], float | None] = lambda run: None,
 ) -> Report:
     """Compute the runs that are missing, and the trainings whose weights they need.
 
@@ -88,7 +86,7 @@ def compute(
         skip_absent: the runs that are left out where their data are not here, with a line for each
             reason, instead of raising.
         keep_weights: the trainings whose weights are wanted besides.
-        workers, device, label: see `whenpool.engine.run_all`.
+        workforce, label, seconds: see `whenpool.engine.run_all`.
         say: told what is noteworthy, left out, set aside or failed, a line each.
 
     Raises:
@@ -107,7 +105,7 @@ def compute(
     missing = set(before.missing)
     asked = [run for run in wanted if isinstance(run, Training)]
     again = [run for run in asked if keep_weights(run) and not _has_weights(run, place)]
-    needed = _needed([*(run for run in wanted if run in missing), *again], place)
+    needed = weights_needed([*(run for run in wanted if run in missing), *again], place)
     trainings = list(dict.fromkeys([*asked, *needed]))
     traces = [run for run in wanted if isinstance(run, GradientTrace)]  # they train as well
     phases: list[tuple[str, Sequence[Run]]] = [
@@ -125,24 +123,26 @@ def compute(
             assert run.needs is not None
             report.failed[run] = report.failed[run.needs]
             place.store.fail(key(run, place), run.changed(), report.failed[run])
+        ready = [run for run in part if run not in lost]
+        if report.left:  # of what is needed some may be among it
+            ready = [run for run in ready if not run.needs or _has_weights(run.needs, place)]
+            report.left += len(missing.intersection(part) - {*lost, *ready})
         found = run_all(
-            [run for run in part if run not in lost],
+            ready,
             place,
-            workers=workers,
-            device=device,
+            workforce,
             keep_weights=lambda run: isinstance(run, Training) and (run in needed or keep_weights(run)),
             label=label if name == "trainings" else f"{label} ({name})",
+            seconds=seconds,
         )
-        report.done += found.done
-        report.failed.update(found.failed)
-        report.notes = list(dict.fromkeys([*report.notes, *found.notes]))
+        report.add(found)
     for note in report.notes:
         say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():
         run = next(run for run, said in report.failed.items() if said == message)
         more = f" and {count - 1} others like it" if count > 1 else ""
         say(f"failed: {run}{more}: {message}")
-    if report.failed and not report.done and not before.done:
+    if report.failed and not (report.done or report.shared or report.left or before.done):
         raise InputError(f"all {len(report.failed)} runs failed; {next(iter(report.failed.values()))}")
     return report
 
@@ -157,7 +157,7 @@ def fetch_encoders(runs: Iterable[Run], place: Place) -> None:
             locate(name, download=True)
 
 
-def _needed(missing: Sequence[Run], place: Place) -> list[Training]:
+def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
     """The trainings whose weights some runs need, and those that these need if they are not here."""
     needed: dict[Training, None] = {}
     for run in missing:
@@ -213,35 +213,6 @@ def current_few_shots(place: Place) -> "DataFrame":
     table = place.store.few_shots()
     current = table["protocol"] == FEW_SHOT_PROTOCOL if len(table) else []
     return table[current].reset_index(drop=True) if len(table) else table
-
-
-def status_table(choice: Choice, place: Place) -> tuple["DataFrame", list[str]]:
-    """How far the runs of a choice are, per chapter and table of the thesis, and what to know."""
-    import pandas as pd
-
-    groups: dict[str, dict[Run, None]] = {}  # a run can stand in several chapters
-    for chapter in PLANS:
-        for run in plan(chapter, choice, place):
-            tables = thesis_table(run) if choice.profile == "paper" else ()
-            for name in [f"Table {table}" for table in tables] or [chapter]:
-                groups.setdefault(name, {})[run] = None
-    every = {run: None for runs in groups.values() for run in runs}
-    found = standing(every, place)
-    missing, failed = set(found.missing), set(found.failed)
-    rows = [
-        {
-            "runs of": name,
-            "done": sum(run in found.done for run in runs),
-            "missing": sum(run in missing - failed for run in runs),
-            "failed": sum(run in failed for run in runs),
-            "no data": sum(run in found.absent for run in runs),
-            "all": len(runs),
-        }
-        for name, runs in [*sorted(groups.items()), ("all, each once", every)]
-    ]
-    notes = [*found.set_aside, *dict.fromkeys(found.absent.values())]
-    notes += [f"failed: {run}: {message}" for run, message in found.failed.items()]
-    return pd.DataFrame(rows), notes
 
 
 def _recorded_by_shape(place: Place) -> dict[Run, str]:

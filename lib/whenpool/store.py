@@ -73,8 +73,6 @@ class Store:
             InputError: when the store cannot be written.
         """
         key = key_of(identity)
-        if weights is not None:  # first, so that a run whose file is there has its weights too
-            write_atomically(self.weights_file(key), weights)
         row = {
             "identity": identity,
             "run": run,
@@ -82,15 +80,22 @@ class Store:
             "provenance": provenance,
             "history": list(history),
         }
-        write_atomically(self._file(key), json.dumps(row, indent=1))
-        self._failure_file(key).unlink(missing_ok=True)
+        self._write(key, json.dumps(row, indent=1), weights)
         return key
+
+    def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
+        """Store a run that another store has under the same key, byte for byte; raises `InputError` for
+        content that is damaged or of another key, and when the store cannot be written."""
+        row, reason = _parse_run(content, key)
+        if row is None:
+            raise InputError(f"run {key} cannot be taken over from another store: {reason}")
+        self._write(key, content, weights)
 
     def check_writable(self) -> None:
         """Raises `InputError` when the store cannot be written, before work is done for it."""
         probe = self.directory / ".writable"
         write_atomically(probe, b"")
-        probe.unlink()
+        probe.unlink(missing_ok=True)  # another command may look at the same moment
 
     def get(self, key: str) -> dict[str, Any] | None:
         """A stored run, or None; a damaged file is set aside."""
@@ -124,6 +129,16 @@ class Store:
     def fail(self, key: str, run: Mapping[str, Any], message: str) -> None:
         """Note that a run failed; a later success clears the note."""
         write_atomically(self._failure_file(key), json.dumps({"run": run, "message": message}))
+
+    def failure(self, key: str, since: float) -> str | None:
+        """What a run said that has failed since a `time.time`, or None."""
+        file = self._failure_file(key)
+        try:
+            if file.stat().st_mtime < since:
+                return None
+            return str(json.loads(file.read_text("utf-8"))["message"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
 
     def failures(self) -> dict[str, str]:
         """What each failed run said, by key."""
@@ -239,6 +254,12 @@ class Store:
         if "key" not in table:
             raise InputError(f"runs of record {file} cannot be read: there is no column 'key'")
         return table
+
+    def _write(self, key: str, content: bytes | str, weights: bytes | None) -> None:
+        if weights is not None:  # first, so that a run whose file is there has its weights too
+            write_atomically(self.weights_file(key), weights)
+        write_atomically(self._file(key), content)
+        self._failure_file(key).unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
         return self.directory / f"{key}.json"

@@ -1,5 +1,7 @@
-"""Engines run many runs: so far on the processors of this machine."""
+"""Engines run many runs: on the processors or the GPU of this machine, or on a cluster."""
 
-from whenpool.engine.local import Report, run_all
+from whenpool.engine.running import run_all
+from whenpool.engine.tasks import Report
+from whenpool.engine.workforce import Workforce
 
-__all__ = ["Report", "run_all"]
+__all__ = ["Report", "Workforce", "run_all"]

@@ -17,7 +17,7 @@ from whenpool.words import WordStrip, attention_weights, per_word, strip
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from whenpool.execution import Prepared
+    from whenpool.training_execution import Prepared
 
 SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9)
 SHORTEST = 10

@@ -1,0 +1,381 @@
+"""The engine on a Ray cluster: two nodes, of which one is lost, and what a node does with a task."""
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from conftest import empty_place
+from test_engine import GRID, SMALL, results
+
+from whenpool import InputError, __version__
+from whenpool.engine import Workforce, on_ray, run_all
+from whenpool.engine.on_node import Order, perform
+from whenpool.engine.tasks import Job
+from whenpool.execution import execute
+from whenpool.probing import GradientProfile, GradientTrace
+from whenpool.runs import Place, key
+from whenpool.store import Store
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.xdist_group("ray")
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+
+RUNS = [replace(run, epochs=60) for run in GRID]  # some tenths of a second each
+KEPT = RUNS[0]
+
+
+class Nodes:
+    """A cluster of two nodes of one processor; the test itself is at the first one."""
+
+    def __init__(self, scratch):
+        self._scratch = scratch
+        from ray.cluster_utils import Cluster
+
+        self.cluster = Cluster(
+            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+        )
+        self.address = self.cluster.address
+        self.second = self.cluster.add_node(num_cpus=1)
+
+    def scratch(self):
+        """Folders that tasks have made and not removed."""
+        return set(self._scratch.glob("whenpool-*"))
+
+    def lose_second(self):
+        self.cluster.remove_node(self.second, allow_graceful=False)
+
+    def replace_second(self):
+        self.second = self.cluster.add_node(num_cpus=1)
+
+    @property
+    def raylets(self):
+        """The processes that are the nodes, and the parents of their workers."""
+        both = (self.cluster.head_node, self.second)
+        return [node.all_processes["raylet"][0].process.pid for node in both]
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("nodes")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.delenv("RAY_ADDRESS", raising=False)
+        for variable in ("DATA", "STORE", "CACHE"):  # the nodes' own
+            patch.setenv(f"WHENPOOL_{variable}", str(folder / variable.lower()))
+        patch.setenv("RAY_TMPDIR", tempfile.gettempdir())  # sockets need a short path
+        patch.setenv("TMPDIR", str(folder))
+        nodes = Nodes(folder)
+        ray.init(nodes.address, log_to_driver=False, logging_level=logging.ERROR)
+        yield nodes
+        ray.shutdown()
+        nodes.cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """What the local engine makes of the same runs."""
+    place = empty_place(tmp_path_factory.mktemp("undisturbed"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WHENPOOL_CACHE", str(place.cache))
+        run_all(RUNS, place, Workforce(workers=2), keep_weights=lambda run: run == KEPT)
+    return place
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """The kinds of all messages that the crew is told."""
+    kinds, listen = [], on_ray.RayPool.listen
+
+    def listen_and_note(pool, seconds):
+        told = listen(pool, seconds)
+        kinds.extend(kind for _, kind, _, _ in told)
+        return told
+
+    monkeypatch.setattr(on_ray.RayPool, "listen", listen_and_note)
+    return kinds
+
+
+def histories(store):
+    return store.histories().drop(columns="seconds", errors="ignore").sort_values(["key", "epoch"])
+
+
+def same(place, undisturbed):
+    left, right = histories(place.store), histories(undisturbed.store)
+    assert (left.to_numpy() == right.to_numpy()).all()
+    return results(place.store) == results(undisturbed.store)
+
+
+def stored(place):
+    return {file: file.stat().st_mtime_ns for file in place.store.directory.glob("*.json")}
+
+
+def at_work(raylets):
+    """Processes of some nodes that do a task of ours."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+            command = status.with_name("cmdline").read_bytes()
+        except OSError:
+            continue
+        if command.startswith(b"ray::perform") and parent in raylets:
+            found.append(int(status.parent.name))
+    return found
+
+
+class Meanwhile:
+    """Does something, once, when some runs are stored and there is somebody to do it to."""
+
+    def __init__(self, place, find, harm):
+        self._place, self._find, self._harm = place, find, harm
+        self.before = None
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._thread.join()
+
+    def _watch(self):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if len(stored(self._place)) >= 2 and (victims := self._find()):
+                self.before = stored(self._place)
+                self._harm(victims[0])
+                return
+            time.sleep(0.01)
+
+
+RAY = Workforce(engine="ray")
+
+
+def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, said):
+    report = run_all(RUNS, place, RAY, keep_weights=lambda run: run == KEPT)
+    assert (report.done, report.failed) == (len(RUNS), {})
+    assert same(place, undisturbed)
+    assert set(place.store.trainings()["engine"]) == {"ray"}
+    assert "died" not in said
+    assert said.count("epoch") == sum(run.epochs for run in RUNS)
+    mine, theirs = (
+        safetensors.torch.load_file(where.store.weights_file(key(KEPT, where)))
+        for where in (place, undisturbed)
+    )
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    assert len(list(place.store.directory.glob("*.safetensors"))) == 1
+    assert not nodes.scratch()
+
+    probe, trace = GradientProfile(KEPT, texts=5), GradientTrace(replace(SMALL, seed=5), 4, 10)
+    assert run_all([probe, trace], place, RAY).done == 2
+    for run in (probe, trace):
+        execute(run, undisturbed)
+    for kind in ("gradients", "trace"):
+        left, right = place.store.measured(kind), undisturbed.store.measured(kind)
+        assert left.equals(right)
+        assert len(left)
+    of_trace = key(trace.training, place)
+    assert place.store.has(of_trace, with_weights=True)
+    for where in (of_trace, key(probe, place), key(trace, place)):  # the others ask for RUNS alone
+        undisturbed.store._file(where).unlink()
+
+
+@needs_proc
+def test_a_lost_node_costs_nothing_that_was_finished(place, nodes, undisturbed, said):
+    at_second = nodes.raylets[1:]
+    with Meanwhile(place, lambda: at_work(at_second), lambda _: nodes.lose_second()) as meanwhile:
+        report = run_all(RUNS, place, RAY)
+    nodes.replace_second()
+    assert (report.done, report.failed) == (len(RUNS), {})
+    assert "died" in said
+    assert 2 <= len(meanwhile.before) < len(RUNS)
+    assert meanwhile.before.items() <= stored(place).items()
+    assert same(place, undisturbed)
+
+
+@needs_proc
+def test_a_killed_worker_is_replaced_and_its_run_done_again(place, nodes, undisturbed, said):
+    raylets = nodes.raylets
+    kill = lambda pid: os.kill(pid, signal.SIGKILL)  # noqa: E731
+    with Meanwhile(place, lambda: at_work(raylets), kill) as meanwhile:
+        report = run_all(RUNS, place, RAY)
+    assert (report.done, report.failed) == (len(RUNS), {})
+    assert said.count("died") == 1
+    assert meanwhile.before.items() <= stored(place).items()
+    assert same(place, undisturbed)
+
+
+def test_a_run_that_fails_is_reported_and_the_others_go_on(place, nodes):
+    bad, diverging = replace(SMALL, size=1000), replace(SMALL, learning_rate=3e38)
+    lacking = GradientProfile(replace(SMALL, seed=7))
+    report = run_all([bad, SMALL, diverging, lacking], place, RAY)
+    assert report.done == 1
+    assert report.failed[bad] == "the corpus has 60 train texts, 1,000 were asked for; choose fewer"
+    assert "the loss became" in report.failed[diverging]
+    assert "are not here; run it again with --keep-weights" in report.failed[lacking]
+    assert place.store.failures()[key(bad, place)] == report.failed[bad]
+
+
+def test_it_is_said_when_nobody_is_free(place, nodes, monkeypatch, capsys):
+    monkeypatch.setattr(on_ray, "_PATIENCE", 0.5)
+    busy = [ray.remote(lambda: time.sleep(4)).remote() for _ in range(2)]
+    ray.wait(busy, timeout=1)
+    assert run_all([SMALL], place, RAY).done == 1
+    told = [line for line in capsys.readouterr().err.splitlines() if "has begun nothing" in line]
+    assert len(told) == 1
+    assert re.search(r"its nodes \(\d CPU in all\) are busy, starting, or gone", told[0])
+
+
+def test_a_gpu_that_no_node_has_is_named(place, nodes):
+    with pytest.raises(InputError, match="no node of the Ray cluster has a GPU; use --device cpu"):
+        on_ray.RayPool(place, replace(RAY, device="cuda"))
+
+
+def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch):
+    import types
+
+    absent = types.ModuleType("absent")
+    exec("def perform(version, order):\n    yield", absent.__dict__)  # known here and nowhere else
+    monkeypatch.setitem(sys.modules, "absent", absent)
+    absent.perform.__module__ = "absent"
+    monkeypatch.setattr(on_ray, "perform", absent.perform)
+    with pytest.raises(InputError, match=rf"node \d[\d.]+ cannot load whenpool {__version__}: install"):
+        run_all([SMALL], place, RAY)
+
+
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+sys.path.insert(0, {tests!r})
+from test_ray import RUNS, Path, Place, Store, Workforce, replace, run_all
+if __name__ == "__main__":
+    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
+    try:
+        run_all([replace(run, epochs=2000) for run in RUNS], place, Workforce("ray", {address!r}))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+@needs_proc
+def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
+    script = tmp_path / "grid.py"
+    script.write_text(
+        SCRIPT.format(
+            tests=str(Path(__file__).parent), store=str(place.store.directory), data=str(place.data),
+            cache=str(place.cache), address=nodes.address,
+        )
+    )  # fmt: skip
+    parent = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    left = nodes.scratch()  # by the workers that were killed
+    deadline = time.monotonic() + 60
+    while len(nodes.scratch() - left) < 2:
+        assert time.monotonic() < deadline, "waited in vain"
+        assert parent.poll() is None, parent.stderr.read()
+        time.sleep(0.05)
+    os.killpg(parent.pid, signal.SIGINT)
+    said, complained = parent.communicate(timeout=30)
+    assert parent.returncode == 130
+    assert said == ""
+    assert "Traceback" not in complained
+    deadline = time.monotonic() + 10
+    while (nodes.scratch() - left) or at_work(nodes.raylets):
+        assert time.monotonic() < deadline, nodes.scratch()
+        time.sleep(0.1)
+
+
+def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    for address, line in {
+        "127.0.0.1:1": "no Ray cluster answers at 127.0.0.1:1 .*refused.*ray start --head --port=1`",
+        "ray://127.0.0.1:10001": "is host:port, such as head:6379, not ray://127.0.0.1:10001",
+        "somewhere": "is host:port, such as head:6379, not somewhere",
+    }.items():
+        with pytest.raises(InputError, match=line):
+            on_ray.RayPool(place, replace(RAY, address=address))
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(InputError, match=line):
+            on_ray.RayPool(place, RAY)
+        monkeypatch.delenv("RAY_ADDRESS")
+
+
+def test_what_ray_says_against_a_cluster_is_one_line(place, monkeypatch):
+    def init(*_, **__):
+        raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(InputError, match=r"of this machine cannot be used: Version.*Ray: 1\.0"):
+        on_ray.RayPool(place, RAY)
+
+
+def test_ray_that_is_not_installed_is_one_line(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InputError, match=r"engine ray needs Ray: pip install 'whenpool\[cluster\]'"):
+        run_all([SMALL], place, RAY)
+
+
+def test_ray_is_loaded_by_its_engine_alone():
+    code = (
+        "import sys, whenpool.cli, whenpool.results, whenpool.engine.on_ray; print('ray' in sys.modules)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+
+
+def order_for(run, place, **changes):
+    job = Job(run, key(run, place))
+    given = {
+        "task": (job,), "workforce": RAY, "identities": {job.key: run.identity(place)}, "weights": {},
+        "data": place.data, "cache": place.cache,
+    }  # fmt: skip
+    return Order(**given | changes)
+
+
+def test_a_node_with_another_version_is_named(place):
+    (message, stored), *more = perform("0.0.1", order_for(SMALL, place))
+    assert (message.kind, stored, more) == ("stopped", (), [])
+    assert f"has whenpool {__version__}, this machine 0.0.1: install the same" in message.text
+
+
+def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
+    here, there = tmp_path / "here", tmp_path / "there"
+    run = replace(SMALL, vectors="glove.6B.100d", embedding_size=3)
+    for folder, line in ((here, "the 1 2 3\n"), (there, "the 1 2 4\n")):
+        folder.mkdir()
+        (folder / "glove.6B.100d.txt").write_text(line)
+    place = Place(Store(tmp_path / "store"), here, tmp_path / "cache")
+    monkeypatch.setenv("WHENPOOL_DATA", str(there))
+    letters = list(perform(__version__, order_for(run, place, data=tmp_path / "nowhere")))
+    assert [message.kind for message, _ in letters] == ["failed"]
+    assert f"has another vectors than this machine: make {there} the same there" in letters[0][0].text
+    (there / "glove.6B.100d.txt").unlink()
+    letters = list(perform(__version__, order_for(run, place, data=tmp_path / "nowhere")))
+    assert "cannot read what the run needs: word vectors glove.6B.100d.txt are" in letters[0][0].text
+    letters = list(perform(__version__, order_for(run, place)))  # where the folder is shared
+    assert [message.kind for message, _ in letters] == ["begun", "epoch", "epoch", "done"]
+    (run_back,) = letters[-1][1]
+    place.store.adopt(run_back.key, run_back.content, run_back.weights)
+    assert place.store.has(key(run, place))
+
+
+def test_a_failure_of_the_node_itself_is_no_silence(place, monkeypatch):
+    from whenpool.engine import on_node
+
+    monkeypatch.setattr(on_node, "do", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        list(perform(__version__, order_for(SMALL, place)))

@@ -13,8 +13,15 @@ LABELS ?=
 SYSTEMS ?=
 UNLABELLED ?=
 PARAPHRASES ?=
+ONLY ?=
+ENGINE ?=
+ADDRESS ?=
 WORKERS ?=
-DEVICE ?= cpu
+DEVICE ?=
+TOGETHER ?=
+PRECISION ?=
+DEADLINE ?=
+DRY_RUN ?=
 CHAPTER ?=
 PORT ?= 8000
 
@@ -29,8 +36,12 @@ WHAT = --profile $(PROFILE) \
 	$(if $(UNMASKED),--unmasked) \
 	$(if $(ENCODER),--encoder '$(ENCODER)') $(if $(LABELS),--labels $(LABELS)) \
 	$(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(UNLABELLED),--unlabelled $(UNLABELLED)) \
-	$(if $(PARAPHRASES),--paraphrases '$(PARAPHRASES)')
-HOW = $(if $(WORKERS),--workers $(WORKERS)) --device $(DEVICE)
+	$(if $(PARAPHRASES),--paraphrases '$(PARAPHRASES)') $(if $(ONLY),--only '$(ONLY)') \
+	$(if $(CHAPTER),--chapter $(CHAPTER))
+SPEED = $(if $(WORKERS),--workers $(WORKERS)) $(if $(DEVICE),--device $(DEVICE)) \
+	$(if $(TOGETHER),--together $(TOGETHER)) $(if $(PRECISION),--precision $(PRECISION))
+HOW = $(SPEED) $(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address '$(ADDRESS)') \
+	$(if $(DEADLINE),--deadline '$(DEADLINE)')
 
 .PHONY: help book test run status data serve lint bench clean
 
@@ -40,19 +51,22 @@ help:  ## list the targets
 	@echo "           SETTINGS=standard,mid POOLINGS=last,max_attention SEEDS=3 UNMASKED=1"
 	@echo "           ENCODER=bert-base-uncased LABELS=1,3,10 SYSTEMS=bert,max_attention"
 	@echo "           UNLABELLED=5000 PARAPHRASES=file.jsonl (the few-shot chapter)"
-	@echo "           WORKERS=2 DEVICE=cpu|cuda CHAPTER=training_to_skip PORT=8000"
+	@echo "           CHAPTER=training_to_skip ONLY=table=1.3,corpus=imdb,size=1000+2000"
+	@echo "           DEADLINE=40m DRY_RUN=1 (run: only say what would be done, and how long it takes)"
+	@echo "           WORKERS=2 DEVICE=cpu|cuda TOGETHER=5 PRECISION=float32|tf32|bfloat16"
+	@echo "           ENGINE=local|ray ADDRESS=host:6379 PORT=8000"
 
 book: $(READY)  ## execute the chapters and build the pages into _build/html
-	@$(BIN)/whenpool book $(WHAT) $(HOW) $(if $(CHAPTER),--chapter $(CHAPTER))
+	@$(BIN)/whenpool book $(WHAT) $(HOW)
 
 test: $(READY)  ## run the test suite
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 run: $(READY)  ## execute runs without building the book
-	@$(BIN)/whenpool run $(WHAT) $(HOW) $(if $(CHAPTER),--chapter $(CHAPTER))
+	@$(BIN)/whenpool run $(WHAT) $(HOW) $(if $(DRY_RUN),--dry-run)
 
-status: $(READY)  ## how many runs are done, missing and failed
-	@$(BIN)/whenpool status $(WHAT)
+status: $(READY)  ## how many runs are done and missing, and how long they take
+	@$(BIN)/whenpool status $(WHAT) $(SPEED)
 
 data: $(READY)  ## which corpora are there, and whether they are the publishers'
 	@$(BIN)/whenpool data verify $(if $(DATA),--data '$(DATA)')

@@ -9,7 +9,7 @@ import pytest
 from whenpool import InputError
 from whenpool.book import Builder
 from whenpool.choice import Choice
-from whenpool.engine import Report
+from whenpool.engine import Report, Workforce
 from whenpool.errors import BookError
 from whenpool.plans import PLANS, plan
 from whenpool.runs import Place
@@ -55,7 +55,13 @@ def clone(folder, chapters=None):
 
 def builder(folder, said, profile="smoke"):
     data, store, cache = (folder / "data" / name for name in ("corpora", "runs/smoke", "cache"))
-    return Builder(folder, Choice(profile), Place(Store(store), data, cache), workers=1, say=said.append)
+    return Builder(
+        folder,
+        Choice(profile),
+        Place(Store(store), data, cache),
+        workforce=Workforce(workers=1),
+        say=said.append,
+    )
 
 
 @pytest.fixture(scope="module")

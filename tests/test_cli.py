@@ -4,7 +4,10 @@ import re
 import subprocess
 import sys
 
+import click
 import pytest
+
+from whenpool.options import Deadline
 
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
@@ -26,12 +29,12 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for verb in ("book", "run", "status", "data", "record"):
+    for verb in ("book", "run", "status", "data", "record", "compare", "check"):
         assert f"  {verb} " in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("verb", ["book", "run", "status", "data", "record"])
+@pytest.mark.parametrize("verb", ["book", "run", "status", "data", "record", "compare", "check"])
 def test_each_verb_has_help(verb):
     done = whenpool(verb, "--help")
     assert done.returncode == 0
@@ -56,7 +59,7 @@ def test_runs_are_done_once_and_counted():
 def test_a_failed_run_is_told_and_sets_the_exit_code():
     words = ["--profile", "smoke", "--corpus", SMALL, "--settings", "mid", "--poolings", "max"]
     done = whenpool("run", *words, "--sizes", "40,1000", "--workers", "1")
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert "1 runs done now" in done.stdout
     assert "the corpus has 60 train texts, 1,000 were asked for" in done.stderr
     status = whenpool("status", *words, "--sizes", "40,1000").stdout
@@ -68,7 +71,7 @@ def test_too_few_texts_of_a_class_are_told_with_the_class(tmp_path):
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
     words = ["--chapter", "few_shot", "--systems", "last_words", "--corpus", str(tmp_path / "mine.csv")]
     done = whenpool("run", *words, "--labels", "2,3,12", "--workers", "1")
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert re.search(r"class 'bad' has 11 training texts, 12 per class were asked for", done.stderr)
     assert "Traceback" not in done.stderr
     assert "2 runs done now" in done.stdout  # what can be done is done
@@ -95,6 +98,20 @@ def test_data_lists_what_is_there(tmp_path):
         (["run", "--chapter", "nothing"], "chapter 'nothing' needs no runs"),
         (["run", "--data", "/nowhere"], "data folder /nowhere is not there"),
         (["run", "--nonsense"], "No such option"),
+        (["run", "--only", "copus=imdb"], "--only 'copus' is unknown; choose among table, corpus"),
+        (["run", "--only", "size=1K"], "--only size takes whole numbers such as 1000+2000, not '1K'"),
+        (["run", "--only", "table=1.3"], "--only table is of the thesis's runs: add --profile paper"),
+        (["status", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
+        (["status", "--chapter", "nothing"], "chapter 'nothing' needs no runs"),
+        (["status", "--device", "tpu"], "device 'tpu' is unknown; choose cpu or cuda"),
+        (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
+        (["book", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
+        (["run", "--engine", "slurm"], "engine 'slurm' is unknown; choose one of local, ray"),
+        (["run", "--address", "here:1"], "an address is of a Ray cluster: choose --engine ray as well"),
+        (["run", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
+        (["run", "--together", "0"], "Invalid value for '--together'"),
+        (["run", "--workers", "0"], "Invalid value for '--workers'"),
+        (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
         (["book", "--corpus", "imdb"], "aclImdb_v1.tar.gz is not in"),
         (["book", "--chapter", "nothing"], "there is no chapter 'nothing'; the book has index"),
         (["book", "--device", "tpu"], "device 'tpu' is unknown"),
@@ -130,6 +147,110 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, message):
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("40m", 2_400), ("2h", 7_200), ("1h30m", 5_400), ("90s", 90), ("1.5h", 5_400), (" 40 m ", 2_400),
+        ("2 hours", 7_200), ("5 min", 300), ("1d", 86_400), ("1 day", 86_400), ("2H", 7_200),
+        ("1:30:00", 5_400), ("40M", 2_400),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("error")
+def test_a_deadline_is_a_time(text, seconds):
+    assert Deadline().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "40",
+        "4.5",
+        "soon",
+        "-5m",
+        "0s",
+        "nan",
+        "NaT",
+        "inf",
+        "1h30",
+        "2x",
+        "5us",
+        "m",
+        "99999999999h",
+    ],
+)
+def test_what_is_no_time_is_refused_with_examples(text):
+    with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
+        Deadline().convert(text, None, None)
+
+
+def test_runs_are_picked_and_left_at_the_deadline():
+    words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid,pooling=max+last"]
+    done = whenpool("run", *words, "--workers", "1", "--deadline", "1s")
+    assert done.returncode == 0, done.stderr  # a deadline that is kept is no failure
+    assert re.fullmatch(
+        r"0 runs done now, 0 were stored already, 0 failed, 0 lack their data, "
+        r"2 are left for want of time\n",
+        done.stdout,
+    )
+    done = whenpool("run", *words, "--workers", "1", "--deadline", "1h")
+    assert "2 runs done now, 0 were stored already, 0 failed, 0 lack their data\n" in done.stdout
+
+
+def files_under(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
+    words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid+left,pooling=max"]
+    done = whenpool("run", *words, "--dry-run", "--workers", "1", "--deadline", "1h")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert re.search(r"training_to_skip +0 +2 +0 +0 +2 +\? +\?", done.stdout)
+    assert "done before the deadline" in done.stdout
+    assert files_under(tmp_path / "store") == []
+    assert "2 runs done now" in whenpool("run", *words, "--workers", "1").stdout
+    before = files_under(tmp_path / "store")
+    assert before
+    done = whenpool("run", *words, "--dry-run", "--workers", "1")
+    assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", done.stdout)
+    assert files_under(tmp_path / "store") == before
+
+
+def test_the_environment_says_who_executes(monkeypatch):
+    monkeypatch.setenv("WHENPOOL_ENGINE", "slurm")
+    assert "engine 'slurm' is unknown" in whenpool("run", "--profile", "smoke").stderr
+    assert "torch" not in whenpool("run", "--engine", "local", "--dry-run", "--profile", "smoke").stderr
+    monkeypatch.delenv("WHENPOOL_ENGINE")
+    monkeypatch.setenv("WHENPOOL_WORKERS", "many")
+    done = whenpool("run", "--profile", "smoke")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "many" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "listed"),
+    [
+        ([], ["corpora", "training_to_skip", "few_shot"]),
+        (["--chapter", "training_to_skip"], ["training_to_skip"]),
+        (["--only", "size=1000,length=long", "--profile", "paper", "--corpus", "imdb"], ["Table 1.3"]),
+    ],
+)
+def test_status_is_of_the_runs_that_are_asked_for(words, listed):
+    done = whenpool("status", *words)
+    assert done.returncode == 0, done.stderr
+    for name in listed:
+        assert re.search(rf"^ *{name} ", done.stdout, re.MULTILINE)
+    assert ("few_shot " in done.stdout) == ("few_shot" in listed)
+
+
+def test_a_deadline_of_the_book_is_checked_before_anything_is_built():
+    done = whenpool("book", "--deadline", "tomorrow")
+    assert done.returncode == 2
+    assert "'tomorrow' is not a time" in done.stderr
 
 
 def test_missing_cuda_is_one_line():

@@ -21,12 +21,15 @@ import yaml
 
 from whenpool.chapter import COMPUTED
 from whenpool.choice import NARROWING, Choice
+from whenpool.engine import Workforce
 from whenpool.errors import BookError, InputError
+from whenpool.estimates import Pace
 from whenpool.notebooks import execute, is_notebook
 from whenpool.plans import PLANS, needed, plan
 from whenpool.report.provenance import duration
 from whenpool.results import compute, fetch_encoders, standing
 from whenpool.runs import Place, Run
+from whenpool.selection import Only
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class Builder:
         root: the clone.
         choice: what the chapters show.
         place: where runs find data and leave results.
-        workers, device: see `whenpool.engine.run_all`.
+        workforce: who executes runs, see `whenpool.engine.run_all`.
+        only: which of a chapter's runs are executed; the pages show all that are stored.
         say: told what happens, a line at a time.
         failed: runs that failed while chapters were executed, and what they said.
     """
@@ -45,8 +49,8 @@ class Builder:
     root: Path
     choice: Choice
     place: Place
-    workers: int | None = None
-    device: str = "cpu"
+    workforce: Workforce = field(default_factory=Workforce.default)
+    only: Only = field(default_factory=Only)
     say: Callable[[str], None] = print
     failed: dict[Run, str] = field(default_factory=dict)
 
@@ -104,6 +108,16 @@ class Builder:
     def _needed(self) -> set[Any]:
         return needed(self.choice, self.place)
 
+    @cached_property
+    def _pace(self) -> Pace:
+        """What runs take, which matters where there is a deadline alone."""
+        return Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
+
+    def _runs(self, chapter: str) -> list[Run]:
+        """Those that a chapter draws from and that are asked for."""
+        runs = plan(chapter, self.choice, self.place) if chapter in PLANS else []
+        return [run for run in runs if self.only.admits(run)]
+
     def _files(self) -> list[str]:
         """The files of the table of contents, in its order."""
 
@@ -120,7 +134,7 @@ class Builder:
     def _check_data(self, names: Sequence[str]) -> None:
         """Say what is missing before anything is executed."""
         for name in names:
-            runs = plan(name, self.choice, self.place) if name in PLANS else []
+            runs = self._runs(name)
             fetch_encoders(runs, self.place)
             for run, reason in standing(runs, self.place).absent.items():
                 if not self.choice.lets_lack(run):
@@ -156,18 +170,20 @@ class Builder:
         """Compute a chapter's runs, execute it, and return the seconds that took."""
         started = time.perf_counter()
         name = Path(file).name
-        if name in PLANS:
+        if runs := self._runs(name):
             report = compute(
-                plan(name, self.choice, self.place),
+                runs,
                 self.place,
-                workers=self.workers,
-                device=self.device,
+                self.workforce,
                 skip_absent=self.choice.lets_lack,
                 keep_weights=self._needed.__contains__,
                 label="    runs",
                 say=lambda line: self.say(f"    {line}"),
+                seconds=self._pace.seconds,
             )
             self.failed.update(report.failed)
+            if report.left:
+                self.say(f"    {report.left} runs are left for want of time; the page shows the others")
         execute(self.root / f"{file}.md", self._executed(file), self._parameters(), self._environment())
         return time.perf_counter() - started
 
@@ -201,6 +217,7 @@ class Builder:
             "WHENPOOL_STORE": str(self._store_directory.resolve()),
             "WHENPOOL_CACHE": str(self.place.cache.resolve()),
             COMPUTED: "1",
+            **self.workforce.variables(),
         }
 
     def _render(self) -> Path:

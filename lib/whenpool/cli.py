@@ -1,7 +1,6 @@
-"""The command line: ``whenpool book | run | status | data | record``."""
+"""The command line: ``whenpool book | run | status | data | record | compare | check``."""
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +8,21 @@ import click
 
 from whenpool import __version__
 from whenpool.errors import BookError, InputError
+from whenpool.options import (
+    FOLDER,
+    choice_options,
+    chosen,
+    engine_options,
+    only_option,
+    speed_options,
+    workforce_of,
+)
 
 if TYPE_CHECKING:
     from whenpool.choice import Choice
-    from whenpool.runs import Place
-
-_FOLDER = click.Path(path_type=Path, file_okay=False)
+    from whenpool.engine import Workforce
+    from whenpool.runs import Place, Run
+    from whenpool.selection import Only
 
 # Rooms are entered inside the commands, so that `whenpool --help` does not wait for torch.
 
@@ -43,84 +51,12 @@ def cli() -> None:
     """Why and when should you pool? Build the book, run its experiments, look after its data."""
 
 
-class _Names(click.ParamType):
-    """Names separated by commas."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        names = tuple(part.strip() for part in value.split(",") if part.strip())
-        if not names:
-            self.fail(f"{value!r} names nothing", param, ctx)
-        return names
-
-
-class _Numbers(_Names):
-    """Whole numbers separated by commas."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:  # type: ignore[override]
-        try:
-            return tuple(int(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of whole numbers such as 1000,2000", param, ctx)
-
-
-def _choice_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What to run, and where its data are."""
-    options = [
-        click.option("--profile", default="quick", show_default=True, help="smoke, quick or paper."),
-        click.option(
-            "--corpus", multiple=True, help="imdb, yahoo, amazon, yelp, synthetic[:option=value,...], "
-            "or a .csv/.jsonl file. Repeatable. Default: the profile's own.",
-        ),
-        click.option("--data", type=_FOLDER, help="Folder of corpora. [WHENPOOL_DATA]"),
-        click.option("--store", type=_FOLDER, help="Folder of runs. [WHENPOOL_STORE]"),
-        click.option("--sizes", type=_Numbers(), help="Training texts, such as 1000,2000."),
-        click.option("--settings", type=_Names(), help="Some of standard,left,mid,right."),
-        click.option("--poolings", type=_Names(), help="Such as last,max_attention."),
-        click.option("--seeds", type=int, help="How many, counted from 0."),
-        click.option("--unmasked", is_flag=True, help="Let padding in, as the authors' code does."),
-        click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
-        click.option("--labels", type=_Numbers(), help="Few-shot: per class, such as 1,3,10."),
-        click.option("--systems", type=_Names(), help="Few-shot: such as bert,max_attention."),
-        click.option("--unlabelled", type=int, help="Few-shot: texts without labels."),
-        click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = [
-        click.option("--workers", type=click.IntRange(1), help="Processes. [default: one a processor]"),
-        click.option("--device", default="cpu", show_default=True, help="cpu or cuda."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
-    from whenpool.choice import NARROWING, Choice, corpora_named, placed
-    from whenpool.runs import Place
-
-    narrow = {name: options[name] for name in NARROWING}
-    narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
-    named = corpora_named(options["corpus"])
-    choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
-    if options["data"] is not None and not options["data"].is_dir():
-        raise InputError(f"data folder {options['data']} is not there")
-    return choice, Place.default(options["data"], options["store"], choice.profile == "smoke")
-
-
 @cli.command()
-@_choice_options
-@_engine_options
+@choice_options
+@only_option
+@engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute this chapter only. Repeatable.")
-def book(workers: int | None, device: str, chapters: tuple[str, ...], **options: Any) -> None:
+def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None:
     """Execute the chapters and build the pages."""
     try:
         from whenpool.book import Builder
@@ -128,16 +64,18 @@ def book(workers: int | None, device: str, chapters: tuple[str, ...], **options:
         raise InputError(
             f"the book needs the package {error.name}: pip install -e '.[book]', or use make book"
         ) from None
-    from whenpool.engine.local import check_device
     from whenpool.places import project_root
+    from whenpool.selection import Only, planned
 
     root = project_root()
     if root is None:
         raise InputError("the book's sources are in its repository: run this inside a clone")
-    choice, place = _chosen(options)
-    check_device(device)
+    choice, place = chosen(options)
+    workforce, only = workforce_of(options), only or Only()
+    if only:
+        planned(choice, place, only)  # says so where it leaves nothing
     try:
-        Builder(root, choice, place, workers, device, say=click.echo).build(chapters)
+        Builder(root, choice, place, workforce, only, say=click.echo).build(chapters)
     except BookError as error:
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(1)
@@ -146,51 +84,73 @@ def book(workers: int | None, device: str, chapters: tuple[str, ...], **options:
 
 
 @cli.command()
-@_choice_options
-@_engine_options
-@click.option("--chapter", default="training_to_skip", show_default=True, help="Whose runs.")
+@choice_options
+@only_option
+@engine_options
+@click.option("--chapter", help="Whose runs. [default: training_to_skip; with --only table=...: all]")
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each best epoch.")
-def run(workers: int | None, device: str, chapter: str, keep_weights: bool, **options: Any) -> None:
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, and how long it takes.")
+def run(
+    chapter: str | None, only: "Only | None", keep_weights: bool, dry_run: bool, **options: Any
+) -> None:
     """Execute the runs that are not stored yet; stop and go on at any time."""
-    from whenpool.engine.local import check_device
-    from whenpool.plans import plan
+    from whenpool.estimates import Pace
     from whenpool.results import compute, standing
+    from whenpool.selection import Only, chapters_of, each_once, planned
 
-    choice, place = _chosen(options)
-    check_device(device)
-    runs = plan(chapter, choice, place)
+    choice, place = chosen(options)
+    workforce, only = workforce_of(options), only or Only()
+    chapters = planned(choice, place, only, chapters_of(only, chapter))
+    if dry_run:
+        _tell_status(chapters, choice, place, workforce)
+        return
+    runs = each_once(chapters)
     before = standing(runs, place)
+    pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
         runs,
         place,
-        workers=workers,
-        device=device,
+        workforce,
         skip_absent=choice.lets_lack,
         keep_weights=lambda _: keep_weights,
         say=lambda line: click.echo(line, err=True),
+        seconds=pace.seconds,
     )
-    click.echo(
-        f"{report.done} runs done now, {len(before.done)} were stored already, "
-        f"{len(report.failed)} failed, {len(before.absent)} lack their data"
-    )
-    sys.exit(2 if report.failed else 0)
+    parts = [f"{report.done} runs done now", f"{len(before.done)} were stored already"]
+    parts += [f"{report.shared} were done meanwhile by another command"] if report.shared else []
+    parts += [f"{len(report.failed)} failed", f"{len(before.absent)} lack their data"]
+    parts += [f"{report.left} are left for want of time"] if report.left else []
+    click.echo(", ".join(parts))
+    sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
 
 
 @cli.command()
-@_choice_options
-def status(**options: Any) -> None:
-    """How many runs are done, missing and failed, per table."""
-    from whenpool.results import status_table
+@choice_options
+@only_option
+@speed_options
+@click.option("--chapter", "chapters", multiple=True, help="Of this chapter only. Repeatable.")
+def status(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None:
+    """How many runs are done, missing and failed, per table, and how long the rest takes."""
+    from whenpool.selection import Only, planned
 
-    choice, place = _chosen(options)
-    table, notes = status_table(choice, place)
-    click.echo(table.to_string(index=False))
-    for note in notes:
+    choice, place = chosen(options)
+    workforce = workforce_of(options)
+    _tell_status(planned(choice, place, only or Only(), chapters), choice, place, workforce)
+
+
+def _tell_status(
+    chapters: "dict[str, list[Run]]", choice: "Choice", place: "Place", workforce: "Workforce"
+) -> None:
+    from whenpool.progress import status_table
+
+    progress = status_table(chapters, choice, place, workforce)
+    click.echo(progress.table.to_string(index=False))
+    for note in (*progress.notes, *progress.times):
         click.echo(note)
 
 
 @cli.command()
-@click.option("--data", type=_FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
 @click.argument("action", type=click.Choice(["list", "verify", "fetch"]), default="list")
 @click.argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
@@ -219,8 +179,8 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 
 
 @cli.command()
-@click.option("--data", type=_FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
-@click.option("--store", type=_FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+@click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs on whole published corpora into data/results/, the runs of record."""
     from whenpool.places import project_root
@@ -237,3 +197,30 @@ def record(data: Path | None, store: Path | None) -> None:
         f"{trainings} trainings, {probes} probes, {few_shots} few-shot runs and the statistics of "
         f"{corpora} corpora are on record in {folder}"
     )
+
+
+@cli.command()
+@click.argument("folder")
+@click.argument("other")
+@click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")
+@click.option("--results", type=FOLDER, help="Another folder than data/results.")
+def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
+    """Hold the same trainings in two folders of runs against each other.
+
+    The word "record" stands for the runs of record.
+    """
+    from whenpool.compare import compare_folders
+
+    compare_folders(folder, other, results, record, click.echo)
+
+
+@cli.command()
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--profile", default="paper", show_default=True, help="smoke, quick or paper.")
+@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+@click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+def check(device: str, profile: str, data: Path | None, store: Path | None) -> None:
+    """Look at versions, the device, data and disk before long work."""
+    from whenpool.checkup import check_machine
+
+    sys.exit(0 if check_machine(device, profile, data, store, click.echo) else 2)

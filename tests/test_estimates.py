@@ -1,0 +1,224 @@
+"""How long runs will take: on made-up stores, and on the runs of record with one left out."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from whenpool import estimates
+from whenpool.engine import Workforce
+from whenpool.estimates import ALONE, HERE, OTHER_MACHINE, OTHER_PRECISION, Pace, together_takes
+from whenpool.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.probing import PROBE_PROTOCOL, GradientProfile, PaddingSweep, Probe
+from whenpool.runs import PROTOCOL, Place, Training
+from whenpool.store import Store
+
+RECORDS = Path(__file__).parents[1] / "data" / "results"
+HERE_NAME = "cpu: this one"
+IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
+WORKFORCE = Workforce()
+
+
+@pytest.fixture(autouse=True)
+def this_machine(monkeypatch):
+    monkeypatch.setattr(estimates, "processor", lambda: "this one")
+
+
+def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenance):
+    """Put a run into the store as if it had taken so long."""
+    identity = {"run": run.changed(), "data": {}, "protocol": PROTOCOL, "made": [seconds, device]}
+    row, result = asdict(run), {"seconds": seconds}
+    if isinstance(run, Probe):
+        row, result = run.row(), result | {"probe_protocol": PROBE_PROTOCOL}
+    if isinstance(run, FewShot):
+        identity["protocol"] = FEW_SHOT_PROTOCOL
+    provenance |= {"device": device, "precision": precision}
+    return place.store.put(identity, row, result, provenance)
+
+
+def on_record_here(place):
+    """The runs of record that this machine made."""
+    recorded = Place(Store(place.store.directory, RECORDS), place.data, place.cache)
+    return [one for one in Pace.measured(recorded, WORKFORCE).seen if one.distance == HERE]
+
+
+def estimate(place, run, workforce=WORKFORCE):
+    return Pace.measured(place, workforce).estimate(run)
+
+
+def test_nothing_stored_tells_nothing(place):
+    assert Pace.measured(place, WORKFORCE).seconds(IMDB) is None
+    assert Pace().seconds(IMDB) is None
+
+
+def test_the_same_but_for_seed_and_vectors_counts_first(place):
+    keys = {store(place, replace(IMDB, seed=seed), 10.0 + seed) for seed in range(3)}
+    store(place, replace(IMDB, pooling="last"), 99.0)
+    found = estimate(place, replace(IMDB, seed=7, vectors=None))
+    assert found.seconds == 11.0  # the median
+    assert set(found.rests_on) == keys
+    assert (found.devices, found.distance, found.same_shape) == ((HERE_NAME,), HERE, True)
+
+
+def test_then_other_sizes_in_proportion_to_the_work(place):
+    store(place, IMDB, 100.0)
+    store(place, replace(IMDB, pooling="last"), 7.0)  # another pooling, which is not asked
+    found = estimate(place, replace(IMDB, size=2_000))
+    # 20 epochs of 1,000 texts, the same number of texts read for validation, and 9,800 test texts
+    words = {size: 20 * size + (20 * size + 9_800) / 3 for size in (1_000, 2_000)}
+    assert found.seconds == pytest.approx(100 * words[2_000] / words[1_000])
+    assert not found.same_shape
+
+
+def test_validation_texts_are_as_many_as_there_can_be(place):
+    store(place, IMDB, 100.0)
+    seconds = estimate(place, replace(IMDB, size=20_000)).seconds
+    words = 20 * 20_000 + (20 * 5_000 + 9_800) / 3
+    assert seconds == pytest.approx(100 * words / (20_000 + (20_000 + 9_800) / 3))
+
+
+def test_then_any_pooling_on_such_texts_but_a_trick_is_another_matter(place):
+    store(place, replace(IMDB, pooling="last"), 90.0)
+    store(place, replace(IMDB, pooling="attention"), 110.0)
+    store(place, replace(IMDB, pooling="last", trick="gradient_directed"), 1_000.0)
+    assert estimate(place, IMDB).seconds == pytest.approx(100)
+    assert estimate(place, replace(IMDB, pooling="last", trick="gradient_directed")).seconds == 1_000
+
+
+def test_then_other_texts_by_their_words(place):
+    store(place, replace(IMDB, test=2_000), 100.0)
+    assert estimate(place, replace(IMDB, corpus="yelp", test=2_000)).seconds == pytest.approx(100)
+    standard = estimate(place, replace(IMDB, setting="standard", test=2_000)).seconds
+    assert standard == pytest.approx(34)  # two thirds of the words were filler
+    short = estimate(place, replace(IMDB, corpus="yahoo", length="short", test=2_000)).seconds
+    assert short == pytest.approx(100 * 40 / 250)
+
+
+def test_texts_of_the_embedded_corpus_are_as_long_as_it_says(place):
+    short = Training("synthetic:shortest=20,longest=30", "standard", 500, "max", length="any")
+    store(place, short, 10.0)
+    longer = replace(short, corpus="synthetic:shortest=40,longest=60")
+    assert estimate(place, longer).seconds == pytest.approx(20)
+
+
+def test_then_other_networks_by_their_multiply_adds(place):
+    store(place, replace(IMDB, hidden_size=64), 10.0)
+    found = estimate(place, IMDB)
+    assert found.seconds == pytest.approx(10 * 256 * (100 + 256) / (64 * (100 + 64)))
+    two = estimate(place, replace(IMDB, hidden_size=64, layers=2))
+    assert two.seconds == pytest.approx(10 * (164 + 192) / 164)
+    assert estimate(place, replace(IMDB, cell="gru")) is None  # another cell is another matter
+
+
+def test_probes_go_by_their_own_kind_and_else_by_trainings(place):
+    store(place, IMDB, 100.0)
+    sweep, profile = PaddingSweep(IMDB), GradientProfile(IMDB)
+    by_training = estimate(place, sweep)
+    assert by_training.seconds > 0
+    store(place, sweep, 7.0)
+    assert estimate(place, replace(sweep, training=replace(IMDB, seed=3))).seconds == 7.0
+    assert estimate(place, replace(sweep, texts=500)).seconds == pytest.approx(3.5)
+    assert estimate(place, profile).seconds != 7.0
+
+
+def test_few_shot_runs_go_by_their_system_and_encoder(place):
+    run = FewShot("imdb", "bert", steps=100)
+    store(place, run, 60.0)
+    assert estimate(place, replace(run, seed=4)).seconds == 60.0
+    assert estimate(place, replace(run, per_class=100)).seconds == pytest.approx(60.0)
+    read = (10 * 1_000 + 12_500) / 3  # ten looks at the validation texts, and the test
+    longer = estimate(place, replace(run, steps=1_000)).seconds
+    assert longer == pytest.approx(60 * (8_000 + read) / (800 + read))
+    assert estimate(place, replace(run, encoder="another")) is None
+    assert estimate(place, IMDB) is None
+
+
+def test_another_machine_counts_only_where_nothing_here_does(place):
+    store(place, IMDB, 500.0, device="cpu: another")
+    found = estimate(place, IMDB)
+    assert (found.seconds, found.distance, found.devices) == (500.0, OTHER_MACHINE, ("cpu: another",))
+    store(place, replace(IMDB, pooling="last", setting="standard"), 34.0)
+    assert estimate(place, IMDB).distance == HERE
+
+
+def test_a_gpu_tells_nothing_of_a_processor(place):
+    store(place, IMDB, 5.0, device="cuda: NVIDIA H200")
+    assert estimate(place, IMDB) is None
+    assert estimate(place, IMDB, Workforce(device="cuda")).distance == OTHER_MACHINE  # or no GPU is here
+
+
+def test_another_precision_counts_before_another_machine(place):
+    store(place, IMDB, 5.0, precision="bfloat16")
+    store(place, IMDB, 500.0, device="cpu: another")
+    found = estimate(place, IMDB)
+    assert (found.seconds, found.distance) == (5.0, OTHER_PRECISION)
+    assert estimate(place, IMDB, Workforce(precision="bfloat16")).distance == HERE
+
+
+def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place):
+    store(place, IMDB, 5.0, together=5)
+    assert estimate(place, IMDB) is None
+    store(place, IMDB, 50.0, together=1)
+    assert estimate(place, IMDB).seconds == 50.0
+    fused = estimate(place, IMDB, Workforce(together=8))
+    assert (fused.seconds, fused.distance) == (5.0, HERE)
+    alone = estimate(place, PaddingSweep(IMDB), Workforce(together=8))
+    assert alone.distance == HERE
+
+
+def test_where_nothing_shared_a_process_runs_alone_stand_in(place):
+    store(place, IMDB, 50.0)
+    found = estimate(place, IMDB, Workforce(together=8))
+    assert (found.seconds, found.distance) == (50.0, ALONE)
+
+
+def test_rows_without_a_time_are_passed_over(place):
+    store(place, IMDB, None)
+    store(place, IMDB, float("nan"))
+    store(place, IMDB, 0.0)
+    assert estimate(place, IMDB) is None
+
+
+def test_side_by_side_takes_no_less_than_the_longest():
+    assert together_takes([3.0, 3.0, 3.0, 3.0], 2) == 6.0
+    assert together_takes([10.0, 1.0], 2) == 10.0
+    assert together_takes([], 2) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("machine", "bound"),
+    [
+        ("AMD EPYC", 0.1),  # one run after the other: measured 0.02
+        ("Intel(R) Xeon(R) Processor", 0.45),  # shared with others, up to 8 times slower: measured 0.29
+    ],
+)
+def test_trainings_of_record_are_foretold_by_the_others(machine, bound, monkeypatch, place):
+    """Leave-one-out: the median of |expected / measured - 1| over the trainings of a machine."""
+    monkeypatch.setattr(estimates, "processor", lambda: machine)
+    here = on_record_here(place)
+    trainings = [one for one in here if isinstance(one.run, Training)]
+    assert len(trainings) >= 39
+    errors = []
+    for one in trainings:
+        found = Pace([other for other in here if other is not one]).estimate(one.run)
+        assert one.key not in found.rests_on
+        errors.append(abs(found.seconds / one.seconds - 1))
+    assert median(errors) < bound
+
+
+def test_proportion_to_work_holds_between_settings_of_record(monkeypatch, place):
+    """The trainings with filler from those without alone, whose texts have a third of the words."""
+    monkeypatch.setattr(estimates, "processor", lambda: "AMD EPYC")
+    here = [one for one in on_record_here(place) if isinstance(one.run, Training)]
+    plain = Pace([one for one in here if one.run.setting == "standard"])
+    mixed = [one for one in here if one.run.setting != "standard"]
+    assert median(abs(plain.seconds(one.run) / one.seconds - 1) for one in mixed) < 0.15
+
+
+def test_the_same_network_elsewhere_says_more_than_another_network_here(place):
+    store(place, replace(IMDB, hidden_size=64), seconds=1.0)
+    store(place, IMDB, seconds=500.0, device="cpu: another")
+    found = estimate(place, replace(IMDB, seed=3))
+    assert (found.seconds, found.distance) == (500.0, OTHER_MACHINE)
+    assert estimate(place, replace(IMDB, hidden_size=128)).distance == HERE

@@ -1,10 +1,12 @@
 """Runs of record: finished runs by the thesis's protocol, copied to where the book keeps them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.files import write_atomically
+from whenpool.report.comparisons import admitted, read_comparisons
 from whenpool.report.corpora import STATISTICS_OF_RECORD, measured
 from whenpool.report.verdicts import of_learnability, of_record, probes_of_record
 from whenpool.results import current_few_shots, current_probes, current_trainings
@@ -26,15 +28,21 @@ TESTED = 1_000
 _ORDER = ["corpus", "length", "size", "setting", "masked", "pooling", "seed", "key"]
 
 
-def export_runs(place: Place, folder: Path) -> int:
+def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
     """Write the finished runs on whole published corpora that follow the thesis's protocol, padding
     masked or let in, and those of its chapter 2, small ones as well; those that are on record already
-    stay. Returns how many there are now."""
+    stay. Returns how many there are now.
+
+    Args:
+        say: told of the runs that are left out for their precision, see
+            `whenpool.report.comparisons.admission`.
+    """
     table = current_trainings(place)
     if table.empty:
         return 0
-    chosen = of_record(table) | of_learnability(table)
-    table = _keeping(place.store.recorded, table[chosen]).sort_values(_ORDER)
+    chosen = table[of_record(table) | of_learnability(table)]
+    chosen = _exact(chosen, place.store.recorded, folder, say)
+    table = _keeping(place.store.recorded, chosen).sort_values(_ORDER)
     epochs = _keeping(place.store.read_record(HISTORY_OF_RECORD), place.store.histories())
     epochs = epochs[epochs["key"].isin(table["key"])].sort_values(["key", "epoch"])
     for name, rows in ((RUNS_OF_RECORD, table), (HISTORY_OF_RECORD, epochs)):
@@ -42,15 +50,16 @@ def export_runs(place: Place, folder: Path) -> int:
     return len(table)
 
 
-def export_probes(place: Place, folder: Path) -> int:
+def export_probes(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
     """Write the probe runs on whole published corpora whose model and training are the thesis's, the
     gradients of the models of its chapter 2, and what they measured; those that are on record already
     stay. Returns how many there are now."""
     table = current_probes(place)
     if table.empty:
         return 0
-    chosen = probes_of_record(table) | _profiles_of_tricks(table)
-    table = _keeping(place.store.recorded_probes, table[chosen])
+    chosen = table[probes_of_record(table) | _profiles_of_tricks(table)]
+    chosen = _exact(chosen, place.store.recorded_probes, folder, say)
+    table = _keeping(place.store.recorded_probes, chosen)
     table = table.sort_values(["probe", *_ORDER])
     if len(table):
         _write(folder / PROBES_OF_RECORD, table)
@@ -67,14 +76,15 @@ def _profiles_of_tricks(probes: "DataFrame") -> "Series":
     return (probes["probe"] == "gradients") & of_learnability(probes)
 
 
-def export_few_shots(place: Place, folder: Path) -> int:
+def export_few_shots(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
     """Write the few-shot runs on published corpora, with whatever encoder, that were tested on at least
     `TESTED` texts; those that are on record already stay. Returns how many there are now."""
     table = current_few_shots(place)
     if table.empty:
         return 0
-    chosen = table["corpus"].isin(PUBLICATIONS) & (table["test_texts"] >= TESTED)
-    table = _keeping(place.store.recorded_few_shots, table[chosen])
+    chosen = table[table["corpus"].isin(PUBLICATIONS) & (table["test_texts"] >= TESTED)]
+    chosen = _exact(chosen, place.store.recorded_few_shots, folder, say)
+    table = _keeping(place.store.recorded_few_shots, chosen)
     table = table.sort_values(["corpus", "per_class", "system", "seed", "key"])
     looks = _keeping(place.store.read_record(LOOKS_OF_RECORD), place.store.few_shot_histories())
     looks = looks[looks["key"].isin(table["key"])].sort_values(["key", "epoch"])
@@ -93,6 +103,17 @@ def export_statistics(place: Place, folder: Path) -> int:
     if len(table):
         _write(folder / STATISTICS_OF_RECORD, table.drop(columns="source"))
     return len(table)
+
+
+def _exact(
+    found: "DataFrame", recorded: "DataFrame", folder: Path, say: Callable[[str], None]
+) -> "DataFrame":
+    """The rows that are on record already, and those whose precision may be."""
+    here = found["key"].isin(recorded["key"])
+    allowed, lines = admitted(found[~here], read_comparisons(folder))
+    for line in lines:
+        say(line)
+    return found[here | allowed.reindex(found.index, fill_value=False)]
 
 
 def _keeping(recorded: "DataFrame", found: "DataFrame") -> "DataFrame":

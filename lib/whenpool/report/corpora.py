@@ -148,10 +148,14 @@ def plain(runs: "DataFrame") -> "DataFrame":
 
 
 def evidence_table(runs: "DataFrame") -> "DataFrame":
-    """Test accuracy by parameters (rows) and pooling (columns)."""
+    """Test accuracy by parameters (rows) and pooling (columns); empty where a run is missing."""
+    import pandas as pd
+
+    if runs.empty:
+        return pd.DataFrame({"classes": ["not run yet"]})
     wide = _evidence_grid(runs)
-    table = wide.map(lambda value: f"{value:.1f}")
-    table["gain"] = [f"{gain:+.1f}" for gain in _gain(wide)]
+    table = wide.map(lambda value: "" if pd.isna(value) else f"{value:.1f}")
+    table["gain"] = ["" if pd.isna(gain) else f"{gain:+.1f}" for gain in _gain(wide)]
     names = {**POOLING_NAMES, "kinds": "classes", "agreement": "agree"}
     table = table.reset_index().rename(columns=names)
     for name in ("density", "agree"):
@@ -160,8 +164,12 @@ def evidence_table(runs: "DataFrame") -> "DataFrame":
 
 
 def evidence_facts(runs: "DataFrame") -> dict[str, str]:
-    """Where pooling gains least among the plain runs, and how much it gains there and at the most."""
-    gain = _gain(_evidence_grid(plain(runs)))
+    """Where pooling gains least among the plain runs, and how much it gains there and at the most; a
+    dash each where none was run."""
+    ours = plain(runs)
+    gain = _gain(_evidence_grid(ours)).dropna() if len(ours) else ours["test_accuracy"]
+    if gain.empty:
+        return dict.fromkeys(("least_words", "least_density", "least_gain", "most_gain"), "–")
     _, words, density, _ = gain.idxmin()
     return {
         "least_words": words,
@@ -180,4 +188,5 @@ def _evidence_grid(runs: "DataFrame") -> "DataFrame":
 
 def _gain(wide: "DataFrame") -> "Series":
     """The best pooling's accuracy less the BiLSTM's, in points."""
-    return wide.drop(columns="last").max(axis=1) - wide["last"]
+    pooled = wide.drop(columns="last", errors="ignore").max(axis=1)
+    return pooled - wide["last"] if "last" in wide else pooled * float("nan")

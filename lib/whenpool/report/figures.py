@@ -195,6 +195,8 @@ def draw_evidence(runs: "DataFrame") -> Figure:
         runs: rows of `Store.trainings` with the columns ``words`` (as written in the title) and
             ``density``.
     """
+    if runs.empty:
+        return nothing_yet()
     lengths = list(dict.fromkeys(runs["words"]))
     figure, panels = make_panels(len(lengths))
     poolings = [name for name in POOLING_NAMES if name in set(runs["pooling"])]

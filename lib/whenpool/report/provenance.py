@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
-    """Number of runs, corpus, device, commit, computing time and date of the newest.
+    """Number of runs, corpus, device, precision where it is not float32, commit, computing time and date
+    of the newest.
 
     Args:
         runs: rows of `Store.trainings`.
@@ -24,6 +25,7 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
         f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training texts",
         *_named(runs, "encoder", "vectors", "filler"),
         _listed(runs["device"]),
+        *_precisions(runs),
         f"torch {_listed(runs['torch'])}",
         f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].fillna(''))}",
         *_reuse(runs),
@@ -37,6 +39,16 @@ def _named(runs: "DataFrame", *columns: str) -> list[str]:
     """What stands in some columns, where anything does."""
     known = {name: runs[name].dropna() for name in columns if name in runs}
     return [f"{name} {_listed(values)}" for name, values in known.items() if len(values)]
+
+
+def _precisions(runs: "DataFrame") -> list[str]:
+    """The precisions that are not float32, each with the number of runs if they are not all."""
+    counts = runs["precision"].value_counts() if "precision" in runs else {}
+    return [
+        f"computed in {name}" if count == len(runs) else f"{count} runs computed in {name}"
+        for name, count in counts.items()
+        if name != "float32"
+    ]
 
 
 def _reuse(runs: "DataFrame") -> list[str]:

@@ -47,10 +47,10 @@ def runs_table(place: "Place") -> "DataFrame":
     ]
     if not any(len(part) for part in parts):
         return pd.DataFrame({"runs": [0]})
-    columns = ["key", "probe", "corpus", "device", "protocol", "seconds", "finished"]
+    columns = ["key", "probe", "corpus", "device", "precision", "protocol", "seconds", "finished"]
     runs = pd.concat([part[columns] for part in parts if len(part)]).rename(columns={"probe": "kind"})
     runs = runs.assign(corpus=[str(name).split(":")[0] for name in runs["corpus"]])
-    grouped = runs.groupby(["kind", "corpus", "device", "protocol"], sort=False)
+    grouped = runs.groupby(["kind", "corpus", "device", "precision", "protocol"], sort=False)
     table = grouped.agg(runs=("key", "size"), computing=("seconds", "sum"), newest=("finished", "max"))
     table["computing"] = table["computing"].map(duration)
     table["newest"] = table["newest"].str[:10]

@@ -1,0 +1,377 @@
+"""The same trainings in two stores, and the rule on precision that rests on such pairs."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import save
+from scipy import stats
+from test_book import ROOT, builder, clone
+from test_engine import GRID, SMALL
+
+from whenpool import InputError
+from whenpool.cli import main
+from whenpool.compare import compare, compare_folders, open_side, put_on_record
+from whenpool.execution import execute
+from whenpool.record import export_runs
+from whenpool.report.comparisons import (
+    admission,
+    mean_text,
+    meaning,
+    pooled,
+    read_comparisons,
+    table_of,
+)
+from whenpool.report.provenance import provenance_line
+from whenpool.runs import PROTOCOL, Place, Training
+from whenpool.store import Store
+
+PAPER = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
+EXACT = {"device": "cuda: H100", "precision": "float32"}
+FAST = EXACT | {"precision": "bfloat16"}
+
+
+def put(store, run=SMALL, accuracy=70.0, loss=0.5, weights=None, epochs=(50.0,), **provenance):
+    """A finished training that nobody has trained."""
+    from dataclasses import asdict
+
+    identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
+    result = {
+        "test_accuracy": accuracy,
+        "test_loss": loss,
+        "validation_accuracy": max(epochs),
+        "best_epoch": 1 + int(np.argmax(epochs)),
+        "corpus_complete": True,
+        "seconds": float(np.random.default_rng().random()),  # never the same twice
+    }
+    where = {"commit": "abc", "device": "cpu: A", "torch": "2", "finished": "2026-01-02T03:04:05"}
+    history = [
+        {"epoch": n, "validation_accuracy": value, "seconds": result["seconds"]}
+        for n, value in enumerate(epochs, 1)
+    ]
+    data = None if weights is None else save({"w": torch.tensor(weights)})
+    return store.put(identity, asdict(run), result, where | provenance, history, data)
+
+
+@pytest.fixture
+def stores(tmp_path):
+    return Store(tmp_path / "one"), Store(tmp_path / "two")
+
+
+def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(place):
+    import safetensors.torch
+
+    second = Place(Store(place.store.directory.with_name("again")), place.data, place.cache)
+    for where in (place, second):
+        for run in GRID[:2]:
+            execute(run, where, keep_weights=True)
+    cells = compare(place.store, second.store)
+    assert cells[["pairs", "identical", "with_weights"]].values.tolist() == [[2, 2, 2]]
+    assert cells.loc[0, ["mean_difference", "largest_loss", "largest_weight"]].tolist() == [0, 0, 0]
+    file = sorted(second.store.directory.glob("*.safetensors"))[0]
+    weights = safetensors.torch.load_file(file)
+    next(iter(weights.values())).view(-1)[0] += 0.25
+    file.write_bytes(safetensors.torch.save(weights))
+    cells = compare(place.store, second.store)
+    assert cells.loc[0, ["pairs", "identical"]].tolist() == [2, 1]
+    assert cells.loc[0, "largest_weight"] == pytest.approx(0.25)
+
+
+def test_mean_difference_interval_and_largest_by_hand(stores):
+    one, two = stores
+    differences = (0.5, -0.25, 1.0)
+    for seed, difference in enumerate(differences):
+        run = replace(SMALL, seed=seed)
+        put(one, run, 70.0, 0.5)
+        put(two, run, 70.0 + difference, 0.5 - difference / 10)
+    put(one, replace(SMALL, seed=9))  # in one store alone
+    cell = compare(one, two).iloc[0]
+    assert cell[["pairs", "identical", "with_weights"]].tolist() == [3, 0, 0]
+    assert cell["mean_difference"] == pytest.approx(np.mean(differences))
+    assert cell["largest_accuracy"] == pytest.approx(1.0)
+    assert cell["largest_loss"] == pytest.approx(0.1)
+    low, high = stats.t.interval(0.95, 2, np.mean(differences), stats.sem(differences))
+    assert mean_text(cell) == f"{(low + high) / 2:+.3f} ± {(high - low) / 2:.3f}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"accuracy": 70.1}, {"loss": 0.51}, {"epochs": (50.0, 40.0)}, {"weights": [1.0, 2.5]}],
+    ids=lambda change: next(iter(change)),
+)
+def test_any_result_but_the_time_makes_a_pair_differ(stores, change):
+    same = {"accuracy": 70.0, "loss": 0.5, "epochs": (50.0, 45.0), "weights": [1.0, 2.0]}
+    one, two = stores
+    put(one, **same)
+    put(two, **same)
+    assert compare(one, two).loc[0, "identical"] == 1
+    put(two, **same | change)
+    assert compare(one, two).loc[0, "identical"] == 0
+
+
+def test_circumstances_and_cells_stay_apart_and_the_plainer_side_stands_first(stores):
+    one, two = stores
+    runs = [replace(SMALL, setting=setting, seed=s) for setting in ("standard", "mid") for s in (0, 1)]
+    for run in runs:
+        put(one, run, 72.0, **FAST, together=5, engine="ray")
+        put(two, run, 71.0, **EXACT)  # older than the columns together and engine
+    cells = compare(one, two)
+    assert cells["setting"].tolist() == ["mid", "standard"]
+    first = cells.iloc[0]
+    assert first[["precision", "precision_other"]].tolist() == ["float32", "bfloat16"]
+    assert first[["together", "together_other", "engine", "engine_other"]].tolist() == [
+        1, 5, "local", "ray",
+    ]  # fmt: skip
+    assert first["mean_difference"] == pytest.approx(1.0)  # second minus first
+    turned = compare(two, one)
+    assert turned["key"].tolist() == cells["key"].tolist()
+    table = table_of(cells)
+    assert table["pairs"].tolist() == ["4"]  # both cells in one row
+    assert "standard, mid" in table.loc[0, "trainings"]
+    assert "float32 against bfloat16; alone against 5 together" in table.loc[0, "computed"]
+
+
+def test_pooled_cells_are_the_pairs_together(stores):
+    one, two = stores
+    values = {"standard": (0.1, 0.4, -0.2), "mid": (1.0, 0.0)}
+    for setting, differences in values.items():
+        for seed, difference in enumerate(differences):
+            run = replace(SMALL, setting=setting, seed=seed)
+            put(one, run)
+            put(two, run, 70.0 + difference)
+    whole = pooled(compare(one, two), ["corpus"]).iloc[0]
+    every = [value for part in values.values() for value in part]
+    assert whole["pairs"] == 5
+    assert whole["mean_difference"] == pytest.approx(np.mean(every))
+    assert whole["std_difference"] == pytest.approx(np.std(every, ddof=1))
+    assert whole["largest_accuracy"] == pytest.approx(1.0)
+
+
+def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores, tmp_path):
+    one, two = stores
+    for seed, accuracy in enumerate((200 / 3, 0.1 + 0.2, 61.05102040816327)):
+        for store in (one, two):
+            put(store, replace(PAPER, seed=seed), accuracy, accuracy / 7, epochs=(1 / 3, accuracy))
+    folder = tmp_path / "results"
+    place = Place(one, tmp_path, tmp_path)
+    assert export_runs(place, folder) == 3
+    cells = compare(open_side("record", folder), open_side(str(two.directory), folder))
+    assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
+
+
+def test_a_diverged_training_has_nothing_to_compare(stores):
+    one, two = stores
+    for store in stores:
+        put(store, accuracy=float("nan"))
+    with pytest.raises(InputError, match="all 1 trainings that are in both diverged"):
+        compare(one, two)
+    for store in stores:
+        put(store, replace(SMALL, seed=1))
+    assert compare(one, two)["pairs"].tolist() == [1]
+
+
+def test_comparisons_on_record_are_replaced_by_newer_ones_and_others_stay(stores, tmp_path):
+    one, two = stores
+    folder = tmp_path / "results"
+    for store in stores:
+        put(store)
+    put_on_record(compare(one, two), folder)
+    put(two, accuracy=75.0)
+    put_on_record(compare(one, two), folder)
+    shutil.rmtree(two.directory)
+    put(two, **FAST)
+    put_on_record(compare(one, two), folder)
+    cells = read_comparisons(folder)
+    assert sorted(cells["mean_difference"]) == [0.0, 5.0]
+    assert set(cells["precision_other"]) == {"float32", "bfloat16"}
+    assert len(pd.read_csv(folder / "comparisons.csv")) == 2
+
+
+def test_mistakes_are_told(stores, tmp_path):
+    one, two = stores
+    with pytest.raises(InputError, match=r"nowhere is not there; give a folder of runs, or the word re"):
+        open_side(str(tmp_path / "nowhere"), None)
+    with pytest.raises(InputError, match="run this inside a clone"):
+        open_side("record", None)
+    put(one)
+    with pytest.raises(InputError, match=r"no finished training is in both: 1 in .*one, 0 in .*two"):
+        compare(one, two)
+    with pytest.raises(InputError, match="0 in the runs of record"):
+        compare(one, open_side("record", tmp_path))
+    key = put(one, weights=[1.0])
+    put(two, weights=[1.0, 2.0])
+    with pytest.raises(InputError, match="are not of one model; delete the wrong file"):
+        compare(one, two)
+    two.weights_file(key).write_bytes(b"nothing")
+    with pytest.raises(InputError, match=r"safetensors cannot be read: .*; delete the file"):
+        compare(one, two)
+
+
+def test_the_page_says_what_was_found_and_how_to_measure_it(stores):
+    none = read_comparisons(None)
+    assert table_of(none)["trainings"].tolist() == ["not measured yet"]
+    assert "`whenpool compare FOLDER OTHER --record`" in meaning(none)
+    one, two = stores
+    put(one, weights=[1.0])
+    put(two, weights=[1.0])
+    put(one, replace(SMALL, seed=1))
+    put(two, replace(SMALL, seed=1), 70.5, **FAST)
+    cells = compare(one, two)
+    said = meaning(cells)
+    assert "Of 1 trainings that were run twice in the same way, 1 are identical" in said
+    assert "run twice in another way, 0 are identical" in said
+    assert "+0.500 points in the mean and 0.50 at most" in said  # one pair has no interval
+    table = table_of(cells).set_index("computed")
+    assert table.loc["twice the same; cpu: A, float32, alone", "largest difference"] == (
+        "accuracy 0.00; loss 0.0e+00; weights 0.0e+00"
+    )
+    assert len(table) == 2
+
+
+def test_the_status_page_shows_the_table_and_what_it_means(stores, tmp_path):
+    one, two = stores
+    for store in stores:
+        put(store)
+    folder = clone(
+        tmp_path / "clone",
+        {
+            "index": "# Front\n",
+            "status": (ROOT / "book" / "status.md").read_text(),
+            "deviations": "# Deviations\n",
+        },
+    )
+    page = folder / "_build" / "html" / "book" / "status.html"
+    for said in ("not measured yet", "cpu: A, float32, alone"):
+        builder(folder, [], "quick").build()
+        text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.read_text()))
+        assert re.search(r"Table \d+ +Trainings that were computed twice", text)
+        assert said in text
+        put_on_record(compare(one, two), folder / "data" / "results")
+    assert "Of 1 trainings that were run twice in the same way, 1 are identical" in text
+
+
+def test_the_verb_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeypatch, capsys):
+    one, two = stores
+    for store in stores:
+        put(store, weights=[1.0])
+    words = ["whenpool", "compare", str(one.directory), str(two.directory)]
+    monkeypatch.setattr("sys.argv", words)
+    main()
+    told = capsys.readouterr().out
+    assert "twice the same; cpu: A, float32, alone" in told
+    assert "1 trainings that were run twice in the same way, 1 are identical" in told
+    assert "were written" not in told
+    monkeypatch.setattr("sys.argv", [*words, "--record", "--results", str(tmp_path / "results")])
+    main()
+    assert f"1 rows of {tmp_path}/results/comparisons.csv were written" in capsys.readouterr().out
+    assert len(read_comparisons(tmp_path / "results")) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["/nowhere", "record"],
+            "folder /nowhere is not there; give a folder of runs, or the word record",
+        ),
+        (["record", "."], r"no finished training is in both: \d+ in the runs of record, 0 in ."),
+    ],
+)
+def test_a_mistake_is_one_line(words, message, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["whenpool", "compare", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    assert re.match(f"whenpool: {message}", line)
+
+
+def test_outside_of_a_clone_nothing_can_be_put_on_record(stores, monkeypatch):
+    one, two = stores
+    for store in stores:
+        put(store)
+    monkeypatch.setattr("whenpool.compare.project_root", lambda: None)
+    with pytest.raises(InputError, match="comparisons of record live in the repository"):
+        compare_folders(str(one.directory), str(two.directory), record=True)
+
+
+def test_a_damaged_file_of_comparisons_is_told(tmp_path):
+    (tmp_path / "comparisons.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match=r"comparisons.csv cannot be read: there is no column 'key'"):
+        read_comparisons(tmp_path)
+
+
+def pairs_in(stores, count, difference, run=PAPER, fast=FAST):
+    one, two = stores
+    for seed in range(count):
+        put(one, replace(run, seed=seed), 70.0, **EXACT)
+        put(two, replace(run, seed=seed), 70.0 + difference, **fast)
+    return compare(one, two)
+
+
+@pytest.mark.parametrize(
+    ("count", "difference", "allowed"),
+    [(25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False)],
+)
+def test_the_rule_on_precision(stores, count, difference, allowed):
+    found = admission(pairs_in(stores, count, difference), "bfloat16", "cuda")
+    assert (found.pairs, found.allowed) == (count, allowed)
+    assert found.mean == pytest.approx(difference)
+
+
+def test_only_pairs_of_this_precision_device_and_size_count(stores):
+    cells = pairs_in(stores, 25, 0.0)
+    assert admission(cells, "float32", "cpu").allowed
+    assert admission(cells, "bfloat16", "cuda").pairs == 25
+    assert admission(cells, "bfloat16", "cuda", fused=True).pairs == 0
+    fused = cells.assign(together_other=5)
+    assert admission(fused, "bfloat16", "cuda", fused=True).pairs == 25
+    assert admission(cells, "tf32", "cuda").pairs == 0
+    assert admission(cells, "bfloat16", "cpu").pairs == 0
+    for name, value in {"corpus": "synthetic", "hidden_size": 64, "epochs": 8}.items():
+        assert admission(cells.assign(**{name: value}), "bfloat16", "cuda").pairs == 0
+    unlike = cells.assign(precision="tf32")  # neither side is float32
+    assert admission(unlike, "bfloat16", "cuda").pairs == 0
+    assert not admission(read_comparisons(None), "bfloat16", "cuda").allowed
+
+
+def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
+    folder, said = tmp_path / "results", []
+    fast = Place(Store(tmp_path / "fast", folder), tmp_path, tmp_path)
+    put(fast.store, PAPER, **EXACT)
+    put(fast.store, replace(PAPER, seed=1), **FAST)
+    assert export_runs(fast, folder, said.append) == 1
+    assert said == [
+        "1 runs are left out: bfloat16 on cuda needs 25 pairs with float32 on published corpora, at the "
+        "thesis's size and less than 0.3 points apart in the mean; there are 0 "
+        "(`whenpool compare FOLDER OTHER --record` adds some)"
+    ]
+    put_on_record(pairs_in(stores, 25, 0.1), folder)
+    said.clear()
+    assert export_runs(fast, folder, said.append) == 2
+    assert said == []
+    recorded = pd.read_csv(folder / "trainings.csv")
+    assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
+
+
+def test_a_run_of_record_is_not_lost_when_it_is_computed_again_in_another_precision(tmp_path):
+    folder = tmp_path / "results"
+    put(Store(tmp_path / "one"), PAPER, 70.0, **EXACT)
+    assert export_runs(Place(Store(tmp_path / "one"), tmp_path, tmp_path), folder) == 1
+    again = Place(Store(tmp_path / "two", folder), tmp_path, tmp_path)
+    put(again.store, PAPER, 60.0, **FAST)
+    assert export_runs(again, folder) == 1
+    assert pd.read_csv(folder / "trainings.csv")["precision"].tolist() == ["float32"]
+
+
+def test_the_line_of_provenance_names_a_precision_that_is_not_float32(stores):
+    one, _ = stores
+    put(one, SMALL, **FAST)
+    assert "; computed in bfloat16; " in provenance_line(one.trainings())
+    put(one, replace(SMALL, seed=1), **EXACT)
+    assert "; 1 runs computed in bfloat16; " in provenance_line(one.trainings())
+    assert "float32" not in provenance_line(one.trainings())

@@ -1,0 +1,176 @@
+"""The script that a GPU machine runs: once as it is, on a processor, and its order with a stand-in."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
+SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
+
+
+def run(script=SCRIPT, **options):
+    """The script with nothing of this environment's own options."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    options = {name: str(value) for name, value in options.items()}
+    environment = kept | {"OMP_NUM_THREADS": "1", "PYTHON": sys.executable} | options
+    command = ["bash", script]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Run as it is, in folders of its own, without the book."""
+    folder = tmp_path_factory.mktemp("runner")
+    done = run(
+        PROFILE="smoke", DEVICE="cpu", CORPUS=SMALL, ONLY="setting=mid,pooling=max+last",
+        DEADLINE="10m", WORKERS=1, BOOK=0,
+        STORE=folder / "runs", OUT=folder / "out", DATA=folder, WHENPOOL_CACHE=folder / "cache",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with tarfile.open(folder / "out" / "whenpool-results.tar.gz") as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+        names = archive.getnames()
+    return done, folder / "unpacked", names
+
+
+def test_the_runs_that_were_asked_for_are_packed(smoke):
+    from whenpool.store import Store
+
+    _, folder, _ = smoke
+    trainings = Store(folder / "runs").trainings()
+    assert set(trainings["setting"]) == {"mid"}
+    assert sorted(trainings["pooling"]) == ["last", "max"]
+
+
+def test_a_cell_was_run_twice_and_the_comparison_is_packed(smoke):
+    _, folder, _ = smoke
+    cells = pd.read_csv(folder / "results" / "comparisons.csv")
+    assert cells["pairs"].sum() == cells["identical"].sum() == cells["with_weights"].sum() == 4
+    told = (folder / "twice.txt").read_text()
+    assert "4 trainings that were run twice in the same way, 4 are identical" in told
+
+
+def test_the_look_at_the_machine_and_the_status_are_packed_and_the_content_is_told(smoke):
+    done, folder, names = smoke
+    assert "device cpu:" in (folder / "check.txt").read_text()
+    assert "training_to_skip" in (folder / "status.txt").read_text()
+    files = [name for name in names if "." in Path(name).name]
+    assert files
+    for name in files:
+        assert name in done.stdout
+    assert "== no book was asked for" in done.stdout
+
+
+def test_nothing_smoke_sized_is_put_on_record(smoke):
+    file = ROOT / "data" / "results" / "comparisons.csv"
+    assert not file.exists() or "synthetic" not in file.read_text()
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there may be a GPU")
+def test_a_missing_gpu_ends_it_at_once_with_one_line(tmp_path):
+    done = run(PROFILE="smoke", OUT=tmp_path / "out", STORE=tmp_path / "runs")
+    assert done.returncode == 2
+    [line] = done.stderr.strip().splitlines()
+    assert line.startswith("gpu_runner: device cuda: torch")
+    assert "sees no GPU" in line
+    assert not (tmp_path / "out" / "whenpool-results.tar.gz").exists()
+
+
+STAND_IN = """#!/usr/bin/env bash
+[ "$1" = -c ] && exit "${NO_BOOK:-0}"
+shift 2
+echo "$@" >> "$CALLS"
+case $1 in
+    check) printf 'note    corpus imdb: not there; fetch it\\nok      corpus yelp: whole\\n' ;;
+    run) mkdir -p "$WHENPOOL_STORE"; echo '{}' > "$WHENPOOL_STORE/abc.json" ;;
+    book) mkdir -p _build/stage/book; echo '{}' > _build/stage/book/chapter.ipynb ;;
+esac
+[ "$1" != "${FAILING:-}" ] || exit 2
+"""
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """A clone whose `whenpool` only notes what it is told."""
+    folder = tmp_path / "clone"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "data" / "results").mkdir(parents=True)
+    (folder / "data" / "results" / "trainings.csv").write_text("key\n")
+    shutil.copy(SCRIPT, folder / "scripts")
+    stand_in = tmp_path / "python"
+    stand_in.write_text(STAND_IN)
+    stand_in.chmod(0o755)
+
+    def go(**options):
+        calls = tmp_path / "calls"
+        calls.unlink(missing_ok=True)
+        script = folder / "scripts" / SCRIPT.name
+        done = run(script, PYTHON=stand_in, CALLS=calls, **options)
+        return done, [line.split() for line in calls.read_text().splitlines()], folder
+
+    return go
+
+
+def test_the_order_of_what_it_does_on_a_gpu(clone):
+    done, calls, folder = clone(
+        TOGETHER=25, PRECISION="tf32", ONLY="table=1.6", DEADLINE="40m", CHAPTER="training_to_skip"
+    )
+    assert done.returncode == 0, done.stderr
+    assert [words[0] for words in calls] == [
+        "check", "run", "run", "compare", "run", "record", "book", "status",
+    ]  # fmt: skip
+    check, first, second, compare, whole, _, book, _ = calls
+    assert check[1:] == ["--device", "cuda", "--profile", "paper"]
+    for words in (first, second):
+        text = " ".join(words)
+        assert "--corpus yelp" in text  # the first that is here
+        assert "--sizes 1000" in text
+        assert "--device cuda --together 25 --precision tf32" in text
+    stores = [words[words.index("--store") + 1] for words in (first, second)]
+    assert compare[1:4] == [*stores, "--record"]
+    assert stores[0] != stores[1]
+    assert compare[-2:] == ["--results", "data/results"]
+    assert " ".join(whole[1:]) == (
+        "--profile paper --device cuda --together 25 --precision tf32 --deadline 40m "
+        "--chapter training_to_skip --only table=1.6"
+    )
+    assert book[-2:] == ["--deadline", "1s"]
+    packed = folder / "_build" / "runner" / "whenpool-results.tar.gz"
+    with tarfile.open(packed) as archive:
+        names = set(archive.getnames())
+    assert {"./runs/abc.json", "./results/trainings.csv", "./notebooks/chapter.ipynb"} <= names
+    assert not [path for path in packed.parent.iterdir() if path != packed]
+
+
+@pytest.mark.parametrize("verb", ["run", "compare", "record", "book", "status"])
+def test_what_there_is_is_packed_though_something_failed(clone, verb):
+    done, calls, folder = clone(FAILING=verb)
+    assert done.returncode == 2
+    assert [words[0] for words in calls][4:] == ["run", "record", "book", "status"]
+    assert (folder / "_build" / "runner" / "whenpool-results.tar.gz").exists()
+
+
+def test_without_jupyter_book_it_says_so_and_packs_the_rest(clone):
+    done, calls, _ = clone(NO_BOOK=1, TWICE=0)
+    assert done.returncode == 0
+    assert "== no book: jupyter-book, jupytext or papermill is not installed" in done.stdout
+    assert [words[0] for words in calls] == ["check", "run", "record", "status"]
+
+
+def test_a_machine_that_is_not_ready_ends_it(clone):
+    done, calls, folder = clone(FAILING="check")
+    assert done.returncode == 2
+    assert [words[0] for words in calls] == ["check"]
+    assert not (folder / "_build" / "runner" / "whenpool-results.tar.gz").exists()
+
+
+def test_the_script_is_well_formed():
+    assert subprocess.run(["bash", "-n", SCRIPT], check=False).returncode == 0
+    assert os.access(SCRIPT, os.X_OK)

@@ -1,0 +1,108 @@
+"""The workflow on GitHub: a valid one, and it calls only what there is."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from whenpool.cli import cli
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+BOOK = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
+STARTS = BOOK[True]  # the key "on" is a truth value in YAML 1.1
+JOBS = BOOK["jobs"]
+
+
+def checked(path):
+    """The published schema, which the package brings along."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+    return subprocess.run([*command, path], capture_output=True, text=True, check=False)
+
+
+def commands(job):
+    for step in job["steps"]:
+        for line in step.get("run", "").splitlines():
+            yield line.split()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_follow_the_published_schema(path):
+    done = checked(path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("runs-on: ubuntu-latest", "run-on: x"), ("timeout-minutes: 60", "timeout: 60")]
+)
+def test_the_schema_finds_a_mistake(tmp_path, old, new):
+    text = (ROOT / ".github" / "workflows" / "book.yml").read_text()
+    assert old in text
+    (tmp_path / "broken.yml").write_text(text.replace(old, new))
+    assert checked(tmp_path / "broken.yml").returncode == 1
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_command_is_a_target_a_verb_or_a_file(path):
+    targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    found = [
+        words for job in yaml.safe_load(path.read_text())["jobs"].values() for words in commands(job)
+    ]
+    assert found if path.stem == "book" else True
+    for program, *words in found:
+        if program == "make":
+            assert {word for word in words if "=" not in word} <= targets, words
+        elif program == "whenpool":
+            assert words[0] in cli.commands, words
+        else:
+            assert os.access(ROOT / program, os.X_OK), program
+
+
+def test_each_change_is_tested_and_the_gpu_waits_for_a_hand_or_a_version():
+    assert {"push", "pull_request", "workflow_dispatch"} <= set(STARTS)
+    assert JOBS["test"]["runs-on"] == "ubuntu-latest"
+    assert "if" not in JOBS["test"]
+    assert list(commands(JOBS["test"])) == [["make", "lint"], ["make", "test"]]
+    paper = JOBS["paper"]
+    assert paper["runs-on"] == ["self-hosted", "gpu"]
+    assert paper["needs"] == "test"
+    assert (
+        paper["if"]
+        == "github.event_name == 'workflow_dispatch' || startsWith(github.ref, 'refs/tags/v')"
+    )
+    assert ["scripts/gpu_runner.sh"] in commands(paper)
+
+
+def test_inputs_reach_the_runner_as_variables_that_it_reads():
+    script = (ROOT / "scripts" / "gpu_runner.sh").read_text()
+    variables = JOBS["paper"]["env"]
+    for name in STARTS["workflow_dispatch"]["inputs"]:
+        assert f"inputs.{name}" in variables[name.upper()]
+    for name in variables:
+        assert re.search(rf"\$\{{?{name}\b", script) or name == "WHENPOOL_CACHE"
+    assert not [words for job in JOBS.values() for words in commands(job) if "inputs." in "".join(words)]
+
+
+def test_only_publishing_may_write_and_one_job_a_machine_runs_at_a_time():
+    assert BOOK["permissions"] == {"contents": "read"}
+    for name, job in JOBS.items():
+        granted = job.get("permissions", {})
+        writes = {scope for scope, right in granted.items() if right == "write"}
+        assert writes == ({"pages", "id-token"} if name == "publish" else set())
+        assert job["concurrency"]["group"]
+        assert job["timeout-minutes"] <= 720
+
+
+def test_the_packed_results_and_the_pages_are_those_that_are_made():
+    steps = {step["uses"].split("@")[0]: step for step in JOBS["paper"]["steps"] if "uses" in step}
+    packed = steps["actions/upload-artifact"]["with"]["path"]
+    assert packed == "_build/runner/whenpool-results.tar.gz"
+    script = (ROOT / "scripts" / "gpu_runner.sh").read_text()
+    assert "OUT=${OUT:-$PWD/_build/runner}" in script
+    assert "$OUT/whenpool-results.tar.gz" in script
+    assert steps["actions/upload-pages-artifact"]["with"]["path"] == "_build/html"
+    assert JOBS["publish"]["steps"][-1]["uses"].startswith("actions/deploy-pages@")

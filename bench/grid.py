@@ -2,7 +2,7 @@
 
 The cell is that of the quick profile: 1,000 texts, 64 units, all poolings; of IMDb where it and word
 vectors are in WHENPOOL_DATA, else of the embedded corpus. The one process has as many threads as there
-are processors, and the same settings of memory as the workers.
+are processors; once as it is, once with the settings of memory that workers have.
 """
 
 import multiprocessing
@@ -29,8 +29,11 @@ def main() -> None:
     print(f"{len(runs)} trainings of {runs[0].corpus}, {runs[0].size} texts, {processors()} processors")
     with tempfile.TemporaryDirectory() as folder:
         execute(replace(runs[0], epochs=1), fresh(place, folder, "warm"))  # what is cached is there
-        ways = {"one after another": lambda where: one_after_another(runs, where)}
-        for workers, together in ((processors(), 1), (processors(), 5), (1, 5)):
+        ways = {
+            "one after another": lambda where: one_after_another(runs, where, {}),
+            "the same, workers' memory": lambda where: one_after_another(runs, where, WORKER_VARIABLES),
+        }
+        for workers, together in ((processors(), 1), (processors(), 5)):
             workforce = Workforce(workers=workers, together=together)
             name = f"{workers} workers" + (f", up to {together} models at once" if together > 1 else "")
             ways[name] = lambda where, workforce=workforce: run_all(runs, where, workforce)
@@ -60,9 +63,9 @@ def fresh(place: Place, folder: str, name: str) -> Place:
     return Place(Store(Path(folder) / name.replace(" ", "-")), place.data, place.cache)
 
 
-def one_after_another(runs: list[Training], place: Place) -> None:
+def one_after_another(runs: list[Training], place: Place, settings: dict[str, str]) -> None:
     process = multiprocessing.get_context("spawn").Process(target=_each, args=(runs, place))
-    with variables(WORKER_VARIABLES):
+    with variables(settings):
         process.start()
     process.join()
     assert process.exitcode == 0

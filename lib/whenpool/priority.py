@@ -19,7 +19,8 @@ def informative(run: Run) -> tuple[Any, ...]:
     All of seed 0 comes before seed 1, within a seed few training texts before many (of few-shot runs
     the thesis's ten of each class before other numbers), then settings, lengths, corpora, poolings.
     Wherever such a list is cut, what stands before is a grid with fewer seeds, and maybe one more seed
-    with fewer sizes, and so on. A probe stands right behind its training.
+    with fewer sizes, and so on. A probe has the place of its training,
+    though all trainings that are asked for come before the probes (`whenpool.results.compute`).
     """
     if isinstance(run, FewShot):
         labels = (run.per_class != FewShot.per_class, run.per_class)

@@ -241,7 +241,7 @@ def undisturbed(tmp_path_factory):
 SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
-from test_probe_runs import MANY, Path, Place, Store, compute
+from test_probe_runs import MANY, Path, Place, Store, Workforce, compute
 if __name__ == "__main__":
     place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
     sys.exit(1 if compute(MANY[::-1], place, Workforce(workers=2)).failed else 0)

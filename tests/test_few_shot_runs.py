@@ -216,6 +216,16 @@ def test_weights_that_are_not_here_are_named(shared):
         explained(replace(RUNS["max_attention"], seed=7), shared)
 
 
+def test_damaged_weights_are_named(shared):
+    run = replace(RUNS["max_attention"], seed=8)
+    file = shared.store.weights_file(key(run, shared))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"not weights")
+    with pytest.raises(InputError, match=r"does not hold the weights of .* seed 8: .*; delete it"):
+        explained(run, shared)
+    file.unlink()
+
+
 def test_frozen_embeddings_are_made_once_for_all_runs(executed, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("the encoder was asked again")

@@ -124,13 +124,12 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
 def _device(device: str) -> Iterator[Finding]:
     import torch
 
+    from whenpool.engine.workforce import check_device
     from whenpool.provenance import processor
 
-    kind = device.partition(":")[0]
-    if kind not in ("cpu", "cuda"):
-        raise InputError(f"device {device!r} is unknown; choose cpu or cuda")
+    check_device(device, here=False)
     yield Finding("ok", f"device cpu: {processor()}, {os.cpu_count()} processors")
-    if kind == "cpu":
+    if device == "cpu":
         return
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     if not torch.cuda.is_available():
@@ -169,7 +168,7 @@ def error_beside_processor(device: str) -> float:
     from whenpool.encoder import Encoder
     from whenpool.precision import precision
 
-    with torch.random.fork_rng(devices=[]), precision("float32"):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         encoder, inputs = Encoder(16, 24), torch.randn(4, 12, 16)
     lengths = torch.tensor([12, 9, 5, 1])

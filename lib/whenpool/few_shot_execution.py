@@ -21,6 +21,7 @@ from whenpool.models import TextClassifier
 from whenpool.provenance import provenance
 from whenpool.runs import Place, key
 from whenpool.training import Recipe, train
+from whenpool.training_execution import load_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +133,7 @@ def explained(run: FewShot, place: Place) -> Explained:
     """The stored model of a run on frozen embeddings, its test texts, and their word pieces.
 
     Raises:
-        InputError: when its weights are not here.
+        InputError: when its weights are not here, or their file is damaged.
     """
     file = place.store.weights_file(key(run, place))
     if not file.exists():
@@ -140,7 +141,7 @@ def explained(run: FewShot, place: Place) -> Explained:
     corpus, chosen = read(run, place)
     pretrained = load_encoder(run.encoder)
     model = contextual_classifier(pretrained.size, len(corpus.classes), "max_attention", run.hidden_size)
-    model.load_state_dict(safetensors.torch.load_file(file))
+    load_weights(model, file, run)
     ids = numbered(run, chosen, pretrained, ("test",))[0]["test"].ids.to_lists()
     pieces = [pretrained.tokenizer.convert_ids_to_tokens(row) for row in ids]
     texts = embedded(run, chosen, place, "cpu", ("test",))[0]["test"]

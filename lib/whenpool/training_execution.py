@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
 import torch
+from torch import nn
 
 from whenpool.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.errors import InputError
@@ -15,7 +17,7 @@ from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAtt
 from whenpool.models import TextClassifier
 from whenpool.objective import Objective
 from whenpool.provenance import ALONE, Company, provenance
-from whenpool.runs import Place, Training, key
+from whenpool.runs import Place, Run, Training, key
 from whenpool.text import PADDING_INDEX, load_vectors
 from whenpool.training import DivergenceError, Outcome, Recipe, train
 
@@ -90,12 +92,21 @@ def trained(run: Training, place: Place) -> Prepared:
     if not file.exists():
         raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
     prepared = prepare(run, place)
+    load_weights(prepared.model, file, run)
+    return prepared
+
+
+def load_weights(model: nn.Module, file: Path, run: Run) -> None:
+    """Give a model the weights that a run has left.
+
+    Raises:
+        InputError: when the file is damaged, or holds another model's.
+    """
     try:
-        prepared.model.load_state_dict(safetensors.torch.load_file(file))
+        model.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, OSError, safetensors.SafetensorError) as error:
         reason = str(error).splitlines()[0].rstrip(":")
         raise InputError(f"{file} does not hold the weights of {run}: {reason}; delete it") from None
-    return prepared
 
 
 def recipe_of(run: Training) -> Recipe:

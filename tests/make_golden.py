@@ -13,6 +13,7 @@ from whenpool.engine import Workforce
 from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
+from whenpool.registry import LISTED
 from whenpool.results import compute
 from whenpool.runs import PROTOCOL, Place, Run, Training, key
 from whenpool.store import Store
@@ -29,11 +30,7 @@ BASE = Training(
     learning_rate=1e-2,
 )  # fmt: skip
 RUNS = {
-    **{
-        name: replace(BASE, pooling=name)
-        for name in ("last", "mean", "max", "attention", "max_attention")
-    },
-    "last_attention": replace(BASE, pooling="last_attention"),
+    **{name: replace(BASE, pooling=name) for name in LISTED},
     **{setting: replace(BASE, pooling="max", setting=setting) for setting in ("left", "mid", "right")},
     "gru": replace(BASE, cell="gru"),
     "elman": replace(BASE, cell="elman"),

@@ -34,8 +34,8 @@ from whenpool.fewshot.selection import select
 from whenpool.objective import Objective
 from whenpool.plans import plan, thesis_table
 from whenpool.record import export_few_shots
-from whenpool.results import compute, current_few_shots, few_shot_rows_of, standing
-from whenpool.rows import few_shot_of
+from whenpool.results import compute, few_shot_rows_of, standing
+from whenpool.rows import current_few_shots, few_shot_of
 from whenpool.runs import Place, key
 from whenpool.store import Store, key_of
 from whenpool.training import Recipe, train

@@ -22,12 +22,11 @@ from whenpool.record import export_probes, export_runs
 from whenpool.report.verdicts import probes_of_record
 from whenpool.results import (
     compute,
-    current_probes,
     probe_rows_of,
     rows_of,
     standing,
 )
-from whenpool.rows import probe_of
+from whenpool.rows import current_probes, probe_of
 from whenpool.runs import PROTOCOL, Place, Training, key
 from whenpool.store import Store
 

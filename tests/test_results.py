@@ -9,8 +9,8 @@ from test_engine import GRID, SMALL
 from whenpool import InputError
 from whenpool.engine import Workforce
 from whenpool.record import export_runs, export_statistics
-from whenpool.results import compute, current_trainings, rows_of, standing
-from whenpool.rows import training_of
+from whenpool.results import compute, rows_of, standing
+from whenpool.rows import current_trainings, training_of
 from whenpool.runs import PROTOCOL, Place, Training, key
 from whenpool.store import Store
 

@@ -4,13 +4,16 @@ A *profile* says how large the models and training sets are: "smoke" (tests: sec
 processors: minutes) or "paper" (the thesis's protocol, §1.4.2).
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.errors import InputError
+from whenpool.files import is_file
+from whenpool.registry import LISTED
 from whenpool.settings import check_setting
 
 PROFILES = ("smoke", "quick", "paper")
@@ -51,15 +54,13 @@ class Choice:
         for setting in self.settings or ():
             check_setting(setting)
         for pooling in self.poolings or ():
-            from whenpool.pooling import POOLINGS  # torch is loaded only where a pooling is named
-
-            if pooling not in POOLINGS:
-                raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
+            if pooling not in LISTED:
+                raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(LISTED)}")
         if self.seeds is not None and self.seeds < 1:
             raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
         if any(count < 1 for count in self.labels or ()):
             raise InputError(f"labels are texts of each class, at least 1, not {min(self.labels or ())}")
-        if self.paraphrases and not Path(self.paraphrases).is_file():
+        if self.paraphrases and not is_file(Path(self.paraphrases)):
             raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
         if self.unlabelled is not None and self.unlabelled < 1:
             raise InputError(f"unlabelled is a number of texts, at least 1, not {self.unlabelled}")
@@ -70,7 +71,7 @@ class Choice:
     def corpus_names(self) -> tuple[str, ...]:
         if self.corpora is not None:
             return self.corpora
-        return tuple(PUBLICATIONS) if self.profile == "paper" else ("synthetic",)
+        return THESIS_CORPORA if self.profile == "paper" else ("synthetic",)
 
     def lets_lack(self, run: Any) -> bool:
         """Whether a run is left out where its data are not here: when nobody asked for its corpus, or
@@ -86,18 +87,18 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     names: list[str] = []
     for text in [texts] if isinstance(texts, str) else texts:
-        names += [text] if Path(text.split(":")[0]).is_file() else text.split()
+        names += [text] if is_file(Path(text.split(":")[0])) else text.split()
     return tuple(_with_folder(name) for name in names)
 
 
 def placed(name: str | None) -> str | None:
     """A file or folder by a name that does not depend on the working directory; other names as they
     are."""
-    path = Path(name or "").expanduser()
-    return str(path.resolve()) if name and path.exists() else name
+    path = os.path.expanduser(name or "")
+    return str(Path(path).resolve()) if name and os.path.exists(path) else name
 
 
 def _with_folder(name: str) -> str:
     """A name that does not depend on the working directory, which chapters have their own of."""
-    file, colon, options = name.partition(":") if not Path(name).is_file() else (name, "", "")
-    return f"{Path(file).resolve()}{colon}{options}" if Path(file).is_file() else name
+    file, colon, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    return f"{Path(file).resolve()}{colon}{options}" if is_file(Path(file)) else name

@@ -20,8 +20,14 @@ from whenpool.engine import Workforce
 from whenpool.few_shot_run import FewShot
 from whenpool.probing import Probe
 from whenpool.provenance import processor
-from whenpool.results import current_few_shots, current_probes, current_trainings
-from whenpool.rows import few_shot_of, probe_of, training_of
+from whenpool.rows import (
+    current_few_shots,
+    current_probes,
+    current_trainings,
+    few_shot_of,
+    probe_of,
+    training_of,
+)
 from whenpool.runs import Place, Run, Training
 
 if TYPE_CHECKING:

@@ -7,17 +7,17 @@ from typing import Any
 
 from whenpool.choice import Choice
 from whenpool.corpora import find
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.statistics import statistics_of
 from whenpool.corpora.synthetic import Grammar
 from whenpool.errors import InputError
 from whenpool.few_shot_plan import few_shots
 from whenpool.few_shot_run import SYSTEMS, FewShot
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.registry import COMPARED
 from whenpool.runs import TRICKS, VECTORS, Place, Run, Training, find_vectors
 from whenpool.settings import SETTINGS
 
-THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")
 SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
 SEEDS = 5
 
@@ -47,7 +47,7 @@ def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
     for corpus in choice.corpus_names:
         for length, sizes in _sizes(corpus, choice, place).items():
             for size, setting, pooling in product(
-                sizes, choice.settings or SETTINGS, choice.poolings or THESIS_POOLINGS
+                sizes, choice.settings or SETTINGS, choice.poolings or COMPARED
             ):
                 base = replace(_base(corpus, length, size, choice, place), masked=choice.masked)
                 for seed in range(choice.seeds or _seeds(setting, choice)):
@@ -61,7 +61,7 @@ def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
     few = ",train=60,validation=20,test=40" if smoke else ""
     for options in SYNTHETIC_OPTIONS:
         base = _base(f"synthetic:{options}{few}", "any", 40 if smoke else 500, small, place)
-        for pooling in THESIS_POOLINGS:
+        for pooling in COMPARED:
             yield replace(base, pooling=pooling)
 
 
@@ -79,7 +79,7 @@ SYNTHETIC_OPTIONS = (
 def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.2 and 1.3 and Table 1.2 (§1.5)."""
     few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
-    poolings = choice.poolings or THESIS_POOLINGS
+    poolings = choice.poolings or COMPARED
     starts = [(pooling, "thesis") for pooling in poolings]
     starts += [("last", "low")] if "last" in poolings else []
     for corpus in choice.corpora or choice.corpus_names[:1]:
@@ -102,7 +102,7 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
         for base, seed in _standard(corpus, sizes, choice, place):
             brief = base.size in (5_000, 20_000) and whole  # Figure 1.7 has the BiLSTM alone
-            for pooling in choice.poolings or (("last",) if brief else THESIS_POOLINGS):
+            for pooling in choice.poolings or (("last",) if brief else COMPARED):
                 yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
             if base.masked:
                 yield PaddingSweep(replace(base, pooling="last", seed=seed, masked=False), **few)
@@ -111,7 +111,7 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
 def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.9, 1.10 and 1.11 (§1.9)."""
     few = {"texts": 4} if choice.profile == "smoke" else {}
-    poolings = choice.poolings or THESIS_POOLINGS
+    poolings = choice.poolings or COMPARED
     paper = choice.profile == "paper"
     for corpus in choice.corpus_names:
         figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
@@ -200,7 +200,7 @@ def thesis_table(run: Run) -> tuple[str, ...]:
     corpora, where padding is let in, or for starts that the thesis only names."""
     if isinstance(run, FewShot):
         return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()
-    if not isinstance(run, Training) or run.corpus not in PUBLICATIONS or not run.masked:
+    if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA or not run.masked:
         return ()
     if not run.trick and run.variant != run.pooling:
         return ()
@@ -210,7 +210,7 @@ def thesis_table(run: Run) -> tuple[str, ...]:
     if run.length == "short":
         brief = run.size in (1_000, 10_000) and run.setting in ("standard", "mid")
         return ("1.4", "1.8") if brief else ("1.8",)
-    full = "1.5" if run.corpus in ("yahoo", "amazon") else "1.6"
+    full = PUBLICATIONS[run.corpus].table
     brief = run.size in (1_000, 2_000, 10_000) and run.setting != "left"
     return ("1.3", full) if brief else (full,)
 

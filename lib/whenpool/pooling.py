@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.errors import InputError
+from whenpool.registry import LISTED
 
 
 class Pooling(nn.Module):
@@ -29,6 +30,13 @@ class Pooling(nn.Module):
         size: D, the units of a state. Needed only where something is learnt.
         bidirectional: whether the first half of D is a left-to-right state and the second half
             a right-to-left one. Matters only to poolings that ask for a "last" state.
+
+    Examples:
+        >>> class First(Pooling):
+        ...     def pool(self, states, mask):
+        ...         return states[:, 0], None
+        >>> First()(torch.ones(2, 3, 4), torch.ones(2, 3))[0].shape
+        torch.Size([2, 4])
     """
 
     def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
@@ -55,14 +63,26 @@ class Pooling(nn.Module):
 
 
 class LastState(Pooling):
-    """No pooling: each direction's state after its last word, [→h_n ; ←h_1] (§1.3.1)."""
+    """No pooling: each direction's state after its last word, [→h_n ; ←h_1] (§1.3.1).
+
+    Examples:
+        >>> states = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])  # (1, 3, 2)
+        >>> LastState()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 2., 10.]]), None)
+    """
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
         return _last_states(states, mask, self.bidirectional), None
 
 
 class MeanPool(Pooling):
-    """The mean of the states (§1.3.1)."""
+    """The mean of the states (§1.3.1).
+
+    Examples:
+        >>> states = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])  # (1, 3, 2)
+        >>> MeanPool()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 1.5000, 15.0000]]), tensor([[0.5000, 0.5000, 0.0000]]))
+    """
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         words = mask.to(states.dtype)  # (B, T), so that a division is as exact as the states
@@ -75,6 +95,11 @@ class MaxPool(Pooling):
 
     Where several words share the largest value, one of them receives the gradient, as in the
     thesis's case distinction for ∂s_emb/∂h_t.
+
+    Examples:
+        >>> states = torch.tensor([[[1.0, 20.0], [2.0, 10.0], [3.0, 30.0]]])  # (1, 3, 2)
+        >>> MaxPool()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 2., 20.]]), None)
     """
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
@@ -86,6 +111,11 @@ class Attention(Pooling):
 
     Raises:
         InputError: without a size, since the query has D entries.
+
+    Examples:
+        >>> embedding, weights = Attention(4)(torch.randn(2, 3, 4), torch.ones(2, 3))
+        >>> embedding.shape, weights.shape
+        (torch.Size([2, 4]), torch.Size([2, 3]))
     """
 
     def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
@@ -101,7 +131,13 @@ class Attention(Pooling):
 
 
 class MaxAttention(Pooling):
-    """Attention whose query is the max-pooled state of the text itself (§1.3.2)."""
+    """Attention whose query is the max-pooled state of the text itself (§1.3.2).
+
+    Examples:
+        >>> states = torch.eye(2).unsqueeze(0)  # (1, 2, 2): two words that matter alike
+        >>> MaxAttention()(states, torch.ones(1, 2))
+        (tensor([[0.5000, 0.5000]]), tensor([[0.5000, 0.5000]]))
+    """
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         query = _max_over_words(states, mask)  # (B, D)
@@ -115,6 +151,11 @@ class LastAttention(Pooling):
     Left-to-right states attend with →h_n, right-to-left ones with ←h_1, so that all mass on the
     last state gives exactly what `LastState` gives. The weights returned are the mean of the two
     directions'; `direction_weights` has them one by one.
+
+    Examples:
+        >>> states, mask = torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
+        >>> [weights.shape for weights in LastAttention().direction_weights(states, mask)]
+        [torch.Size([2, 3]), torch.Size([2, 3])]
     """
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,15 +185,8 @@ class LastAttention(Pooling):
         return torch.cat([_weighted_sum(w, part) for w, part in parts], dim=-1)
 
 
-POOLINGS: dict[str, type[Pooling]] = {
-    "last": LastState,
-    "mean": MeanPool,
-    "max": MaxPool,
-    "attention": Attention,
-    "max_attention": MaxAttention,
-    "last_attention": LastAttention,
-}
-"""Every pooling by name: add a class and a line here, and it can be trained everywhere."""
+POOLINGS: dict[str, type[Pooling]] = {name: globals()[own.module] for name, own in LISTED.items()}
+"""Every pooling by name; a class and its line in `whenpool.registry` are all that one takes."""
 
 
 def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:

@@ -4,13 +4,13 @@ from typing import Any
 
 from whenpool.few_shot_run import CONTRAST, SYSTEMS, FewShot
 from whenpool.probing import PROBES, Probe
+from whenpool.registry import LISTED
 from whenpool.runs import TRICKS, Run, Training
 
 SETTING_ORDER = ("standard", "mid", "right", "left")
 """What a reader compares first: whether filler on both sides hurts, then where else it hurts."""
 _CORPORA = ("imdb", "yelp", "yahoo", "amazon")
 _LENGTHS = ("long", "any", "short")
-_POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention")
 
 
 def informative(run: Run) -> tuple[Any, ...]:
@@ -36,7 +36,7 @@ def informative(run: Run) -> tuple[Any, ...]:
         SETTING_ORDER.index(training.setting) if training.setting in SETTING_ORDER else 4,
         _place(training.length, _LENGTHS),
         _place(training.corpus, _CORPORA),
-        _place(training.variant, (*_POOLINGS, *TRICKS)),
+        _place(training.variant, (*LISTED, *TRICKS)),
         not training.masked,
         1 + list(PROBES).index(run.kind) if isinstance(run, Probe) else 0,
         repr(run),  # of what is alike otherwise, the same first in every process

@@ -9,7 +9,7 @@ from whenpool.files import write_atomically
 from whenpool.report.comparisons import admitted, read_comparisons
 from whenpool.report.corpora import STATISTICS_OF_RECORD, measured
 from whenpool.report.verdicts import of_learnability, of_record, probes_of_record
-from whenpool.results import current_few_shots, current_probes, current_trainings
+from whenpool.rows import current_few_shots, current_probes, current_trainings
 from whenpool.runs import Place
 from whenpool.store import (
     FEW_SHOTS_OF_RECORD,

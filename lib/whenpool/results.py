@@ -193,28 +193,6 @@ def _finished(runs: Sequence[Run], place: Place, table: "DataFrame") -> "DataFra
     return table.set_index("key", drop=False).loc[keys].reset_index(drop=True)
 
 
-def current_trainings(place: Place) -> "DataFrame":
-    """All finished trainings under the protocol of this version."""
-    table = place.store.trainings()
-    return table[table["protocol"] == PROTOCOL].reset_index(drop=True) if len(table) else table
-
-
-def current_probes(place: Place) -> "DataFrame":
-    """All finished probe runs under the protocols of this version."""
-    table = place.store.probes()
-    if table.empty:
-        return table
-    current = (table["protocol"] == PROTOCOL) & (table["probe_protocol"] == PROBE_PROTOCOL)
-    return table[current].reset_index(drop=True)
-
-
-def current_few_shots(place: Place) -> "DataFrame":
-    """All finished few-shot runs under the protocol of this version."""
-    table = place.store.few_shots()
-    current = table["protocol"] == FEW_SHOT_PROTOCOL if len(table) else []
-    return table[current].reset_index(drop=True) if len(table) else table
-
-
 def _recorded_by_shape(place: Place) -> dict[Run, str]:
     """Runs of record by configuration, vectors left out."""
     store = place.store

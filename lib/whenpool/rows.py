@@ -1,12 +1,37 @@
-"""From the rows of tables back to the configurations of runs."""
+"""The rows of finished runs that count, and from rows back to the configurations of runs."""
 
 from collections.abc import Iterable
 from dataclasses import Field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from whenpool.few_shot_run import FewShot
-from whenpool.probing import PROBES, Probe
-from whenpool.runs import Training
+from whenpool.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.probing import PROBE_PROTOCOL, PROBES, Probe
+from whenpool.runs import PROTOCOL, Place, Training
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def current_trainings(place: Place) -> "DataFrame":
+    """All finished trainings under the protocol of this version."""
+    table = place.store.trainings()
+    return table[table["protocol"] == PROTOCOL].reset_index(drop=True) if len(table) else table
+
+
+def current_probes(place: Place) -> "DataFrame":
+    """All finished probe runs under the protocols of this version."""
+    table = place.store.probes()
+    if table.empty:
+        return table
+    current = (table["protocol"] == PROTOCOL) & (table["probe_protocol"] == PROBE_PROTOCOL)
+    return table[current].reset_index(drop=True)
+
+
+def current_few_shots(place: Place) -> "DataFrame":
+    """All finished few-shot runs under the protocol of this version."""
+    table = place.store.few_shots()
+    current = table["protocol"] == FEW_SHOT_PROTOCOL if len(table) else []
+    return table[current].reset_index(drop=True) if len(table) else table
 
 
 def training_of(row: Any) -> Training:

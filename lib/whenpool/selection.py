@@ -8,6 +8,7 @@ from whenpool.choice import Choice
 from whenpool.errors import InputError
 from whenpool.few_shot_run import CONTRAST, SYSTEMS, FewShot
 from whenpool.plans import OTHER_STARTS, PLANS, plan, thesis_table
+from whenpool.registry import LISTED
 from whenpool.runs import TRICKS, Place, Run, variant_of
 from whenpool.settings import SETTINGS
 
@@ -51,14 +52,13 @@ _VALUES: dict[str, Callable[[Run], Iterable[str]]] = {
 }
 """What each key says of a run."""
 NUMBERS = ("size", "seed", "labels")
+LONGEST_NUMBER = 18
 
 
 def _choices(key: str) -> Sequence[str] | None:
     """What a key can be, or None where it is open."""
     if key == "pooling":
-        from whenpool.pooling import POOLINGS  # torch is loaded only where a pooling is named
-
-        return *POOLINGS, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)
+        return *LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)
     closed = {
         "table": TABLES, "length": LENGTHS, "setting": SETTINGS, "system": (*SYSTEMS, *CONTRAST),
     }  # fmt: skip
@@ -130,8 +130,8 @@ def _checked(key: str, value: str) -> str:
     if not value:
         raise InputError(f"--only {key} is given no value; write {EXAMPLE}")
     if key in NUMBERS:
-        if not (value.isascii() and value.isdigit()):
-            raise InputError(f"--only {key} takes whole numbers such as 1000+2000, not {value!r}")
+        if not (value.isascii() and value.isdigit() and len(value) < LONGEST_NUMBER):
+            raise InputError(f"--only {key} takes whole numbers such as 1000+2000, not {value!r:.60}")
         return str(int(value))
     choices = _choices(key)
     if choices is not None and value not in choices:

@@ -7,7 +7,6 @@ import csv
 import gzip
 import io
 import json
-import sys
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from whenpool.corpora.archives import LARGEST_TEXT, lines_of, opened_tar, text_of
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
 from whenpool.errors import InputError
 
@@ -58,13 +58,14 @@ AMAZON_REVIEWS_READ = 100_000
 
 @dataclass(frozen=True)
 class Publication:
-    """What the thesis says of a corpus, and how its files are found and read.
+    """What is taken of a corpus, as the thesis says for its own, and how its files are found and read.
 
     Attributes:
         files: where it may lie under the data directory, the first being the publisher's archive.
         longest: the upper bound of words of a long text.
         sizes: of the splits, by length.
         texts, classes: how many the publisher's files hold, to tell a part of them from the whole.
+        table: the thesis's table of accuracies on its long texts; none for what the thesis has not.
     """
 
     files: tuple[str, ...]
@@ -73,6 +74,7 @@ class Publication:
     sizes: dict[str, SplitSizes]
     texts: int
     classes: int
+    table: str = ""
 
     def find(self, directory: Path) -> Path | None:
         """The first of the files that is there."""
@@ -100,7 +102,7 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
         selected = select_and_split(of_right_length(), sizes, str(path))
     except (tarfile.TarError, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(
-            f"{path} is damaged or not in the publisher's format ({error}); "
+            f"{path} is damaged or not in the publisher's format ({error!s:.200}); "
             f"move it away and run `whenpool data fetch {name}`"
         ) from None
     splits = (selected.train, selected.test, selected.validation)
@@ -125,12 +127,13 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
 
     The publisher's two parts share no film, so they are kept apart.
     """
-    with tarfile.open(path) as archive:
+    with opened_tar(path) as archive:
         for member in archive:
+            if not member.isreg():  # no link is followed
+                continue
             match member.name.removeprefix("./").split("/"):
                 case ["aclImdb", ("train" | "test") as part, ("neg" | "pos") as label, _]:
-                    if file := archive.extractfile(member):
-                        yield Raw(file.read().decode("utf-8"), label, part)
+                    yield Raw(text_of(archive, member, str(path)), label, part)
 
 
 def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[Raw]:
@@ -140,18 +143,19 @@ def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[
             if len(row) != columns or not row[0].isdecimal():
                 raise InputError(
                     f"{path}, {name}, row {number}: expected a class number and {columns} columns, "
-                    f"found {len(row)} columns starting with {row[:1]}"
+                    f"found {len(row)} columns starting with {row[:1]!s:.60}"
                 )
-            label = int(row[0])
+            label = int(row[0]) if len(row[0]) < 10 else 0
             if not 1 <= label <= len(classes):
-                raise InputError(f"{path}, {name}, row {number}: there is no class {label}")
+                raise InputError(f"{path}, {name}, row {number}: there is no class {row[0]:.20}")
             yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), classes[label - 1])
 
 
 def _zhang_files(path: Path) -> Iterator[tuple[str, io.TextIOBase]]:
-    with tarfile.open(path) as archive:
+    with opened_tar(path) as archive:
         for name in ("train.csv", "test.csv"):
-            member = next((m for m in archive.getmembers() if m.name.endswith(f"/{name}")), None)
+            regular = (m for m in archive.getmembers() if m.isreg())
+            member = next((m for m in regular if m.name.endswith(f"/{name}")), None)
             file = archive.extractfile(member) if member else None
             if file is None:
                 raise InputError(f"{path} holds no {name}; it is not the publisher's archive")
@@ -159,8 +163,8 @@ def _zhang_files(path: Path) -> Iterator[tuple[str, io.TextIOBase]]:
 
 
 def _csv_rows(lines: io.TextIOBase, source: str) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(sys.maxsize)
-    reader = csv.reader(lines)
+    csv.field_size_limit(LARGEST_TEXT)
+    reader = csv.reader(lines_of(lines, source))
     number = 0
     try:
         for number, row in enumerate(reader, 1):
@@ -185,19 +189,25 @@ def _read_amazon(path: Path) -> Iterator[Raw]:
         if not file.exists():
             continue
         with gzip.open(file, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(islice(lines, AMAZON_REVIEWS_READ), 1):
+            reviews = islice(lines_of(lines, str(file)), AMAZON_REVIEWS_READ)
+            for number, line in enumerate(reviews, 1):
                 try:
-                    review = json.loads(line)
-                    text = review.get("reviewText", "")
-                except (json.JSONDecodeError, AttributeError):
+                    text = json.loads(line).get("reviewText", "")
+                except (ValueError, AttributeError, RecursionError):
                     raise InputError(f"{file}, line {number}: not a JSON object") from None
                 if isinstance(text, str):
-                    yield Raw(text, category)
+                    yield Raw(text.encode("utf-8", "replace").decode(), category)
 
 
 PUBLICATIONS: dict[str, Publication] = {
     "imdb": Publication(
-        ("aclImdb_v1.tar.gz",), _read_imdb, None, {"long": SplitSizes(20_000, 9_800)}, 50_000, 2
+        ("aclImdb_v1.tar.gz",),
+        _read_imdb,
+        None,
+        {"long": SplitSizes(20_000, 9_800)},
+        50_000,
+        2,
+        "1.6",
     ),
     "yahoo": Publication(
         ("yahoo_answers_csv.tgz", "yahoo_answers_csv.tar.gz"),
@@ -206,6 +216,7 @@ PUBLICATIONS: dict[str, Publication] = {
         {"long": SplitSizes(25_000, 4_800), "short": SplitSizes(25_000, 25_000)},
         1_460_000,
         10,
+        "1.5",
     ),
     "amazon": Publication(
         ("amazon",),
@@ -214,6 +225,7 @@ PUBLICATIONS: dict[str, Publication] = {
         {"long": SplitSizes(25_000, 12_500), "short": SplitSizes(25_000, 12_500)},
         50_000,
         20,
+        "1.5",
     ),
     "yelp": Publication(
         ("yelp_review_polarity_csv.tgz", "yelp_review_polarity_csv.tar.gz"),
@@ -222,5 +234,8 @@ PUBLICATIONS: dict[str, Publication] = {
         {"long": SplitSizes(25_000, 9_500)},
         598_000,
         2,
+        "1.6",
     ),
 }
+"""Every corpus with a format of its own: add a function that reads it above, and a line here."""
+THESIS_CORPORA = tuple(name for name, publication in PUBLICATIONS.items() if publication.table)

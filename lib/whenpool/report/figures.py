@@ -11,36 +11,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
-from whenpool.report.tables import POOLING_NAMES, size_text
+from whenpool.registry import COLOURS, MARKERS, POOLING_NAMES
+from whenpool.report.tables import size_text
 from whenpool.settings import SHARE
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-COLOURS = {
-    "last": "#000000",
-    "mean": "#e69f00",
-    "max": "#009e73",
-    "attention": "#56b4e9",
-    "max_attention": "#d55e00",
-    "last_attention": "#cc79a7",
-}
-"""The palette of Okabe and Ito (2008)."""
 TRICK_COLOURS = {
     "teacher_forcing": "#0072b2",
     "penalty_attention": COLOURS["last_attention"],
-    "dropout_attention": "#7a5195",
-    "gradient_directed": "#8c8c00",
+    "dropout_attention": "#002d5a",
+    "gradient_directed": "#692d0f",
 }
 """For what is no pooling."""
-MARKERS = {
-    "last": "s",
-    "mean": "^",
-    "max": "v",
-    "attention": "D",
-    "max_attention": "o",
-    "last_attention": "P",
-}
 CHANCE_COLOUR = "#767676"
 
 

@@ -30,7 +30,7 @@ _CHANGE_LOOKS = {
     "as assumed": ("o", "#000000"),
     "one word, repeated": ("s", "#56b4e9"),
     "orthogonal, same size": ("D", "#009e73"),
-    "orthogonal, as `Encoder`": ("d", "#7a5195"),
+    "orthogonal, as `Encoder`": ("d", "#002d5a"),
     "symmetric weights": ("^", "#0072b2"),
     "weights of mean 1/H": ("v", "#e69f00"),
     "weights twice as large": ("P", "#cc79a7"),

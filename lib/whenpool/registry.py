@@ -1,0 +1,56 @@
+"""The poolings by name, and what tables and figures call them; needs no torch.
+
+A line here is all that a new class in `whenpool.pooling` takes to be trained, probed and drawn in every
+chapter that compares poolings.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the book needs to know of a pooling.
+
+    Attributes:
+        module: the name of its class in `whenpool.pooling`.
+        title: how tables and figures call a BiLSTM with it.
+        colour: in every figure; none: the next of `SPARE_COLOURS`.
+        marker: in every figure; none: the next of `SPARE_MARKERS`.
+        compared: whether chapters that compare poolings train it.
+    """
+
+    module: str
+    title: str
+    colour: str = ""
+    marker: str = ""
+    compared: bool = True
+
+
+LISTED: dict[str, Listed] = {
+    "last": Listed("LastState", "BiLSTM", "#000000", "s"),
+    "mean": Listed("MeanPool", "MeanPool", "#e69f00", "^"),
+    "max": Listed("MaxPool", "MaxPool", "#009e73", "v"),
+    "attention": Listed("Attention", "Att", "#56b4e9", "D"),
+    "max_attention": Listed("MaxAttention", "MaxAtt", "#d55e00", "o"),
+    "last_attention": Listed("LastAttention", "LastAtt", "#cc79a7", "P", compared=False),  # §2.2.5 alone
+}
+"""Every pooling by the name that options and runs call it. The titles are the thesis's, the colours
+the palette of Okabe and Ito (2008), safe for the colour-blind."""
+
+SPARE_COLOURS = ("#0072b2", "#882255", "#999933", "#332288")
+SPARE_MARKERS = ("X", "p", "h", "<")
+
+POOLING_NAMES = {name: listed.title for name, listed in LISTED.items()}
+"""How the thesis calls a BiLSTM with each pooling."""
+COMPARED = tuple(name for name, listed in LISTED.items() if listed.compared)
+"""The poolings that chapters compare: the thesis's five, and those that were added."""
+
+
+def _filled(given: dict[str, str], spare: tuple[str, ...]) -> dict[str, str]:
+    """What each pooling was given, else the next of what is spare, from the start when used up."""
+    bare = [name for name, value in given.items() if not value]
+    return given | {name: spare[place % len(spare)] for place, name in enumerate(bare)}
+
+
+COLOURS = _filled({name: listed.colour for name, listed in LISTED.items()}, SPARE_COLOURS)
+MARKERS = _filled({name: listed.marker for name, listed in LISTED.items()}, SPARE_MARKERS)

@@ -1,0 +1,228 @@
+"""What CONTRIBUTING.md says of adding a pooling and a corpus, done word for word to a copy."""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from test_book import ROOT
+
+from whenpool.choice import Choice
+from whenpool.corpora.synthetic import Grammar, make_corpus
+from whenpool.plans import PLANS, plan
+from whenpool.registry import COLOURS, COMPARED, MARKERS
+from whenpool.runs import key
+
+COMPARING = ("corpora", "gradient_propagation", "natural_bias", "training_to_skip", "word_importance")
+"""The chapters whose tables and figures list poolings."""
+
+
+def blocks(heading):
+    """The Python under a heading of CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    section = re.split(r"^## ", text, flags=re.MULTILINE)
+    [own] = [part for part in section if part.startswith(heading)]
+    return re.findall(r"```python\n(.*?)```", own, re.DOTALL)
+
+
+def insert(file, before, text):
+    """Put a text before the first line that begins so."""
+    source = file.read_text("utf-8")
+    place = re.search(f"^{re.escape(before)}", source, re.MULTILINE).start()
+    file.write_text(source[:place] + text + source[place:], "utf-8")
+
+
+def insert_line(file, table, line):
+    """Put a line at the end of a dictionary."""
+    assert line.count("\n") == 1
+    source = file.read_text("utf-8")
+    end = source.index("\n}\n", source.index(f"\n{table}")) + 1
+    file.write_text(source[:end] + line + source[end:], "utf-8")
+
+
+def copied(folder):
+    for name in ("lib", "book", "data/paper"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("_toc.yml", "_config.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def python(folder, code, *arguments):
+    """Run code in the copy, with its library; returns what it says."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder / "lib"),
+        "WHENPOOL_DATA": str(folder / "corpora"),
+        "WHENPOOL_STORE": str(folder / "runs"),
+        "WHENPOOL_CACHE": str(folder / "cache"),
+        "WHENPOOL_WORKERS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+EXECUTE = """
+import json, sys
+from pathlib import Path
+from whenpool.notebooks import execute
+name, parameters = sys.argv[1], json.loads(sys.argv[2])
+target = Path("executed", f"{name}.ipynb").resolve()
+target.parent.mkdir(exist_ok=True)
+execute(Path("book", f"{name}.md"), target, parameters, {})
+"""
+
+
+def outputs(folder, chapter, **parameters):
+    """A chapter's tables and figures in the smoke profile: Markdown, and SVG."""
+    python(folder, EXECUTE, chapter, json.dumps({"profile": "smoke", **parameters}))
+    notebook = nbformat.read(folder / "executed" / f"{chapter}.ipynb", as_version=4)
+    shown = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", [])]
+    tables = [data["text/markdown"] for data in shown if "text/markdown" in data]
+    return tables, [data["image/svg+xml"] for data in shown if "image/svg+xml" in data]
+
+
+@pytest.fixture(scope="module")
+def with_pooling(tmp_path_factory):
+    """A copy to which the pooling of CONTRIBUTING.md was added, and nothing else."""
+    folder = copied(tmp_path_factory.mktemp("pooling"))
+    one_class, line = blocks("Add a pooling")
+    library = folder / "lib" / "whenpool"
+    insert(library / "pooling.py", "POOLINGS:", one_class + "\n\n")
+    insert_line(library / "registry.py", "LISTED", line)
+    return folder
+
+
+KNOWN = """
+import json
+from whenpool import POOLINGS
+from whenpool.registry import COLOURS, MARKERS, POOLING_NAMES
+print(json.dumps([POOLINGS["min"].__name__, POOLING_NAMES["min"], COLOURS, MARKERS]))
+"""
+
+
+def test_a_pooling_gets_a_name_a_colour_and_a_marker_that_no_other_has(with_pooling):
+    module, title, colours, markers = json.loads(python(with_pooling, KNOWN))
+    assert (module, title) == ("MinPool", "MinPool")
+    for new, old in ((colours, COLOURS), (markers, MARKERS)):
+        assert {name: value for name, value in new.items() if name != "min"} == old
+        assert new["min"] not in old.values()
+
+
+PLANNED = """
+import json
+from whenpool.choice import Choice
+from whenpool.plans import PLANS, plan
+from whenpool.runs import Place, key
+place, found = Place.default(), {}
+for profile in ("smoke", "quick"):
+    for chapter in PLANS:
+        runs = plan(chapter, Choice(profile), place)
+        found[f"{profile} {chapter}"] = [
+            [key(run, place), run.training.pooling if run.training else ""] for run in runs
+        ]
+print(json.dumps(found))
+"""
+
+
+def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooling, place):
+    """In the plans of the copy the same keys, and one more pooling."""
+    found = json.loads(python(with_pooling, PLANNED))
+    for name, runs in found.items():
+        profile, chapter = name.split()
+        before = [key(run, place) for run in plan(chapter, Choice(profile), place)]
+        assert [found_key for found_key, pooling in runs if pooling != "min"] == before
+        added = len(runs) - len(before)
+        if chapter in COMPARING:
+            assert added == len([1 for _, pooling in runs if pooling == "max"]), name
+        else:
+            assert added == 0, name
+    assert set(COMPARING) <= set(PLANS)
+
+
+@pytest.mark.parametrize("chapter", COMPARING)
+def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, chapter):
+    tables, figures = outputs(with_pooling, chapter)
+    own = [table for table in tables if re.search(r"\| *MinPool", table)]
+    assert own or chapter == "natural_bias"  # whose tables are of runs of record alone
+    drawn = [figure for figure in figures if "MinPool" in figure]
+    assert drawn
+    colour = json.loads(python(with_pooling, KNOWN))[2]["min"]
+    assert all(colour in figure for figure in drawn)
+
+
+def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
+    code = (
+        "from whenpool.report.skip import brief_table, judged_cells\n"
+        "from whenpool.runs import Place\n"
+        "stored = Place.default().store.trainings()\n"
+        "print(*judged_cells(stored)['pooling'].unique())\n"
+        "print(*brief_table(stored, '1.3').frame['pooling'])"
+    )
+    poolings, table = python(with_pooling, code).splitlines()
+    assert sorted(poolings.split()) == sorted(COMPARED)
+    assert "MinPool" not in table
+
+
+@pytest.fixture(scope="module")
+def with_corpus(tmp_path_factory):
+    """A copy to which the corpus of CONTRIBUTING.md was added, and a file in its format."""
+    folder = copied(tmp_path_factory.mktemp("corpus"))
+    function, line = blocks("Add a corpus")
+    published = folder / "lib" / "whenpool" / "corpora" / "published.py"
+    insert(published, "PUBLICATIONS:", function + "\n\n")
+    insert_line(published, "PUBLICATIONS", line)
+    texts = make_corpus(Grammar(train=300, validation=60, test=60, shortest=101, longest=120))
+    lines = [f"{5 if label else 1}\t{text}" for text, label in texts.train]
+    (folder / "corpora").mkdir()
+    (folder / "corpora" / "hotels.tsv").write_text("\n".join(lines) + "\n", "utf-8")
+    words = random.Random(0)
+    articles = [
+        "\n".join(words.sample(["it is far", "it is a river", "it is old"], 2)) for _ in range(60)
+    ]
+    (folder / "corpora" / "wiki_sentences.txt").write_text("\n\n".join(articles), "utf-8")
+    return folder
+
+
+def test_a_corpus_is_loaded_by_its_name_and_a_wrong_line_named(with_corpus):
+    code = (
+        "from whenpool import InputError, load\n"
+        "corpus = load('hotels')\n"
+        "print(corpus.classes, len(corpus.train) > 100, corpus.complete)\n"
+        "open('corpora/hotels.tsv', 'a').write('five, fine\\n')\n"
+        "try:\n    load('hotels')\nexcept InputError as error:\n    print(error)\n"
+    )
+    before = (with_corpus / "corpora" / "hotels.tsv").read_text("utf-8")
+    first, told = python(with_corpus, code).splitlines()
+    (with_corpus / "corpora" / "hotels.tsv").write_text(before, "utf-8")
+    assert first == "('bad', 'good') True False"
+    assert told.endswith("hotels.tsv, line 301: expected stars, a tab and a text")
+
+
+def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
+    tables, figures = outputs(with_corpus, "training_to_skip", corpus="hotels", only={"sizes": [40]})
+    assert any(re.search(r"\| *hotels", table) for table in tables)
+    assert figures
+    code = (
+        "from whenpool.choice import Choice\n"
+        "from whenpool.plans import plan, thesis_table\n"
+        "from whenpool.report.corpora import corpora_table\n"
+        "from whenpool.runs import Place\n"
+        "place = Place.default()\n"
+        "choice = Choice('paper', ('hotels',), sizes=(800,))\n"
+        "runs = plan('training_to_skip', choice, place)\n"
+        "print(len(runs) > 0, {thesis_table(run) for run in runs})\n"
+        "print(list(corpora_table(place, ['hotels'])['corpus'])[-1], Choice('paper').corpus_names)\n"
+    )
+    tables_of, named = python(with_corpus, code).splitlines()
+    assert tables_of == "True {()}"
+    assert named == "hotels ('imdb', 'yahoo', 'amazon', 'yelp')"

@@ -89,14 +89,49 @@ def test_files_of_the_library_stay_on_few_screens():
         assert len(path.read_text().splitlines()) <= 300, path
 
 
+PICKLES = re.compile(
+    r"\bpickle|(?<!safetensors\.)\btorch\.(load|save)\(|allow_pickle=True|joblib|\bdill\b|\bshelve\b|"
+    r"\bmarshal\b|trust_remote_code=True|weights_only|yaml\.(unsafe_|full_)?load\("
+)
+"""What reads a file by running what is in it, or writes one that is read so."""
+
+
+def code_of(path):
+    """The code of a file, without remarks and docstrings; of a page that of its cells."""
+    if path.suffix in (".md", ".ipynb"):
+        text = "\n".join(cell.source for cell in jupytext.read(path).cells if cell.cell_type == "code")
+    else:
+        text = path.read_text()
+    text = "\n".join(line.split("#")[0] for line in text.splitlines())
+    return re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
+
+
 def test_nothing_is_pickled():
-    words = re.compile(
-        r"\bpickle|(?<!safetensors\.)torch\.(load|save)\(|allow_pickle=True|joblib|\bdill\b"
-    )
-    for path in (ROOT / "lib").rglob("*.py"):
-        code = "\n".join(line.split("#")[0] for line in path.read_text().splitlines())
-        code = re.sub(r'""".*?"""', "", code, flags=re.DOTALL)
-        assert not words.search(code), path
+    folders = ("lib", "scripts", "bench", "book", ".ci", "binder")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    code = [path for path in files if path.suffix in (".py", ".md", ".ipynb", ".sh", "")]
+    assert {path.relative_to(ROOT).parts[0] for path in code} == set(folders)
+    for path in [*code, ROOT / "Makefile"]:
+        assert not PICKLES.search(code_of(path)), path
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import pickle",
+        "torch.load(file)",
+        "np.load(f, allow_pickle=True)",
+        "yaml.load(text)",
+        "import dill",
+    ],
+)
+def test_a_pickle_would_be_found(tmp_path, line):
+    (tmp_path / "a.py").write_text(f'"""A docstring."""\n{line}\n')
+    chapter = CHAPTERS[-1].read_text()
+    (tmp_path / "a.md").write_text(f"{chapter}\n```{{code-cell}} ipython3\n{line}\n```\n")
+    for name in ("a.py", "a.md"):
+        assert PICKLES.search(code_of(tmp_path / name))
+    assert not PICKLES.search("safetensors.torch.load(weights); yaml.safe_load(text)")
 
 
 def test_commands_of_the_readme_are_targets_or_verbs():

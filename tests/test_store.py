@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from whenpool import InputError
+from whenpool.record_columns import COLUMNS
 from whenpool.store import Store, key_of
 
 IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
@@ -123,13 +124,27 @@ def test_failures_are_noted_until_they_succeed(tmp_path):
     assert store.failures() == {}
 
 
+def record_of(*rows):
+    """A file of trainings with all columns that it must have."""
+    columns = COLUMNS["trainings.csv"]
+    names = sorted(columns.required | columns.present)
+    values = [
+        [
+            str(row.get(name, 1 if name in columns.numbers else name in columns.flags or "x"))
+            for name in names
+        ]
+        for row in rows
+    ]
+    return "\n".join(",".join(line) for line in [names, *values])
+
+
 def test_runs_of_record_are_read_and_a_local_run_takes_precedence(tmp_path):
     records = tmp_path / "records"
     records.mkdir()
     local = Store(tmp_path / "local")
     key = put(local)
     (records / "trainings.csv").write_text(
-        f"key,protocol,corpus,seed,test_accuracy\n{key},1,imdb,1,11.0\nabc,1,imdb,2,22.0\n"
+        record_of({"key": key, "seed": 1, "test_accuracy": 11.0}, {"key": "abc", "test_accuracy": 22.0})
     )
     (records / "trainings_history.csv").write_text(
         f"key,epoch,validation_accuracy\n{key},1,1.0\nabc,1,2.0\n"

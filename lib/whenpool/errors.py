@@ -1,15 +1,32 @@
 """The exceptions that stand for what the user can mend, told in one line."""
 
+import re
+
+LONGEST = 2_000
+"""Letters of a message, whatever was quoted in it."""
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 class InputError(ValueError):
     """Something the user gave cannot be used: the message says what, where, and the mend.
 
     The command line prints the message alone and exits with 2; in a notebook it reads as an
     ordinary ``ValueError``. What other libraries said stays in it, on the same line.
+
+    Examples:
+        >>> try:
+        ...     whenpool.POOLINGS["attention"]()
+        ... except InputError as error:
+        ...     print(error)
+        Attention learns a query: give it the size of a state, Attention(D)
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(line.strip() for line in message.splitlines()))
+        line = " ".join(line.strip() for line in message.splitlines())
+        line = _CONTROL.sub("\ufffd", line)  # a terminal would obey, or could not show it
+        if len(line) > LONGEST:
+            line = f"{line[: LONGEST - 500]} … {line[-490:]}"
+        super().__init__(line)
 
 
 class StorageError(InputError):

@@ -58,6 +58,14 @@ def whole_file(
         ) from None
 
 
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; what cannot be a name, since it is too long, names none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:

@@ -1,7 +1,8 @@
 """One chapter: from MyST Markdown to an executed notebook (jupytext, papermill)."""
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,34 @@ import papermill
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
-from whenpool.errors import BookError
+from whenpool.errors import BookError, InputError
 from whenpool.places import variables
 
 _ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
 CELL_SECONDS = 3600
 """A cell that takes longer is stopped: the runs it needs were computed before."""
+
+
+ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
+"""Short names of chapters, beside every part of a name that no other chapter has."""
+
+
+def chapter_named(name: str, names: Sequence[str]) -> str:
+    """The chapter that is meant by its name, an alias or a part of its name.
+
+    Raises:
+        InputError: when there is none, or several.
+    """
+    name = Path(name).stem if name.endswith(".md") else name
+    if name in names:
+        return name
+    if (alias := ALIASES.get(name, "")) in names:
+        return alias
+    found = [chapter for chapter in names if name in chapter]
+    if not name or len(found) != 1:
+        several = f" and {name!r} is in the names of several" if name and found else ""
+        raise InputError(f"there is no chapter {name!r}{several}; the book has {', '.join(names)}")
+    return found[0]
 
 
 def is_notebook(source: Path) -> bool:
@@ -97,5 +120,10 @@ def _with_value(line: str, parameters: Mapping[str, Any]) -> str:
     if not match or match["name"] not in parameters:
         return line
     value = parameters[match["name"]]
-    shown = f'"{value}"' if isinstance(value, str) else repr(value)
+    shown = _literal(value) if isinstance(value, str) else repr(value)
     return f"{match['name']} = {shown.ljust(len(match['value']))}{match['remark'] or ''}"
+
+
+def _literal(text: str) -> str:
+    """A text as Python writes it, in double quotes, whatever it holds; a file can have any name."""
+    return json.dumps(text, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()

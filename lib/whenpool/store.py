@@ -18,8 +18,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whenpool.documents import Columns, checked_table
 from whenpool.errors import InputError
 from whenpool.files import write_atomically
+from whenpool.record_columns import COLUMNS, POINTS, RUNS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -241,19 +243,15 @@ class Store:
         return {key for table in tables for key in table["key"]}
 
     def read_record(self, name: str) -> "DataFrame":
-        """A file of record as it is, or no rows where there is none."""
+        """A file of record as it is, or no rows where there is none; raises `InputError` for a column or
+        value that is not as `whenpool.record_columns` says."""
         import pandas as pd
 
         file = self.records / name if self.records else None
         if file is None or not file.is_file():
             return pd.DataFrame(columns=["key"])
-        try:
-            table = pd.read_csv(file, dtype={"key": str})
-        except (ValueError, OSError) as error:
-            raise InputError(f"runs of record {file} cannot be read: {error}") from None
-        if "key" not in table:
-            raise InputError(f"runs of record {file} cannot be read: there is no column 'key'")
-        return table
+        columns = COLUMNS.get(name, Columns(frozenset(["key"])))
+        return checked_table(file, "runs of record", columns, key=str)
 
     def _write(self, key: str, content: bytes | str, weights: bytes | None) -> None:
         if weights is not None:  # first, so that a run whose file is there has its weights too
@@ -286,12 +284,15 @@ def _parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
     """A stored run, or None and what is wrong with its file."""
     try:
         row = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None, "truncated or not JSON"
     if not isinstance(row, dict) or not all(isinstance(row.get(part), dict) for part in _PARTS):
         return None, "not a run"
-    if not isinstance(row.get("history"), list):
+    history, data = row.get("history"), row["identity"].get("data", {})
+    if not isinstance(history, list) or not all(isinstance(part, dict) for part in [data, *history]):
         return None, "not a run"
     if key_of(row["identity"]) != key:
         return None, "its content belongs to another key"
-    return row, ""
+    parts = [(RUNS, row[part]) for part in _PARTS[1:]] + [(POINTS, part) for part in history]
+    fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
+    return None if fault else row, fault

@@ -4,8 +4,10 @@ torchtext 0.6 is what the authors' code was written for, and the last version in
 of this project's use of it is in this file. Nothing here touches the network.
 """
 
+import gzip
 import ssl
 import tempfile
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +26,9 @@ UNKNOWN, PADDING = "<unk>", "<pad>"
 UNKNOWN_INDEX, PADDING_INDEX = 0, 1
 VOCABULARY_LIMIT = 25_000
 """Words of the largest vocabulary, besides the two special ones (thesis §1.4.2)."""
+
+_MOST_ROWS, _LONGEST_ROW = 10_000_000, 2**20
+"""Of a file of vectors: the largest that are published have five million rows of 300 numbers."""
 
 tokenize = get_tokenizer("basic_english")
 """Text -> its lower-case words and punctuation marks, by torchtext's ``basic_english``."""
@@ -83,8 +88,21 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
         parsed = _parse(path)
         write_atomically(matrix_file, safetensors.torch.save({"matrix": parsed.matrix}))
         write_atomically(words_file, "\n".join(parsed.words))
-    words = words_file.read_text("utf-8").split("\n")
+    words = words_file.read_bytes().decode("utf-8").split("\n")  # a word may hold "\\r"
     return WordVectors(words, safetensors.torch.load_file(matrix_file)["matrix"])
+
+
+def _check_size(path: Path) -> None:
+    """Raises `InputError` for more than memory is meant for, as a small packed file may hold."""
+    rows = 0
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        while line := file.readline(_LONGEST_ROW):
+            rows += 1
+            if len(line) == _LONGEST_ROW or rows > _MOST_ROWS:
+                raise InputError(
+                    f"word vectors {path}, line {rows}: more than {_MOST_ROWS:,} lines, or "
+                    f"{_LONGEST_ROW:,} bytes in one; give fewer or shorter vectors"
+                )
 
 
 def _parse(path: Path) -> WordVectors:
@@ -92,9 +110,17 @@ def _parse(path: Path) -> WordVectors:
     torchtext.vocab.tqdm = lambda lines, **_: lines  # it draws a bar for each file
     try:
         with tempfile.TemporaryDirectory() as scratch:  # and leaves a pickle there
+            _check_size(path)
             read = torchtext.vocab.Vectors(str(path), cache=scratch)
-    except (RuntimeError, ValueError, OSError, EOFError, IndexError, TypeError) as error:
-        raise InputError(f"word vectors {path} cannot be read: {error}") from None
+    except (RuntimeError, ValueError, OSError, EOFError, LookupError, TypeError, zlib.error) as error:
+        raise InputError(f"word vectors {path} cannot be read: {error!s:.200}") from None
     finally:  # it also switches off the checking of https certificates in the whole process
         ssl._create_default_https_context, torchtext.vocab.tqdm = trust, bar
+    read.vectors = read.vectors[: len(read.itos)]  # words that are no UTF-8 are left out
+    if not read.itos:
+        raise InputError(f"word vectors {path} cannot be read: no line has a word and its numbers")
+    finite = torch.isfinite(read.vectors).all(1)
+    if not bool(finite.all()):
+        word = read.itos[int(finite.int().argmin())]
+        raise InputError(f"word vectors {path}: those of {word!r:.60} are not finite numbers")
     return WordVectors(read.itos, read.vectors)

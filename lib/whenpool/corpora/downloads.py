@@ -9,6 +9,8 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from whenpool.corpora.filler import FILES as FILLER_FILES
 from whenpool.corpora.filler import WIKITEXT
@@ -157,7 +159,8 @@ def _fetch_one(download: Download, directory: Path, progress: bool) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         known_hash = f"sha256:{download.sha256}" if download.sha256 else None
-        pooch.retrieve(url, known_hash, name, folder, processor=unzip, progressbar=progress)
+        by = pooch.HTTPDownloader(progressbar=progress, hooks={"response": _stays_secure})
+        pooch.retrieve(url, known_hash, name, folder, processor=unzip, downloader=by)
         if download.member:  # moved in one step, so that what is there is whole
             (folder / unpacked / download.member).replace(target)
             shutil.rmtree(folder / unpacked)
@@ -169,3 +172,13 @@ def _fetch_one(download: Download, directory: Path, progress: bool) -> Path:
             f"try again, set {MIRROR_VARIABLE}, or put {target.name} into {target.parent} yourself"
         ) from None
     return target
+
+
+def _stays_secure(response: Any, **_: Any) -> None:
+    """Refuses to be sent on to a place that is not https, unless it is the same server of a mirror that
+    the user has named."""
+    if response.is_redirect:
+        here = urlsplit(response.url)
+        to = urlsplit(urljoin(response.url, response.headers["location"]))
+        if to.scheme != "https" and to[:2] != here[:2]:
+            raise ValueError(f"it leads on to {to.geturl():.200}, which is not https")

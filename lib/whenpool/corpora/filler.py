@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from whenpool.corpora.archives import lines_of, whole
 from whenpool.errors import InputError
 
 WIKITEXT = "wikitext-103-raw/wiki.train.raw"
@@ -104,13 +105,14 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
         return
     is_gzip = path.suffix == ".gz"
     with gzip.open(path, "rt", encoding="utf-8") if is_gzip else path.open(encoding="utf-8") as file:
-        lines = [line.strip() for line in file.read().strip().splitlines()]
+        lines = [line.strip() for line in whole(file, path).strip().splitlines()]
     if ".jsonl" in path.name:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line)
-                yield str(row["title"]), str(row["sentence"])
-            except (json.JSONDecodeError, KeyError, TypeError):
+                title, sentence = row["title"], row["sentence"]
+                yield _unicode(title), _unicode(sentence)
+            except (ValueError, LookupError, TypeError, RecursionError):
                 raise InputError(
                     f'{path}, line {number}: expected {{"sentence": ..., "title": ...}}'
                 ) from None
@@ -124,11 +126,16 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
             article += 1
 
 
+def _unicode(value: object) -> str:
+    """A text without halves of characters, which JSON may hold and files may not."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
 def _read_wikitext(path: Path) -> Iterator[tuple[str, str]]:
     """WikiText's raw format: `` = Title = `` opens an article, a line is a paragraph."""
     title = ""
     with path.open(encoding="utf-8") as file:
-        for line in file:
+        for line in lines_of(file, str(path)):
             heading = _HEADING.fullmatch(line.strip())
             if heading:
                 title = heading[1]

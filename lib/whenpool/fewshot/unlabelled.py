@@ -1,4 +1,4 @@
-"""Unlabelled texts with their augmented versions, and what all that learns from them has in common.
+"""Unlabelled texts with augmented versions, and what all that learns from them shares (thesis §1.10).
 
 Letters: N texts, K augmented versions of each, U texts in a batch, T tokens of the longest, C classes.
 """
@@ -31,6 +31,12 @@ class Unlabelled:
 
     Raises:
         InputError: where there are none, or one version has another number of texts.
+
+    Examples:
+        >>> from whenpool.batches import Ragged
+        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
+        >>> [padded.ids.shape for padded in texts.batch(torch.arange(2), padding_index=0)]
+        [torch.Size([2, 2]), torch.Size([2, 2])]
     """
 
     original: Ragged

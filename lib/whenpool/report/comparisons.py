@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whenpool.corpora.published import PUBLICATIONS
+from whenpool.report.literal import corpus_name
 from whenpool.report.verdicts import THESIS_MODEL
 from whenpool.settings import SETTINGS
 from whenpool.store import Store
@@ -222,7 +223,7 @@ def _kind(device: Any) -> str:
 
 
 def _trainings(row: Any) -> str:
-    name = str(row["corpus"]).partition(":")[0] + ("" if row["masked"] else ", unmasked")
+    name = corpus_name(str(row["corpus"]).partition(":")[0]) + ("" if row["masked"] else ", unmasked")
     length = "" if row["length"] == "any" else f", {row['length']}"
     model = f"{row['hidden_size']} units, {row['epochs']} epochs"
     return f"{name}{length}; {row['size']} texts; {row['setting']}; {model}"

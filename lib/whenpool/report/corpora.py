@@ -8,8 +8,11 @@ from whenpool.corpora import Example, downloads, find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.statistics import statistics_of
 from whenpool.corpora.synthetic import Grammar
+from whenpool.documents import checked_table
 from whenpool.errors import InputError
 from whenpool.places import project_root
+from whenpool.record_columns import COLUMNS
+from whenpool.report.literal import literal
 from whenpool.report.paper import published
 from whenpool.report.tables import POOLING_NAMES
 
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from whenpool.runs import Place
 
 STATISTICS_OF_RECORD = "corpora.csv"
-_FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
+FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
+"""What the tables of corpora give of each."""
 
 
 def measured(place: "Place") -> "DataFrame":
@@ -27,7 +31,7 @@ def measured(place: "Place") -> "DataFrame":
     from the record. A column ``source`` says which: "here", "record", "not here" or what is wrong."""
     import pandas as pd
 
-    recorded = _recorded()
+    recorded = recorded_statistics()
     rows = []
     for _, row in published("corpora").iterrows():
         name = {"corpus": row["corpus"], "length": row["length"]}
@@ -61,13 +65,14 @@ def corpora_table(place: "Place", others: Iterable[str] = ()) -> "DataFrame":
     for (_, paper), (_, mine) in zip(theirs.iterrows(), ours.iterrows(), strict=True):
         seen = mine["source"] in ("here", "record")
         line = {"corpus": f"{paper['corpus']}, {paper['length']}"}
-        for name in _FIGURES:
+        for name in FIGURES:
             line[_head(name)] = _pair(name, mine[name] if seen else None, paper[name])
         rows.append(line | {"files": _files(mine) if seen else mine["source"]})
     for name in others:
         found = statistics_of(find(name, place.data), "any")
-        figures = {_head(figure): f"**{_text(figure, getattr(found, figure))}**" for figure in _FIGURES}
-        rows.append({"corpus": find(name, place.data).label, **figures, "files": "not the thesis's"})
+        figures = {_head(figure): f"**{_text(figure, getattr(found, figure))}**" for figure in FIGURES}
+        corpus = literal(find(name, place.data).label)
+        rows.append({"corpus": corpus, **figures, "files": "not the thesis's"})
     return pd.DataFrame(rows)
 
 
@@ -88,14 +93,15 @@ def corpora_provenance(place: "Place") -> str:
     return " ".join([f"Provenance: {said}.", *notes])
 
 
-def _recorded() -> "DataFrame":
+def recorded_statistics() -> "DataFrame":
+    """The statistics of whole corpora that are on record, a row for each corpus and length."""
     import pandas as pd
 
     root = project_root()
     file = root / "data" / "results" / STATISTICS_OF_RECORD if root else None
     if file is None or not file.is_file():
         return pd.DataFrame(columns=["corpus", "length"])
-    return pd.read_csv(file)
+    return checked_table(file, "statistics of record", COLUMNS[STATISTICS_OF_RECORD])
 
 
 def _head(figure: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from whenpool.few_shot_run import FewShot, passes_of
 from whenpool.report.few_shot_rules import arranged, judge_few_shot
+from whenpool.report.literal import corpus_name
 from whenpool.report.paper import published
 from whenpool.report.provenance import duration, provenance_line
 from whenpool.report.skip import MAJORITY
@@ -211,7 +212,7 @@ def _count(number: Any) -> str:
 
 
 def _corpus(runs: "DataFrame") -> str:
-    return ", ".join(dict.fromkeys(Path(str(name).split(":")[0]).name for name in runs["corpus"]))
+    return ", ".join(dict.fromkeys(corpus_name(str(name).split(":")[0]) for name in runs["corpus"]))
 
 
 def _cell(row: Any) -> str:

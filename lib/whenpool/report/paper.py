@@ -3,13 +3,24 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whenpool.documents import Columns, checked_table
 from whenpool.errors import InputError
 from whenpool.places import project_root
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-FILES = ("accuracy", "corpora", "vanishing", "few_shot", "learnability")
+COLUMNS = {
+    name: Columns(frozenset(f"table {names} {numbers}".split()), numbers=frozenset(numbers.split()))
+    for name, names, numbers in (
+        ("accuracy", "length corpus setting pooling", "size mean std"),
+        ("corpora", "length corpus", "classes average_length max_length train_size test_size"),
+        ("vanishing", "source pooling", "size ratio validation_accuracy"),
+        ("few_shot", "model corpus", "accuracy"),
+        ("learnability", "method corpus setting", "size accuracy"),
+    )
+}
+FILES = tuple(COLUMNS)
 RUNS_PER_CELL = 5
 """Seeds behind each mean and standard deviation of the thesis (§1.4.2)."""
 
@@ -18,12 +29,10 @@ def published(name: str) -> "DataFrame":
     """One of `FILES`: each row is a number of the thesis, ``table`` says where it stands.
 
     Raises:
-        InputError: outside a clone of the book.
+        InputError: outside a clone of the book, or for a file that is not as it should be.
     """
-    import pandas as pd
-
     root = project_root()
     if root is None:
         raise InputError("the thesis's numbers are in the clone of the book: run this inside it")
     file = Path(root) / "data" / "paper" / f"{name}.csv"
-    return pd.read_csv(file, dtype={"table": str})
+    return checked_table(file, "the thesis's numbers", COLUMNS[name], table=str)

@@ -192,6 +192,7 @@ def _title(row: "Series", several: bool) -> str:
     if not several:
         return size
     name = Path(CORPUS_NAMES.get(row["corpus"], str(row["corpus"]).split(":")[0])).name
+    name = name.replace("$", r"\$")  # which would begin a formula
     return f"{name}{', short' if row['length'] == 'short' else ''}, {size}"
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from whenpool.report.literal import corpus_name, literal
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -18,13 +20,13 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
     """
     if runs.empty:
         return f"Provenance: {nothing}."
-    corpora = sorted({str(name).split(":")[0] for name in runs["corpus"]})
+    corpora = sorted({corpus_name(str(name).split(":")[0]) for name in runs["corpus"]})
     parts = [
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         f"corpus {_listed(corpora)}",
         f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training texts",
         *_named(runs, "encoder", "vectors", "filler"),
-        _listed(runs["device"]),
+        _listed(map(literal, runs["device"])),
         *_precisions(runs),
         f"torch {_listed(runs['torch'])}",
         f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].fillna(''))}",
@@ -38,7 +40,7 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
 def _named(runs: "DataFrame", *columns: str) -> list[str]:
     """What stands in some columns, where anything does."""
     known = {name: runs[name].dropna() for name in columns if name in runs}
-    return [f"{name} {_listed(values)}" for name, values in known.items() if len(values)]
+    return [f"{name} {_listed(map(literal, values))}" for name, values in known.items() if len(values)]
 
 
 def _precisions(runs: "DataFrame") -> list[str]:

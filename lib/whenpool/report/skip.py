@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whenpool.report.literal import literal
 from whenpool.report.paper import published
 from whenpool.report.provenance import provenance_line
 from whenpool.report.tables import (
@@ -77,7 +78,7 @@ def accuracy_table(runs: "DataFrame") -> "DataFrame":
 def corpus_notes(runs: "DataFrame") -> str:
     """What a reader should know of the corpora of some runs."""
     known = runs["corpus_notes"].dropna() if "corpus_notes" in runs else []
-    return " ".join(dict.fromkeys(note for note in known if note))
+    return " ".join(dict.fromkeys(literal(note) for note in known if note))
 
 
 def judged_cells(evidence: "DataFrame") -> "DataFrame":

@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whenpool.report.literal import corpus_name
 from whenpool.report.provenance import duration
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def runs_table(place: "Place") -> "DataFrame":
         return pd.DataFrame({"runs": [0]})
     columns = ["key", "probe", "corpus", "device", "precision", "protocol", "seconds", "finished"]
     runs = pd.concat([part[columns] for part in parts if len(part)]).rename(columns={"probe": "kind"})
-    runs = runs.assign(corpus=[str(name).split(":")[0] for name in runs["corpus"]])
+    runs = runs.assign(corpus=[corpus_name(str(name).split(":")[0]) for name in runs["corpus"]])
     grouped = runs.groupby(["kind", "corpus", "device", "precision", "protocol"], sort=False)
     table = grouped.agg(runs=("key", "size"), computing=("seconds", "sum"), newest=("finished", "max"))
     table["computing"] = table["computing"].map(duration)

@@ -1,5 +1,6 @@
 """Tables with a number and a caption, ours beside the thesis's."""
 
+import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -7,20 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whenpool.registry import POOLING_NAMES
+from whenpool.report.literal import corpus_name, html_of, plain
 from whenpool.report.verdicts import MARKS, Cell, judge
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-POOLING_NAMES = {
-    "last": "BiLSTM",
-    "mean": "MeanPool",
-    "max": "MaxPool",
-    "attention": "Att",
-    "max_attention": "MaxAtt",
-    "last_attention": "LastAtt",
-}
-"""How the thesis calls a BiLSTM with each pooling."""
 
 LEGEND = (
     "Ours in bold, mean ± standard deviation (number of seeds), above the thesis's; a single "
@@ -33,6 +26,8 @@ LEGEND = (
 @dataclass(frozen=True)
 class CaptionedTable:
     """A table that the book numbers and refers to by name, and that a notebook shows as it is.
+
+    Cells, caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`.
 
     Attributes:
         caption: one sentence.
@@ -58,13 +53,24 @@ class CaptionedTable:
         markdown = f":::{{table}} {self.caption}\n{options}\n{table}\n:::\n" + "".join(
             f"\n:::{{div}} {kind}\n{text}\n:::\n" for kind, text in below.items() if text
         )
-        html = self.frame.to_html(index=False, escape=False)
-        notes = "".join(f"<p><small>{escape(text)}</small></p>" for text in below.values() if text)
+        html = as_html(self.frame.to_html(index=False, escape=False))
+        notes = "".join(
+            f"<p><small>{as_html(html_of(text))}</small></p>" for text in below.values() if text
+        )
         return {
             "text/markdown": markdown,
             "text/html": f"<p>{escape(self.caption)}</p>{html}{notes}",
-            "text/plain": self.frame.to_string(index=False),
+            "text/plain": plain(self.frame.to_string(index=False)),
         }
+
+
+def as_html(text: str) -> str:
+    """Bold, code, and references and links to pages by their words alone, as a notebook that is no book
+    shows them."""
+    text = re.sub(r'<a href="[\w-]+\.html[^"]*">(.*?)</a>', r"\1", text)
+    text = re.sub(r"\{\w+\}`([^`<&]+?)\s*(?:(?:<|&lt;)[\w-]+(?:>|&gt;))?`", r"\1", text)
+    text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
 def judged(runs: "DataFrame", published: "DataFrame") -> "DataFrame":
@@ -124,7 +130,8 @@ def grid(
     """
     import pandas as pd
 
-    heads = {"pooling": lambda v: POOLING_NAMES.get(str(v), str(v)), "size": size_text, **(heads or {})}
+    known = {"pooling": lambda v: POOLING_NAMES.get(str(v), str(v)), "size": size_text}
+    heads = {**known, "corpus": corpus_name, **(heads or {})}
 
     def head(names: Sequence[str], row: Any) -> tuple[str, ...]:
         return tuple(heads[name](row[name]) if name in heads else str(row[name]) for name in names)

@@ -1,0 +1,175 @@
+"""Bad inputs for parsers: good ones with something broken in them, and random bytes.
+
+A parser either gives something valid or raises `InputError`, whose message is one short line.
+"""
+
+import re
+import resource
+import signal
+import time
+from contextlib import contextmanager
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from whenpool import InputError
+
+INPUTS = {
+    "own csv": 170, "own tsv": 70, "own jsonl": 130,
+    "imdb": 90, "yelp": 80, "yahoo": 50, "amazon": 80,
+    "filler": 100, "vectors": 100,
+    "claims": 130, "advice": 100,
+    "records": 160, "paper": 60, "comparisons": 40, "stored run": 150,
+    "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
+    "only": 90, "corpus name": 90, "options": 90, "parameters": 40, "texts": 40,
+}  # fmt: skip
+"""How many bad inputs each parser is given; 2,000 and more in all."""
+SECONDS, MEGABYTES = 20, 400
+"""Of one input; and how much a process may grow under all inputs of one parser."""
+
+PIECES = [
+    # bytes that are no text, or that a terminal obeys
+    b"\x00", b"\x1b[31m", b"\x7f", b"\xff", b"\xfe\xff", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc3",
+    # ends of lines, and what looks like one
+    b"\r", b"\r\n", b"\n", b"\n\n\n", b"\t", "\u2028".encode(), "\x85".encode(), "\u202e".encode(),
+    # marks of the formats
+    b'"', b"'", b'""', b"\\", b"\\u0000", b'"\\ud800"', b",", b";", b"|", b":", b"=", b"+", b"{", b"}",
+    # too deep, too long
+    b"[" * 5_000, b'{"a":' * 5_000, b"- " * 2_000, b"(" * 3_000, b"9" * 5_000, b"x" * 200_000,
+    b"a " * 50_000,
+    # numbers and values
+    b"NaN", b"Infinity", b"-Infinity", b".nan", b"1e999", b"-1e999", b"1e-999", b"-1", b"0", b"9" * 30,
+    b"null", b"true", b"[]", b"{}", b'""', b"~", b"1.5", b"0x1F", b"2001-13-45", b"1_000", "٣".encode(),
+    # what another program would run
+    b"<script>alert(1)</script>", b"../../etc/passwd", b"%s%n", b"{0.__class__}", b"${HOME}", b"`id`",
+    # YAML
+    b"&a [*a]", b"!!python/object/apply:os.system [id]", b"!!int ''", b"!!bool x", b"!!timestamp x",
+    b"? [a]\n: b", b"<<: 1", b"--- \n--- ", "😀".encode(),
+]  # fmt: skip
+_VALUE = re.compile(rb'"[^"\n]{0,40}"|[\w.+-]+')
+
+
+@st.composite
+def broken(draw, valid):
+    """A valid input with one to four changes."""
+    data = draw(st.sampled_from(valid))
+    for _ in range(draw(st.integers(1, 4))):
+        data = _changed(draw, data)
+    return data
+
+
+def _changed(draw, data):
+    at = draw(st.integers(0, max(len(data) - 1, 0)))
+    to = min(len(data), at + draw(st.integers(1, 60)))
+    match draw(st.integers(0, 11)):
+        case 0:
+            return data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :]
+        case 1:
+            return data[:at]
+        case 2:
+            return data[:to] + data[at:]
+        case 3:
+            return data[:at] + data[to:]
+        case 4:
+            return data[at:to] + data[:at] + data[to:]
+        case 5:
+            return draw(st.sampled_from([b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\x00"])) + data
+        case 6:
+            return data.replace(b"\n", draw(st.sampled_from([b"\r", b"\r\n", b"\n\r", b"\n\n"])))
+        case 7:
+            lines = data.split(b"\n")
+            return b"\n".join([*lines, lines[at % len(lines)]])
+        case 8:
+            return data[:at] + draw(st.sampled_from(PIECES)) + data[at:]
+        case _:  # a value in the place of another, which is the likeliest to be let through
+            values = list(_VALUE.finditer(data))
+            if not values:
+                return data + draw(st.sampled_from(PIECES))
+            value = values[at % len(values)]
+            return data[: value.start()] + draw(st.sampled_from(PIECES)) + data[value.end() :]
+
+
+def inputs(*valid):
+    """Bytes: three of four are a valid input that was changed, the others random."""
+    changed = broken(list(valid))
+    return st.one_of(changed, changed, changed, st.binary(max_size=300))
+
+
+def words(*valid):
+    """The same as text, as a command line gives it: bytes that are no UTF-8 are surrogates."""
+    return inputs(*(text.encode() for text in valid)).map(
+        lambda data: data.decode("utf-8", "surrogateescape")
+    )
+
+
+class HangError(BaseException):
+    """A parser took too long. No `Exception`, so that no parser takes it for its own."""
+
+
+@contextmanager
+def in_time(seconds=SECONDS):
+    def stop(*_):
+        raise HangError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def told(error, names):
+    """An error's message, which must be one short line without control characters."""
+    message = str(error)
+    assert message.strip()
+    assert message.isprintable() or not re.search(
+        r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", message
+    )
+    assert len(message) <= 2_000
+    assert names in message, message[:300]
+    return message
+
+
+def hold(parser, strategy, parse, names="", refused=InputError, expect_good=True):
+    """Give a parser its bad inputs.
+
+    Args:
+        parser: a key of `INPUTS`.
+        parse: reads one input and checks what it gives.
+        names: a part of every message, such as the file's name.
+        refused: what the parser raises for a bad input.
+        expect_good: whether some inputs are good enough to be read.
+    """
+    seen = {"tried": 0, "refused": 0}
+    limit = INPUTS[parser]
+
+    @settings(
+        max_examples=limit,
+        derandomize=True,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+    @given(strategy)
+    def one(data):
+        seen["tried"] += 1
+        try:
+            with in_time():
+                parse(data)
+        except refused as error:
+            seen["refused"] += 1
+            told(error, names)
+
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    one()
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    seen["seconds"] = time.process_time() - start
+    assert seen["tried"] >= limit
+    assert grown < MEGABYTES
+    assert seen["refused"] > limit // 20  # or the inputs are not bad
+    if expect_good:
+        assert seen["refused"] < seen["tried"]
+    return seen

@@ -1,0 +1,286 @@
+"""Whatever is in a file of results, claims or weights, or an option: read, or refused in a line."""
+
+import ast
+import math
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import pandas as pd
+import pytest
+import torch
+from fuzzing import hold, inputs, words
+
+from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool.chapter import open_chapter
+from whenpool.checkpoint import FACTS_FILE, WEIGHTS_FILE
+from whenpool.choice import Choice
+from whenpool.corpora import find
+from whenpool.notebooks import _with_value
+from whenpool.options import Deadline, Names, _Numbers
+from whenpool.report import advice, paper
+from whenpool.report.claims import claims, decide, evidence_of
+from whenpool.report.comparisons import admission, meaning, read_comparisons, table_of
+from whenpool.report.provenance import provenance_line
+from whenpool.rows import (
+    current_few_shots,
+    current_probes,
+    current_trainings,
+    few_shot_of,
+    probe_of,
+    training_of,
+)
+from whenpool.runs import Place
+from whenpool.selection import Only
+from whenpool.store import Store
+
+ROOT = Path(__file__).parents[1]
+RESULTS, PAPER = ROOT / "data" / "results", ROOT / "data" / "paper"
+
+
+def beginning(file, rows=8):
+    return b"".join(file.read_bytes().splitlines(keepends=True)[: rows + 1])
+
+
+def entries(file, count):
+    """The first entries of a YAML list."""
+    return ("\n- " + "\n- ".join(file.read_text("utf-8").split("\n- ")[1 : count + 1])).encode()
+
+
+def test_claims(tmp_path):
+    file = tmp_path / "claims.yml"
+    valid = entries(PAPER / "claims.yml", 4)
+
+    def parse(data):
+        file.write_bytes(data)
+        for claim in claims(file):
+            assert isinstance(claim.satisfied(1.0), bool)
+            assert math.isfinite(float(claim.rule.split()[1]))
+
+    parse(valid)
+    hold("claims", inputs(valid, entries(PAPER / "claims.yml", 40)), parse, file.name)
+
+
+def test_advice(tmp_path, monkeypatch):
+    file, known = tmp_path / "advice.yml", claims()
+    monkeypatch.setattr(advice, "claims", lambda: known)  # which take their time to read
+    valid = entries(PAPER / "advice.yml", 3)
+
+    def parse(data):
+        file.write_bytes(data)
+        for entry in advice.entries(file):
+            assert entry.claims
+            assert entry.fits(100, 100, "start") in (True, False)
+
+    parse(valid)
+    hold("advice", inputs(valid), parse, file.name)
+
+
+RECORDS = [
+    "trainings.csv", "trainings_history.csv", "probes.csv", "probes_gradients.csv", "few_shots.csv",
+    "probes_nwi.csv", "probes_sweep.csv", "probes_trace.csv",
+]  # fmt: skip
+
+
+def test_runs_of_record(tmp_path):
+    records = tmp_path / "records"
+    records.mkdir()
+    valid = {name: beginning(RESULTS / name, 6) for name in RECORDS}
+    some = [claim for claim in claims() if claim.chapter != "theory"][::6]
+
+    def parse(data):
+        name = next((name for name in RECORDS if data.startswith(name.encode())), RECORDS[0])
+        for other, content in valid.items():
+            (records / other).write_bytes(content)
+        (records / name).write_bytes(data.removeprefix(name.encode()))
+        place = Place(Store(tmp_path / "store", records), tmp_path, tmp_path)
+        found = current_trainings(place), current_probes(place), current_few_shots(place)
+        for rows, read in zip(found, (training_of, probe_of, few_shot_of), strict=True):
+            for row in rows.to_dict("records"):
+                assert isinstance(str(read(row)), str)
+        for rows in found[:2]:
+            assert provenance_line(rows).startswith("Provenance")
+        evidence = evidence_of(place.store, *found)
+        for claim in some:
+            assert decide(claim, replace(evidence, live=False)).verdict
+
+    parse(valid["trainings.csv"])
+    hold("records", inputs(*(name.encode() + content for name, content in valid.items())), parse)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("size", "many", "row 2, column 'size': it is no number, 'many'"),
+        ("size", "inf", "row 2, column 'size': it is not finite"),
+        ("size", "", "row 2, column 'size': there is no value"),
+        ("masked", "perhaps", "row 2, column 'masked': it is not True or False, 'perhaps'"),
+        ("key", None, "row 2, column 'key': it stands there twice"),
+    ],
+)
+def test_a_wrong_value_of_record_is_told_by_its_row_and_column(tmp_path, column, value, message):
+    table = pd.read_csv(RESULTS / "trainings.csv", dtype=str).head(3)
+    table.loc[1, column] = table.loc[0, column] if value is None else value
+    table.to_csv(tmp_path / "trainings.csv", index=False)
+    with pytest.raises(InputError, match=message):
+        Store(tmp_path, tmp_path).trainings()
+    table.drop(columns="pooling").to_csv(tmp_path / "trainings.csv", index=False)
+    with pytest.raises(InputError, match=r"trainings.csv cannot be read: there is no column 'pooling'"):
+        Store(tmp_path, tmp_path).trainings()
+
+
+@pytest.mark.parametrize("rule", [">= nan", "< inf", ">= 1 2", "~ 3", ">="])
+def test_a_rule_compares_with_a_number(tmp_path, rule):
+    file = tmp_path / "claims.yml"
+    text = entries(PAPER / "claims.yml", 1).decode()
+    file.write_text(re.sub(r"rule: .*", f'rule: "{rule}"', text))
+    with pytest.raises(InputError, match="claims.yml: the claim .* has the rule"):
+        claims(file)
+
+
+def test_the_thesis_numbers(tmp_path, monkeypatch):
+    folder = tmp_path / "data" / "paper"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(paper, "project_root", lambda: tmp_path)
+
+    def parse(data):
+        name = next((name for name in paper.FILES if data.startswith(name.encode())), "accuracy")
+        (folder / f"{name}.csv").write_bytes(data.removeprefix(name.encode()))
+        table = paper.published(name)
+        for column in paper.COLUMNS[name].numbers:
+            assert all(math.isfinite(value) for value in table[column].to_list())
+
+    valid = [name.encode() + beginning(PAPER / f"{name}.csv") for name in paper.FILES]
+    for content in valid:
+        parse(content)
+    hold("paper", inputs(*valid), parse, "data/paper")
+
+
+def test_comparisons_of_record(tmp_path):
+    valid = (RESULTS / "comparisons.csv").read_bytes()
+
+    def parse(data):
+        (tmp_path / "comparisons.csv").write_bytes(data)
+        found = read_comparisons(tmp_path)
+        assert len(table_of(found))
+        assert meaning(found)
+        assert admission(found, "bfloat16", "cuda", False)
+
+    parse(valid)
+    hold("comparisons", inputs(valid), parse, "comparisons.csv")
+
+
+def test_stored_runs(tmp_path):
+    run = {"corpus": "imdb", "setting": "mid", "size": 100, "pooling": "max", "seed": 0, "masked": True}
+    store = Store(tmp_path / "store")
+    history = [{"epoch": 1, "validation_accuracy": 50.5}, {"epoch": 2, "validation_accuracy": None}]
+    result, made = {"test_accuracy": 61.5, "corpus_complete": False}, {"device": "cpu: x", "commit": "c"}
+    key = store.put({"run": run, "data": {"corpus": "a"}, "protocol": 1}, run, result, made, history)
+    file = tmp_path / "store" / f"{key}.json"
+    valid = file.read_bytes()
+
+    def parse(data):
+        file.write_bytes(data)
+        looked = Store(tmp_path / "store")
+        trainings, epochs = looked.trainings(), looked.histories()
+        if looked.set_aside:
+            assert trainings.empty
+            assert not file.exists()
+            raise InputError(looked.set_aside[0].replace(str(tmp_path), ""))
+        assert trainings["key"].tolist() == [key]
+        trainings.get("test_accuracy", trainings["key"].map(lambda _: 0.0)).astype(float).mean()
+        assert set(epochs.get("key", [])) <= {key}
+
+    hold("stored run", inputs(valid), parse, key)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    model = TextClassifier(5, classes=2, embedding_size=4, hidden_size=4, pooling="attention")
+    return save_checkpoint(
+        tmp_path / "model", model, ("<unk>", "<pad>", "good", "bad", "film"), ("no", "yes")
+    )
+
+
+@pytest.mark.parametrize(("name", "file"), [("json", FACTS_FILE), ("weights", WEIGHTS_FILE)])
+def test_checkpoints(tmp_path, checkpoint, name, file):
+    valid = (checkpoint / file).read_bytes()
+
+    def parse(data):
+        folder = tmp_path / "read"
+        shutil.copytree(checkpoint, folder, dirs_exist_ok=True)
+        (folder / file).write_bytes(data)
+        found = load_checkpoint(folder).probabilities(["a good film"])
+        assert found.shape == (1, 2)
+        assert bool(torch.isfinite(found).all())
+
+    parse(valid)
+    hold(f"checkpoint {name}", inputs(valid), parse, str(tmp_path / "read"), expect_good=name == "json")
+
+
+def test_the_option_only():
+    valid = (
+        "table=1.3,corpus=imdb,size=1000+2000",
+        "pooling=max+last,seed=0,length=long",
+        "system=bert,labels=3",
+    )
+
+    def parse(text):
+        only = Only.parse(text)
+        assert only
+        assert Only.parse(str(only)) == only
+
+    hold("only", words(*valid), parse, "--only")
+
+
+def test_names_of_corpora(tmp_path):
+    (tmp_path / "a.csv").write_text("text,label\n")
+    valid = (
+        "synthetic:classes=10,density=0.1,seed=3",
+        f"{tmp_path}/a.csv:text_column=b,balanced=no",
+        "imdb",
+    )
+
+    def parse(name):
+        source = find(name, tmp_path)
+        assert source.name
+        assert source.label.splitlines()
+
+    hold("corpus name", words(*valid), parse, "")
+
+
+def test_times_numbers_and_names():
+    parsers = (
+        ("1h30m", lambda text: Deadline().convert(text, None, None) >= 1),
+        ("1000,2000", lambda text: Choice(sizes=_Numbers().convert(text, None, None))),
+        ("last,max", lambda text: Choice(poolings=Names().convert(text, None, None))),
+        ("standard,mid", lambda text: Choice(settings=Names().convert(text, None, None))),
+    )
+
+    def parse(text):
+        start = next((valid for valid, _ in parsers if text.startswith(valid[:1])), None)
+        for valid, read in parsers:
+            if start in (None, valid):
+                try:
+                    assert read(text)
+                except click.BadParameter as error:  # as the command line tells it
+                    raise InputError(error.format_message()) from None
+
+    for valid, read in parsers:
+        assert read(valid)
+    hold("options", words(*(valid for valid, _ in parsers)), parse, "")
+
+
+def test_parameters_of_chapters():
+    """What is written into a cell is what was given, whatever it holds."""
+
+    def parse(text):
+        shown = _with_value('corpus = None  # a name, or "several"', {"corpus": text})
+        (line,) = ast.parse(shown).body
+        assert ast.literal_eval(line.value) == text
+        open_chapter("training_to_skip", corpus=text, data=None)
+        Choice(profile=text)
+
+    hold("parameters", words("imdb", 'a "quoted" name.csv'), parse, "", expect_good=False)

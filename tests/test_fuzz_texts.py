@@ -1,0 +1,200 @@
+"""Whatever is in a file of texts: it is read, or refused in one line that names the file."""
+
+import csv
+import gzip
+import io
+import json
+import tarfile
+
+import pytest
+import torch
+from fuzzing import INPUTS, hold, inputs
+
+from whenpool.corpora import downloads, find
+from whenpool.corpora.filler import load_filler
+from whenpool.corpora.own import SUFFIXES
+from whenpool.corpora.published import YAHOO_TOPICS, load_published
+from whenpool.explaining import in_file
+from whenpool.fewshot.augmentation import load_paraphrases
+from whenpool.text import load_vectors
+
+ROWS = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
+LONG = "word " * 101
+
+
+def table(delimiter):
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *ROWS])
+    return text.getvalue().encode()
+
+
+def json_lines(rows):
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+def check_corpus(corpus):
+    """A corpus that a model could be trained on."""
+    splits = (corpus.train, corpus.validation, corpus.test)
+    assert len(corpus.classes) == len(set(corpus.classes)) >= 2
+    texts = [text for split in splits for text in split.texts]
+    assert len(texts) == len(set(texts))
+    for split in splits:
+        assert len(split) > 0
+        assert all(isinstance(text, str) and text.strip() for text in split.texts)
+        assert set(split.labels) <= set(range(len(corpus.classes)))
+    "".join([*texts, *corpus.classes, *corpus.notes]).encode()  # no halves of characters
+
+
+def test_two_thousand_bad_inputs_are_tried():
+    assert sum(INPUTS.values()) >= 2_000
+
+
+@pytest.mark.parametrize(
+    ("suffix", "valid"),
+    [
+        (".csv", (table(","), table(";"))),
+        (".tsv", (table("\t"),)),
+        (".jsonl", (json_lines([{"text": text, "label": label} for text, label in ROWS]),)),
+    ],
+)
+def test_files_of_the_users_own(tmp_path, suffix, valid):
+    assert suffix in SUFFIXES
+    file = tmp_path / f"own{suffix}"
+
+    def parse(data):
+        file.write_bytes(data)
+        check_corpus(find(str(file)).load())
+
+    parse(valid[0])
+    hold(f"own {suffix[1:]}", inputs(*valid), parse, file.name)
+
+
+def tarred(name, content):
+    """A tar, as the publishers' are, of files given by their names."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode=name) as archive:
+        for path, data in content.items():
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def reviews():
+    return {
+        f"aclImdb/{part}/{label}/{i}_1.txt": f"{LONG}{part} {label} {i}".encode()
+        for part in ("train", "test") for label in ("neg", "pos") for i in range(3)
+    }  # fmt: skip
+
+
+def test_the_archive_of_imdb(tmp_path):
+    file = tmp_path / "aclImdb_v1.tar.gz"
+    plain, packed = tarred("w:", reviews()), tarred("w:gz", reviews())
+
+    def parse(data):
+        file.write_bytes(data)
+        check_corpus(load_published("imdb", file, "long"))
+
+    parse(packed)
+    hold("imdb", inputs(plain, plain, packed), parse, file.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "classes"), [("yelp", 2, 2), ("yahoo", 4, len(YAHOO_TOPICS))]
+)
+def test_the_tables_of_yelp_and_yahoo(tmp_path, name, columns, classes):
+    file, text = tmp_path / f"{name}.tgz", io.StringIO()
+    rows = [
+        [str(1 + i % classes), *["question"] * (columns - 2), f"{LONG}{i}"] for i in range(5 * classes)
+    ]
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
+
+    def parse(data):
+        file.write_bytes(tarred("w:", {f"{name}/train.csv": data, f"{name}/test.csv": data}))
+        check_corpus(load_published(name, file, "long"))
+
+    parse(text.getvalue().encode())
+    hold(name, inputs(text.getvalue().encode()), parse, file.name)
+
+
+def test_the_reviews_of_amazon(tmp_path):
+    valid = json_lines({"reviewText": f"{LONG}{i}", "overall": 5.0} for i in range(8))
+    other = json_lines({"reviewText": f"{LONG}other {i}"} for i in range(8))
+    (tmp_path / "Books_5.json.gz").write_bytes(gzip.compress(other))
+    file = tmp_path / "Software_5.json.gz"
+
+    def parse(data):
+        file.write_bytes(gzip.compress(data) if data[:1] == b"{" else data)
+        check_corpus(load_published("amazon", tmp_path, "long"))
+
+    parse(valid)
+    hold("amazon", inputs(valid), parse, tmp_path.name)
+
+
+def test_filler_sentences(tmp_path):
+    rows = [{"title": f"Article {i}", "sentence": f"the {i} is a place ."} for i in range(30)]
+    lines = "\n\n".join(f"the {i} is a place ." for i in range(30)).encode()
+    wiki = "\n".join(f" = Title {i} = \n\n the {i} is . it was @-@ so . \n" for i in range(30)).encode()
+    files = {
+        "wiki_sentences.jsonl": json_lines(rows),
+        "wiki_sentences.txt": lines,
+        "wiki.train.raw": wiki,
+    }
+
+    def parse(data):
+        for name in files:
+            if data.startswith(name.encode()):
+                break
+        file = tmp_path / name
+        file.write_bytes(data.removeprefix(name.encode()))
+        for sentences in load_filler(file).values():
+            assert sentences
+            "".join(sentences).encode()
+
+    valid = [name.encode() + content for name, content in files.items()]
+    for content in valid:
+        parse(content)
+    hold("filler", inputs(*valid), parse, str(tmp_path))
+
+
+def test_word_vectors(tmp_path):
+    lines = "\n".join(f"wörd{i} {i}.5 -{i} 1e-3 4" for i in range(20)).encode()
+
+    def parse(data):
+        file = tmp_path / ("v.txt.gz" if data[:1] == b"\x1f" else "v.txt")
+        file.write_bytes(data)
+        vectors = load_vectors(file, tmp_path / "cache")
+        assert vectors.matrix.shape[0] == len(vectors.words) > 0
+        assert bool(torch.isfinite(vectors.matrix).all())
+
+    parse(lines)
+    hold("vectors", inputs(lines, lines, gzip.compress(lines)), parse, "v.txt")
+
+
+def test_paraphrases(tmp_path):
+    file = tmp_path / "p.jsonl"
+    valid = json_lines({"text": f"text {i}", "paraphrases": [f"a {i}", f"b {i}"]} for i in range(6))
+
+    def parse(data):
+        file.write_bytes(data)
+        found = load_paraphrases(file, ["text 1", "text 2"])
+        assert len(found) == 2
+        assert len({len(versions) for versions in found}) == 1
+        assert all(isinstance(version, str) and version for versions in found for version in versions)
+
+    parse(valid)
+    hold("paraphrases", inputs(valid), parse, file.name)
+
+
+def test_texts_to_explain(tmp_path):
+    file = tmp_path / "texts.txt"
+
+    def parse(data):
+        file.write_bytes(data)
+        assert all(text.strip() for text in in_file(file))
+
+    hold("texts", inputs("one text\nanother, ünd more\n".encode()), parse, file.name)
+
+
+def test_only_the_publishers_archives_have_a_reader():
+    assert {"imdb", "yelp", "yahoo", "amazon"} <= set(downloads.SOURCES) & set(INPUTS)

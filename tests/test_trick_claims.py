@@ -32,8 +32,7 @@ from whenpool.report.claims import claims, claims_table, decide, evidence_of, sm
 from whenpool.report.quantities import Evidence
 from whenpool.report.tables import judged
 from whenpool.report.verdicts import as_plain, follows_protocol, is_plain, of_learnability, of_record
-from whenpool.results import current_probes, current_trainings
-from whenpool.rows import probe_of, training_of
+from whenpool.rows import current_probes, current_trainings, probe_of, training_of
 from whenpool.runs import TRICKS
 from whenpool.store import Store
 from whenpool.theory.comparison import MODELS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whenpool.choice import Choice, corpora_named, placed
-from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.few_shot_run import FewShot
 from whenpool.plans import plan
 from whenpool.pooling import POOLINGS
@@ -24,18 +24,17 @@ from whenpool.report.claims import (
     few_shot_evidence,
     small_evidence,
 )
+from whenpool.report.literal import html_of, plain
 from whenpool.report.provenance import provenance_line
 from whenpool.report.quantities import Evidence
 from whenpool.results import (
     compute,
-    current_few_shots,
-    current_probes,
-    current_trainings,
     few_shot_rows_of,
     probe_rows_of,
     rows_of,
     standing,
 )
+from whenpool.rows import current_few_shots, current_probes, current_trainings
 from whenpool.runs import Place, Run, Training
 
 if TYPE_CHECKING:
@@ -55,7 +54,11 @@ class Provenance:
     line: str
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/markdown": f":::{{div}} provenance\n{self.line}\n:::", "text/plain": self.line}
+        return {
+            "text/markdown": f":::{{div}} provenance\n{self.line}\n:::",
+            "text/html": f"<p><small>{html_of(self.line)}</small></p>",
+            "text/plain": plain(self.line),
+        }
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,7 @@ class Chapter:
     def other_corpora(self) -> list[str]:
         """The chosen corpora that are not the thesis's, or the embedded one."""
         named = self.choice.corpora or ("synthetic",)
-        return [name for name in named if name not in PUBLICATIONS]
+        return [name for name in named if name not in THESIS_CORPORA]
 
     def histories(self, runs: "DataFrame") -> "DataFrame":
         """A row for each epoch of some runs, with their setting and pooling."""
@@ -193,11 +196,6 @@ class Chapter:
     def provenance(runs: "DataFrame") -> Provenance:
         """The line that says where a figure or table comes from."""
         return Provenance(provenance_line(runs))
-
-
-def stored_runs() -> "DataFrame":
-    """Every finished run there is, for pages that compute none."""
-    return current_trainings(Place.default())
 
 
 def open_chapter(
@@ -232,7 +230,11 @@ def open_chapter(
 
 
 def glue(name: str, value: Any) -> None:
-    """Make a value available to the text of the chapter as ``{glue:text}`name```."""
+    """Make a value available to the text of the chapter as ``{glue:text}`name```; in a notebook that is
+    opened by itself, whose text names it alone, say it."""
+    if not os.environ.get(COMPUTED):
+        print(f"{name} = {value}")
+        return
     from myst_nb import glue as keep
 
     keep(name, value, display=False)

@@ -7,10 +7,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whenpool.documents import listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.probing import PROBES
-from whenpool.report import few_shot_quantities, quantities, theory_quantities, trick_quantities
+from whenpool.report import (
+    few_shot_quantities,
+    quantities,
+    skip_quantities,
+    theory_quantities,
+    trick_quantities,
+)
 from whenpool.report.few_shot_rules import indicating, of_thesis
 from whenpool.report.quantities import Evidence, PerSeed
 from whenpool.report.tricks import finished, small_runs, with_variant
@@ -23,6 +30,7 @@ if TYPE_CHECKING:
 
 QUANTITIES = (
     quantities.QUANTITIES
+    | skip_quantities.QUANTITIES
     | few_shot_quantities.QUANTITIES
     | trick_quantities.QUANTITIES
     | theory_quantities.QUANTITIES
@@ -30,12 +38,17 @@ QUANTITIES = (
 """Every quantity that ``data/paper/claims.yml`` may name."""
 READS = (
     quantities.READS
+    | dict.fromkeys(skip_quantities.QUANTITIES, "trainings")
     | dict.fromkeys(few_shot_quantities.QUANTITIES, "few_shots")
     | dict.fromkeys(trick_quantities.QUANTITIES, "variants")
     | dict.fromkeys(theory_quantities.QUANTITIES, "networks")
 )
 """What each quantity is measured on: a kind of probe, trainings or variants of them, few-shot runs, or
 networks that are drawn or built for it."""
+OURS = "ours"
+"""The section of a claim that the thesis does not make."""
+WRITTEN = ("before", "later")
+"""When a rule was written: before the runs, or when some of its runs, or numbers, were known."""
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
@@ -47,10 +60,12 @@ class Claim:
     """One claim and the rule that decides it.
 
     Attributes:
-        section: of the thesis, or "slides".
+        section: of the thesis, or "slides", or `OURS`.
         quantity, arguments: a function of `whenpool.report.quantities` and what it is given.
         rule: a comparison and a number, ">= 10".
         unit: what the number is.
+        evidence: the name of the figure or table of the chapter that shows it.
+        written: when the rule was, one of `WRITTEN`.
     """
 
     id: str
@@ -61,6 +76,8 @@ class Claim:
     rule: str
     unit: str
     arguments: dict[str, Any] = field(default_factory=dict)
+    evidence: str = ""
+    written: str = "before"
 
     def satisfied(self, value: float) -> bool:
         """Whether a number obeys the rule."""
@@ -79,7 +96,7 @@ class Decision:
     @property
     def measured(self) -> str:
         """The numbers as a text, in the order of the seeds."""
-        return ", ".join(_number(value) for value in self.values.values())
+        return ", ".join(number_text(value) for value in self.values.values())
 
 
 def claims(file: Path | None = None) -> list[Claim]:
@@ -88,22 +105,12 @@ def claims(file: Path | None = None) -> list[Claim]:
     Raises:
         InputError: outside a clone, or for an entry that is not whole, naming it.
     """
-    import yaml
-
     if file is None:
         root = project_root()
         if root is None:
             raise InputError("the claims are in the clone of the book: run this inside it")
         file = root / "data" / "paper" / "claims.yml"
-    try:
-        entries = yaml.safe_load(file.read_text("utf-8")) or []
-    except OSError as error:
-        raise InputError(f"the claims {file} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is not YAML: {error}") from None
-    if not isinstance(entries, list):
-        raise InputError(f"{file} is not a list of claims")
-    found = [_claim(entry, file) for entry in entries]
+    found = [_claim(entry, file) for entry in listed(file, "claims")]
     ids = [claim.id for claim in found]
     for name in ids:
         if ids.count(name) > 1:
@@ -113,18 +120,23 @@ def claims(file: Path | None = None) -> list[Claim]:
 
 def _claim(entry: Any, file: Path) -> Claim:
     if not isinstance(entry, dict):
-        raise InputError(f"{file}: {entry!r} is no claim, which has an id and more")
-    where = f"{file}: the claim {entry.get('id', 'without id')!r}"
+        raise InputError(f"{file}: {shown(entry)} is no claim, which has an id and more")
+    where = f"{file}: the claim {shown(entry.get('id', 'without id'))}"
     values = {key: value for key, value in entry.items() if key != "with"}
     for key, value in values.items():
         if not isinstance(value, str):
-            raise InputError(f"{where} has {key}: {value!r}, which is no text; put it in quotes")
+            text = f"{key!s:.60}: {shown(value)}"
+            raise InputError(f"{where} has {text}, which is no text; put it in quotes")
     try:
         claim = Claim(**values, arguments=entry.get("with", {}))
     except TypeError as error:
         raise InputError(f"{where} is not whole: {error}") from None
+    if claim.written not in WRITTEN:
+        raise InputError(f"{where} has written: {claim.written}; write one of {', '.join(WRITTEN)}")
     try:
         claim.satisfied(0.0)
+        if not math.isfinite(float(claim.rule.split()[1])):
+            raise ValueError("no number is compared with it")
     except (ValueError, KeyError):
         raise InputError(f"{where} has the rule {claim.rule!r}; write one like '>= 10'") from None
     if claim.quantity not in QUANTITIES:
@@ -233,8 +245,8 @@ def claims_table(
 
     table = pd.DataFrame(
         {
-            "claim": f"{d.claim.statement} ({_source(d.claim.section)})",
-            "rule": f"{d.claim.unit} {_sign(d.claim.rule)}",
+            "claim": f"{d.claim.statement} ({source_text(d.claim.section)})",
+            "rule": f"{d.claim.unit} {rule_text(d.claim.rule)}",
             "ours": d.measured,
             "verdict": f"**{d.verdict}**" + (f" ({len(d.values)})" if d.values else ""),
         }
@@ -254,17 +266,19 @@ def _indication(decision: Decision) -> str:
     return f"{decision.measured} (obeyed by {obeyed} of {count})" if count else ""
 
 
-def _source(section: str) -> str:
-    return section if section == "slides" else f"§{section}"
+def source_text(section: str) -> str:
+    """Where a claim stands: §1.5, in the slides, or with us alone."""
+    return section if section in ("slides", OURS) else f"§{section}"
 
 
-def _sign(rule: str) -> str:
+def rule_text(rule: str) -> str:
+    """A rule as a reader sees it: ">= 10" is ≥ 10."""
     sign, number = rule.split()
-    return f"{ {'<=': '≤', '>=': '≥'}.get(sign, sign) } {_number(float(number))}"
+    return f"{ {'<=': '≤', '>=': '≥'}.get(sign, sign) } {number_text(float(number))}"
 
 
-def _number(value: float) -> str:
-    """0.0003 -> 3·10⁻⁴, 12.34 -> 12.3, 100 -> 100."""
+def number_text(value: float) -> str:
+    """A number as a reader sees it: 0.0003 -> 3·10⁻⁴, 12.34 -> 12.3, 100 -> 100."""
     if math.isinf(value):
         return "∞"
     if value != 0 and not 1e-3 <= abs(value) < 1e4:

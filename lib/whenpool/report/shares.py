@@ -1,0 +1,153 @@
+"""How many cells of each table of the thesis were reproduced, by the rules of its chapters."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from whenpool.report import few_shot, gradients, tricks
+from whenpool.report.corpora import FIGURES, recorded_statistics
+from whenpool.report.paper import published
+from whenpool.report.quantities import Evidence
+from whenpool.report.tables import judged
+from whenpool.report.verdicts import MARKS
+from whenpool.rows import current_few_shots, current_trainings
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from whenpool.runs import Place
+
+NO_RULE = "no rule"
+"""Of a cell with a number of ours where the rule for accuracies does not apply."""
+JUDGED = ("reproduced", "differs", "undecided")
+LEGEND = (
+    "Of judged: the share reproduced of the cells that are reproduced, differ or are undecided. No "
+    "rule: ours stands beside the thesis's number in its chapter, and the rule is for test accuracies. "
+    "Tables 1.3 and 1.4 repeat cells of the tables after them, so that the rows do not add up."
+)
+"""What `whenpool.report.ledger.shares_frame` shows."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a table of the thesis shows, and where the book does."""
+
+    chapter: str
+    shows: str
+
+
+TABLES = {
+    "1.1": About("corpora", "statistics of long texts"),
+    "1.2": About("gradient_propagation", "vanishing ratio, validation accuracy"),
+    "1.3": About("training_to_skip", "accuracy, long texts, in brief"),
+    "1.4": About("training_to_skip", "accuracy, short texts, in brief"),
+    "1.5": About("training_to_skip", "accuracy, long texts, Yahoo and Amazon"),
+    "1.6": About("training_to_skip", "accuracy, long texts, IMDb and Yelp"),
+    "1.7": About("corpora", "statistics of short texts"),
+    "1.8": About("training_to_skip", "accuracy, short texts"),
+    "1.9": About("few_shot", "accuracy, 10 labels of each class"),
+    "2.1": About("learnability", "accuracy with tricks"),
+}
+
+
+@dataclass(frozen=True)
+class Share:
+    """How a table of the thesis stands.
+
+    Attributes:
+        verdicts: how many cells have each verdict of `MARKS`, or `NO_RULE`.
+    """
+
+    table: str
+    verdicts: Mapping[str, int]
+
+    @property
+    def chapter(self) -> str:
+        return TABLES[self.table].chapter
+
+    @property
+    def cells(self) -> int:
+        return sum(self.verdicts.values())
+
+    @property
+    def judged(self) -> int:
+        """Cells that runs by the thesis's protocol, three seeds or more, say something about."""
+        return sum(self.verdicts.get(name, 0) for name in JUDGED)
+
+    @property
+    def of_judged(self) -> float | None:
+        """The share reproduced of what was judged, or None where nothing was."""
+        return self.verdicts.get("reproduced", 0) / self.judged if self.judged else None
+
+    @property
+    def of_all(self) -> float:
+        return self.verdicts.get("reproduced", 0) / self.cells
+
+    def row(self) -> dict[str, Any]:
+        """The table as plain data."""
+        about = TABLES[self.table]
+        each = {name: self.verdicts.get(name, 0) for name in (*MARKS, NO_RULE)}
+        shares = {"reproduced_of_judged": self.of_judged, "reproduced_of_all": self.of_all}
+        named = {"table": self.table, "chapter": about.chapter, "shows": about.shows}
+        return named | {"cells": self.cells} | each | shares
+
+    def shown(self) -> dict[str, str]:
+        """The table as texts for a reader."""
+        row = self.row()
+        part = "" if self.of_judged is None else _percent(self.of_judged)
+        each = {name: str(row[name] or "") for name in (*MARKS, NO_RULE)}
+        named = {"table": self.table, "shows": row["shows"], "cells": str(self.cells)}
+        first = {"reproduced": each["reproduced"], "of judged": part}
+        return named | first | {"of all": _percent(self.of_all) if self.judged else ""} | each
+
+
+def shares(place: "Place", evidence: Evidence) -> list[Share]:
+    """All tables of the thesis; a cell can stand in two of them.
+
+    Args:
+        evidence: the runs of record of the same place.
+    """
+    stored = current_trainings(place)
+    cells = {
+        table: judged(stored, rows) for table, rows in published("accuracy").groupby("table", sort=False)
+    }
+    tricked = tricks.thesis_cells(stored)
+    cells["2.1"] = tricked[tricked["table"] == "2.1"]
+    cells["1.9"] = few_shot.thesis_cells(current_few_shots(place))
+    found = {table: Counter(part["verdict"]) for table, part in cells.items()}
+    found["1.2"] = _ratios(gradients.one_row_a_run(evidence.on_imdb("trace", masked=True)))
+    found |= _statistics()
+    return [Share(table, found[table]) for table in TABLES]
+
+
+def _ratios(traces: "DataFrame") -> Counter[str]:
+    """Table 1.2: ratios and validation accuracies, which the rule for test accuracies does not judge."""
+    theirs = published("vanishing")
+    found: Counter[str] = Counter()
+    for row in theirs[theirs["source"] == "thesis"].itertuples():
+        ours = traces
+        if len(traces):
+            ours = traces[(traces["pooling"] == row.pooling) & (traces["size"] == row.size)]
+        ratio = "ratio_at_95" in ours and bool(ours["ratio_at_95"].notna().any())
+        found.update([_seen(ratio), _seen(len(ours) > 0)])
+    return found
+
+
+def _statistics() -> dict[str, Counter[str]]:
+    """Tables 1.1 and 1.7: statistics of corpora, as the record has them."""
+    recorded = recorded_statistics()
+    seen = set(zip(recorded["corpus"], recorded["length"], strict=True))
+    found: dict[str, Counter[str]] = {}
+    for row in published("corpora").itertuples():
+        ours = _seen((row.corpus, row.length) in seen)
+        found.setdefault(str(row.table), Counter()).update([ours] * len(FIGURES))
+    return found
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _seen(ours: bool) -> str:
+    return NO_RULE if ours else "not run"

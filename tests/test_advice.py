@@ -1,0 +1,191 @@
+"""Which pooling for which task: the advice, the claims it rests on, and what runs make of it."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from whenpool import InputError
+from whenpool.report import advice, ledger
+from whenpool.report.advice import Advice, advice_for, entries, support, with_verdicts
+from whenpool.report.claims import VERDICTS, claims
+from whenpool.report.quantities import Evidence
+from whenpool.runs import Place
+from whenpool.store import Store
+
+ROOT = Path(__file__).parents[1]
+ENTRIES = entries()
+IDS = {claim.id for claim in claims()}
+NOTHING = Evidence(pd.DataFrame(), dict.fromkeys(["gradients", "trace", "sweep", "nwi"], pd.DataFrame()))
+
+
+@pytest.fixture
+def on_record(tmp_path, monkeypatch):
+    monkeypatch.setenv("WHENPOOL_STORE", str(tmp_path))
+    return ledger.evidence_at(Place(Store(tmp_path, ROOT / "data" / "results"), tmp_path, tmp_path))
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_every_advice_rests_on_claims_and_speaks_in_sentences(entry):
+    assert entry.claims
+    assert set(entry.claims) <= IDS
+    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", entry.id)
+    assert entry.text.endswith(".")
+    assert entry.when
+    number = r"(\d+(\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twenty) (%|points)"
+    assert not re.search(number, entry.text)  # measured numbers are the ledger's
+
+
+@pytest.mark.parametrize("where", advice.WHERE)
+@pytest.mark.parametrize("texts", [10, 100, 500, 1_000, 4_999, 20_000])
+@pytest.mark.parametrize("words", [12.5, 99.5, 100, 240.3])
+def test_there_is_advice_for_any_texts(words, texts, where, monkeypatch):
+    monkeypatch.setattr(advice, "evidence_at", lambda place: NOTHING)
+    found = advice_for(words, texts, where)
+    assert found
+    general = {entry.id for entry in ENTRIES if entry.general}
+    assert not general & {each.id for each in found}
+    for each in found:
+        assert len(each.claims) == len(each.verdicts)
+        assert set(each.verdicts) == {"not run"}
+        assert support(each) == "not run here"
+
+
+def test_advice_depends_on_length_data_and_place(monkeypatch):
+    monkeypatch.setattr(advice, "evidence_at", lambda place: NOTHING)
+
+    def ids(*given):
+        return {each.id for each in advice_for(*given)}
+
+    assert "pool-long-texts" in ids(100, 1_000) - ids(99.9, 1_000)
+    assert "pool-short-texts" in ids(99.9, 1_000) - ids(100, 1_000)
+    assert "few-labels" in ids(200, 100) - ids(200, 101)
+    assert "much-data" in ids(200, 10_000) - ids(200, 9_999)
+    assert "pool-the-middle" in ids(200, 1_000, "middle") - ids(200, 1_000, "unknown")
+    assert "last-state-at-the-start" in ids(200, 1_000, "start") - ids(200, 1_000, "end")
+    assert "last-state-at-the-start" not in ids(200, 1_000, "everywhere")
+
+
+def test_verdicts_are_those_of_the_ledger(on_record):
+    verdicts = {d.claim.id: d.verdict for d in ledger.ledger(on_record)}
+    for each in with_verdicts(ENTRIES, on_record):
+        assert each.verdicts == tuple(verdicts[name] for name in each.claims)
+    found = {each.id: each for each in advice_for(240, 1_000)}
+    assert found["weigh-the-middle"].verdicts == (verdicts["meanpool-is-fragile"],)
+
+
+def test_what_runs_speak_against_is_not_advised(monkeypatch):
+    def all_fail(chosen, evidence):
+        return [Advice(e.id, e.text, e.claims, ("does not hold",) * len(e.claims)) for e in chosen]
+
+    monkeypatch.setattr(advice, "evidence_at", lambda place: NOTHING)
+    monkeypatch.setattr(advice, "with_verdicts", all_fail)
+    assert advice_for(240, 1_000) == []
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (["holds", "holds"], "borne out"),
+        (["holds", "so far holds"], "borne out so far"),
+        (["holds", "not run"], "borne out in part"),
+        (["so far holds", "does not hold"], "borne out in part"),
+        (["so far does not hold", "not run"], "not borne out"),
+        (["does not hold", "undecided"], "not borne out"),
+        (["undecided", "not run"], "open"),
+        (["not run"], "not run here"),
+    ],
+)
+def test_what_verdicts_come_to(verdicts, expected):
+    assert support(Advice("a", "Do.", tuple("ab"[: len(verdicts)]), tuple(verdicts))) == expected
+    assert expected in advice.SUPPORTS
+
+
+def test_an_advice_that_is_not_borne_out_is_marked_in_the_table():
+    given = [
+        Advice(entry.id, entry.text, entry.claims, (VERDICTS[number % 2],) * len(entry.claims))
+        for number, entry in enumerate(ENTRIES)
+    ]
+    table = advice.advice_table(ENTRIES, given)
+    assert table["our runs"].tolist() == [
+        "**✗ not borne out**" if number % 2 else "**✓ borne out**" for number in range(len(ENTRIES))
+    ]
+    for row, each in zip(table.itertuples(), given, strict=True):
+        for name, verdict in zip(each.claims, each.verdicts, strict=True):
+            assert f'<a href="ledger.html#claim-{name}">{name}</a>: {verdict}' in row.claims
+    against = len(given) // 2
+    borne = len(given) - against
+    assert advice.facts(given) == {
+        "all": len(given), "borne": borne, "so_far": 0, "part": 0, "against": against, "unknown": 0,
+    }  # fmt: skip
+
+
+def test_the_page_glues_what_there_is():
+    text = (ROOT / "book" / "which_pooling.md").read_text()
+    glued = set(re.findall(r"\{glue:text\}`advice_(\w+)`", text))
+    assert glued == set(advice.facts([]))
+    for topic in {entry.topic for entry in ENTRIES}:
+        assert topic in {
+            "Length of the texts", "Labelled texts", "Where the evidence lies", "Padding and batches",
+            "Memory", "Interpreting a model",
+        }  # fmt: skip
+
+
+def test_outside_a_clone_there_is_none(monkeypatch):
+    monkeypatch.setattr(advice, "project_root", lambda: None)
+    assert advice_for(200, 1_000) == []
+    with pytest.raises(InputError, match="in the clone of the book"):
+        entries()
+
+
+@pytest.mark.parametrize(
+    "given", [(-1, 10), (10, -1), (float("nan"), 10), (10, 10, "left"), (10, 10, "")]
+)
+def test_what_cannot_be_is_told(given):
+    with pytest.raises(InputError, match="not|choose one of unknown, everywhere, start, middle, end"):
+        advice_for(*given)
+
+
+WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"claims": ["gap-with-2k"]}, "'a' names 'gap-with-2k' among its claims, which is unknown"),
+        ({"claims": []}, "'a' rests on no claim"),
+        ({"claims": "gap-with-1k"}, "'a' has claims: 'gap-with-1k', which is no list"),
+        ({"where": ["left"]}, "'a' names 'left' among its where, which is unknown; unknown, everywhere"),
+        ({"words": [5]}, r"'a' has words: \[5\]; write \[from, up to\]"),
+        ({"texts": [5, 4]}, r"'a' has texts: \[5, 4\]"),
+        ({"text": None}, "'a' lacks text"),
+        ({"txt": "Do."}, "'a' has an unknown key 'txt'; there are id, topic"),
+    ],
+)
+def test_a_broken_entry_is_told_in_a_line(change, message, tmp_path):
+    file = tmp_path / "advice.yml"
+    file.write_text(yaml.safe_dump([WHOLE | change]))
+    with pytest.raises(InputError, match=message) as caught:
+        entries(file)
+    assert str(file) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("- [", "is not YAML"),
+        ("a: b", "is not a list"),
+        ("- a", "'a' is no advice"),
+        (yaml.safe_dump([WHOLE, WHOLE]), "'a' stands there twice"),
+    ],
+)
+def test_a_broken_file_is_told_in_a_line(content, message, tmp_path):
+    file = tmp_path / "advice.yml"
+    file.write_text(content)
+    with pytest.raises(InputError, match=message):
+        entries(file)
+    with pytest.raises(InputError, match="cannot be read"):
+        entries(tmp_path / "none.yml")

@@ -61,6 +61,11 @@ class Encoder(nn.Module):
     Raises:
         InputError: for an unknown cell, a forget bias for a cell without forget gate, or a rate
             outside [0, 1).
+
+    Examples:
+        >>> encoder = Encoder(input_size=100, hidden_size=256)
+        >>> encoder(torch.randn(2, 7, 100), torch.tensor([7, 4])).shape
+        torch.Size([2, 7, 512])
     """
 
     def __init__(

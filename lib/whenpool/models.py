@@ -35,6 +35,11 @@ class TextClassifier(nn.Module):
 
     Raises:
         InputError: for an unknown pooling or cell, or vectors of another shape.
+
+    Examples:
+        >>> model = TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> model(torch.randint(50, (2, 7)), torch.tensor([7, 4])).shape
+        torch.Size([2, 2])
     """
 
     def __init__(

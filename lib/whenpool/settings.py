@@ -17,6 +17,8 @@ from typing import Protocol, TypeVar
 
 from whenpool.errors import InputError
 
+__all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
+
 SETTINGS = ("standard", "left", "mid", "right")
 SHARE = 0.66
 """The part of all words that is filler (§1.8.1)."""
@@ -31,7 +33,11 @@ class Coin(Protocol):
 
 
 def check_setting(setting: str) -> None:
-    """Raises `InputError` for a setting that is not one of `SETTINGS`."""
+    """Raises `InputError` for a setting that is not one of `SETTINGS`.
+
+    Examples:
+        >>> check_setting("mid")
+    """
     if setting not in SETTINGS:
         raise InputError(f"setting {setting!r} is unknown; choose one of {', '.join(SETTINGS)}")
 
@@ -58,6 +64,11 @@ def compose(
 
     Raises:
         InputError: for an unknown setting, a share outside [0, 1), or filler that runs out.
+
+    Examples:
+        >>> filler = iter([["the", "river"], ["is", "long", "and", "blue"]])
+        >>> " ".join(compose(["what", "a", "film"], filler, "mid", share=0.5))
+        'the what a film is long'
     """
     left, right = filler_lengths(len(words), setting, share, rng)
     sentences = iter(filler)
@@ -71,6 +82,10 @@ def filler_lengths(
 
     Raises:
         InputError: as `compose`.
+
+    Examples:
+        >>> filler_lengths(100, "left", share=0.5)
+        (0, 100)
     """
     check_setting(setting)
     if not 0 <= share < 1:

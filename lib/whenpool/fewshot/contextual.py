@@ -47,6 +47,13 @@ class EmbeddedTexts(Texts):
     Attributes:
         ids: (tokens, E) float16, mapped from a file: what is not read takes no memory.
         device: where batches are put; the embeddings stay in the file.
+
+    Examples:
+        >>> from whenpool.batches import Ragged
+        >>> embeddings = Ragged(torch.zeros(5, 384, dtype=torch.float16), torch.tensor([0, 3, 5]))
+        >>> texts = EmbeddedTexts(embeddings, torch.tensor([0, 1]))
+        >>> texts.batch(torch.arange(2), padding_index=0).ids.shape
+        torch.Size([2, 3, 384])
     """
 
     device: torch.device | str = "cpu"
@@ -96,6 +103,15 @@ def embed(
     Raises:
         InputError: for texts that the encoder cannot read, a file that was made with another encoder or
             of other texts or is no whole cache, or one that cannot be written.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> from whenpool.batches import Texts
+        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
+        >>> texts = Texts(encoder.tokenize(["what a film"], max_tokens=16)[0], torch.tensor([1]))
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "embedded.safetensors")
+        >>> embed(encoder, texts, file).batch(torch.arange(1), padding_index=0).ids.shape
+        torch.Size([1, 5, 384])
     """
     _check_lengths(pretrained, texts.ids)
     made_of = {
@@ -120,6 +136,11 @@ def contextual_classifier(
     Args:
         size: E, units of an embedding.
         options: see `whenpool.TextClassifier`.
+
+    Examples:
+        >>> model = contextual_classifier(384, classes=2, hidden_size=16)
+        >>> model(torch.randn(2, 7, 384), torch.tensor([7, 4])).shape
+        torch.Size([2, 2])
     """
     model = TextClassifier(1, classes, pooling, embedding_size=size, hidden_size=hidden_size, **options)
     model.embedding = nn.Identity()  # type: ignore[assignment]

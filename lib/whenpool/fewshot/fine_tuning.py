@@ -1,4 +1,4 @@
-"""A pretrained encoder with a classifier on top, all of it trained; and TMix inside it.
+"""A pretrained encoder with a classifier on top, all of it trained, and TMix in it (thesis §1.10).
 
 BERT, TMix, UDA and MixText of Table 1.9 are this one model under different objectives. The
 classifier is that of Chen et al. 2020 (MixText, §5.3): the mean over the tokens, a layer of 128 units
@@ -32,6 +32,12 @@ class FineTuned(nn.Module):
             ``last_hidden_state`` (B, T, E). It is trained in place.
         size: E.
         classes: C.
+
+    Examples:
+        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
+        >>> model = FineTuned(encoder.model, encoder.size, classes=2)
+        >>> model(torch.tensor([[101, 2054, 102]]), torch.tensor([3])).shape
+        torch.Size([1, 2])
     """
 
     def __init__(self, encoder: nn.Module, size: int, classes: int) -> None:

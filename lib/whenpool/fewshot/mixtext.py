@@ -50,6 +50,12 @@ class MixText(SemiSupervised):
 
     Raises:
         InputError: for weights that do not fit, or a number out of range.
+
+    Examples:
+        >>> from whenpool.batches import Ragged
+        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
+        >>> MixText(texts, classes=2, steps=10, seed=0).weight
+        1.0
     """
 
     measured = "supervised", "consistency", "margin", "confidence"

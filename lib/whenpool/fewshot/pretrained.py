@@ -1,4 +1,4 @@
-"""Pretrained encoders of text: where their files lie, and what reads and numbers texts.
+"""Pretrained encoders of text (thesis §1.10.1): where their files lie, and what numbers texts.
 
 Letters: N texts, T tokens of the longest, E units of a token's embedding.
 """
@@ -62,6 +62,11 @@ class Pretrained:
         size: E.
         layers: how many there are above the embeddings of words.
         max_tokens: the longest text it reads, special tokens included.
+
+    Examples:
+        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
+        >>> encoder.size, encoder.layers, encoder.max_tokens
+        (384, 6, 512)
     """
 
     name: str
@@ -174,6 +179,12 @@ def load_encoder(name: str) -> Pretrained:
     Raises:
         InputError: when it is neither here nor can be downloaded, cannot be read, is no encoder of text,
             or its tokenizer has no fast version.
+
+    Examples:
+        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
+        >>> ids, cut = encoder.tokenize(["what a film"], max_tokens=16)
+        >>> ids.lengths
+        tensor([5])
     """
     return _load(name, locate(name, download=True), encoder_fingerprint(name))
 

@@ -1,4 +1,4 @@
-"""Which texts a few-shot run reads, and which of them with their labels."""
+"""Which texts a few-shot run reads, and which of them with their labels (thesis §1.10)."""
 
 import random
 from dataclasses import dataclass
@@ -15,7 +15,13 @@ class Selection:
     Attributes:
         labelled: equally many of each class.
         unlabelled: other training texts, without their labels.
-        validation, test: the same for every seed.
+        validation: the same for every seed.
+        test: likewise.
+
+    Examples:
+        >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
+        >>> len(select(corpus, per_class=3, seed=0).labelled)
+        6
     """
 
     labelled: Split
@@ -46,6 +52,12 @@ def select(
 
     Raises:
         InputError: for a class with fewer training texts than asked for.
+
+    Examples:
+        >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
+        >>> selection = select(corpus, per_class=3, seed=0, unlabelled=10)
+        >>> len(selection.labelled), len(selection.unlabelled)
+        (6, 10)
     """
     order = list(range(len(corpus.train)))
     random.Random(f"few-shot {seed}").shuffle(order)

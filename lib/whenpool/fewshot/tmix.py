@@ -68,6 +68,14 @@ class TMix(Objective):
         seed: of the draws.
         alpha: 2 in the command that Chen et al. released with their code, where "2 or 16" is their
             advice below 100 labels per class (§5.3).
+
+    Examples:
+        >>> from whenpool.batches import Batch
+        >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
+        >>> model = FineTuned(encoder.model, encoder.size, classes=2)
+        >>> batch = Batch(torch.randint(999, (2, 5)), torch.tensor([5, 3]), torch.tensor([0, 1]))
+        >>> TMix(seed=0).loss(model, batch, torch.arange(2))[1].shape
+        torch.Size([2, 2])
     """
 
     def __init__(self, seed: int, alpha: float = 2.0) -> None:

@@ -47,6 +47,12 @@ class UDA(SemiSupervised):
 
     Raises:
         InputError: for an unknown schedule, or a number out of range.
+
+    Examples:
+        >>> from whenpool.batches import Ragged
+        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
+        >>> UDA(texts, classes=2, steps=10, seed=0).classes
+        2
     """
 
     measured = "left_out", "confident", "consistency"

@@ -15,6 +15,15 @@ class DropoutAttention(LastAttentionObjective):
     Args:
         epochs: of the whole training.
         power: η.
+
+    Examples:
+        >>> from whenpool.batches import Batch
+        >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
+        >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
+        >>> objective = DropoutAttention(epochs=20)
+        >>> objective.start_epoch(0)
+        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        torch.Size([2, 2])
     """
 
     def __init__(self, epochs: int, power: float = 2.0) -> None:

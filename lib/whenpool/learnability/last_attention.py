@@ -41,6 +41,12 @@ class AttentionForm(nn.Module):
 
     Raises:
         InputError: for a model with another pooling.
+
+    Examples:
+        >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
+        >>> attended = AttentionForm(model).attend(torch.randint(50, (2, 9)), torch.tensor([9, 6]))
+        >>> torch.allclose(attended.last + attended.others, torch.ones(2, 2))
+        True
     """
 
     def __init__(self, model: TextClassifier, drop: float = 0.0) -> None:

@@ -25,6 +25,15 @@ class TeacherForcing(Objective):
 
     Args:
         teacher: trained, with max-pooling in the thesis; its classifier fits the model.
+
+    Examples:
+        >>> from whenpool.batches import Ragged, Texts
+        >>> texts = Texts(Ragged.of([[5, 6, 7], [8, 9]]), torch.tensor([0, 1]))
+        >>> teacher, model = (whenpool.TextClassifier(50, 2, name) for name in ("max", "last"))
+        >>> objective = TeacherForcing(teacher)
+        >>> objective.begin(model, texts)
+        >>> objective.loss(model, texts.batch(torch.arange(2), 1), torch.arange(2))[0].shape
+        torch.Size([])
     """
 
     def __init__(self, teacher: TextClassifier) -> None:

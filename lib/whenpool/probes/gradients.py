@@ -38,6 +38,12 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     Raises:
         InputError: for a model without the three steps or with a recurrence that cannot be tapped,
             shapes that do not fit, a label out of range, or another device than the model's.
+
+    Examples:
+        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
+        >>> gradient_norms(model, ids, lengths, torch.tensor([0, 1])).shape
+        torch.Size([2, 40])
     """
     check_steps(model, "gradient_norms")
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
@@ -68,6 +74,10 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
 
     Raises:
         InputError: when lengths are not B, or not between 1 and T.
+
+    Examples:
+        >>> vanishing_ratio(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]))
+        tensor([0.2500])
     """
     _check_lengths(norms, lengths)
     middle = norms.gather(1, (lengths.to(norms.device) // 2).unsqueeze(1)).squeeze(1)
@@ -86,6 +96,10 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
 
     Raises:
         InputError: when lengths are not B, or not between 1 and T.
+
+    Examples:
+        >>> gradient_profile(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]), points=5)
+        tensor([[4.0000, 2.5000, 1.0000, 2.5000, 4.0000]])
     """
     _check_lengths(norms, lengths)
     return interpolate(norms, lengths, points)

@@ -55,6 +55,12 @@ def nwi(
 
     Raises:
         InputError: as `window_importance`, and for fewer than one point.
+
+    Examples:
+        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
+        >>> nwi(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
+        torch.Size([2, 100])
     """
     if points < 1:
         raise InputError(f"points must be at least 1, not {points}")
@@ -80,7 +86,7 @@ def window_importance(
     unknown_index: int = UNKNOWN_INDEX,
     max_megabytes: float = 512.0,
 ) -> Tensor:
-    """|log P(y | text with a window replaced) - log P(y | text)| of each full window of k words.
+    """How much log P(y | text) changes, up or down, when a window of k words is replaced.
 
     Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words behind the last one
     are never replaced.
@@ -94,6 +100,12 @@ def window_importance(
     Raises:
         InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` or a label that
             the model does not have, shapes that do not fit, or another device than the model's.
+
+    Examples:
+        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
+        >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
+        torch.Size([2, 8])
     """
     return _importance(model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse=True)
 

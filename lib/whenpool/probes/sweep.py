@@ -81,6 +81,13 @@ def padding_sweep(
         InputError: for no texts, an empty text or sentence, rows that are not word numbers, labels
             of another number or out of range, no filler, a share outside [0, 1), an unknown setting,
             or a model that does not return (B, C).
+
+    Examples:
+        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> texts, filler = [[5, 6, 7], [8, 9]], [[2, 3, 4, 2]]
+        >>> points = padding_sweep(model, texts, [0, 1], filler, shares=(0.0, 0.5), settings=("mid",))
+        >>> [(point.setting, point.share, point.words) for point in points]
+        [('mid', 0.0, 2.5), ('mid', 0.5, 5.0)]
     """
     rows = _numbers(texts, "text")
     if not rows:

@@ -1,0 +1,299 @@
+"""What the launch buttons open: notebooks that equal their chapters, and an image without CUDA."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+import nbformat
+import pandas as pd
+import pytest
+import yaml
+from test_book import HEAD, ROOT, builder, clone
+from test_project import PINS
+
+from whenpool.chapter import Provenance, glue
+from whenpool.launch import chapters, made, stale, write
+from whenpool.launch.plain import Plain
+from whenpool.launch.repository import configured, with_own_repository
+from whenpool.report.tables import CaptionedTable
+
+CHAPTERS = chapters(ROOT)
+REPOSITORY = configured(ROOT)
+MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
+
+
+def test_the_committed_notebooks_are_what_their_chapters_give():
+    assert [path.name for path in stale(ROOT)] == [], "run make notebooks"
+    assert len(CHAPTERS) >= 10
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
+def test_a_notebook_is_valid_bare_and_readable(chapter):
+    notebook = nbformat.read(chapter.with_suffix(".ipynb"), as_version=nbformat.NO_CONVERT)
+    nbformat.validate(notebook)
+    assert notebook.nbformat == 4
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert not cell.outputs
+            assert cell.execution_count is None
+        else:
+            assert not MYST.search(cell.source), cell.source
+    assert "google.colab" in notebook.cells[0].source
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+
+
+def test_an_edited_chapter_changes_the_cells_that_were_edited_alone(tmp_path):
+    folder = clone(tmp_path)
+    chapter = folder / "book" / "theory.md"
+    before = nbformat.reads(made(chapter, folder), as_version=4).cells
+    assert made(chapter, folder) == (ROOT / "book" / "theory.ipynb").read_text("utf-8")
+    chapter.write_text(chapter.read_text().replace("# What theory says", "# What a theory says"))
+    after = nbformat.reads(made(chapter, folder), as_version=4).cells
+    assert len({cell.id for cell in before} ^ {cell.id for cell in after}) == 2
+
+
+def test_notebooks_are_written_and_left_over_ones_removed(tmp_path):
+    cell = "```{code-cell} ipython3\n1 + 1\n```\n"
+    folder = clone(tmp_path, {"index": HEAD + cell, "text": "# Text\n"})
+    (folder / "book" / "gone.ipynb").write_text("{}")
+    assert {path.name for path in stale(folder)} == {"index.ipynb", "gone.ipynb"}
+    write(folder)
+    assert stale(folder) == []
+    assert [path.name for path in (folder / "book").glob("*.ipynb")] == ["index.ipynb"]
+
+
+def test_roles_and_directives_become_plain_words():
+    plain = Plain(
+        {"fig-a": "Figure 1"},
+        {"there": "A heading"},
+        {"corpora": ("Corpora", True), "bibliography": ("Bibliography", False)},
+        {"a2020": ("Maini et al.", "2020"), "b2019": ("Chen", "2019")},
+    )
+    for written, read in {
+        "see {numref}`fig-a` and {numref}`fig-b`": "see Figure 1 and the figure",
+        "{doc}`corpora`, {doc}`these <corpora>`": "[Corpora](corpora.ipynb), [these](corpora.ipynb)",
+        "{doc}`bibliography`": "[Bibliography](bibliography.md)",
+        "{ref}`there`, {ref}`this <there>`": "“A heading”, this",
+        "{cite:p}`a2020,b2019`": "(Maini et al., 2020; Chen, 2019)",
+        "{cite:t}`a2020`": "Maini et al. (2020)",
+        "{glue:text}`gain:.1f` points": "`gain` points",
+        "(there)=\n## A heading": "## A heading",
+        ":::{note} Mind\n:class: x\n\nthis\n:::\nafter": "> **Mind**\n>\n>\n> this\nafter",
+        "```{bibliography}\n:all:\n```": "",
+        "```python\ncode()\n```": "```python\ncode()\n```",
+        "$$\nx\n$$ (eq-x)": "$$\nx\n$$",
+    }.items():
+        assert plain.markdown(written) == read
+
+
+def test_scripts_of_a_page_are_left_to_the_page():
+    page = '```{raw} html\n<script defer src="../_static/ledger.js"></script>\n```\n\nText.'
+    assert Plain().markdown(page) == "Text."
+
+
+def test_links_to_pages_are_words_in_a_plain_notebook():
+    linked = pd.DataFrame({"claims": ['<a href="ledger.html#claim-a">a</a>: holds']})
+    html = CaptionedTable(linked, "A table.", "tab-a")._repr_mimebundle_()["text/html"]
+    assert "<td>a: holds</td>" in html
+
+
+def test_a_table_in_a_plain_notebook_has_bold_and_no_roles():
+    frame = pd.DataFrame({"max": ["**81.5 ± 0.3 (5)** ✓<br>80.1 ± 0.2"], "claim": ["see `nwi`"]})
+    table = CaptionedTable(frame, "A caption.", "tab-a", legend="x < y ({ref}`the rule <verdicts>`).")
+    html = table._repr_mimebundle_()["text/html"]
+    assert "<b>81.5 ± 0.3 (5)</b> ✓<br>80.1" in html
+    assert "<code>nwi</code>" in html
+    assert "<small>x &lt; y (the rule).</small>" in html
+
+
+def test_what_is_glued_is_said_where_there_is_no_book(capsys, monkeypatch):
+    monkeypatch.delenv("WHENPOOL_COMPUTED", raising=False)
+    monkeypatch.setitem(sys.modules, "myst_nb", None)  # as on Colab
+    glue("gain", "3.2")
+    assert capsys.readouterr().out == "gain = 3.2\n"
+
+
+def test_a_line_of_provenance_is_plain_in_a_plain_notebook():
+    shown = Provenance("Provenance: a < b.")._repr_mimebundle_()
+    assert shown["text/html"] == "<p><small>Provenance: a &lt; b.</small></p>"
+
+
+def first_cell_run(folder, modules, environment):
+    """Run the first cell of a notebook in a new process, with modules that say what they were told."""
+    source = nbformat.reads(made(ROOT / "book" / "theory.md", ROOT), as_version=4).cells[0].source
+    (folder / "cell.py").write_text(
+        source + "\nprint(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+FAKES = """
+import subprocess, sys, types
+sys.modules["google"] = types.ModuleType("google")
+sys.modules["google.colab"] = sys.modules["google"].colab = types.ModuleType("google.colab")
+real = subprocess.run
+def run(command, **options):
+    if "pip" in command:
+        print("pip", command[command.index("-c") + 1], *command[-2:])
+        return print(open(command[command.index("-c") + 1]).read())
+    return real(command, **options)
+subprocess.run = run
+"""
+
+
+def test_on_colab_the_repository_is_cloned_once_and_its_torch_kept(tmp_path, monkeypatch):
+    origin = clone(tmp_path / "origin")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(origin)]
+    for command in (["init", "-q", "-b", REPOSITORY["branch"]], ["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *command], check=True)
+    content = tmp_path / "content"
+    content.mkdir()
+    monkeypatch.setenv("WHENPOOL_REPOSITORY", origin.as_uri())
+    monkeypatch.delenv("WHENPOOL_DEVICE", raising=False)
+    import torch
+
+    environment = dict(os.environ)
+    said = first_cell_run(content, FAKES, environment)
+    assert f"torch=={torch.__version__}\n" in said
+    assert f"pip kept.txt -e {content}/whenpool[notebook]" in said
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    assert said.splitlines()[-1] == f"{device} {content}/whenpool/book {content}/whenpool/lib"
+    (content / "whenpool" / "mine").touch()
+    first_cell_run(content, FAKES, environment)  # again, as after a restart
+    assert (content / "whenpool" / "mine").exists()
+
+
+def test_elsewhere_the_first_cell_only_finds_the_book_and_chooses_the_device(tmp_path):
+    folder = clone(tmp_path)
+    said = first_cell_run(folder, "", {**os.environ, "WHENPOOL_DEVICE": "cuda:1"})
+    assert said == f"cuda:1 {folder}/book {folder}/lib\n"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """A book of two pages, one with code; the branch and address are the configured ones."""
+    cell = "```{code-cell} ipython3\nprint('words')\n```\n"
+    folder = clone(tmp_path_factory.mktemp("clone"), {"index": HEAD + cell, "text": "# Only text\n"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GITHUB_REPOSITORY", raising=False)
+        builder(folder, []).build()
+    return folder, folder / "_build" / "smoke" / "_build" / "html" / "book"
+
+
+def links(page):
+    """The launch links of a page: the host, and the path of the notebook in the repository."""
+    name = urlparse(REPOSITORY["url"]).path.strip("/")
+    branch = REPOSITORY["branch"]
+    found = {}
+    for link in re.findall(r'href="(https://[^"]+)"', page.read_text()):
+        parts = urlparse(link.replace("&amp;", "&"))
+        if parts.netloc == "mybinder.org":
+            assert parts.path == f"/v2/gh/{name}/{branch}"
+            found["binder"] = parse_qs(parts.query)["urlpath"][0].removeprefix("lab/tree/")
+        if parts.netloc == "colab.research.google.com":
+            prefix = f"/github/{name}/blob/{branch}/"
+            assert parts.path.startswith(prefix)
+            found["colab"] = parts.path.removeprefix(prefix)
+    return found
+
+
+def test_each_button_leads_to_a_notebook_of_the_repository(pages):
+    folder, html = pages
+    write(folder)
+    found = links(html / "index.html")
+    assert set(found) == {"binder", "colab"}
+    for path in found.values():
+        assert nbformat.read(folder / path, as_version=4).cells[-1].source == "print('words')"
+    assert links(html / "text.html") == {}
+
+
+def test_every_page_with_code_has_its_notebook_where_the_buttons_point():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
+    listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
+    with_code = [file for file in listed if (ROOT / f"{file}.md") in CHAPTERS]
+    assert sorted(with_code) == [f"book/{path.stem}" for path in CHAPTERS]
+    for file in with_code:
+        assert (ROOT / f"{file}.ipynb").is_file()
+
+
+@pytest.mark.parametrize(
+    ("origin", "url"),
+    [
+        ("https://github.com/someone/fork.git", "https://github.com/someone/fork"),
+        ("git@github.com:someone/fork.git", "https://github.com/someone/fork"),
+        ("ssh://git@github.com/someone/fork", "https://github.com/someone/fork"),
+        ("https://github.com/someone/fork/", "https://github.com/someone/fork"),
+        ("https://example.org/someone/fork.git", REPOSITORY["url"]),
+        ("/srv/fork", REPOSITORY["url"]),
+        (None, REPOSITORY["url"]),
+    ],
+)
+def test_the_buttons_of_a_fork_open_the_fork(tmp_path, monkeypatch, origin, url):
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    if origin:
+        subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", origin], check=True)
+    config = {"repository": REPOSITORY}
+    assert with_own_repository(config, tmp_path)["repository"] == {**REPOSITORY, "url": url}
+    monkeypatch.setenv("GITHUB_REPOSITORY", "else/where")
+    assert with_own_repository(config, tmp_path)["repository"]["url"] == "https://github.com/else/where"
+    assert config["repository"] == REPOSITORY
+
+
+def test_the_address_of_the_repository_stands_in_one_place():
+    name = urlparse(REPOSITORY["url"]).path.strip("/")
+    assert f"mybinder.org/v2/gh/{name}/{REPOSITORY['branch']}" in (ROOT / "README.md").read_text()
+    for path in (ROOT / "lib").rglob("*.py"):
+        assert name not in path.read_text(), path
+
+
+def test_binder_has_the_same_versions_and_no_cuda():
+    environment = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
+    assert environment["channels"] == ["conda-forge"]
+    python, pip, further = environment["dependencies"]
+    assert (python, pip) == ("python=3.11", "pip")
+    index, requirements = further["pip"]
+    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
+    file = ROOT / "binder" / requirements.removeprefix("-r ")
+    assert file.resolve() == ROOT / "requirements.txt"  # pip reads it relative to the environment
+    assert not [name for name in PINS if re.search("nvidia|cuda|triton", name)]
+
+
+def test_binder_adds_the_package_itself():
+    script = ROOT / "binder" / "postBuild"
+    assert script.stat().st_mode & 0o111
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
+
+
+def test_stale_notebooks_are_named_with_what_mends_them(tmp_path):
+    folder = clone(tmp_path, {"index": HEAD + "```{code-cell} ipython3\n1 + 1\n```\n"})
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    command = [sys.executable, "-m", "whenpool.launch"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
+
+    def run(*options):
+        return subprocess.run(
+            [*command, *options],
+            cwd=folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    told = run("--check")
+    assert told.returncode == 1
+    assert told.stdout == "book/index.ipynb is not what its chapter gives: run make notebooks\n"
+    assert run().stdout == "book/index.ipynb written\n"
+    assert run("--check").returncode == 0
+    assert Path(folder / "book" / "index.ipynb").exists()

@@ -16,6 +16,7 @@ NAMES = (
     "embedding",
     "grid",
     "together",
+    "front_page",
 )
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from whenpool.runs import Place
 from whenpool.store import Store
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.xdist_group("book")  # one process builds the whole book, once
 HEAD = """---
 jupytext:
   text_representation:
@@ -62,15 +63,6 @@ def builder(folder, said, profile="smoke"):
         workforce=Workforce(workers=1),
         say=said.append,
     )
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The whole book, smoke-sized."""
-    folder = clone(tmp_path_factory.mktemp("clone"))
-    said = []
-    page = builder(folder, said).build()
-    return folder, page, said
 
 
 def text_of(folder, chapter):

@@ -6,10 +6,7 @@ before it is executed, where their progress can be seen.
 """
 
 import json
-import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +21,11 @@ from whenpool.choice import NARROWING, Choice
 from whenpool.engine import Workforce
 from whenpool.errors import BookError, InputError
 from whenpool.estimates import Pace
-from whenpool.notebooks import execute, is_notebook
+from whenpool.launch.repository import with_own_repository
+from whenpool.notebooks import chapter_named, execute, is_notebook
+from whenpool.pages import lighten
 from whenpool.plans import PLANS, needed, plan
+from whenpool.rendering import render
 from whenpool.report.provenance import duration
 from whenpool.results import compute, fetch_encoders, standing
 from whenpool.runs import Place, Run
@@ -70,8 +70,8 @@ class Builder:
         """Execute the chapters and render the pages; returns the first page.
 
         Args:
-            only: names of the chapters to execute again, the others staying as they were executed
-                last; none: all.
+            only: the chapters to execute again, see `chapter_named`, the others staying as they were
+                executed last; none: all.
 
         Raises:
             BookError: when a chapter fails or the pages cannot be rendered.
@@ -80,9 +80,7 @@ class Builder:
         started = time.perf_counter()
         files = self._files()
         names = [Path(file).name for file in files]
-        for name in only:
-            if name not in names:
-                raise InputError(f"there is no chapter {name!r}; the book has {', '.join(names)}")
+        only = [chapter_named(name, names) for name in only]
         self._check_data(names)
         self._copy_sources()
         chapters = [file for file in files if is_notebook(self.root / f"{file}.md")]
@@ -144,8 +142,10 @@ class Builder:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
         ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints")
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
-        for name in ("_config.yml", "_toc.yml"):
-            shutil.copy(self.root / name, self.stage / name)
+        shutil.copy(self.root / "_toc.yml", self.stage)
+        config = yaml.safe_load((self.root / "_config.yml").read_text("utf-8"))
+        config = with_own_repository(config, self.root)
+        (self.stage / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
         for file in self._files():
             if is_notebook(self.root / f"{file}.md"):  # the executed notebook takes its place
                 (self.stage / f"{file}.md").unlink(missing_ok=True)
@@ -225,18 +225,6 @@ class Builder:
         for page in (self.output / "_build" / "html" / "book").glob("*.html"):
             if f"book/{page.stem}" not in self._files():  # it has left the table of contents
                 page.unlink()
-        log = self.output / "_build" / "render.log"
-        command = [
-            sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
-            str(self.stage), "--path-output", str(self.output), "-W", "--keep-going", "-q",
-        ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-        log.write_text(said)
-        page = self.output / "_build" / "html" / "index.html"
-        if done.returncode or not page.exists():
-            told = [line for line in said.splitlines() if re.search("warning:|error", line, re.I)][:8]
-            raise BookError(
-                "\n".join([f"the pages could not be rendered; the whole log is {log}", *told])
-            )
+        page = render(self.stage, self.output)
+        lighten(page.parent)
         return page

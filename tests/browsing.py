@@ -1,0 +1,70 @@
+"""A real browser for tests of the pages: Debian's Chromium, driven by Playwright."""
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from whenpool.browser import find_browser, wait_for_formulas
+
+DESKTOP, PHONE = (1280, 800), (390, 844)
+
+
+def needs_browser():
+    """Skip where there is no browser; ``WHENPOOL_NEEDS_BROWSER`` makes that a failure."""
+    if not find_browser():
+        reason = "no Chromium here; install one, or name it in WHENPOOL_BROWSER"
+        (pytest.fail if os.environ.get("WHENPOOL_NEEDS_BROWSER") else pytest.skip)(reason)
+
+
+@contextmanager
+def looked_at(browser, file, size=DESKTOP, scheme="light", query=""):
+    """A page from disk, and what its browser complained of, a line each.
+
+    A request for anything that is not on disk counts as a complaint.
+    """
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
+    )
+    page, complaints = context.new_page(), []
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+    page.on(
+        "request",
+        lambda request: None if is_local(request.url) else complaints.append(f"asked: {request.url}"),
+    )
+    page.goto(Path(file).as_uri() + query, wait_until="load")
+    wait_for_formulas(page)
+    yield page, complaints
+    context.close()
+
+
+def is_local(url):
+    return urlsplit(url).scheme in ("file", "data", "blob")
+
+
+def bytes_loaded(browser, file):
+    """What a page and all that it loads weigh on disk."""
+    context = browser.new_context()
+    page, urls = context.new_page(), set()
+    page.on("request", lambda request: urls.add(request.url))
+    page.goto(Path(file).as_uri(), wait_until="networkidle")
+    context.close()
+    paths = {unquote(urlsplit(url).path) for url in urls if urlsplit(url).scheme == "file"}
+    return {path: Path(path).stat().st_size for path in paths}
+
+
+def violations(page, impacts=("serious", "critical")):
+    """What axe-core finds, a line each."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{rule['impact']} {rule['id']}: {node['target']} {node['html'][:120]}"
+        for rule in found
+        if rule["impact"] in impacts
+        for node in rule["nodes"]
+    ]

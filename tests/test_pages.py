@@ -1,0 +1,206 @@
+"""The built book in a real browser, from disk, at the width of a desk and of a phone.
+
+Looks at the pages in ``WHENPOOL_PAGES``, or at the whole book built from smoke-sized runs.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, violations
+from test_book import ROOT
+
+from whenpool.browser import opened_browser
+
+pytestmark = pytest.mark.xdist_group("book")
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
+PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
+FRONT_PAGE_BYTES = 300_000
+SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+
+
+@pytest.fixture(scope="session")
+def html(request):
+    """The folder of pages."""
+    needs_browser()
+    if given := os.environ.get("WHENPOOL_PAGES"):
+        return Path(given).resolve()
+    return request.getfixturevalue("built")[1].parent
+
+
+@pytest.fixture(scope="session")
+def chromium(html):
+    with opened_browser() as browser:
+        yield browser
+
+
+@SIZES
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole(html, chromium, name, size):
+    source = (ROOT / f"{name}.md").read_text()
+    with looked_at(chromium, html / f"{name}.html", size) as (page, complaints):
+        assert complaints == []
+        images = page.eval_on_selector_all(
+            "article img", "all => all.map(i => [i.getAttribute('alt'), i.complete && i.naturalWidth])"
+        )
+        assert all(alt and width for alt, width in images), images
+        figures = re.findall(r"^\s*name: (fig-[\w-]+)", source, re.MULTILINE)
+        for figure in figures:
+            assert page.locator(f"#{figure} img").count() == 1, figure
+        formulas = page.locator("article .math").count()
+        assert formulas == page.locator("article .math mjx-container").count()
+        assert page.locator("mjx-merror").count() == 0
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, f"the page is {wider} pixels wider than the screen"
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
+@pytest.mark.parametrize("name", [*PAGES, "search"])
+def test_axe_finds_nothing_serious(html, chromium, name, size, scheme):
+    with looked_at(chromium, html / f"{name}.html", size, scheme) as (page, _):
+        assert violations(page) == []
+
+
+@SIZES
+def test_the_search_finds_max_attention(html, chromium, size):
+    query = "?q=max-attention"
+    with looked_at(chromium, html / "search.html", size, query=query) as (page, complaints):
+        page.wait_for_selector("#search-results li a")
+        found = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
+        assert all("/book/" in link for link in found)
+        page.locator("#search-results li a").first.click()
+        assert "max-attention" in page.inner_text("article").lower()
+        assert complaints == []
+
+
+def test_the_search_opens_with_the_keyboard(html, chromium):
+    with looked_at(chromium, html / f"{TOC['root']}.html") as (page, complaints):
+        page.keyboard.press("Control+k")
+        page.keyboard.type("vanishing")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert complaints == []
+
+
+def test_the_keyboard_reaches_what_the_mouse_does(html, chromium):
+    """The link to the text first, then all links of the contents and the buttons above the text."""
+    with looked_at(chromium, html / "book" / "training_to_skip.html") as (page, _):
+        reached = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            reached.append(
+                page.evaluate(
+                    "() => { const e = document.activeElement; return "
+                    "[e.getAttribute('href'), e.getAttribute('aria-label'), e.className].join(' ') }"
+                )
+            )
+    assert "#main-content" in reached[0]
+    for wanted in ("natural_bias.html", "theme-switch", "Launch interactive", "sidebar-toggle"):
+        assert any(wanted in element for element in reached), wanted
+
+
+def test_tables_that_are_wider_than_the_phone_scroll_inside_and_by_keyboard(html, chromium):
+    with looked_at(chromium, html / "book" / "training_to_skip.html", PHONE) as (page, _):
+        boxes = page.eval_on_selector_all(
+            ".pst-scrollable-table-container, .cell_output .text_html",
+            "all => all.filter(b => b.scrollWidth > b.clientWidth + 1)"
+            ".map(b => [getComputedStyle(b).overflowX, b.tabIndex])",
+        )
+        assert boxes
+        assert all(overflow in ("auto", "scroll") and index == 0 for overflow, index in boxes), boxes
+
+
+def test_the_launch_menu_opens_without_network(html, chromium):
+    with looked_at(chromium, html / "book" / "theory.html") as (page, complaints):
+        page.locator(".dropdown-launch-buttons button").focus()
+        page.keyboard.press("Enter")
+        links = page.locator(".dropdown-launch-buttons a")
+        assert links.first.is_visible()
+        found = links.evaluate_all("all => all.map(a => a.href)")
+        assert any("colab" in link for link in found)
+        assert any("binder" in link for link in found)
+        assert complaints == []
+
+
+def test_figures_are_sharp_and_keep_a_light_ground_in_the_dark(html, chromium):
+    with looked_at(chromium, html / "book" / "training_to_skip.html", scheme="dark") as (page, _):
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        images = page.locator("article .cell_output img")
+        assert images.count() > 1
+        for source, ground in images.evaluate_all(
+            "all => all.map(i => [i.src, getComputedStyle(i).backgroundColor])"
+        ):
+            assert source.endswith(".svg")
+            assert ground == "rgb(255, 255, 255)"
+
+
+def test_figures_can_be_read_on_a_phone_and_scroll_by_keyboard(html, chromium):
+    with looked_at(chromium, html / "book" / "training_to_skip.html", PHONE) as (page, _):
+        figures = page.eval_on_selector_all(
+            ".figure-box",
+            "all => all.map(b => [b.firstChild.clientWidth, b.firstChild.naturalWidth, b.tabIndex,"
+            " b.scrollWidth > b.clientWidth, getComputedStyle(b).overflowX])",
+        )
+    assert len(figures) > 1
+    for shown, natural, index, scrolls, overflow in figures:
+        assert shown >= min(natural, 540)
+        assert not scrolls or (index == 0 and overflow == "auto")
+    assert any(scrolls for *_, scrolls, _ in figures)
+
+
+def test_the_front_page_is_light(html, chromium):
+    loaded = bytes_loaded(chromium, html / f"{TOC['root']}.html")
+    assert sum(loaded.values()) < FRONT_PAGE_BYTES, sorted(loaded.items(), key=lambda item: -item[1])[:8]
+
+
+def test_the_ledger_filters_and_sorts(html, chromium):
+    with looked_at(chromium, html / "book" / "ledger.html") as (page, complaints):
+        rows = page.locator("#ledger tbody tr")
+        visible = page.locator("#ledger tbody tr:visible")
+        everything = rows.count()
+        assert visible.count() == everything > 40
+        page.get_by_label("Chapter").select_option("natural_bias")
+        some = visible.count()
+        assert 0 < some < everything
+        page.get_by_label("Verdict").select_option("not run")
+        for row in visible.all_inner_texts():
+            assert "not run" in row
+        page.get_by_label("Verdict").select_option("")
+        page.get_by_label("Chapter").select_option("")
+        assert visible.count() == everything
+        page.get_by_label("Source").select_option("ours")
+        assert 0 < visible.count() < some
+        page.get_by_label("Source").select_option("")
+        header = page.get_by_role("button", name=re.compile("claim", re.I)).first
+        header.focus()
+        page.keyboard.press("Enter")
+        first = visible.all_inner_texts()
+        page.keyboard.press("Enter")
+        assert visible.all_inner_texts() == first[::-1]
+        assert complaints == []
+
+
+def test_the_first_page_of_the_folder_leads_to_the_front_page(html, chromium):
+    page = chromium.new_page()
+    page.goto((html / "index.html").as_uri())
+    page.wait_for_url(f"**/{TOC['root']}.html")
+    assert page.title()
+    page.close()
+
+
+@pytest.mark.parametrize("name", [TOC["root"], "book/theory"])
+def test_every_button_above_the_text_does_something_on_a_phone(html, chromium, name):
+    """The menu of pages, the search, and the contents of the page where it has some."""
+    for button in ("primary-toggle", "search-button-field, .search-button", "secondary-toggle"):
+        with looked_at(chromium, html / f"{name}.html", PHONE) as (page, complaints):
+            found = page.locator(f".bd-header-article .{button}").locator("visible=true")
+            if button == "secondary-toggle" and not page.locator("#pst-secondary-sidebar").count():
+                assert found.count() == 0
+                continue
+            found.first.click()
+            assert page.locator("dialog[open]").count() == 1
+            assert complaints == []

@@ -9,6 +9,7 @@ import pytest
 
 from whenpool.options import Deadline
 
+VERBS = ("book", "run", "status", "data", "record", "compare", "check", "diagnose", "explain")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
 
@@ -29,12 +30,12 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    for verb in ("book", "run", "status", "data", "record", "compare", "check"):
+    for verb in VERBS:
         assert f"  {verb} " in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("verb", ["book", "run", "status", "data", "record", "compare", "check"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_each_verb_has_help(verb):
     done = whenpool(verb, "--help")
     assert done.returncode == 0

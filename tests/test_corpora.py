@@ -202,7 +202,7 @@ def test_columns_can_be_named(tmp_path):
     assert corpora.load(f"{name}:text_column=body,label_column=stars").train == expected
     with pytest.raises(InputError, match="has no column 'text'; it has 'body', 'stars'"):
         corpora.load(name)
-    with pytest.raises(InputError, match="has the options text_column and label_column, not 'colour'"):
+    with pytest.raises(InputError, match="has the options text_column, label_column and balanced, not"):
         corpora.load(name, colour="red")
 
 
@@ -256,7 +256,7 @@ def test_paths_may_be_given_as_paths_and_with_large_suffixes(tmp_path, monkeypat
 
 def test_text_in_another_encoding_is_named(tmp_path):
     (tmp_path / "a.csv").write_bytes("text,label\nsch\xf6n,1\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"a.csv is not UTF-8 text \(byte 14\); save it as UTF-8"):
+    with pytest.raises(InputError, match=r"a.csv, line 2: not UTF-8 text \(byte 0xf6 behind 'sch'\)"):
         corpora.load(str(tmp_path / "a.csv"))
 
 

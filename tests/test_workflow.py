@@ -66,7 +66,7 @@ def test_each_change_is_tested_and_the_gpu_waits_for_a_hand_or_a_version():
     assert {"push", "pull_request", "workflow_dispatch"} <= set(STARTS)
     assert JOBS["test"]["runs-on"] == "ubuntu-latest"
     assert "if" not in JOBS["test"]
-    assert list(commands(JOBS["test"])) == [["make", "lint"], ["make", "test"]]
+    assert list(commands(JOBS["test"])) == [["make", "lint"], ["make", "audit"], ["make", "test"]]
     paper = JOBS["paper"]
     assert paper["runs-on"] == ["self-hosted", "gpu"]
     assert paper["needs"] == "test"

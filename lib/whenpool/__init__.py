@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from whenpool.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
     from whenpool.corpora import Corpus, load
     from whenpool.encoder import Encoder
     from whenpool.errors import InputError
@@ -38,12 +39,16 @@ _HOMES = {
     "InputError": "errors",
     "Corpus": "corpora",
     "load": "corpora",
+    "Checkpoint": "checkpoint",
+    "load_checkpoint": "checkpoint",
+    "save_checkpoint": "checkpoint",
 }
 _ROOMS = ("corpora", "probes", "settings", "words")
 
 __all__ = [
     "POOLINGS",
     "Attention",
+    "Checkpoint",
     "Corpus",
     "Encoder",
     "InputError",
@@ -55,6 +60,8 @@ __all__ = [
     "Pooling",
     "TextClassifier",
     "load",
+    "load_checkpoint",
+    "save_checkpoint",
 ]
 
 

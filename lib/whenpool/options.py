@@ -19,7 +19,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 Command = Callable[..., Any]
 
 
-class _Names(click.ParamType):
+class Names(click.ParamType):
     """Names separated by commas."""
 
     name = "names"
@@ -31,7 +31,7 @@ class _Names(click.ParamType):
         return names
 
 
-class _Numbers(_Names):
+class _Numbers(Names):
     """Whole numbers separated by commas."""
 
     name = "numbers"
@@ -93,18 +93,18 @@ choice_options = _with(
     click.option("--profile", default="quick", show_default=True, help="smoke, quick or paper."),
     click.option(
         "--corpus", multiple=True, help="imdb, yahoo, amazon, yelp, synthetic[:option=value,...], "
-        "or a .csv/.jsonl file. Repeatable. Default: the profile's own.",
+        "or a .csv/.tsv/.jsonl file. Repeatable. Default: the profile's own.",
     ),
     click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]"),
     click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]"),
     click.option("--sizes", type=_Numbers(), help="Training texts, such as 1000,2000."),
-    click.option("--settings", type=_Names(), help="Some of standard,left,mid,right."),
-    click.option("--poolings", type=_Names(), help="Such as last,max_attention."),
+    click.option("--settings", type=Names(), help="Some of standard,left,mid,right."),
+    click.option("--poolings", type=Names(), help="Such as last,max_attention."),
     click.option("--seeds", type=int, help="How many, counted from 0."),
     click.option("--unmasked", is_flag=True, help="Let padding in, as the authors' code does."),
     click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
     click.option("--labels", type=_Numbers(), help="Few-shot: per class, such as 1,3,10."),
-    click.option("--systems", type=_Names(), help="Few-shot: such as bert,max_attention."),
+    click.option("--systems", type=Names(), help="Few-shot: such as bert,max_attention."),
     click.option("--unlabelled", type=int, help="Few-shot: texts without labels."),
     click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
 )  # fmt: skip

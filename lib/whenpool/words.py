@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-
 from whenpool.errors import InputError
-from whenpool.probes.protocol import checked_batch, evaluating
+from whenpool.word_weights import Weights, attention_weights, floats, per_word
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+__all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
 
 COLOUR = "#d55e00"
 """Vermilion of the palette of Okabe and Ito (2008), which the colour-blind see as well."""
@@ -29,8 +27,6 @@ DEEPEST = 0.5
 """Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5 on it."""
 THICKEST = 4
 """Pixels of the line below the word with the largest weight, for those who see no colour."""
-
-Weights = Sequence[float] | Tensor | np.ndarray
 
 
 class _Shown:
@@ -60,6 +56,10 @@ class WordStrip(_Shown):
         scale: the weight that is shown deepest; larger ones look the same. 0 shows none.
         html: for the page.
         text: for a terminal, the words with their weights in brackets.
+
+    Examples:
+        >>> strip(["what", "a", "film"], [0.1, 0.0, 0.9]).scale
+        0.9
     """
 
     words: tuple[str, ...]
@@ -79,7 +79,13 @@ class WordStrip(_Shown):
 
 @dataclass(frozen=True, repr=False)
 class WordStrips(_Shown):
-    """Several strips one below the other, their titles in a column of their own."""
+    """Several strips one below the other, their titles in a column of their own.
+
+    Examples:
+        >>> both = strips([strip(["a", "film"], [0.1, 0.9], name) for name in ("MaxPool", "MaxAtt")])
+        >>> len(both.rows)
+        2
+    """
 
     rows: tuple[WordStrip, ...]
 
@@ -109,6 +115,10 @@ def strip(
     Raises:
         InputError: for no words, one string instead of words, another number of weights than of
             words, a weight that is negative or infinite, or a scale that is not positive.
+
+    Examples:
+        >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
+        MaxAtt: what(0.1) a(0) film(0.9)
     """
     names, values = _checked(words, weights)
     return WordStrip(names, values, title, _scale(values, scale))
@@ -119,6 +129,11 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
 
     Raises:
         InputError: for no strips.
+
+    Examples:
+        >>> both = strips([strip(["a", "film"], [0.1, 0.9], name) for name in ("MaxPool", "MaxAtt")])
+        >>> [row.title for row in both.rows]
+        ['MaxPool', 'MaxAtt']
     """
     if not rows:
         raise InputError("there are no strips to show: give at least one, as strip(words, weights)")
@@ -140,6 +155,10 @@ def figure(
 
     Raises:
         InputError: as `strip`.
+
+    Examples:
+        >>> figure(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt", width=5).get_size_inches().round(1)
+        array([5. , 0.7])
     """
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
@@ -172,74 +191,10 @@ def figure(
     return drawing
 
 
-def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
-    """Each word's share in the importance of windows of k words: that of its window.
-
-    Args:
-        window_weights: one for each of the ⌊words/k⌋ full windows, as `whenpool.probes.nwi` cuts
-            them (§1.9.3); NaN may stand behind them, where a batch had longer texts.
-        words: T.
-        k: words of a window.
-
-    Returns:
-        T numbers, NaN for the words behind the last full window.
-
-    Raises:
-        InputError: for k below 1, or another number of windows.
-    """
-    if k < 1:
-        raise InputError(f"a window has at least one word, not k={k}")
-    values = _floats(window_weights)
-    full = words // k
-    if len(values) < full or not all(math.isnan(value) for value in values[full:]):
-        raise InputError(f"{words} words have {full} full windows of {k}, not {len(values)}")
-    spread = [value for value in values[:full] for _ in range(k)]
-    return spread + [math.nan] * (words - len(spread))
-
-
-@torch.no_grad()
-def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Tensor]:
-    """The weight that a classifier's pooling gives to each word.
-
-    Args:
-        model: a `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and
-            ``pool``.
-        ids: (B, T) word numbers, right-padded.
-        lengths: (B,) words of each text.
-
-    Returns:
-        A tensor for each text, as long as the text, on the CPU; it sums to 1, or less where the
-        model lets padding into its pooling (``masked=False``).
-
-    Raises:
-        InputError: for a model that lacks a method or whose pooling has no weights, and for ids and
-            lengths that do not fit.
-    """
-    missing = [step for step in ("embed", "encode", "pool") if not hasattr(model, step)]
-    if missing:
-        raise InputError(f"weights are read from a model's pool(); it lacks {', '.join(missing)}")
-    nobody = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-    ids, lengths, _ = checked_batch(model, ids, lengths, nobody)
-    with evaluating(model):
-        weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]
-    if weights is None:
-        pooling = type(getattr(model, "pooling", model)).__name__
-        raise InputError(
-            f"{pooling} gives words no weights; choose mean, attention, max_attention or last_attention"
-        )
-    return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
-
-
-def _floats(weights: Weights) -> list[float]:
-    if isinstance(weights, Tensor):
-        weights = weights.detach().cpu().double().numpy()
-    return np.asarray(weights, dtype=float).reshape(-1).tolist()
-
-
 def _checked(words: Sequence[str], weights: Weights) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if isinstance(words, str):
         raise InputError("words are a list, not one string: split it first, as the model's text was")
-    names, values = tuple(map(str, words)), tuple(_floats(weights))
+    names, values = tuple(map(str, words)), tuple(floats(weights))
     if not names:
         raise InputError("there are no words to show: give at least one")
     if len(names) != len(values):

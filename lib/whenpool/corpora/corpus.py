@@ -24,13 +24,26 @@ class Raw(NamedTuple):
 
 
 class Example(NamedTuple):
+    """A text and the number of its class.
+
+    Examples:
+        >>> Example("what a film", 1).text
+        'what a film'
+    """
+
     text: str
     label: int
 
 
 @dataclass(frozen=True)
 class Split(Sequence[Example]):
-    """Labelled texts in a fixed order."""
+    """Labelled texts in a fixed order.
+
+    Examples:
+        >>> split = Split(["what a film", "a waste"], [1, 0])
+        >>> split[0].label, len(split[:1])
+        (1, 1)
+    """
 
     texts: list[str]
     labels: list[int]
@@ -55,12 +68,18 @@ class Corpus:
     Attributes:
         train: its first n texts are the training set of size n, so that smaller training sets are
             part of larger ones.
-        validation, test: the same for every size, seed and pooling.
+        validation: the same for every size, seed and pooling.
+        test: likewise.
         classes: names of the labels, in the order of their numbers.
         name: as given to `load`.
         complete: whether these are the texts that the thesis drew from, rather than a part of them
             or a stand-in; only then are accuracies compared with the thesis's.
         notes: what a reader of results should know, a sentence each.
+
+    Examples:
+        >>> corpus = load("synthetic:train=60,validation=20,test=40")
+        >>> len(corpus.train), len(corpus.validation), len(corpus.test), len(corpus.classes)
+        (60, 20, 40, 2)
     """
 
     train: Split
@@ -129,8 +148,39 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     return Corpus(_split(train, classes), _split(validation, classes), _split(test, classes), classes)
 
 
+def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
+    """Drop repeated texts, and split each class by a hash of the text: a fifth each for validation and
+    test, at least one, and the rest for training. So every split has the classes' own shares.
+
+    Raises:
+        InputError: for fewer than two classes, or a class of fewer than three texts.
+    """
+    texts: dict[str, Raw] = {}
+    for item in raw:
+        texts.setdefault(item.text, item)
+    by_class = _by_class(list(texts.values()), source)
+    parts: list[list[Raw]] = [[], [], []]
+    for group in by_class.values():
+        fifth = max(1, len(group) // 5)
+        sizes = (fifth, fifth, max(1, len(group) - 2 * fifth))
+        for part, piece in zip(parts, _cut(shuffled(group, "choose"), sizes, source), strict=True):
+            part += piece
+    classes = _class_names(set(by_class))
+    test, validation, train = (_split(shuffled(part, "split"), classes) for part in parts)
+    return Corpus(train, validation, test, classes)
+
+
 def _balanced(items: list[Raw], source: str) -> list[Raw]:
     """Equally many of each class, in an order that depends on nothing but the texts."""
+    by_class = _by_class(items, source)
+    room = min(map(len, by_class.values()))
+    kept = [item for group in by_class.values() for item in shuffled(group, "choose")[:room]]
+    return shuffled(kept, "split")
+
+
+def _by_class(items: list[Raw], source: str) -> dict[str, list[Raw]]:
+    if not items:
+        raise InputError(f"{source}: no usable text was found; classification needs two classes")
     by_class: dict[str, list[Raw]] = defaultdict(list)
     for item in items:
         by_class[item.label].append(item)
@@ -139,12 +189,12 @@ def _balanced(items: list[Raw], source: str) -> list[Raw]:
         raise InputError(
             f"{source}: only class {only!r} was found; classification needs at least two classes"
         )
-    room = min(map(len, by_class.values()))
-    kept = [item for group in by_class.values() for item in _shuffled(group, "choose")[:room]]
-    return _shuffled(kept, "split")
+    return by_class
 
 
-def _shuffled(items: list[Raw], salt: str) -> list[Raw]:
+def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
+    """In an order that depends on nothing but the texts and the salt."""
+
     def place(item: Raw) -> bytes:
         return hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()
 

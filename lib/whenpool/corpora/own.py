@@ -1,55 +1,121 @@
-"""A corpus of the user's own: a CSV or JSON-lines file with a text and a label column."""
+"""A corpus of the user's own: a CSV, TSV or JSON-lines file with a text and a label column."""
 
 import csv
 import json
-import sys
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TextIO
 
-from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
+from whenpool.corpora.archives import LARGEST_TEXT
+from whenpool.corpora.corpus import (
+    Corpus,
+    Raw,
+    SplitSizes,
+    has_length,
+    select_and_split,
+    split_each_class,
+)
 from whenpool.errors import InputError
+from whenpool.files import is_file
 
-SUFFIXES = (".csv", ".jsonl")
+SUFFIXES = (".csv", ".tsv", ".jsonl")
+DELIMITERS = (",", ";", "\t", "|")
+"""What may stand between the columns of a .csv: the first by which the header has those asked for."""
 FEWEST = 10
 """Texts of the rarest class."""
 
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+"""How Python reads bytes that are no UTF-8, when told to let them pass."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _GapError(InputError):
+    """A row without text or label."""
+
 
 def load_own(
-    path: Path, text_column: str = "text", label_column: str = "label", length: str = "any"
+    path: Path,
+    text_column: str = "text",
+    label_column: str = "label",
+    balanced: str = "yes",
+    length: str = "any",
 ) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
 
-    Repeated texts count once, and each class gives as many texts as the rarest one has.
+    Repeated texts count once, and each class gives as many texts as the rarest one has, or all that it
+    has with ``balanced="no"``.
 
     Raises:
         InputError: for a missing file or column, a row without text or label, named by its line, or
             a class with fewer than `FEWEST` texts.
     """
-    if not path.is_file():
-        raise InputError(f"corpus file {path} is not there")
-    read = _read_csv if path.suffix.lower() == ".csv" else _read_jsonl
-    try:
-        rows = [row for row in read(path, text_column, label_column) if has_length(row.text, length)]
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    if balanced not in ("yes", "no"):
+        raise InputError(f"option balanced is yes or no, not {balanced!r}")
+    rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
     texts: dict[str, str] = {}
     several = {row.text for row in rows if texts.setdefault(row.text, row.label) != row.label}
     counts = Counter(texts.values())
+    check_classes(counts, path, len(several))
+    if balanced == "no":
+        corpus, used = split_each_class(rows, str(path)), len(texts)
+        note = f"{path.name}: {len(rows):,} rows, {used:,} used" if used < len(rows) else ""
+    else:
+        used = len(counts) * min(counts.values(), default=0)
+        corpus = select_and_split(rows, _sizes(used), str(path))
+        note = f"{path.name}: {len(rows):,} rows, {used:,} used, as many of each class as of the rarest"
+    if several:
+        note += f"; {len(several):,} texts carry several labels, of which the first counts"
+    return replace(corpus, name=str(path), notes=(note + ".",) if note else ())
+
+
+def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
+    """Raises `InputError` for a class with fewer than `FEWEST` texts.
+
+    Args:
+        counts: different texts of each class.
+        several: texts that carry several labels.
+    """
     if len(counts) > 1 and min(counts.values()) < FEWEST:
         rare = min(counts, key=lambda label: counts[label])
         raise InputError(
-            f"{path}: class {rare!r} has {counts[rare]} different texts, {len(counts)} classes were "
-            f"found; at least {FEWEST} texts are needed in each class: merge or leave out rare labels"
-            + (f" ({len(several)} texts carry several labels, the first counts)" if several else "")
+            f"{path}: class {_clipped(rare)} has {counts[rare]} different texts, {len(counts)} classes "
+            f"were found; at least {FEWEST} texts are needed in each class: merge or leave out rare "
+            "labels" + (f" ({several} texts carry several labels, the first counts)" if several else "")
         )
-    used = len(counts) * min(counts.values(), default=0)
-    corpus = select_and_split(rows, _sizes(used), str(path))
-    note = f"{path.name}: {len(rows):,} rows, {used:,} used, as many of each class as of the rarest"
-    if several:
-        note += f"; {len(several):,} texts carry several labels, of which the first counts"
-    return replace(corpus, name=str(path), notes=(note + ".",))
+
+
+def read_own(
+    path: Path, text_column: str, label_column: str, gaps: list[str] | None = None
+) -> Iterator[Raw]:
+    """The rows of a file, as they come.
+
+    Args:
+        gaps: rows without text or label are left out and told here, a line each, instead of raised.
+
+    Raises:
+        InputError: for a missing file or column, or a row that cannot be read, named by its line.
+    """
+    if not is_file(path):
+        raise InputError(f"corpus file {path} is not there")
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
+    if text_column == label_column:
+        raise InputError(f"{path}: text and label are both column {text_column!r}; name two columns")
+    read = _read_jsonl if path.suffix.lower() == ".jsonl" else _read_table
+    try:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            for where, text, label in read(file, path, text_column, label_column):
+                try:
+                    yield _row(text, label, text_column, label_column, where)
+                except _GapError as gap:
+                    if gaps is None:
+                        raise
+                    gaps.append(str(gap))
+    except OSError as error:
+        raise InputError(f"corpus file {path} cannot be read: {error.strerror or error}") from None
 
 
 def _sizes(texts: int) -> SplitSizes:
@@ -57,43 +123,107 @@ def _sizes(texts: int) -> SplitSizes:
     return SplitSizes(train=max(1, texts - 2 * fifth), test=fifth, validation=fifth)
 
 
-def _read_csv(path: Path, text_column: str, label_column: str) -> Iterator[Raw]:
-    csv.field_size_limit(sys.maxsize)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
-        columns = reader.fieldnames or []
-        for column in (text_column, label_column):
-            if column not in columns:
-                have = ", ".join(map(repr, columns)) or "none"
-                raise InputError(f"{path} has no column {column!r}; it has {have}")
-        try:
-            for row in reader:
-                yield _row(row, text_column, label_column, f"{path}, line {reader.line_num}")
-        except csv.Error as error:
-            raise InputError(f"{path}, line {reader.line_num}: {error}") from None
+Cells = tuple[str, Any, Any]
+"""Where a row stands, its text and its label."""
 
 
-def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Raw]:
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
+def _read_table(file: TextIO, path: Path, text_column: str, label_column: str) -> Iterator[Cells]:
+    csv.field_size_limit(LARGEST_TEXT)
+    header = file.readline()
+    _check_utf8(header, f"{path}, line 1")
+    file.seek(0)
+    wanted = (text_column.strip(), label_column.strip())
+    delimiter = _delimiter(header, path, wanted)
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    start = 1
+    try:
+        columns = [name.strip() for name in next(reader, [])]
+        places = [_place(column, columns, path) for column in wanted]
+        start = reader.line_num + 1
+        for row in reader:
+            where = f"{path}, line {start}"
+            start = reader.line_num + 1
+            if not row:
                 continue
-            where = f"{path}, line {number}"
-            try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise InputError(f"{where}: not JSON ({error.msg})") from None
-            if not isinstance(row, dict):
-                raise InputError(f"{where}: expected an object with {text_column!r}, found {row!r:.40}")
-            yield _row(row, text_column, label_column, where)
+            if any(row[len(columns) :]):
+                raise InputError(
+                    f"{where}: {len(row)} fields, and the header names {len(columns)} columns; a field "
+                    f"that holds {delimiter!r} must stand in quotes"
+                )
+            text, label = (row[place] if place < len(row) else None for place in places)
+            yield where, text, label
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {start}: {error}; a field in quotes ends with a quote, and a quote within it "
+            "is written twice"
+        ) from None
 
 
-def _row(row: dict, text_column: str, label_column: str, where: str) -> Raw:
-    text, label = row.get(text_column), row.get(label_column)
-    if not isinstance(text, str) or not text.strip():
-        raise InputError(f"{where}: no text in column {text_column!r}; fill it or delete the row")
+def _delimiter(header: str, path: Path, wanted: Sequence[str]) -> str:
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+
+    def columns(delimiter: str) -> list[str]:
+        return [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
+
+    having = [mark for mark in DELIMITERS if set(wanted) <= set(columns(mark))]
+    return having[0] if having else max(DELIMITERS, key=lambda mark: len(columns(mark)))
+
+
+def _place(column: str, columns: Sequence[str], path: Path) -> int:
+    if column not in columns:
+        shown = ", ".join(map(_clipped, columns[:20])) + (" …" if len(columns) > 20 else "")
+        raise InputError(f"{path} has no column {column!r}; it has {shown or 'none'}")
+    if columns.count(column) > 1:
+        raise InputError(f"{path} has {columns.count(column)} columns {column!r}; rename all but one")
+    return columns.index(column)
+
+
+def _read_jsonl(file: TextIO, path: Path, text_column: str, label_column: str) -> Iterator[Cells]:
+    first = True
+    for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        _check_utf8(line, where)
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{where}: not JSON ({error.msg})") from None
+        except (ValueError, RecursionError) as error:  # numbers and brackets without end
+            raise InputError(f"{where}: not JSON ({error!s:.60})") from None
+        if not isinstance(row, dict):
+            raise InputError(f"{where}: expected an object with {text_column!r}, found {row!r:.40}")
+        for column in (text_column, label_column):
+            if first and column not in row:
+                have = ", ".join(map(_clipped, row)) or "none"
+                raise InputError(f"{where}: no {column!r}; the columns are {have}")
+        first = False
+        yield where, row.get(text_column), row.get(label_column)
+
+
+def _row(text: Any, label: Any, text_column: str, label_column: str, where: str) -> Raw:
+    for value in (text, label):
+        if isinstance(value, str):
+            _check_utf8(value, where)
+    if text is None or (isinstance(text, str) and not text.strip()):
+        raise _GapError(f"{where}: no text in column {text_column!r}; fill it or delete the row")
+    if not isinstance(text, str):
+        raise InputError(f"{where}: no text in column {text_column!r}, but {text!r:.40}")
     if isinstance(label, list | dict):
         raise InputError(f"{where}: a label is a word or a number, not {label!r:.40}")
-    if label is None or not str(label).strip():
-        raise InputError(f"{where}: no label in column {label_column!r}; fill it or delete the row")
-    return Raw(text, str(label).strip())
+    if label is None or label != label or not str(label).strip():
+        raise _GapError(f"{where}: no label in column {label_column!r}; fill it or delete the row")
+    return Raw(_SURROGATE.sub("\ufffd", text), _SURROGATE.sub("\ufffd", str(label).strip()))
+
+
+def _check_utf8(text: str, where: str) -> None:
+    if wrong := _NOT_UTF8.search(text):
+        raise InputError(
+            f"{where}: not UTF-8 text (byte 0x{ord(wrong[0]) - 0xDC00:02x} behind "
+            f"{text[max(0, wrong.start() - 20) : wrong.start()]!r}); save the file as UTF-8"
+        )
+
+
+def _clipped(name: str) -> str:
+    return repr(name if len(name) <= 60 else name[:60] + "…")

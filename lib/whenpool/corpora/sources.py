@@ -1,5 +1,6 @@
 """From the name of a corpus to its texts."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -11,7 +12,7 @@ from whenpool.corpora.corpus import Corpus, check_length
 from whenpool.corpora.filler import find_filler, load_filler
 from whenpool.corpora.published import PUBLICATIONS, load_published
 from whenpool.errors import InputError
-from whenpool.files import code_fingerprint, fingerprint, hash_of, remembered
+from whenpool.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
 from whenpool.places import data_directory
 
 NAMES = ("synthetic", *PUBLICATIONS)
@@ -26,9 +27,14 @@ class CorpusSource:
 
     Attributes:
         name: "synthetic", one of the thesis's corpora, or the path of a file.
-        options: of the synthetic `Grammar`, or ``text_column`` and ``label_column`` of a file.
+        options: of the synthetic `Grammar`, or ``text_column``, ``label_column`` and ``balanced`` of a
+            file.
         path: the file or folder, None for the synthetic corpus.
         folder: where filler sentences may lie.
+
+    Examples:
+        >>> find("synthetic:classes=10").label
+        'synthetic:classes=10'
     """
 
     name: str
@@ -116,8 +122,8 @@ def load(
     """Load a corpus by name.
 
     Args:
-        name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv`` or
-            ``.jsonl`` file. Options may stand behind a colon, ``synthetic:classes=10,density=0.1``
+        name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
+            or ``.jsonl`` file. Options may stand behind a colon, ``synthetic:classes=10,density=0.1``
             or ``reviews.csv:text_column=body,label_column=stars``.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
         length: "long" (over 100 words; the default for the thesis's corpora), "short" (under
@@ -126,6 +132,11 @@ def load(
 
     Raises:
         InputError: for an unknown name or option, or files that are missing or cannot be read.
+
+    Examples:
+        >>> corpus = load("synthetic:classes=10,train=60,validation=20,test=40")
+        >>> len(corpus.classes)
+        10
     """
     source = find(str(name), directory, options)
     if length is None:
@@ -140,6 +151,10 @@ def find(
 
     Raises:
         InputError: for an unknown name or option, or files that are not there.
+
+    Examples:
+        >>> find("synthetic", options={"density": 0.1}).options
+        (('density', 0.1),)
     """
     name, given = _parse(name)
     given |= options or {}
@@ -157,16 +172,18 @@ def find(
                 f"`whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
             )
         return CorpusSource(name, (), path, folder)
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in own.SUFFIXES:
         raise InputError(
             f"corpus {name!r} is unknown; choose one of {', '.join(NAMES)}, "
-            f"or give the path of a {' or '.join(own.SUFFIXES)} file"
+            f"or give the path of a {', '.join(own.SUFFIXES[:-1])} or {own.SUFFIXES[-1]} file"
         )
-    if not path.is_file():
+    if not is_file(path):
         raise InputError(f"corpus file {path} is not there")
-    if unknown := set(given) - {"text_column", "label_column"}:
-        raise InputError(f"{path} has the options text_column and label_column, not {min(unknown)!r}")
+    if unknown := set(given) - {"text_column", "label_column", "balanced"}:
+        raise InputError(
+            f"{path} has the options text_column, label_column and balanced, not {min(unknown)!r}"
+        )
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
 
 

@@ -1,0 +1,281 @@
+"""Checkpoints: what is saved comes back, and nothing that is wrong with one goes further than a line."""
+
+import json
+import time
+
+import pytest
+import safetensors.torch
+import torch
+
+import whenpool
+from whenpool import POOLINGS, InputError, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool.checkpoint import FACTS_FILE, WEIGHTS_FILE
+from whenpool.learnability import PenaltyAttention
+
+WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "<script>"]
+CLASSES = ["neg", "pos"]
+TEXTS = ["A good film", "bad , bad", "nothing it knows of", "a"]
+
+
+def small(pooling="max_attention", **options):
+    torch.manual_seed(0)
+    return TextClassifier(
+        len(WORDS), 2, pooling, embedding_size=4, hidden_size=3, padding_index=1, **options
+    ).eval()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return save_checkpoint(tmp_path / "model", small(), WORDS, CLASSES, test_accuracy=81.5, made="here")
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"cell": "gru"},
+        {"cell": "elman", "layers": 3},
+        {"bidirectional": False, "drop_connect": 0.25},
+        {"masked": False},
+        {"forget_bias": "chrono", "orthogonal": True},
+    ],
+    ids=str,
+)
+def test_every_kind_of_model_comes_back_the_same(tmp_path, pooling, options):
+    model = small(pooling, **options)
+    folder = save_checkpoint(tmp_path / "one" / "two", model, WORDS, CLASSES)
+    before = torch.random.get_rng_state()
+    found = load_checkpoint(folder)
+    assert torch.equal(before, torch.random.get_rng_state())
+    ids, lengths = found.encode(TEXTS)
+    assert torch.equal(found.model(ids, lengths), model(ids, lengths))
+    assert not found.model.training
+    assert found.model.masked == model.masked
+    assert found.model.encoder.drop_connect == model.encoder.drop_connect
+    assert (found.vocabulary, found.classes) == (tuple(WORDS), tuple(CLASSES))
+
+
+def test_a_model_trained_by_a_trick_is_a_plain_one(tmp_path):
+    model, batch = small("last"), (torch.tensor([[2, 3], [4, 5]]), torch.tensor([2, 2]))
+    objective = PenaltyAttention(1)
+    objective.start_epoch(0)
+    objective.backward(model, whenpool.batches.Batch(*batch, torch.tensor([1, 0])), torch.arange(2))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= parameter.grad if parameter.grad is not None else 0
+    found = load_checkpoint(save_checkpoint(tmp_path, model, WORDS, CLASSES))
+    assert torch.equal(found.model(*batch), model(*batch))
+
+
+def test_texts_are_read_as_in_training_and_classified(folder):
+    found = load_checkpoint(folder)
+    ids, lengths = found.encode(TEXTS)
+    assert ids.tolist() == [[2, 3, 5, 1], [4, 0, 4, 1], [0, 0, 0, 0], [2, 1, 1, 1]]
+    assert lengths.tolist() == [3, 3, 4, 1]
+    probabilities = found.probabilities(TEXTS)
+    torch.testing.assert_close(probabilities, small()(ids, lengths).softmax(1))
+    assert found.predict(TEXTS) == [CLASSES[i] for i in probabilities.argmax(1)]
+    assert found.knows("film")
+    assert not found.knows("nothing")
+    assert found.about == {"test_accuracy": 81.5, "made": "here"}
+
+
+def test_texts_are_cut_as_in_training(tmp_path):
+    brief = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, 2))
+    assert brief.max_words == 2
+    ids, lengths = brief.encode(TEXTS)
+    assert ids.tolist() == [[2, 3], [4, 0], [0, 0], [2, 1]]
+    assert lengths.tolist() == [2, 2, 2, 1]
+    assert torch.equal(brief.probabilities(["a good film"]), brief.probabilities(["a good"]))
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [("a film", "a list, not one string"), ([], "no texts"), (["a", " "], "text 1 has no words")],
+)
+def test_texts_that_cannot_be_read_are_named(folder, texts, message):
+    with pytest.raises(InputError, match=message):
+        load_checkpoint(folder).predict(texts)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": torch.nn.Linear(2, 2)}, "holds a whenpool.TextClassifier, not Linear"),
+        ({"vocabulary": WORDS[:-1]}, "embedding.weight has 7 rows, and the vocabulary 6 words"),
+        ({"vocabulary": WORDS[::-1]}, "vocabulary must begin with '<unk>', '<pad>'"),
+        ({"vocabulary": [*WORDS[:-1], "a"]}, "vocabulary has 'a' 2 times"),
+        ({"classes": ["a", "b", "c"]}, "classifier.weight has 2 rows, and there are 3 classes"),
+        ({"classes": ["a", 1]}, r"classes\[1\] is not a word but 1"),
+        ({"seconds": float("nan")}, "about.seconds is not a plain value"),
+        ({"history": [1, 2]}, "about.history is not a plain value"),
+        ({"max_words": 0}, "max_words is a whole number from 1, or null, and here 0"),
+        ({"max_words": True}, "max_words is a whole number from 1, or null, and here True"),
+    ],
+)
+def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
+    given = {"model": small(), "vocabulary": WORDS, "classes": CLASSES} | change
+    with pytest.raises(InputError, match=message):
+        save_checkpoint(tmp_path / "model", **given)
+    assert not (tmp_path / "model").exists()
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path):
+    model = small()
+    with torch.no_grad():
+        model.classifier.bias[0] = torch.inf
+    with pytest.raises(InputError, match="classifier.bias holds numbers that are not finite"):
+        save_checkpoint(tmp_path, model, WORDS, CLASSES)
+
+
+def test_a_pooling_without_a_name_is_refused(tmp_path):
+    model = small()
+    model.pooling = torch.nn.Identity()
+    with pytest.raises(InputError, match=r"Identity is not in whenpool\.POOLINGS"):
+        save_checkpoint(tmp_path, model, WORDS, CLASSES)
+
+
+def rewritten(folder, change):
+    file = folder / FACTS_FILE
+    facts = json.loads(file.read_text())
+    place, name = facts, change[0]
+    for part in name.split(".")[:-1]:
+        place = place[part]
+    last = name.split(".")[-1]
+    if len(change) == 1:
+        del place[last]
+    else:
+        place[last] = change[1]
+    file.write_text(json.dumps(facts))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("format", "pickle"), "format is not 'whenpool-checkpoint'"),
+        (("version", 2), "version is 2, and this whenpool reads 1"),
+        (("version", True), "version is True"),
+        (("tokenizer", "spacy"), "tokenizer is one of basic_english, and here 'spacy'"),
+        (("weights", 7), "weights is a SHA-256, and here 7"),
+        (("weights", "0" * 64), "is damaged, or belongs to another model.json"),
+        (("model", []), r"model is an object, and here \[\]"),
+        (("model.pooling", "median"), "model.pooling is one of last, .*, and here 'median'"),
+        (("model.pooling", ["max"]), "model.pooling is one of"),
+        (("model.cell", "rnn"), "model.cell is one of lstm, gru, elman, and here 'rnn'"),
+        (("model.cell",), "model.cell is one of lstm, gru, elman, and here missing"),
+        (("model.cell", "gru"), "encoder.layers.0.0.*shape"),
+        (("model.hidden_size", 0), "model.hidden_size is a whole number from 1"),
+        (("model.hidden_size", 3.0), r"model.hidden_size is a whole number .*, and here 3\.0"),
+        (("model.hidden_size", True), "model.hidden_size is a whole number .*, and here True"),
+        (("model.hidden_size", 4), r"has the shape .*; in the model described it is"),
+        (("model.hidden_size", 2**20), "model.safetensors: .*; in the model described it is"),
+        (("model.hidden_size", 10**30), "model.hidden_size is a whole number from 1"),
+        (("model.embedding_size", 2**20), "model.safetensors: .*; in the model described it is"),
+        (("model.layers", 64), r"is not there; in the model described it is"),
+        (("model.layers", 10**9), "model.layers is a whole number from 1 to 64"),
+        (("model.bidirectional", False), "in the model described"),
+        (("model.bidirectional", 1), "model.bidirectional is true or false, and here 1"),
+        (("model.padding_index", 7), "model.padding_index is one of 1, None, and here 7"),
+        (("model.drop_connect", 1), r"model.drop_connect is a rate in \[0, 1\), and here 1"),
+        (("model.masked", None), "model.masked is true or false, and here None"),
+        (("model.__class__", "os.system"), "model.__class__ is not known to this version"),
+        (("classes", "ab"), "classes is a list of at least two words, and here 'ab'"),
+        (("classes", ["a"]), "classes is a list of at least two words"),
+        (("classes", ["a", ""]), r"classes\[1\] is not a word but ''"),
+        (("classes", ["a", "b", "c"]), "classifier.weight has 2 rows, and there are 3 classes"),
+        (("vocabulary", None), "vocabulary is a list of at least two words, and here None"),
+        (("vocabulary", [*WORDS, "more"]), "has 7 rows, and the vocabulary 8 words"),
+        (("vocabulary", [*WORDS[:-1], {}]), r"vocabulary\[6\] is not a word but {}"),
+        (("vocabulary", [*WORDS[:-1], "\ud800"]), r"vocabulary\[6\] is not Unicode text"),
+        (("about", {"a": {}}), "about.a is not a plain value"),
+        (("about", None), "about is an object, and here None"),
+        (("max_words",), "max_words is a whole number from 1, or null, and here missing"),
+        (("max_words", -1), "max_words is a whole number from 1, or null, and here -1"),
+        (("max_words", 3.0), r"max_words is a whole number from 1, or null, and here 3\.0"),
+    ],
+    ids=str,
+)
+def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
+    rewritten(folder, change)
+    started = time.monotonic()
+    with pytest.raises(InputError, match=message) as error:
+        load_checkpoint(folder)
+    assert str(folder) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
+    assert time.monotonic() - started < 5  # nothing of that size was made
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "damaged or not JSON"),
+        (b'{"format": "when', "damaged or not JSON"),
+        (b"\xff\xfe{}", "damaged or not JSON"),
+        (b"[" * 200_000, "too many brackets"),
+        (b'{"format": NaN}', "NaN is no number"),
+        (b'{"version": ' + b"9" * 5_000 + b"}", "damaged or not JSON"),
+        (b"[]", "format is not"),
+        (b"null", "format is not"),
+    ],
+)
+def test_json_that_is_none_is_told_in_a_line(folder, content, message):
+    (folder / FACTS_FILE).write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        load_checkpoint(folder)
+    assert FACTS_FILE in str(error.value)
+
+
+def test_weights_that_are_damaged_are_told(folder):
+    file = folder / WEIGHTS_FILE
+    whole = file.read_bytes()
+    for broken in (b"", whole[:7], whole[:-1], whole[:100], b"\xff" * 64, whole + b"\0"):
+        file.write_bytes(broken)
+        with pytest.raises(InputError, match=r"model\.safetensors is damaged") as error:
+            load_checkpoint(folder)
+        assert "\n" not in str(error.value)
+    changed = bytearray(whole)
+    changed[-1] ^= 1
+    file.write_bytes(changed)
+    with pytest.raises(InputError, match="is damaged, or belongs to another"):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "message"),
+    [
+        ({}, "embedding.weight has 0 rows"),
+        ({"embedding.weight": torch.tensor(1.0)}, "embedding.weight has 0 rows"),
+        ({"embedding.weight": torch.zeros(7, 4, dtype=torch.float64)}, "F64; a checkpoint's are F32"),
+        ({"extra": torch.zeros(1)}, r"extra has the shape \(1,\); in the model described there is none"),
+        ({"pooling.extra": torch.zeros(1)}, "pooling.extra has the shape .* there is none"),
+        ({"classifier.bias": torch.zeros(3)}, r"classifier.bias has the shape \(3,\)"),
+        ({"classifier.bias": torch.full((2,), torch.nan)}, "belongs to another"),
+    ],
+)
+def test_other_tensors_are_told_by_name(folder, tensors, message):
+    kept = small().state_dict() if tensors else {}
+    kept = {name: value.contiguous() for name, value in kept.items()}
+    safetensors.torch.save_file(kept | tensors, folder / WEIGHTS_FILE)
+    with pytest.raises(InputError, match=message):
+        load_checkpoint(folder)
+
+
+@pytest.mark.parametrize("name", [FACTS_FILE, WEIGHTS_FILE])
+def test_a_file_that_is_missing_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(InputError, match=f"is not a checkpoint: {name} is not there"):
+        load_checkpoint(folder)
+    with pytest.raises(InputError, match="is not a checkpoint"):
+        load_checkpoint(folder / "nowhere")
+
+
+def test_saving_again_replaces_and_a_mixed_pair_is_told(tmp_path, folder):
+    other = save_checkpoint(tmp_path / "other", small("attention"), WORDS, CLASSES)
+    (folder / FACTS_FILE).write_bytes((other / FACTS_FILE).read_bytes())
+    with pytest.raises(InputError, match=r"model\.safetensors"):
+        load_checkpoint(folder)
+    save_checkpoint(folder, small("mean"), WORDS, CLASSES)
+    assert load_checkpoint(folder).model.pooling.__class__ is POOLINGS["mean"]
+    assert sorted(file.name for file in folder.iterdir()) == [FACTS_FILE, WEIGHTS_FILE]

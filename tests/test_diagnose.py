@@ -1,0 +1,380 @@
+"""A diagnosis: from a file to a page, taken up again where it stopped, and honest about chance."""
+
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from html import escape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
+
+from whenpool import InputError, load, load_checkpoint
+from whenpool.browser import opened_browser
+from whenpool.diagnosis import Wish, diagnose
+from whenpool.diagnosis.data import survey
+from whenpool.diagnosis.drawing import Axis, intervals, lines
+from whenpool.diagnosis.plan import make_plan
+from whenpool.engine import Workforce
+from whenpool.explaining import explain
+from whenpool.registry import COMPARED
+from whenpool.runs import Place
+from whenpool.store import Store
+
+HOSTILE = '<script>alert("x")</script>'
+POOLINGS = ("last", "max_attention")
+
+
+def reviews(path, hostile=""):
+    """Texts of the embedded corpus in a file, with markup in text, label and the columns' names."""
+    corpus = load("synthetic:train=120,validation=20,test=20,shortest=8,longest=14")
+    rows = [
+        f'"{text} {hostile_text}","{label}{hostile_text}"'
+        for text, label in [*corpus.train, *corpus.validation, *corpus.test]
+        if (hostile_text := hostile.replace('"', '""')) is not None
+    ]
+    header = f'"body{hostile_text}","stars{hostile_text}"'
+    path.write_text("\n".join([header, *rows, rows[0], '"","1"']), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A whole diagnosis, as small as it gets, of hostile texts: its folder, wish and page."""
+    folder = tmp_path_factory.mktemp("diagnosis")
+    file = reviews(folder / f"a & b {HOSTILE[:8]}.csv", HOSTILE)
+    wish = Wish(
+        file, f"body{HOSTILE}", f"stars{HOSTILE}", POOLINGS, epochs=1, limit=160, words=12,
+        folder=folder / "out", data=folder / "nothing",
+    )  # fmt: skip
+    told = []
+    page = diagnose(wish, Workforce(workers=1), told.append)
+    return folder / "out", wish, page, told
+
+
+class Outline(HTMLParser):
+    """Collects tags, and checks that each that is opened is closed."""
+
+    VOID = ("meta", "link", "br", "img", "line", "circle", "polyline", "polygon")
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.open, self.attributes = [], [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_stands_by_itself_and_is_what_was_returned(made):
+    folder, _, page, _ = made
+    text = (folder / "report.html").read_text("utf-8")
+    assert text == page.html
+    outline = Outline(text)
+    assert {"script", "img", "link", "iframe", "a"} & set(outline.tags) == set()
+    assert "http" not in text
+    assert "url(" not in text
+    assert ("html", {"lang": "en"}) in outline.attributes
+    drawings = [
+        facts for tag, facts in outline.attributes if tag == "svg" and facts.get("role") == "img"
+    ]
+    assert len(drawings) == 6  # accuracy, three places of the text, gradients, importance
+    assert all(facts["aria-label"] for facts in drawings)
+    assert all("scope" in facts for tag, facts in outline.attributes if tag == "th")
+    levels = [int(tag[1]) for tag in outline.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert max(np.diff(levels)) <= 1
+
+
+def test_nothing_that_the_user_wrote_is_run(made):
+    folder, wish, _, _ = made
+    text = (folder / "report.html").read_text("utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;" in text
+    assert escape(wish.path.name) in text
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
+def test_the_page_is_for_everyone_and_every_screen(made, size, scheme):
+    needs_browser()
+    report = made[2].report
+    with opened_browser() as browser, looked_at(browser, report, size, scheme) as (page, complaints):
+        assert complaints == []
+        assert violations(page) == []
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, f"the page is {wider} pixels wider than the screen"
+
+
+def test_what_was_used_and_left_out_is_said(made):
+    _, _, page, told = made
+    text = re.sub(r"\s+", " ", page.html)
+    assert (
+        "161 rows had both; 160 texts are used: 96 to train, 32 to choose the best epoch, 32 to test"
+        in text
+    )
+    assert "No text is in two of these, as far as it is read." in text
+    assert (
+        "1 repeated text counts once (texts that are the same as far as they are read are one)" in text
+    )
+    assert page.survey.much_cut
+    assert "1 row was left out for want of words or a label" in text
+    assert "are longer than 12 words and cut there" in text
+    assert told == [f"{page.survey.name}: 160 texts of 2 classes, 8 runs into {page.report.parent}"]
+
+
+def accuracy_rows(page):
+    """Cells of the table of accuracies, from the option on."""
+    table = page[page.index('aria-label="Accuracy by pooling"') :]
+    rows = re.findall(r"<tr><th scope=\"row\">.*?</tr>", table[: table.index("</table>")], re.DOTALL)
+    return [
+        [re.sub(r"<.*?>|\s+$", "", cell) for cell in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)]
+        for row in rows
+    ]
+
+
+def test_numbers_on_the_page_are_those_of_the_runs(made):
+    _, _, page, _ = made
+    assert [score.pooling for score in page.found.scores] == [
+        name for name, _ in sorted(
+            ((s.pooling, s.accuracy) for s in page.found.scores), key=lambda pair: -pair[1]
+        )
+    ]  # fmt: skip
+    rows = {option: cells for option, *cells in accuracy_rows(page.html)}
+    for score in page.found.scores:
+        kept = page.found.kept(score.pooling)
+        assert rows[score.pooling][:2] == [
+            f"{score.accuracy:.1f}", f"{score.low:.1f} to {score.high:.1f}"
+        ]  # fmt: skip
+        assert rows[score.pooling][-1] == f"{kept:.1f}"
+        assert f"{score.accuracy:5.1f} %" in page.text
+        assert score.right.mean() * 100 == pytest.approx(score.accuracy)
+        assert score.low <= score.accuracy <= score.high
+    assert (
+        set(page.found.sweeps)
+        == set(page.found.gradients)
+        == set(page.found.importance)
+        == set(POOLINGS)
+    )
+
+
+def test_what_probes_could_not_find_is_missing_on_the_page_alone(made):
+    page = made[2]
+    sweeps = {"last": [row | {"accuracy": 0.0} for row in page.found.sweeps["last"]]}
+    found = replace(page.found, sweeps=sweeps, gradients={}, importance={}, thirds={})
+    partly = replace(page, found=found)
+    Outline(partly.html)
+    assert {option: cells[-1] for option, *cells in accuracy_rows(partly.html)} == {
+        "last": "0.0", "max_attention": "–", "": ""
+    }  # fmt: skip
+    shown = {line.split()[1]: line.split()[-2:] for line in partly.text.splitlines()[1:3]}
+    assert shown["last"] == ["0.0", "%"]
+    assert shown["max_attention"][-1] == "–"
+    assert "When filler is added" not in replace(page, found=replace(found, sweeps={})).html
+
+
+def test_more_seeds_are_told_on_the_page(made):
+    page = made[2]
+    assert "beyond chance of test texts" in page.html
+    assert "exact sign test" in page.html
+    scores = tuple(replace(score, accuracies=score.accuracies * 3) for score in page.found.scores)
+    three = replace(page, found=replace(page.found, scores=scores)).html
+    assert "beyond chance of texts and seeds" in three
+    assert "go by the texts or the seeds, whichever spread more" in three
+    assert "exact sign test" not in three
+
+
+def test_each_model_is_there_to_be_explained(made):
+    folder, _, page, _ = made
+    for pooling in POOLINGS:
+        checkpoint = load_checkpoint(folder / "models" / pooling)
+        assert checkpoint.max_words == 12
+        text = " ".join(checkpoint.vocabulary[2:30])
+        found = explain(checkpoint, text)
+        assert len(found.words) == 12
+        assert found.probabilities == pytest.approx(
+            checkpoint.probabilities([text])[0].tolist(), abs=1e-6
+        )
+    shown = page.verdict.pooling or page.found.scores[0].pooling
+    assert page.explain == f'whenpool explain --model {folder}/models/{shown} --text "..."'
+
+
+def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
+    folder, wish, page, _ = made
+    before = {file: file.stat().st_mtime_ns for file in (folder / "runs").glob("*.json")}
+    assert len(before) == 8
+    again = diagnose(wish, Workforce(workers=1), lambda line: None)
+    assert {file: file.stat().st_mtime_ns for file in (folder / "runs").glob("*.json")} == before
+    assert again.text == page.text
+    lost = next(file for file in before if '"sweep"' in file.read_text())
+    lost.unlink()
+    wider = Wish(**{**vars(wish), "seeds": 2})
+    more = diagnose(wider, Workforce(workers=1), lambda line: None)
+    now = {file: file.stat().st_mtime_ns for file in (folder / "runs").glob("*.json")}
+    assert len(now) == 10
+    assert {file for file in now if before.get(file) == now[file]} == set(before) - {lost}
+    assert all(len(score.accuracies) == 2 for score in more.found.scores)
+    assert "±" in more.html
+    assert more.again.endswith("--data " + str(wish.data))
+    assert "--seeds 2 --epochs 1 --limit 160 --words 12" in more.again
+
+
+def test_what_was_finished_outlives_a_kill(tmp_path):
+    words = [
+        "diagnose", str(reviews(tmp_path / "a.csv")), "--text-column", "body", "--label-column", "stars",
+        "--poolings", "max,mean", "--epochs", "1", "--words", "12", "--workers", "1",
+        "--output", str(tmp_path / "out"), "--data", str(tmp_path),
+    ]  # fmt: skip
+    runs = tmp_path / "out" / "runs"
+    first = subprocess.Popen([sys.executable, "-m", "whenpool", *words], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 100
+    while not list(runs.glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    first.kill()
+    first.wait()
+    assert not (tmp_path / "out" / "report.html").exists()
+    before = {file: file.read_bytes() for file in runs.glob("*.json")}
+    assert before
+    done = subprocess.run(
+        [sys.executable, "-m", "whenpool", *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    after = {file: file.read_bytes() for file in runs.glob("*.json")}
+    assert len(after) == 8
+    assert before.items() <= after.items()
+    assert f"The report: {tmp_path}/out/report.html" in done.stdout
+    assert f"whenpool explain --model {tmp_path}/out/models/" in done.stdout
+
+
+def test_axes_hold_their_values_between_round_ticks():
+    for values in ([52.2, 81.3], [50.0, 50.0], [0.0, 0.001], [3.0, 4_000.0]):
+        axis = Axis.around("x", values, least=1e-6)
+        assert axis.low <= min(values) <= max(values) <= axis.high
+        assert 2 <= len(axis.ticks) <= 8
+    axis = Axis.decades("x", [3e-7, 0.2])
+    assert (axis.low, axis.high) == (1e-7, 1.0)
+    assert axis.text(1e-7) == "10⁻⁷"
+    assert axis.share(1e-7) == 0
+    assert axis.share(1.0) == pytest.approx(1)
+
+
+def test_drawings_escape_and_tell_what_they_show():
+    axis = Axis.around("a <b>", [0, 100])
+    drawn = lines("A & B", {"last": [(0, 1), (100, 50)]}, axis, axis, level=20)
+    assert "a &lt;b&gt;" in drawn
+    assert "A &amp; B" in drawn
+    assert "BiLSTM from 1 to 50" in drawn
+    assert 'stroke="currentColor"' in drawn  # black in the book, and the page's ink here
+    assert "MaxAtt 70.0 (60.0 to 80.0)" in intervals("t", [("max_attention", 70, 60, 80)], axis, 50)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"poolings": ("max", "median")}, "pooling 'median' is unknown; choose from last"),
+        ({"poolings": ("max", "max")}, "poolings are some different ones"),
+        ({"epochs": 0}, "epochs must be at least 1, not 0"),
+        ({"limit": 0}, "limit must be at least 1"),
+    ],
+)
+def test_wishes_that_make_no_sense_are_refused(tmp_path, change, message):
+    with pytest.raises(InputError, match=message):
+        Wish(**{"path": tmp_path / "a.csv", "text_column": "a", "label_column": "b"} | change)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere.csv"], "corpus file nowhere.csv is not there"),
+        (["a.csv"], "a.csv has no column 'text'; it has 'body', 'stars'"),
+        (["a.csv", "--text-column", "body", "--label-column", "x"], "no column 'x'"),
+        (["a.csv", "--poolings", "median"], "pooling 'median' is unknown"),
+        (["a.csv", "--device", "tpu"], "device 'tpu' is unknown; choose cpu or cuda"),
+        (["a.csv", "--seeds", "0"], "0 is not in the range"),
+        (
+            ["a.csv", "--text-column", "body", "--label-column", "stars", "--output", "a.csv"],
+            "a.csv' is a file",
+        ),
+        (
+            ["a.csv", "--text-column", "body", "--label-column", "stars", "--vectors", "glove.6B.100d"],
+            "word vectors glove.6B.100d.txt are not in",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path, words, message):
+    reviews(tmp_path / "a.csv")
+    done = subprocess.run(
+        [sys.executable, "-m", "whenpool", "diagnose", *words],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("whenpool: ") == 1
+    assert done.returncode == 2
+
+
+def test_few_and_short_texts_give_a_page_that_says_so(tmp_path):
+    file = tmp_path / "few.csv"
+    rows = [f"{word},{label}" for label in ("0", "1") for word in (f"w{label}{i}" for i in range(10))]
+    file.write_text("\n".join(["text,label", *rows]))
+    wish = Wish(file, "text", "label", ("max",), epochs=1, folder=tmp_path / "out", data=tmp_path)
+    page = diagnose(wish, Workforce(workers=1), lambda line: None)
+    assert page.verdict.title == "Too few texts to recommend a pooling"
+    assert page.plan.importance == {}  # texts of a word have no parts
+    Outline(page.html)
+    assert "Which words matter" not in page.html
+
+
+def test_no_axis_of_accuracies_goes_beyond_all_or_nothing():
+    for values in ([98.0, 100.0], [100.0, 100.0], [0.0, 3.0], [0.0, 100.0], [61.0, 100.0]):
+        axis = Axis.around("accuracy, %", values, least=10, most=100)
+        assert 0 <= axis.low <= min(values) <= max(values) <= axis.high <= 100
+        assert (axis.ticks[0], axis.ticks[-1]) == (axis.low, axis.high)
+        assert axis.high - axis.low >= 5
+
+
+def test_windows_fit_what_is_read_and_texts_without_thirds_are_left_out(tmp_path):
+    file = tmp_path / "long.csv"
+    rows = [f"{' '.join(f'w{i}{j}' for j in range(80))},{i % 2}" for i in range(40)]
+    file.write_text("\n".join(["text,label", *rows]))
+    place = Place(Store(tmp_path / "runs"), tmp_path, tmp_path / "cache")
+    for words, window in ((200, 5), (40, 3), (10, 1), (2, 1)):
+        looked = survey(file, "text", "label", 100, words, tmp_path / "out")
+        plan = make_plan(looked, place, ("max",), 1, 1, words)
+        assert (looked.middle, plan.window) == (80, window)
+        found = [(probe.k, probe.shortest) for probe in plan.importance.values()]
+        assert found == ([(window, 3 * window)] if words > 2 else [])
+
+
+def test_a_file_that_is_not_there_is_told_at_once(tmp_path):
+    code = (
+        "import sys; from whenpool.cli import main\n"
+        "sys.argv = ['whenpool', 'diagnose', 'nowhere.csv']\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "corpus file nowhere.csv is not there" in done.stderr
+    assert done.stdout == "False\n"
+
+
+def test_every_pooling_that_chapters_compare_is_tried(tmp_path):
+    assert Wish(tmp_path / "a.csv", "a", "b").poolings == COMPARED

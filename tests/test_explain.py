@@ -1,0 +1,231 @@
+"""Explanations: what they say of a text, how they are shown, and every mistake in one line."""
+
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from whenpool import InputError, TextClassifier, explaining, load_checkpoint, save_checkpoint
+from whenpool.execution import execute
+from whenpool.explained import as_html, as_json, as_text
+from whenpool.explaining import checkpoint_of, explain, in_file
+from whenpool.probes import window_importance
+from whenpool.runs import Training
+
+WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
+
+
+def made(folder, pooling="max_attention", classes=("neg", "pos"), **about):
+    """A model that finds "good" in a text, by hand: the first unit of a state follows that word."""
+    torch.manual_seed(0)
+    model = TextClassifier(len(WORDS), len(classes), pooling, embedding_size=4, hidden_size=3)
+    with torch.no_grad():
+        model.embedding.weight.zero_()
+        model.embedding.weight[3, 0] = 9.0
+    return save_checkpoint(folder / "model", model, WORDS, classes, **about)
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    return load_checkpoint(made(tmp_path))
+
+
+def test_importance_is_that_of_the_probe_and_peaks_at_the_word_that_counts(checkpoint):
+    found = explain(checkpoint, "The film : a GOOD film", label="pos")
+    assert found.words == ("the", "film", "a", "good", "film")  # the tokenizer drops colons
+    ids, lengths = checkpoint.encode(["The film : a GOOD film"])
+    delta = window_importance(checkpoint.model, ids, lengths, torch.tensor([1]), k=1)[0]
+    assert found.importance == pytest.approx(delta.tolist())
+    assert max(range(5), key=lambda place: found.importance[place]) == 3
+    assert sum(found.probabilities) == pytest.approx(1)
+    assert sum(found.attention) == pytest.approx(1)
+    assert found.k == 1
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "k", "used", "unweighted", "note"),
+    [
+        (1, None, 1, 0, ""),
+        (4, 3, 3, 1, ""),
+        (4, 9, 4, 0, "The text has 4 words, fewer than k=9: it is one window."),
+        (23, None, 2, 1, ""),
+        (60, None, 5, 0, ""),
+    ],
+)
+def test_short_texts_get_short_windows(checkpoint, words, k, used, unweighted, note):
+    found = explain(checkpoint, " ".join(["good"] * words), k=k)
+    assert found.k == used
+    assert sum(map(math.isnan, found.importance)) == unweighted
+    assert found.notes == ((note,) if note else ())
+
+
+def test_unknown_words_are_told_and_change_nothing(checkpoint):
+    found = explain(checkpoint, "quite unknown , quite")
+    assert found.unknown == ("quite", "unknown", ",")
+    assert set(found.importance) == {0.0}
+    assert "knows none of these words" in found.notes[0]
+    assert "quite unknown" in as_text(found, colour=True).replace("(0.00)", "")
+    assert explain(checkpoint, "quite good").unknown == ("quite",)
+
+
+def test_long_texts_are_cut_as_in_training(tmp_path, checkpoint, monkeypatch):
+    brief = load_checkpoint(made(tmp_path, max_words=3))
+    found = explain(brief, "a good film the end")
+    assert found.words == ("a", "good", "film")
+    assert found.notes == ("The first 3 of 5 words are read, as in its training.",)
+    (said,) = brief.probabilities(["a good film the end"]).tolist()  # of the same words
+    assert found.probabilities == pytest.approx(said, abs=1e-6)
+    assert found.predicted == brief.predict(["a good film the end"])[0]
+    monkeypatch.setattr(explaining, "LONGEST", 4)
+    assert explain(checkpoint, "a a a a a").notes == (
+        "The first 4 of 5 words are read, to end in time; `predict` reads all.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("", {}, "the text has no words"),
+        (" \n\t", {}, "the text has no words"),
+        ("good", {"label": "fine"}, "no class 'fine'; it has 'neg', 'pos'"),
+        ("good", {"k": 0}, "k, the words of a window, must be at least 1"),
+    ],
+)
+def test_what_cannot_be_explained_is_told(checkpoint, text, options, message):
+    with pytest.raises(InputError, match=message):
+        explain(checkpoint, text, **options)
+
+
+def test_a_pooling_without_weights_says_so(tmp_path):
+    found = explain(load_checkpoint(made(tmp_path, "max")), "a good film")
+    assert found.attention is None
+    assert "gives words no weights" in as_text(found, colour=False)
+    assert {word["attention"] for word in json.loads(as_json([found]))[0]["words"]} == {None}
+
+
+def test_weights_that_are_all_the_same_are_none(tmp_path):
+    found = explain(load_checkpoint(made(tmp_path, "mean")), "a good film")
+    assert found.attention is None
+    assert found.notes == ("The pooling of this model weighs all words alike.",)
+    assert [row.title for row in found.strips] == [f"importance for {found.label}"]
+
+
+def test_what_importance_means_is_said(checkpoint):
+    found = explain(checkpoint, "a good film")
+    assert "how far the class's log-probability moves, up or down" in as_text(found, colour=False)
+    assert "the log-probability of the class moves, up or down" in as_html([found])
+
+
+def test_only_ends_of_lines_part_the_texts_of_a_file(tmp_path):
+    file = tmp_path / "texts.txt"
+    file.write_bytes("one\u2028still\x0cone\x85here\r\ntwo\n".encode())
+    assert in_file(file) == ["one\u2028still\x0cone\x85here", "two"]
+
+
+def test_text_is_coloured_or_has_its_weights_in_brackets(checkpoint):
+    found = explain(checkpoint, "the good film")
+    assert "good(1.00)" in as_text(found, colour=False)
+    assert "\x1b" not in as_text(found, colour=False)
+    assert "\x1b[38;5;16m\x1b[48;5;202mgood\x1b[0m" in as_text(found, colour=True)
+
+
+def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
+    hostile = "<script>alert(1)</script>"
+    checkpoint = load_checkpoint(made(tmp_path, classes=(hostile, "a&b")))
+    found = explain(checkpoint, f'{hostile} \x1b[31mred\x07 <img src=x onerror="y"> good', label=hostile)
+    page = as_html([found])
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "&lt;script&gt;" in page
+    assert "\x1b" not in as_text(found, colour=False)
+    assert "\x07" not in as_text(found, colour=True)
+
+
+def test_the_page_stands_by_itself(checkpoint):
+    page = as_html([explain(checkpoint, "a good film"), explain(checkpoint, "a bad film")])
+    assert page.count("<h2>") == 2
+    assert '<html lang="en">' in page
+    assert 'scope="row"' in page
+    assert "http" not in page
+    assert "src=" not in page
+
+
+def test_the_model_of_a_finished_run_is_explained_too(place):
+    run = Training(
+        "synthetic:train=60,validation=20,test=40,shortest=8,longest=12", "standard", 40, "attention",
+        length="any", embedding_size=8, hidden_size=8, epochs=1, max_words=7,
+    )  # fmt: skip
+    with pytest.raises(InputError, match="weights of .* are not here"):
+        checkpoint_of(run, place)
+    execute(run, place, keep_weights=True)
+    checkpoint = checkpoint_of(run, place)
+    found = explain(checkpoint, " ".join(checkpoint.vocabulary[2:12]))
+    assert len(found.words) == 7
+    assert found.unknown == ()
+    saved = save_checkpoint(
+        place.data / "it", checkpoint.model, checkpoint.vocabulary, checkpoint.classes, 7
+    )
+    assert checkpoint.max_words == 7
+    assert explain(load_checkpoint(saved), " ".join(found.words)).probabilities == found.probabilities
+
+
+def whenpool(*words, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "whenpool", *words], capture_output=True, check=False, **options
+    )
+
+
+def test_the_command_explains_texts_of_every_origin(tmp_path):
+    model = str(made(tmp_path))
+    shown = whenpool("explain", "--model", model, "--text", "A good film")
+    assert shown.returncode == 0, shown.stderr
+    assert b"good(1.00)" in shown.stdout  # a pipe takes no colour
+    piped = whenpool("explain", "--model", model, "--text", "-", input=b"A good film\n")
+    assert piped.stdout == shown.stdout
+    file = tmp_path / "texts.txt"
+    file.write_text("\ufeffA good film\n\nthe bad film\n", encoding="utf-8")
+    out = tmp_path / "found.json"
+    words = ["--file", str(file), "--format", "json", "--output", str(out), "--label", "pos", "--k", "2"]
+    assert whenpool("explain", "--model", model, *words).returncode == 0
+    rows = json.loads(out.read_text("utf-8"))
+    assert [[word["word"] for word in row["words"]] for row in rows] == [
+        ["a", "good", "film"],
+        ["the", "bad", "film"],
+    ]
+    assert {(row["label"], row["k"]) for row in rows} == {("pos", 2)}
+    assert rows[0]["words"][2]["importance"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "given", "message"),
+    [
+        ([], b"", 'give either --text "..." or --file FILE'),
+        (["--text", "a", "--file", "x"], b"", "give either"),
+        (["--text", ""], b"", "--text: the text has no words"),
+        (["--text", "-"], b"caf\xe9", "standard input is not UTF-8 text (byte 3)"),
+        (["--text", "a", "--label", "x"], b"", "--label: the model has no class 'x'; it has 'neg',"),
+        (["--file", "quote.txt", "--label", "x"], b"", "whenpool: --label: the model has no class 'x'"),
+        (["--text", "a", "--k", "0"], b"", "0 is not in the range"),
+        (["--text", "a", "--format", "pdf"], b"", "'pdf' is not one of"),
+        (["--file", "nowhere.txt"], b"", "nowhere.txt cannot be read: No such file"),
+        (["--file", "latin.txt"], b"", "latin.txt is not UTF-8 text (byte 3)"),
+        (["--file", "empty.txt"], b"", "empty.txt has no text"),
+        (["--file", "quote.txt"], b"", 'quote.txt, text 2: the text has no words'),
+        (["--text", "a", "--model", "."], b"", ". is not a checkpoint: model.json is not there"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(tmp_path, words, given, message):
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    (tmp_path / "empty.txt").write_bytes(b"\n \n")
+    (tmp_path / "quote.txt").write_bytes(b'good\n"\n')  # which the tokenizer drops
+    model = [] if "--model" in words else ["--model", str(made(tmp_path))]
+    done = whenpool("explain", *model, *words, input=given, cwd=tmp_path)
+    said = done.stderr.decode()
+    assert message in said
+    assert said.count("\n") == 1
+    assert said.startswith("whenpool: ")
+    assert done.returncode == 2

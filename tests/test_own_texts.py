@@ -1,0 +1,207 @@
+"""Files of the user's own: what is read of them, and what is said of those that cannot be."""
+
+import json
+
+import pytest
+
+from whenpool import InputError, load
+from whenpool.corpora.own import read_own
+from whenpool.diagnosis.data import survey
+
+ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]
+
+
+def written(path, rows=ROWS, delimiter=",", header=("text", "label"), encoding="utf-8"):
+    lines = [delimiter.join(f'"{cell}"' for cell in row) for row in (header, *rows)]
+    path.write_text("\n".join(lines) + "\n", encoding=encoding)
+    return path
+
+
+def looked_at(path, text="text", label="label", limit=1_000, words=200):
+    return survey(path, text, label, limit, words, path.parent / "out")
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_any_common_way_of_writing_a_table_is_read(tmp_path, delimiter, encoding):
+    path = written(tmp_path / "a.csv", delimiter=delimiter, encoding=encoding)
+    assert [(text, label) for text, label, _ in read_own(path, "text", "label")] == ROWS
+    assert load(str(path)).classes == ("no", "yes")
+
+
+def test_tab_separated_and_json_lines(tmp_path):
+    tsv = written(tmp_path / "a.tsv", delimiter="\t")
+    jsonl = tmp_path / "a.jsonl"
+    jsonl.write_text("\ufeff" + "\n\n".join(json.dumps({"text": t, "label": y}) for t, y in ROWS))
+    assert list(read_own(tsv, "text", "label")) == list(read_own(jsonl, "text", "label"))
+    with pytest.raises(InputError, match="has no column 'body'; it has 'text', 'label'"):
+        looked_at(tsv, "body")
+
+
+def test_columns_are_named_even_with_hostile_names(tmp_path):
+    header = ('<script>alert("")</script>'.replace('"', '""'), "=cmd|' /C calc'!A0")
+    path = written(tmp_path / "a.csv", header=header)
+    names = ('<script>alert("")</script>', header[1])
+    assert looked_at(path, *names).texts == 60
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no column 'text'; it has none"),
+        ("body,stars\nx,1\n", "has no column 'text'; it has 'body', 'stars'"),
+        ("text,text,label\nx,y,1\n", "has 2 columns 'text'; rename all but one"),
+        (
+            "text,label\nx,1\na, b,1\n",
+            "line 3: 3 fields, and the header names 2 columns; a field",
+        ),
+        (
+            'text,label\nx,1\n"never ends,1\nx,2\n',
+            "line 3: unexpected end of data; a field in quotes",
+        ),
+        (
+            'text,label\n"a "quote" here",1\n',
+            "line 2: .* expected after .*; .*a quote within it",
+        ),
+        ("text,label\n", "no row has a text and a label"),
+        ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: no text in column 'text'"),
+        ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; classification needs two"),
+        ("text,label\n" + "".join(f"x{i},1\n" for i in range(9)) + "y,2\n", "class '2' has 1 different"),
+        ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "90 classes were found"),
+        ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' has 1 different texts"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):
+    path = tmp_path / "a.csv"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message) as error:
+        looked_at(path)
+    assert "a.csv" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 100_000, "line 1: not JSON"),
+        ('{"text": ' + "9" * 5_000 + "}", "line 1: not JSON"),
+        ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
+        ('\n \n{"body": "x", "stars": 1}', "line 3: no 'text'; the columns are 'body', 'stars'"),
+        ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
+        ('{"text": "x", "label": {}}', "line 1: a label is a word or a number, not {}"),
+        ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: no label"),
+    ],
+)
+def test_json_lines_that_cannot_be_used_are_told_in_a_line(tmp_path, content, message):
+    path = tmp_path / "a.jsonl"
+    path.write_text(content + "\n")
+    with pytest.raises(InputError, match=message) as error:
+        looked_at(path)
+    assert len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        (
+            "text,label\nfine,1\ncafé,1\n".encode("latin-1"),
+            r"line 3: .* \(byte 0xe9 behind 'caf'",
+        ),
+        ("café,label\nx,1\n".encode("latin-1"), "line 1: not UTF-8 text"),
+        ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
+    ],
+)
+def test_another_encoding_is_told_with_its_line(tmp_path, content, where):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(InputError, match=f"{where}.*save the file as UTF-8"):
+        looked_at(tmp_path / "a.csv")
+
+
+def test_other_mistakes_of_who_calls(tmp_path):
+    path = written(tmp_path / "a.csv")
+    with pytest.raises(InputError, match="text and label are both column 'text'; name two"):
+        looked_at(path, "text", "text")
+    with pytest.raises(InputError, match="nowhere.csv is not there"):
+        looked_at(tmp_path / "nowhere.csv")
+    (tmp_path / "a.xlsx").write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"a\.xlsx is not a \.csv, \.tsv or \.jsonl file"):
+        looked_at(tmp_path / "a.xlsx")
+    with pytest.raises(InputError, match="option balanced is yes or no, not 'maybe'"):
+        load(f"{path}:balanced=maybe")
+
+
+def test_what_is_left_out_is_counted(tmp_path):
+    gaps = [("", "yes"), (" ", "no"), ("a text", "")]
+    again = [ROWS[0], (ROWS[1][0], "no")]
+    found = looked_at(written(tmp_path / "a.csv", [*ROWS, *gaps, *again]), words=2)
+    assert (found.rows, found.texts, found.repeated, found.several) == (62, 60, 2, 1)
+    assert [gap.partition("line ")[2][:2] for gap in found.gaps] == ["62", "63", "64"]
+    assert found.classes == {"yes": 40, "no": 20}
+    assert (found.shortest, found.middle, found.longest, found.cut) == (5, 5, 5, 60)
+
+
+def test_a_limit_keeps_shares_and_does_not_depend_on_the_order(tmp_path):
+    rows = [(f"one {i}", "1") for i in range(400)] + [(f"two {i}", "2") for i in range(100)]
+    rows += [(f"rare {i}", "3") for i in range(12)]
+    found = looked_at(written(tmp_path / "a.csv", rows), limit=100)
+    assert found.classes == {"1": 78, "2": 19, "3": 10}
+    assert found.unused == 512 - 107
+    chosen = set(found.file.read_text().splitlines())
+    assert (
+        set(looked_at(written(tmp_path / "a.csv", rows[::-1]), limit=100).file.read_text().splitlines())
+        == chosen
+    )
+
+
+def test_classes_keep_their_shares_in_every_split(tmp_path):
+    rows = [(f"one {i}", "1") for i in range(300)] + [(f"two {i}", "2") for i in range(30)]
+    path = written(tmp_path / "a.csv", rows)
+    corpus = load(f"{path}:balanced=no")
+    counts = [(len(s), sum(s.labels)) for s in (corpus.train, corpus.validation, corpus.test)]
+    assert counts == [(198, 18), (66, 6), (66, 6)]
+    assert len({t for s in (corpus.train, corpus.validation, corpus.test) for t in s.texts}) == 330
+    assert corpus.notes == ()
+    written(path, rows[::-1])
+    assert load(f"{path}:balanced=no").test == corpus.test
+
+
+def test_huge_fields_are_cut_and_halves_of_letters_mended(tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [{"text": f"{i} \ud83d {'x' * 300_000 if i == 3 else ''}", "label": i % 2} for i in range(40)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    found = looked_at(path, words=10)
+    assert found.cut == 1
+    texts = [json.loads(line)["text"] for line in found.file.read_text().splitlines()]
+    assert 900 < max(map(len, texts)) <= 1_000
+    assert all("\ufffd" in text for text in texts)
+
+
+def test_texts_are_cut_before_they_are_compared(tmp_path):
+    """What differs behind the words that are read, or in what the tokenizer drops, is one text."""
+    rows = [(f'Text {i}: "x" and {end}', "yes" if i % 2 else "no") for i in range(40) for end in "ab"]
+    found = looked_at(written(tmp_path / "a.csv", [(t.replace('"', '""'), y) for t, y in rows]), words=4)
+    assert (found.rows, found.texts, found.repeated, found.cut) == (80, 40, 40, 40)
+    corpus = load(f"{found.file}:balanced=no")
+    read = [text for part in (corpus.train, corpus.validation, corpus.test) for text in part.texts]
+    assert sorted(read) == sorted({f"text {i} x and" for i in range(40)})
+    assert looked_at(tmp_path / "a.csv", words=5).repeated == 0
+
+
+def test_classes_that_are_too_few_once_cut_are_told_of_the_users_file(tmp_path):
+    rows = [(f"all alike {i}", "yes") for i in range(40)] + [(f"text {i}", "no") for i in range(40)]
+    with pytest.raises(InputError, match=r"a\.csv: class 'yes' has 1 different texts.*--words"):
+        looked_at(written(tmp_path / "a.csv", rows), words=2)
+
+
+def test_rows_without_a_word_are_left_out(tmp_path):
+    found = looked_at(written(tmp_path / "a.csv", [*ROWS, ('""', "yes"), (";", "no")]))
+    assert (found.rows, found.texts, len(found.gaps)) == (60, 60, 2)
+    assert "no words in column 'text', but '\"'" in found.gaps[0]
+
+
+def test_marks_of_line_breaks_are_read_as_models_read_them(tmp_path):
+    rows = [(f"one{i} <br\t/> two", "yes" if i % 2 else "no") for i in range(40)]
+    found = looked_at(written(tmp_path / "a.csv", rows))
+    texts = [json.loads(line)["text"] for line in found.file.read_text().splitlines()]
+    assert sorted(texts) == sorted(f"one{i} two" for i in range(40))

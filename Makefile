@@ -23,6 +23,7 @@ PRECISION ?=
 DEADLINE ?=
 DRY_RUN ?=
 CHAPTER ?=
+NAME ?=
 PORT ?= 8000
 
 PYTHON ?= python3
@@ -43,15 +44,15 @@ SPEED = $(if $(WORKERS),--workers $(WORKERS)) $(if $(DEVICE),--device $(DEVICE))
 HOW = $(SPEED) $(if $(ENGINE),--engine $(ENGINE)) $(if $(ADDRESS),--address '$(ADDRESS)') \
 	$(if $(DEADLINE),--deadline '$(DEADLINE)')
 
-.PHONY: help book test run status data serve lint bench clean
+.PHONY: help book test run status data chapter live notebooks serve pdf look lint audit bench clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Variables: PROFILE=quick|paper CORPUS=imdb|yelp|reviews.csv DATA=folder SIZES=1000,2000"
 	@echo "           SETTINGS=standard,mid POOLINGS=last,max_attention SEEDS=3 UNMASKED=1"
 	@echo "           ENCODER=bert-base-uncased LABELS=1,3,10 SYSTEMS=bert,max_attention"
 	@echo "           UNLABELLED=5000 PARAPHRASES=file.jsonl (the few-shot chapter)"
-	@echo "           CHAPTER=training_to_skip ONLY=table=1.3,corpus=imdb,size=1000+2000"
+	@echo "           NAME=nwi (chapter, live) CHAPTER=training_to_skip ONLY=table=1.3,corpus=imdb,size=1000+2000"
 	@echo "           DEADLINE=40m DRY_RUN=1 (run: only say what would be done, and how long it takes)"
 	@echo "           WORKERS=2 DEVICE=cpu|cuda TOGETHER=5 PRECISION=float32|tf32|bfloat16"
 	@echo "           ENGINE=local|ray ADDRESS=host:6379 PORT=8000"
@@ -71,16 +72,37 @@ status: $(READY)  ## how many runs are done and missing, and how long they take
 data: $(READY)  ## which corpora are there, and whether they are the publishers'
 	@$(BIN)/whenpool data verify $(if $(DATA),--data '$(DATA)')
 
+chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=nwi
+	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=nwi" >&2; exit 2; }
+	@$(BIN)/whenpool book $(WHAT) $(HOW) --chapter '$(NAME)'
+
+live: $(READY)  ## serve the book on localhost and follow every edit; ctrl-C stops
+	@$(BIN)/python -u -m whenpool.editing.live --port $(PORT) $(if $(NAME),--chapter '$(NAME)') $(WHAT) $(HOW)
+
+notebooks: $(READY)  ## write the notebooks that the launch buttons open
+	@$(BIN)/python -m whenpool.launch
+
 serve: $(READY)  ## open the built book on localhost
 	@test -f _build/html/index.html || { echo "there is no book yet: run make book" >&2; exit 2; }
 	@echo "The book is at http://localhost:$(PORT)/ (ctrl-C stops)"
 	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
-lint: $(READY)  ## style, types and the floors of the house
+pdf: $(READY)  ## print the built book into _build/whenpool.pdf (needs a Chromium)
+	@$(BIN)/whenpool pdf
+
+look: $(READY)  ## look at the built pages in a real browser (needs a Chromium)
+	@WHENPOOL_PAGES=_build/html WHENPOOL_NEEDS_BROWSER=1 $(BIN)/python -m pytest tests/test_pages.py
+
+lint: $(READY)  ## style, types, the floors of the house, cells and notebooks of chapters
 	@$(BIN)/ruff check lib tests bench .ci
 	@$(BIN)/ruff format --check lib tests bench .ci
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(BIN)/python -m whenpool.editing.lint
+	@$(BIN)/python -m whenpool.launch --check
+
+audit: $(READY)  ## look the installed packages up among known vulnerabilities
+	@$(BIN)/python .ci/audit.py
 
 bench: $(READY)  ## measure speed, printed as ratios
 	@$(BIN)/python -m bench

@@ -1,4 +1,5 @@
-"""The command line: ``whenpool book | run | status | data | record | compare | check``."""
+"""The command line: ``whenpool book | run | status | claims | data | record | compare | check``, and
+``diagnose | explain``, which are in `whenpool.commands`."""
 
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whenpool import __version__
+from whenpool.commands import diagnose, explain
 from whenpool.errors import BookError, InputError
 from whenpool.options import (
     FOLDER,
@@ -32,13 +34,14 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except click.ClickException as error:
-        click.echo(f"whenpool: {error.format_message()}", err=True)
+        click.echo(f"whenpool: {InputError(error.format_message())}", err=True)  # in one line
         sys.exit(2)
     except InputError as error:
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(2)
     except OSError as error:  # a folder that cannot be made or written, wherever it is needed
-        click.echo(f"whenpool: {error.filename or 'a file'}: {error.strerror or error}", err=True)
+        line = InputError(f"{error.filename or 'a file'}: {error.strerror or error}")
+        click.echo(f"whenpool: {line}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("whenpool: stopped; what is finished is stored, the same command goes on", err=True)
@@ -81,6 +84,18 @@ def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None
         sys.exit(1)
     if choice.profile != "smoke":
         click.echo("Open it in a browser, or run `make serve`.")
+
+
+@cli.command()
+def pdf() -> None:
+    """Print the built book into one PDF, with the Chromium of this machine."""
+    from whenpool.places import project_root
+    from whenpool.printing import print_book
+
+    root = project_root()
+    if root is None:
+        raise InputError("the book's sources are in its repository: run this inside a clone")
+    click.echo(f"The book is printed: {print_book(root)}")
 
 
 @cli.command()
@@ -147,6 +162,18 @@ def _tell_status(
     click.echo(progress.table.to_string(index=False))
     for note in (*progress.notes, *progress.times):
         click.echo(note)
+
+
+@cli.command()
+@click.option("--chapter", help="Of this chapter only, by the name of its file.")
+@click.option("--verdict", help="Only claims with this verdict, such as holds or 'not run'.")
+@click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
+def claims(chapter: str | None, verdict: str | None, style: str) -> None:
+    """What the thesis claims, our verdicts and numbers, and how much of its tables is reproduced."""
+    from whenpool.report.ledger import written
+    from whenpool.runs import Place
+
+    click.echo(written(Place.default(), style, chapter, verdict))
 
 
 @cli.command()
@@ -224,3 +251,7 @@ def check(device: str, profile: str, data: Path | None, store: Path | None) -> N
     from whenpool.checkup import check_machine
 
     sys.exit(0 if check_machine(device, profile, data, store, click.echo) else 2)
+
+
+for command in (diagnose, explain):
+    cli.add_command(command)

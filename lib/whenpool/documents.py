@@ -5,7 +5,7 @@ What reads them further counts on columns that are there and numbers that are nu
 
 import math
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +71,13 @@ def listed(file: Path, what: str) -> list[Any]:
     if not isinstance(found, list):
         raise InputError(f"{file} is not a list of {what}")
     return found
+
+
+def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
+    """Raises `InputError` for an id that two entries of a file have."""
+    for name in ids:
+        if ids.count(name) > 1:
+            raise InputError(f"{file}: the {what} {name!r} stands there twice")
 
 
 def shown(value: Any) -> str:

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whenpool.documents import listed, shown
+from whenpool.documents import check_once, listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.report.claims import Claim, claims, decide
@@ -185,10 +185,7 @@ def entries(file: Path | None = None) -> list[Entry]:
         file = root / "data" / "paper" / "advice.yml"
     known = claims()
     found = [_entry(item, known, file) for item in listed(file, "advice")]
-    ids = [entry.id for entry in found]
-    for name in ids:
-        if ids.count(name) > 1:
-            raise InputError(f"{file}: the advice {name!r} stands there twice")
+    check_once(file, "advice", [entry.id for entry in found])
     return found
 
 

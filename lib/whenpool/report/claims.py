@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whenpool.documents import listed, shown
+from whenpool.documents import check_once, listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.probing import PROBES
@@ -111,10 +111,7 @@ def claims(file: Path | None = None) -> list[Claim]:
             raise InputError("the claims are in the clone of the book: run this inside it")
         file = root / "data" / "paper" / "claims.yml"
     found = [_claim(entry, file) for entry in listed(file, "claims")]
-    ids = [claim.id for claim in found]
-    for name in ids:
-        if ids.count(name) > 1:
-            raise InputError(f"{file}: the claim {name!r} stands there twice")
+    check_once(file, "claim", [claim.id for claim in found])
     return found
 
 

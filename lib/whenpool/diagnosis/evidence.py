@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from whenpool.diagnosis.wording import together
+from whenpool.report.wording import together
 
 CLEARLY = 1.25
 """How many times as much as the next a third of a text must matter to be called the place where the

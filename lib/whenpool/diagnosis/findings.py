@@ -177,7 +177,6 @@ def _score(
         *interval_of(right),
         right,
         results[0]["parameters"],
-        tuple(result["best_epoch"] for result in results),
         sum(result["seconds"] for result in results),
     )
     best = max(range(len(runs)), key=lambda number: results[number]["validation_accuracy"])

@@ -37,7 +37,6 @@ class Score:
     high: float
     right: np.ndarray
     parameters: int
-    best_epochs: tuple[int, ...]
     seconds: float
 
     @property

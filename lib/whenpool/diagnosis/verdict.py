@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from whenpool.diagnosis.findings import Findings
 from whenpool.diagnosis.scores import FEW, SEEDS, Score
-from whenpool.diagnosis.wording import together
 from whenpool.errors import InputError
+from whenpool.report.wording import together
 
 CLEAR = 2
 """Standard errors by which accuracies under filler must differ to be told apart."""

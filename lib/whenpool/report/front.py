@@ -28,6 +28,7 @@ from whenpool.report.quantities import (
 from whenpool.report.tables import as_html
 from whenpool.report.tricks import GUESSING
 from whenpool.report.verdicts import SEEDS_NEEDED
+from whenpool.report.wording import together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,9 +177,10 @@ def verdict_line(decided: Sequence[Decision]) -> Sentences:
     of_thesis = of_the_thesis(decided)
     found = {name: count for name, count in counts(of_thesis).items() if count}
     parts = [f"{thesis_link(n, name)} {_VERBS[name][n != 1]}" for name, n in found.items()]
-    listed = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + "".join(parts[-1:])
     total = thesis_link(len(of_thesis))
-    return Sentences((f"Of the {total} claims that we read in the thesis and its slides, {listed}.",))
+    return Sentences(
+        (f"Of the {total} claims that we read in the thesis and its slides, {together(parts)}.",)
+    )
 
 
 def profiles_of(evidence: Evidence) -> "DataFrame":

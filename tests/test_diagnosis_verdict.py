@@ -19,7 +19,7 @@ def score(pooling, right, total=400, first=0, seeds=(0.0,)):
     hits = np.zeros(total)
     hits[first : first + right] = 1
     reached = tuple(100 * right / total + points for points in seeds)
-    return Score(pooling, reached, *interval_of(hits), hits, 1, 1.0)
+    return Score(pooling, reached, *interval_of(hits), hits, 1.0)
 
 
 def findings(*scores, sweeps=None, test=400, majority=50.0, filler="", swept=300):
@@ -192,7 +192,7 @@ def test_what_only_guesses_has_seldom_learnt():
     for _ in range(400):
         right = (rng.random((5, 100)) < 0.5).astype(float)
         scores = [
-            Score(name, (100 * hits.mean(),), 0, 100, hits, 1, 1.0)
+            Score(name, (100 * hits.mean(),), 0, 100, hits, 1.0)
             for name, hits in zip(FIVE, right, strict=True)
         ]
         wrong += bool(learnt_among(scores, 50.0))
@@ -206,7 +206,7 @@ def test_intervals_of_differences_cover_the_truth_as_often_as_they_say():
     for _ in range(400):
         right = rng.random((5, 300)) < 0.7  # five that are equally good
         scores = [
-            Score(name, (100 * hits.mean(),), 0, 100, hits.astype(float), 1, 1.0)
+            Score(name, (100 * hits.mean(),), 0, 100, hits.astype(float), 1.0)
             for name, hits in zip(FIVE, right, strict=True)
         ]
         missed += not all(one.may_be_chance for one in findings(*scores, test=300).differences)

@@ -176,7 +176,6 @@ def _score(
         tuple(result["test_accuracy"] for result in results),
         *interval_of(right),
         right,
-        results[0]["parameters"],
         sum(result["seconds"] for result in results),
     )
     best = max(range(len(runs)), key=lambda number: results[number]["validation_accuracy"])

@@ -36,7 +36,6 @@ class Score:
     low: float
     high: float
     right: np.ndarray
-    parameters: int
     seconds: float
 
     @property

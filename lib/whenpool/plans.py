@@ -1,25 +1,20 @@
 """Which runs each chapter, and each table of the thesis, needs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from whenpool.choice import Choice
-from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
-from whenpool.corpora.statistics import statistics_of
-from whenpool.corpora.synthetic import Grammar
 from whenpool.errors import InputError
 from whenpool.few_shot_plan import few_shots
 from whenpool.few_shot_run import SYSTEMS, FewShot
+from whenpool.plan_bases import SEEDS, base_run, seeds_of, sizes_of, standard_runs
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.registry import COMPARED
-from whenpool.runs import TRICKS, VECTORS, Place, Run, Training, find_vectors
+from whenpool.runs import TRICKS, Place, Run, Training
 from whenpool.settings import SETTINGS
-
-SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
-SEEDS = 5
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
@@ -45,12 +40,12 @@ def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
 def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
     """Tables 1.3 to 1.6 and 1.8, or their likeness in small (§1.8)."""
     for corpus in choice.corpus_names:
-        for length, sizes in _sizes(corpus, choice, place).items():
+        for length, sizes in sizes_of(corpus, choice, place).items():
             for size, setting, pooling in product(
                 sizes, choice.settings or SETTINGS, choice.poolings or COMPARED
             ):
-                base = replace(_base(corpus, length, size, choice, place), masked=choice.masked)
-                for seed in range(choice.seeds or _seeds(setting, choice)):
+                base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+                for seed in range(choice.seeds or seeds_of(setting, choice)):
                     yield replace(base, setting=setting, pooling=pooling, seed=seed)
 
 
@@ -60,7 +55,7 @@ def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
     small = replace(choice, profile="smoke" if smoke else "quick")
     few = ",train=60,validation=20,test=40" if smoke else ""
     for options in SYNTHETIC_OPTIONS:
-        base = _base(f"synthetic:{options}{few}", "any", 40 if smoke else 500, small, place)
+        base = base_run(f"synthetic:{options}{few}", "any", 40 if smoke else 500, small, place)
         for pooling in COMPARED:
             yield replace(base, pooling=pooling)
 
@@ -83,7 +78,7 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     starts = [(pooling, "thesis") for pooling in poolings]
     starts += [("last", "low")] if "last" in poolings else []
     for corpus in choice.corpora or choice.corpus_names[:1]:
-        for base, seed in _standard(corpus, (1_000, 5_000, 20_000), choice, place):
+        for base, seed in standard_runs(corpus, (1_000, 5_000, 20_000), choice, place):
             first = replace(base, size=min(500, base.size), epochs=1, test=_at_most(base.test, 1_000))
             for pooling, forget_bias in starts:
                 early = replace(first, pooling=pooling, forget_bias=forget_bias, seed=seed)
@@ -100,7 +95,7 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
     whole = choice.profile == "paper"
     for corpus in choice.corpora or (("imdb", "amazon") if whole else choice.corpus_names):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
-        for base, seed in _standard(corpus, sizes, choice, place):
+        for base, seed in standard_runs(corpus, sizes, choice, place):
             brief = base.size in (5_000, 20_000) and whole  # Figure 1.7 has the BiLSTM alone
             for pooling in choice.poolings or (("last",) if brief else COMPARED):
                 yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
@@ -119,7 +114,7 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
         if not figures and paper and not (choice.corpora or choice.sizes):
             continue  # nobody asked for it
         for _, length, size, settings in figures or _unpictured(corpus, choice, place):
-            base = replace(_base(corpus, length, size, choice, place), masked=choice.masked)
+            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
             words = (SHORT_TEXTS if length == "short" else LONG_TEXTS) if figures else few
             for setting in settings:
                 for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
@@ -130,7 +125,7 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
 
 def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
     """What stands for the figures where the thesis has none: all settings, the first size."""
-    for length, sizes in _sizes(corpus, choice, place).items():
+    for length, sizes in sizes_of(corpus, choice, place).items():
         for size in sizes[:1]:
             yield corpus, length, size, SETTINGS
 
@@ -140,7 +135,7 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
     few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
     paper = choice.profile == "paper"
     for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
-        for base, _ in _standard(corpus, (10_000,), replace(choice, seeds=1), place):
+        for base, _ in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):
             for setting, seed in product(
                 choice.settings or ("standard", "mid"), range(choice.seeds or (SEEDS if paper else 1))
             ):
@@ -222,73 +217,5 @@ def needed(choice: Choice, place: Place) -> set[Training]:
     return teachers | {run.training for run in runs if isinstance(run, Probe)}
 
 
-def _standard(
-    corpus: str, sizes: Sequence[int], choice: Choice, place: Place
-) -> Iterable[tuple[Training, int]]:
-    """Trainings on unmixed texts, by size and seed; the sizes are those of the profile "paper"."""
-    for length, own in _sizes(corpus, choice, place).items():
-        if choice.profile == "paper" and corpus in PUBLICATIONS:
-            if length != "long":
-                continue
-            own = choice.sizes or sizes
-        for size, seed in product(own, range(choice.seeds or 1)):
-            yield replace(_base(corpus, length, size, choice, place), masked=choice.masked), seed
-
-
 def _at_most(count: int | None, limit: int) -> int:
     return limit if count is None else min(count, limit)
-
-
-def _base(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
-    """A run of the profile, its setting, pooling and seed still to be filled in."""
-    run = Training(corpus, "standard", size, "max_attention", length=length)
-    source = find(corpus, place.data) if corpus not in PUBLICATIONS else None
-    grammar = Grammar(**dict(source.options)) if source and source.path is None else None
-    if choice.profile == "smoke":
-        tiny = replace(run, embedding_size=8, hidden_size=8, epochs=1)
-        if grammar is None:
-            return tiny
-        return replace(tiny, validation=min(20, grammar.validation), test=min(40, grammar.test))
-    if grammar is not None:
-        return replace(
-            run,
-            embedding_size=50,
-            hidden_size=48,
-            epochs=6,
-            learning_rate=5e-3,
-            validation=min(250, grammar.validation),
-        )
-    vectors = find_vectors(place)
-    if choice.profile == "paper":
-        return replace(run, vectors=vectors or VECTORS[0])
-    test = 2_000 if corpus == "imdb" else None
-    return replace(run, vectors=vectors, max_words=140, hidden_size=64, epochs=8, test=test)
-
-
-def _sizes(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[int]]:
-    """Training sizes by length of text."""
-    if corpus not in PUBLICATIONS:
-        if choice.sizes:
-            return {"any": choice.sizes}
-        default = 40 if choice.profile == "smoke" else 500
-        return {"any": (min(default, _training_texts(corpus, place)),)}
-    if choice.profile != "paper":
-        return {"long": choice.sizes or (1_000,)}
-    sizes: dict[str, Sequence[int]] = {}
-    for length, split in PUBLICATIONS[corpus].sizes.items():
-        largest = [min(size, split.train) for size in SIZES]
-        sizes[length] = [size for size in largest if not choice.sizes or size in choice.sizes]
-    return sizes
-
-
-def _training_texts(corpus: str, place: Place) -> int:
-    source = find(corpus, place.data)
-    if source.path is None:
-        return Grammar(**dict(source.options)).train
-    return statistics_of(source, "any").train_size
-
-
-def _seeds(setting: str, choice: Choice) -> int:
-    if choice.profile == "paper":
-        return SEEDS
-    return 2 if setting in ("standard", "mid") and choice.profile == "quick" else 1

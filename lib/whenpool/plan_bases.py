@@ -1,0 +1,84 @@
+"""What the plans of all chapters start from: corpora, sizes, seeds and models of each profile."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+
+from whenpool.choice import Choice
+from whenpool.corpora import find
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.statistics import statistics_of
+from whenpool.corpora.synthetic import Grammar
+from whenpool.runs import VECTORS, Place, Training, find_vectors
+
+SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
+SEEDS = 5
+
+
+def standard_runs(
+    corpus: str, sizes: Sequence[int], choice: Choice, place: Place
+) -> Iterable[tuple[Training, int]]:
+    """Trainings on unmixed texts, by size and seed; the sizes are those of the profile "paper"."""
+    for length, own in sizes_of(corpus, choice, place).items():
+        if choice.profile == "paper" and corpus in PUBLICATIONS:
+            if length != "long":
+                continue
+            own = choice.sizes or sizes
+        for size, seed in product(own, range(choice.seeds or 1)):
+            yield replace(base_run(corpus, length, size, choice, place), masked=choice.masked), seed
+
+
+def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
+    """A run of the profile, its setting, pooling and seed still to be filled in."""
+    run = Training(corpus, "standard", size, "max_attention", length=length)
+    source = find(corpus, place.data) if corpus not in PUBLICATIONS else None
+    grammar = Grammar(**dict(source.options)) if source and source.path is None else None
+    if choice.profile == "smoke":
+        tiny = replace(run, embedding_size=8, hidden_size=8, epochs=1)
+        if grammar is None:
+            return tiny
+        return replace(tiny, validation=min(20, grammar.validation), test=min(40, grammar.test))
+    if grammar is not None:
+        return replace(
+            run,
+            embedding_size=50,
+            hidden_size=48,
+            epochs=6,
+            learning_rate=5e-3,
+            validation=min(250, grammar.validation),
+        )
+    vectors = find_vectors(place)
+    if choice.profile == "paper":
+        return replace(run, vectors=vectors or VECTORS[0])
+    test = 2_000 if corpus == "imdb" else None
+    return replace(run, vectors=vectors, max_words=140, hidden_size=64, epochs=8, test=test)
+
+
+def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[int]]:
+    """Training sizes by length of text."""
+    if corpus not in PUBLICATIONS:
+        if choice.sizes:
+            return {"any": choice.sizes}
+        default = 40 if choice.profile == "smoke" else 500
+        return {"any": (min(default, _training_texts(corpus, place)),)}
+    if choice.profile != "paper":
+        return {"long": choice.sizes or (1_000,)}
+    sizes: dict[str, Sequence[int]] = {}
+    for length, split in PUBLICATIONS[corpus].sizes.items():
+        largest = [min(size, split.train) for size in SIZES]
+        sizes[length] = [size for size in largest if not choice.sizes or size in choice.sizes]
+    return sizes
+
+
+def _training_texts(corpus: str, place: Place) -> int:
+    source = find(corpus, place.data)
+    if source.path is None:
+        return Grammar(**dict(source.options)).train
+    return statistics_of(source, "any").train_size
+
+
+def seeds_of(setting: str, choice: Choice) -> int:
+    """How many seeds a setting is trained from, unless the reader says it."""
+    if choice.profile == "paper":
+        return SEEDS
+    return 2 if setting in ("standard", "mid") and choice.profile == "quick" else 1

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         MeanPool,
         Pooling,
     )
+    from whenpool.transformer import TransformerEncoder
 
 __version__ = "0.1.0"
 
@@ -35,7 +36,9 @@ _HOMES = {
     "MaxAttention": "pooling",
     "LastAttention": "pooling",
     "Encoder": "encoder",
+    "SequenceTagger": "sequence_tagger",
     "TextClassifier": "models",
+    "TransformerEncoder": "transformer",
     "InputError": "errors",
     "Corpus": "corpora",
     "load": "corpora",
@@ -58,7 +61,9 @@ __all__ = [
     "MaxPool",
     "MeanPool",
     "Pooling",
+    "SequenceTagger",
     "TextClassifier",
+    "TransformerEncoder",
     "load",
     "load_checkpoint",
     "save_checkpoint",

@@ -20,22 +20,22 @@ from whenpool.report.claims import (
     claims,
     decide,
     decisions,
-    evidence_of,
-    few_shot_evidence,
-    small_evidence,
 )
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of, few_shot_evidence, small_evidence
 from whenpool.report.literal import html_of, plain
 from whenpool.report.provenance import provenance_line
-from whenpool.report.quantities import Evidence
 from whenpool.results import (
     compute,
     few_shot_rows_of,
     probe_rows_of,
     rows_of,
     standing,
+    tagging_rows_of,
 )
-from whenpool.rows import current_few_shots, current_probes, current_trainings
+from whenpool.rows import current_few_shots, current_probes, current_taggings, current_trainings
 from whenpool.runs import Place, Run, Training
+from whenpool.tagging_run import Tagging
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -94,6 +94,11 @@ class Chapter:
         return few_shot_rows_of([run for run in self.runs if isinstance(run, FewShot)], self.place)
 
     @cached_property
+    def taggings(self) -> "DataFrame":
+        """The results of the tagging runs among them, a row each."""
+        return tagging_rows_of([run for run in self.runs if isinstance(run, Tagging)], self.place)
+
+    @cached_property
     def stored(self) -> "DataFrame":
         """Every finished training there is, runs of record included; nothing is computed."""
         return current_trainings(self.place)
@@ -107,6 +112,11 @@ class Chapter:
     def stored_few_shots(self) -> "DataFrame":
         """Every finished few-shot run there is, the same way."""
         return current_few_shots(self.place)
+
+    @cached_property
+    def stored_taggings(self) -> "DataFrame":
+        """Every finished tagging run there is, the same way."""
+        return current_taggings(self.place)
 
     def measured(self, probes: "DataFrame", kind: str) -> "DataFrame":
         """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
@@ -143,20 +153,26 @@ class Chapter:
     @cached_property
     def evidence(self) -> Evidence:
         """The runs of record, which alone decide claims."""
-        return evidence_of(self.place.store, self.stored, self.stored_probes, self.stored_few_shots)
+        return evidence_of(
+            self.place.store,
+            self.stored,
+            self.stored_probes,
+            self.stored_few_shots,
+            self.stored_taggings,
+        )
 
     def claims(self) -> list[Decision]:
-        """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, and what
-        was measured as ``measured_<id>``."""
+        """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, marked
+        where small models gave them, and what was measured as ``measured_<id>``."""
         decided = decisions(self.evidence, self.name)
         for decision in decided:
-            glue(f"claim_{decision.claim.id}", decision.verdict)
+            glue(f"claim_{decision.claim.id}", decision.told)
             glue(f"measured_{decision.claim.id}", decision.measured or "no run")
         return decided
 
     def small_claims(self, size: int) -> list[Decision]:
         """The claims of this chapter held against small runs on another number of training texts: an
-        indication, see `whenpool.report.claims.small_evidence`."""
+        indication, see `whenpool.report.gathering.small_evidence`."""
         evidence = small_evidence(self.place.store, self.stored, size)
         own = [at_size(claim, size) for claim in claims() if claim.chapter == self.name]
         return [decide(claim, evidence) for claim in own]
@@ -179,6 +195,12 @@ class Chapter:
             parts.append(self.evidence.variants)
         if "few_shots" in kinds and self.evidence.few_shots is not None:
             parts.append(self.evidence.few_shots)
+        if "taggings" in kinds and self.evidence.taggings is not None:
+            parts.append(self.evidence.taggings)
+        if "small" in kinds and self.evidence.small is not None:
+            parts.append(self.evidence.small)
+        if "small_measured" in kinds:
+            parts += [rows.drop_duplicates("key") for rows in self.evidence.small_measured.values()]
         return pd.concat([part for part in parts if len(part)] or [self.stored.head(0)])
 
     @property

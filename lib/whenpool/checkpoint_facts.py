@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
-from whenpool.encoder import CELLS, Encoder
+from whenpool.encoder import CELLS
 from whenpool.errors import InputError
-from whenpool.models import TextClassifier
+from whenpool.models import TextClassifier, make_encoder
 from whenpool.pooling import POOLINGS
 from whenpool.text import PADDING, PADDING_INDEX, UNKNOWN
+from whenpool.transformer import TRANSFORMER
 
 FORMAT, VERSION = "whenpool-checkpoint", 1
 TOKENIZER = "basic_english"
@@ -97,12 +98,15 @@ class Facts:
                 f"{len(self.classes):,} classes"
             )
         sizes = ("cell", "layers", "bidirectional")
-        with torch.device("meta"):  # no memory for numbers
-            encoder = Encoder(
-                self.model["embedding_size"],
-                self.model["hidden_size"],
-                **{name: self.model[name] for name in sizes},
-            )
+        try:
+            with torch.device("meta"):  # no memory for numbers
+                encoder = make_encoder(
+                    self.model["embedding_size"],
+                    self.model["hidden_size"],
+                    **{name: self.model[name] for name in sizes},
+                )
+        except InputError as error:  # a cell that cannot have these sizes
+            raise InputError(f"{self.where}: {error}") from None
         wanted = {f"encoder.{name}": tuple(v.shape) for name, v in encoder.state_dict().items()}
         wanted["embedding.weight"] = (rows, encoder.input_size)
         wanted["classifier.weight"] = (outputs, encoder.output_size)
@@ -122,7 +126,7 @@ def _compare(wanted: Shapes, has: Shapes, where: str) -> None:
 def _arguments(fields: "_Fields") -> dict[str, Any]:
     known: dict[str, Callable[[str], Any]] = {
         "pooling": lambda name: fields.one_of(name, tuple(POOLINGS)),
-        "cell": lambda name: fields.one_of(name, tuple(CELLS)),
+        "cell": lambda name: fields.one_of(name, (*CELLS, TRANSFORMER)),
         "embedding_size": lambda name: fields.count(name, _LARGEST),
         "hidden_size": lambda name: fields.count(name, _LARGEST),
         "layers": lambda name: fields.count(name, 64),

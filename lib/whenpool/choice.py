@@ -13,12 +13,16 @@ from typing import Any
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.errors import InputError
 from whenpool.files import is_file
-from whenpool.registry import LISTED
+from whenpool.registry import LISTED, LISTED_CELLS
 from whenpool.settings import check_setting
 
 PROFILES = ("smoke", "quick", "paper")
-NARROWING = ("sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled")
-"""The attributes of a choice that leave runs out, or make them smaller."""
+NARROWING = (
+    "sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled", "cell", "layers",
+)  # fmt: skip
+"""The attributes of a choice that leave runs out, make them smaller, or put another model into them."""
+
+MOST_LAYERS = 64  # that a checkpoint holds
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class Choice:
             "paper" the thesis's four.
         seeds: how many, counted from 0.
         masked: False lets padding in, as the authors' code does.
+        cell, layers: of every trained model that is a thesis's BiLSTM otherwise: a name in
+            `whenpool.registry.LISTED_CELLS`, and how many are stacked. Chapters that compare cells have
+            their own.
         encoder, labels, systems, unlabelled, paraphrases: of the few-shot runs (§1.10): the pretrained
             encoder, labelled texts of each class, names in `whenpool.few_shot_run`, unlabelled texts,
             and a file of paraphrases for them.
@@ -47,6 +54,8 @@ class Choice:
     systems: tuple[str, ...] | None = None
     unlabelled: int | None = None
     paraphrases: str | None = None
+    cell: str | None = None
+    layers: int | None = None
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
@@ -56,6 +65,10 @@ class Choice:
         for pooling in self.poolings or ():
             if pooling not in LISTED:
                 raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(LISTED)}")
+        if self.cell is not None and self.cell not in LISTED_CELLS:
+            raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(LISTED_CELLS)}")
+        if self.layers is not None and not 1 <= self.layers <= MOST_LAYERS:
+            raise InputError(f"layers is how many, from 1 to {MOST_LAYERS}, not {self.layers}")
         if self.seeds is not None and self.seeds < 1:
             raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
         if any(count < 1 for count in self.labels or ()):

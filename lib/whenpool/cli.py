@@ -211,7 +211,13 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs on whole published corpora into data/results/, the runs of record."""
     from whenpool.places import project_root
-    from whenpool.record import export_few_shots, export_probes, export_runs, export_statistics
+    from whenpool.record import (
+        export_few_shots,
+        export_probes,
+        export_runs,
+        export_statistics,
+        export_taggings,
+    )
     from whenpool.runs import Place
 
     root = project_root()
@@ -219,10 +225,11 @@ def record(data: Path | None, store: Path | None) -> None:
         raise InputError("runs of record live in the repository: run this inside a clone")
     place, folder = Place.default(data, store), root / "data" / "results"
     trainings, probes = export_runs(place, folder), export_probes(place, folder)
-    few_shots, corpora = export_few_shots(place, folder), export_statistics(place, folder)
+    few_shots, taggings = export_few_shots(place, folder), export_taggings(place, folder)
+    corpora = export_statistics(place, folder)
     click.echo(
-        f"{trainings} trainings, {probes} probes, {few_shots} few-shot runs and the statistics of "
-        f"{corpora} corpora are on record in {folder}"
+        f"{trainings} trainings, {probes} probes, {few_shots} few-shot runs, {taggings} tagging runs "
+        f"and the statistics of {corpora} corpora are on record in {folder}"
     )
 
 

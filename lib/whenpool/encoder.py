@@ -17,15 +17,28 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from whenpool.cells import PrototypeLSTM, Sum, TanhSum
 from whenpool.errors import InputError
+from whenpool.linear_recurrence import MinGRU, MinLSTM
 from whenpool.precision import cast_on_gpu, recurrence_precision
+from whenpool.registry import LISTED_CELLS
 
-CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
+TORCH_CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
     "lstm": nn.LSTM,
     "gru": nn.GRU,
     "elman": nn.RNN,
 }
-"""The recurrent cells by name; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
+"""The recurrent cells that torch has; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
+
+CELLS: dict[str, type[nn.Module]] = {
+    **TORCH_CELLS,
+    "prototype": PrototypeLSTM,
+    "sum": Sum,
+    "tanh_sum": TanhSum,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
+}
+"""Every recurrent cell by name, see `whenpool.cells` and `whenpool.linear_recurrence`."""
 
 ForgetBias = float | Literal["low", "chrono"] | None
 
@@ -44,10 +57,10 @@ class Encoder(nn.Module):
     Args:
         input_size: E.
         hidden_size: H, per direction.
-        cell: "lstm", "gru" or "elman".
+        cell: a name in `CELLS`: "lstm", "gru", "elman", or one of `whenpool.cells`.
         layers: how many are stacked.
         bidirectional: whether a second recurrence reads from right to left.
-        forget_bias: of an LSTM, at every forget gate: None leaves torch's initialisation; a
+        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's initialisation; a
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
             ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).
@@ -59,8 +72,9 @@ class Encoder(nn.Module):
         masked: False lets padding into the recurrence, as the authors' code does.
 
     Raises:
-        InputError: for an unknown cell, a forget bias for a cell without forget gate, or a rate
-            outside [0, 1).
+        InputError: for an unknown cell, a forget bias for a cell without forget gate, dropped or
+            orthogonal recurrent weights for one that has none, a rate outside [0, 1), or a cell that
+            adds words to the state where they differ in size.
 
     Examples:
         >>> encoder = Encoder(input_size=100, hidden_size=256)
@@ -87,12 +101,17 @@ class Encoder(nn.Module):
             raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(CELLS)}")
         if layers < 1 or hidden_size < 1:
             raise InputError(f"layers={layers} and hidden_size={hidden_size} must be at least 1")
-        if forget_bias is not None and cell != "lstm":
+        if forget_bias is not None and not LISTED_CELLS[cell].forgets:
             raise InputError(f"a forget bias needs a forget gate, which cell {cell!r} lacks")
         if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
             raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
         if not 0 <= drop_connect < 1:
             raise InputError(f"drop_connect is a rate in [0, 1), not {drop_connect}")
+        if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
+            raise InputError(
+                f"cell {cell!r} has no recurrent weights to drop or to start orthogonal: "
+                "leave drop_connect=0 and orthogonal=False"
+            )
         self.cell = cell
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -150,7 +169,7 @@ class Encoder(nn.Module):
                 mine.copy_(other)
         return self
 
-    def _recurrences(self) -> list[nn.RNNBase]:
+    def _recurrences(self) -> list[Any]:
         return [module for layer in self.layers for module in layer]
 
     def _run_each(self, modules: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -183,7 +202,7 @@ def encode_all(
         run: given the recurrences of one layer of all encoders at once.
     """
     for x, of in zip(inputs, lengths, strict=True):
-        _check_lengths(x, of)
+        check_lengths(x, of)
     read = [
         of if encoder.masked else torch.full_like(of, x.shape[1])
         for encoder, x, of in zip(encoders, inputs, lengths, strict=True)
@@ -210,7 +229,8 @@ def encode_all(
     return states
 
 
-def _check_lengths(inputs: Tensor, lengths: Tensor) -> None:
+def check_lengths(inputs: Tensor, lengths: Tensor) -> None:
+    """Raises `InputError` where lengths (B,) do not fit inputs (B, T, ·)."""
     B, T = inputs.shape[:2]
     if lengths.shape != (B,):
         raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}")

@@ -23,12 +23,15 @@ from whenpool.provenance import processor
 from whenpool.rows import (
     current_few_shots,
     current_probes,
+    current_taggings,
     current_trainings,
     few_shot_of,
     probe_of,
+    tagging_of,
     training_of,
 )
 from whenpool.runs import Place, Run, Training
+from whenpool.tagging_run import Tagging
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,7 +44,7 @@ EVALUATION = 1 / 3
 _NEAR = 4
 """So many rungs hold runs of the same network: another machine's of these say more than this one's of
 another network."""
-_GATES = {"lstm": 4, "gru": 3, "elman": 1}
+_GATES = {"lstm": 4, "gru": 3, "elman": 1, "prototype": 3, "mingru": 2, "minlstm": 3}
 _PLANNED_WORDS = 250  # that `Training.cost` assumes of a text
 _USUAL_TEST_TEXTS = 12_500  # of a published corpus where the thesis has none
 
@@ -160,6 +163,14 @@ def _rungs(run: Run) -> Iterator[tuple[Hashable, float]]:
         yield ("system", *system), work
         yield ("few-shot", encoder), work
         return
+    if isinstance(run, Tagging):
+        tagger = run.cell, run.layers, run.bidirectional, run.hidden_size
+        yield ("the same", replace(run.shape, seed=0)), 1.0
+        yield ("tagging", run.corpus, *tagger), work
+        yield ("tagging", run.corpus), work
+        yield ("tagging", *tagger), work
+        yield ("tagging",), work
+        return
     training = run.training
     assert isinstance(training, Training)
     shape = replace(training, seed=0, vectors=None)
@@ -190,6 +201,8 @@ def _work(run: Run) -> float:
         read = run.looks * run.validation + (run.test or _test_texts(run.corpus, run.length))
         alone = replace(run, system="bert") if run.has_encoder else run  # without unlabelled texts
         return run.cost + EVALUATION * alone.cost / (run.steps * run.batch_size) * read
+    if isinstance(run, Tagging):
+        return run.cost
     training = run.training
     assert isinstance(training, Training)
     shortness = 1.0
@@ -216,8 +229,11 @@ def _grammar(corpus: str) -> Grammar:
 
 
 def _multiply_adds(training: Training) -> float:
-    """Of the recurrent layers, for a word."""
+    """Of the encoder's layers, for a word."""
     directions, hidden = 2 if training.bidirectional else 1, training.hidden_size
+    if training.cell == "transformer":  # attention itself apart, which grows with the text
+        size = directions * hidden
+        return float(training.embedding_size * size + 12 * training.layers * size * size)
     sizes = [training.embedding_size] + [directions * hidden] * (training.layers - 1)
     gates = _GATES.get(training.cell, 1)
     return float(sum(directions * gates * hidden * (size + hidden) for size in sizes))
@@ -232,6 +248,7 @@ def _stored(place: Place) -> Iterator[tuple[dict[str, Any], Run]]:
     yield from ((row, training_of(row)) for row in rows(current_trainings(place)))
     yield from ((row, probe_of(row)) for row in rows(current_probes(place)))
     yield from ((row, few_shot_of(row)) for row in rows(current_few_shots(place)))
+    yield from ((row, tagging_of(row)) for row in rows(current_taggings(place)))
 
 
 def _device_name(device: str) -> str | None:

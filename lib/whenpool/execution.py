@@ -10,6 +10,9 @@ from whenpool.measuring import Tracer, measure
 from whenpool.probing import PROBE_PROTOCOL, GradientTrace, Probe
 from whenpool.provenance import provenance
 from whenpool.runs import Place, Run, Training, key
+from whenpool.tagging_execution import corpus_of as tagged_corpus_of
+from whenpool.tagging_execution import execute_tagging
+from whenpool.tagging_run import Tagging
 from whenpool.text import load_vectors
 from whenpool.training_execution import execute_training, prepare, trained
 
@@ -32,6 +35,8 @@ def execute(
         return _execute_probe(run, place, device, on_epoch)
     if isinstance(run, FewShot):
         return execute_few_shot(run, place, device, on_epoch)
+    if isinstance(run, Tagging):
+        return execute_tagging(run, place, device, keep_weights, on_epoch)
     assert isinstance(run, Training)
     run.identity(place)  # which says what cannot be trained before any work is done
     prepared = prepare(run, place)
@@ -48,12 +53,15 @@ def read_once(runs: Sequence[Run], place: Place, device: str = "cpu") -> list[st
     few_shots = [run for run in runs if isinstance(run, FewShot)]
     embed_once(few_shots, place, device)
     trainings = [run.training for run in runs if run.training]
+    taggings = [run for run in runs if isinstance(run, Tagging)]
     vectors = {run.vectors for run in trainings} | {run.vectors for run in few_shots}
+    vectors |= {run.vectors for run in taggings}
     for name in vectors - {None}:
         load_vectors(place.vectors_file(str(name)), place.cache)
     sources = dict.fromkeys((place.source(training), training.length) for training in trainings)
     notes = [encode(source, length, place.cache).notes for source, length in sources]
     notes += [corpus_of(run, place).notes for run in few_shots]
+    notes += [tagged_corpus_of(run, place).notes for run in taggings]
     return list(dict.fromkeys(note for part in notes for note in part))
 
 

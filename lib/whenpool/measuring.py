@@ -3,8 +3,10 @@
 Letters: N texts, P points of a profile.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,10 +18,19 @@ from whenpool.probes import (
     gradient_profile,
     nwi,
     padding_sweep,
+    step_megabytes,
 )
-from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.probing import (
+    GradientProfile,
+    GradientTrace,
+    MemoryUse,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
 from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.training import evaluate
+from whenpool.transformer import TRANSFORMER
 
 POINTS = 100
 """Positions of a profile (§1.5, Algorithm 1)."""
@@ -33,7 +44,7 @@ Measured = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def measure(probe: Probe, model: nn.Module, dataset: Dataset) -> Measured:
-    """What a probe finds on a trained model; a trace is measured while training, by `Tracer`.
+    """What a probe finds on a model, trained where the probe needs it; a trace is measured while training, by `Tracer`.
 
     Raises:
         InputError: when the corpus has no text that the probe asks for.
@@ -42,6 +53,8 @@ def measure(probe: Probe, model: nn.Module, dataset: Dataset) -> Measured:
         return _profile(probe, model, dataset)
     if isinstance(probe, PaddingSweep):
         return _sweep(probe, model, dataset)
+    if isinstance(probe, MemoryUse):
+        return _memory(probe, model)
     assert isinstance(probe, WordImportance)
     return _importance(probe, model, dataset)
 
@@ -139,6 +152,36 @@ def _importance(probe: WordImportance, model: nn.Module, dataset: Dataset) -> Me
     rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
     left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
     return {"texts_probed": len(chosen), "left": left, "middle": middle, "right": right}, rows
+
+
+def _memory(probe: MemoryUse, model: Any) -> Measured:
+    """Of texts of any words: what a step holds depends on their number alone."""
+    device = next(model.parameters()).device
+    if probe.training.cell == TRANSFORMER:
+        model.encoder.attention = probe.attention
+    label = torch.zeros(1, dtype=torch.int64, device=device)
+    rows = []
+    for words in probe.words:
+        ids = torch.arange(words, device=device).unsqueeze(0) % model.embedding.num_embeddings
+        length = torch.tensor([words], device=device)
+        rows.append({"words": words, "megabytes": step_megabytes(model, ids, length, label)})
+    return {"exponent": growth(rows)}, rows
+
+
+def growth(rows: Sequence[Mapping[str, float]]) -> float:
+    """The exponent of the number of words by which memory grows over the two longest doublings: the slope
+    of a line through the logarithms, by least squares.
+
+    Args:
+        rows: words and megabytes, shortest text first.
+
+    Examples:
+        >>> growth([{"words": n, "megabytes": 3 * n**2} for n in (1, 10, 100)])
+        2.0
+    """
+    last = rows[-3:]
+    words, megabytes = (np.log([row[name] for row in last]) for name in ("words", "megabytes"))
+    return float(np.polyfit(words, megabytes, 1)[0])
 
 
 def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:

@@ -4,7 +4,7 @@ Letters: B texts, T words of the longest, E units of an embedding, D units of a 
 directions together), C classes.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,36 @@ from torch import Tensor, nn
 from whenpool.encoder import Encoder, ForgetBias, word_mask
 from whenpool.errors import InputError
 from whenpool.pooling import POOLINGS
+from whenpool.transformer import TRANSFORMER, TransformerEncoder
+
+
+def make_encoder(
+    input_size: int,
+    hidden_size: int,
+    cell: str = "lstm",
+    layers: int = 1,
+    bidirectional: bool = True,
+    forget_bias: ForgetBias = None,
+    **options: Any,
+) -> Encoder | TransformerEncoder:
+    """The encoder that a cell names: a `whenpool.Encoder`, or for "transformer" a
+    `whenpool.TransformerEncoder` whose states have as many units.
+
+    Raises:
+        InputError: as they do, and for options of a recurrence that a Transformer lacks.
+    """
+    if cell != TRANSFORMER:
+        return Encoder(input_size, hidden_size, cell, layers, bidirectional, forget_bias, **options)
+    lacking = {
+        f"forget_bias={forget_bias!r}": forget_bias is not None,
+        "orthogonal=True": bool(options.get("orthogonal")),
+        f"drop_connect={options.get('drop_connect')}": bool(options.get("drop_connect")),
+        "masked=False": not options.get("masked", True),
+    }
+    for option, given in lacking.items():
+        if given:
+            raise InputError(f"{option} is for recurrences; leave it out for cell {TRANSFORMER!r}")
+    return TransformerEncoder(input_size, hidden_size, layers, bidirectional=bidirectional)
 
 
 class TextClassifier(nn.Module):
@@ -25,8 +55,9 @@ class TextClassifier(nn.Module):
         classes: C.
         pooling: a name in `whenpool.POOLINGS`.
         cell, hidden_size, layers, bidirectional, chrono_words, orthogonal, drop_connect, masked: see
-            `whenpool.Encoder`. With ``masked=False`` pads also reach the pooling, as in the
-            authors' code, so that a text's logits depend on the batch it stands in.
+            `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`. With
+            ``masked=False`` pads also reach the pooling, as in the authors' code, so that a text's logits
+            depend on the batch it stands in.
         embedding_size: E.
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
             initialisation for the others (§1.3.1).
@@ -70,7 +101,7 @@ class TextClassifier(nn.Module):
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         if vectors is not None:
             self._start_from(vectors)
-        self.encoder = Encoder(
+        self.encoder = make_encoder(
             embedding_size,
             hidden_size,
             cell,

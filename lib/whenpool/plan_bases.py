@@ -9,6 +9,7 @@ from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.statistics import statistics_of
 from whenpool.corpora.synthetic import Grammar
+from whenpool.registry import LISTED_CELLS
 from whenpool.runs import VECTORS, Place, Training, find_vectors
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
@@ -29,7 +30,19 @@ def standard_runs(
 
 
 def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
-    """A run of the profile, its setting, pooling and seed still to be filled in."""
+    """A run of the profile, its setting, pooling and seed still to be filled in; with the cell and layers
+    that the reader asks for."""
+    run = _profile_run(corpus, length, size, choice, place)
+    return with_cell(run, choice.cell or run.cell, choice.layers or run.layers)
+
+
+def with_cell(run: Training, cell: str, layers: int = 1) -> Training:
+    """A run with another cell: where a cell adds words to its state, with as many units as they have."""
+    hidden_size = run.embedding_size if LISTED_CELLS[cell].adds else run.hidden_size
+    return replace(run, cell=cell, layers=layers, hidden_size=hidden_size)
+
+
+def _profile_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
     run = Training(corpus, "standard", size, "max_attention", length=length)
     source = find(corpus, place.data) if corpus not in PUBLICATIONS else None
     grammar = Grammar(**dict(source.options)) if source and source.path is None else None

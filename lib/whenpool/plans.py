@@ -5,6 +5,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from whenpool.architecture_plan import architectures
+from whenpool.background_plan import recurrent_networks
 from whenpool.choice import Choice
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.errors import InputError
@@ -12,9 +14,11 @@ from whenpool.few_shot_plan import few_shots
 from whenpool.few_shot_run import SYSTEMS, FewShot
 from whenpool.plan_bases import SEEDS, base_run, seeds_of, sizes_of, standard_runs
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
-from whenpool.registry import COMPARED
+from whenpool.registry import COMPARED, LISTED_CELLS
+from whenpool.regularisation_plan import regularised
 from whenpool.runs import TRICKS, Place, Run, Training
 from whenpool.settings import SETTINGS
+from whenpool.tagging_plan import taggings
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
@@ -76,7 +80,8 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
     poolings = choice.poolings or COMPARED
     starts = [(pooling, "thesis") for pooling in poolings]
-    starts += [("last", "low")] if "last" in poolings else []
+    cell = LISTED_CELLS[choice.cell or Training.cell]
+    starts += [("last", "low")] if "last" in poolings and cell.forgets else []
     for corpus in choice.corpora or choice.corpus_names[:1]:
         for base, seed in standard_runs(corpus, (1_000, 5_000, 20_000), choice, place):
             first = replace(base, size=min(500, base.size), epochs=1, test=_at_most(base.test, 1_000))
@@ -99,7 +104,7 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
             brief = base.size in (5_000, 20_000) and whole  # Figure 1.7 has the BiLSTM alone
             for pooling in choice.poolings or (("last",) if brief else COMPARED):
                 yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
-            if base.masked:
+            if base.masked and LISTED_CELLS[base.cell].recurrent:
                 yield PaddingSweep(replace(base, pooling="last", seed=seed, masked=False), **few)
 
 
@@ -134,6 +139,7 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
     """Table 2.1, and other starts of the model without pooling (§2.2)."""
     few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
     paper = choice.profile == "paper"
+    cell = LISTED_CELLS[choice.cell or Training.cell]
     for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
         for base, _ in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):
             for setting, seed in product(
@@ -149,7 +155,8 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
                     yield run
                     yield GradientProfile(run, **few)
                 for start in OTHER_STARTS:
-                    yield replace(plain, **start)
+                    if cell.forgets or (cell.remembers and "forget_bias" not in start):
+                        yield replace(plain, **start)
                 if corpus in PUBLICATIONS and choice.profile == "quick" and seed == 0:
                     for tried in TRIED:
                         yield replace(plain, trick="gradient_directed", **tried)
@@ -186,18 +193,25 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
     "word_importance": _word_importance,
     "few_shot": few_shots,
     "learnability": _learnability,
+    "recurrent_networks": recurrent_networks,
+    "sequence_labelling": taggings,
+    "other_architectures": architectures,
+    "regularisation": regularised,
 }
 """The runs of each chapter that needs some, in the order of the book."""
 
 
+_NAMED_BY_TABLES = {"corpus", "length", "setting", "size", "pooling", "trick", "seed", "vectors"}
+
+
 def thesis_table(run: Run) -> tuple[str, ...]:
     """The tables of the thesis in which a run of the profile "paper" stands; none for probes, other
-    corpora, where padding is let in, or for starts that the thesis only names."""
+    corpora, or a model or training that is not the thesis's."""
     if isinstance(run, FewShot):
         return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()
-    if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA or not run.masked:
+    if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA:
         return ()
-    if not run.trick and run.variant != run.pooling:
+    if run.changed().keys() - _NAMED_BY_TABLES:
         return ()
     if run.trick:
         brief = run.corpus == "imdb" and run.length == "long" and run.size == 10_000

@@ -6,6 +6,7 @@ from whenpool.few_shot_run import CONTRAST, SYSTEMS, FewShot
 from whenpool.probing import PROBES, Probe
 from whenpool.registry import LISTED
 from whenpool.runs import TRICKS, Run, Training
+from whenpool.tagging_run import Tagging
 
 SETTING_ORDER = ("standard", "mid", "right", "left")
 """What a reader compares first: whether filler on both sides hurts, then where else it hurts."""
@@ -27,6 +28,11 @@ def informative(run: Run) -> tuple[Any, ...]:
         return (
             run.seed, labels, 0, _place(run.length, _LENGTHS), _place(run.corpus, _CORPORA),
             _place(run.system, (*SYSTEMS, *CONTRAST)), True, 0, repr(run),
+        )  # fmt: skip
+    if isinstance(run, Tagging):
+        nowhere = (0, "")
+        return (
+            run.seed, (False, 0), 0, nowhere, _place(run.corpus, ()), nowhere, True, 0, repr(run),
         )  # fmt: skip
     training = run.training
     assert isinstance(training, Training)

@@ -6,6 +6,7 @@ It is asked for, stored and looked up as a training is, and has the training's i
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
+from whenpool.errors import InputError
 from whenpool.runs import Place, Training
 
 PROBE_PROTOCOL = 1
@@ -150,7 +151,49 @@ class WordImportance(Probe):
         return 0.2 * self.texts * words * words / self.k
 
 
+@dataclass(frozen=True)
+class MemoryUse(Probe):
+    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1).
+
+    The model is not trained. Texts have ``longest`` words, half of them, and so on.
+    """
+
+    longest: int = 4_000
+    halvings: int = 4
+    attention: str = "fused"  # of a Transformer, see `whenpool.TransformerEncoder`
+
+    kind: ClassVar[str] = "memory"
+
+    @property
+    def needs(self) -> Training | None:
+        return None
+
+    @property
+    def cost(self) -> float:
+        return 4.0 * self.longest
+
+    @property
+    def words(self) -> list[int]:
+        """Of each text, shortest first."""
+        return [self.longest >> halving for halving in reversed(range(self.halvings + 1))]
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """As `Probe.identity`; raises `InputError` also for lengths or an attention that do not fit."""
+        if self.attention != "fused" and self.training.cell != "transformer":
+            raise InputError(
+                f"attention={self.attention!r} is of a Transformer; leave it out for cell "
+                f"{self.training.cell!r}"
+            )
+        if self.halvings < 1 or self.words[0] < 1:
+            raise InputError(
+                f"longest={self.longest} cannot be halved {self.halvings} times: "
+                "give at least one halving, and a text that leaves a word"
+            )
+        return super().identity(place)
+
+
 PROBES: dict[str, type[Probe]] = {
-    probe.kind: probe for probe in (GradientProfile, GradientTrace, PaddingSweep, WordImportance)
+    probe.kind: probe
+    for probe in (GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse)
 }
 """Every probe run by its kind."""

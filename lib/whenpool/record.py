@@ -8,8 +8,16 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.files import write_atomically
 from whenpool.report.comparisons import admitted, read_comparisons
 from whenpool.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.report.verdicts import of_learnability, of_record, probes_of_record
-from whenpool.rows import current_few_shots, current_probes, current_trainings
+from whenpool.report.tagging_rules import of_record as taggings_of_record
+from whenpool.report.verdicts import (
+    memory_of_record,
+    of_breadth,
+    of_learnability,
+    of_record,
+    probes_of_breadth,
+    probes_of_record,
+)
+from whenpool.rows import current_few_shots, current_probes, current_taggings, current_trainings
 from whenpool.runs import Place
 from whenpool.store import (
     FEW_SHOTS_OF_RECORD,
@@ -17,6 +25,9 @@ from whenpool.store import (
     LOOKS_OF_RECORD,
     PROBES_OF_RECORD,
     RUNS_OF_RECORD,
+    TAGGED_EPOCHS_OF_RECORD,
+    TAGGING_GRADIENTS_OF_RECORD,
+    TAGGINGS_OF_RECORD,
     measured_file,
 )
 
@@ -30,8 +41,8 @@ _ORDER = ["corpus", "length", "size", "setting", "masked", "pooling", "seed", "k
 
 def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
     """Write the finished runs on whole published corpora that follow the thesis's protocol, padding
-    masked or let in, and those of its chapter 2, small ones as well; those that are on record already
-    stay. Returns how many there are now.
+    masked or let in, those of its chapter 2, small ones as well, and those of breadth, which are small;
+    those that are on record already stay. Returns how many there are now.
 
     Args:
         say: told of the runs that are left out for their precision, see
@@ -40,7 +51,7 @@ def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) 
     table = current_trainings(place)
     if table.empty:
         return 0
-    chosen = table[of_record(table) | of_learnability(table)]
+    chosen = table[of_record(table) | of_learnability(table) | of_breadth(table)]
     chosen = _exact(chosen, place.store.recorded, folder, say)
     table = _keeping(place.store.recorded, chosen).sort_values(_ORDER)
     epochs = _keeping(place.store.read_record(HISTORY_OF_RECORD), place.store.histories())
@@ -51,13 +62,14 @@ def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) 
 
 
 def export_probes(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
-    """Write the probe runs on whole published corpora whose model and training are the thesis's, the
-    gradients of the models of its chapter 2, and what they measured; those that are on record already
-    stay. Returns how many there are now."""
+    """Write the probe runs on whole published corpora whose model and training are the thesis's or of
+    breadth, the gradients of the models of its chapter 2, the memory of steps at its width, and what they
+    measured; those that are on record already stay. Returns how many there are now."""
     table = current_probes(place)
     if table.empty:
         return 0
-    chosen = table[probes_of_record(table) | _profiles_of_tricks(table)]
+    wanted = probes_of_record(table) | _profiles_of_tricks(table) | probes_of_breadth(table)
+    chosen = table[wanted | memory_of_record(table)]
     chosen = _exact(chosen, place.store.recorded_probes, folder, say)
     table = _keeping(place.store.recorded_probes, chosen)
     table = table.sort_values(["probe", *_ORDER])
@@ -91,6 +103,28 @@ def export_few_shots(place: Place, folder: Path, say: Callable[[str], None] = pr
     if len(table):
         for name, rows in ((FEW_SHOTS_OF_RECORD, table), (LOOKS_OF_RECORD, looks)):
             _write(folder / name, rows)
+    return len(table)
+
+
+def export_taggings(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
+    """Write the tagging runs on whole published corpora that claims may rest on, their epochs, and the
+    gradients that they measured; those that are on record already stay. Returns how many there are
+    now."""
+    table = current_taggings(place)
+    if table.empty:
+        return 0
+    store = place.store
+    chosen = _exact(table[taggings_of_record(table)], store.recorded_taggings, folder, say)
+    table = _keeping(store.recorded_taggings, chosen)
+    if table.empty:
+        return 0
+    _write(folder / TAGGINGS_OF_RECORD, table.sort_values(["corpus", "cell", "seed", "key"]))
+    for name, rows, order in (
+        (TAGGED_EPOCHS_OF_RECORD, store.tagging_histories(), ["key", "epoch"]),
+        (TAGGING_GRADIENTS_OF_RECORD, store.tagging_gradients(), ["key", "stage", "position"]),
+    ):
+        rows = _keeping(store.read_record(name), rows)
+        _write(folder / name, rows[rows["key"].isin(table["key"])].sort_values(order))
     return len(table)
 
 

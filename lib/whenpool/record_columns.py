@@ -5,6 +5,7 @@ from whenpool.documents import Columns
 _RUN = "key protocol corpus length seed"
 _MADE = "seconds commit device torch finished"
 _TRAINED = "setting size pooling masked hidden_size embedding_size layers cell bidirectional epochs"
+_TAGGED = "hidden_size layers cell bidirectional epochs features entities"
 _TESTED = "test_accuracy corpus_complete"
 """Empty where a training diverged."""
 _NUMBERS = frozenset(
@@ -16,13 +17,20 @@ _NUMBERS = frozenset(
     "longest texts_probed left middle right probe_protocol ratio middle_to_ends sample "
     "ratio_at_start ratio_at_95 examples_at_95 per_class max_tokens steps looks head_learning_rate "
     "unlabelled unlabelled_batch augmentations replaced topics pretraining steps_done "
-    "labelled_texts unlabelled_texts unlabelled_read test_cut tokens_read".split()
+    "halvings exponent labelled_texts unlabelled_texts unlabelled_read test_cut tokens_read "
+    "feature_size dropout unknown_rate profiled lexicon_accuracy unseen_words later_words test_words "
+    "unseen_accuracy later_accuracy entity_precision entity_recall entity_f1 entities_true "
+    "entities_predicted entities_right entities_boundary entities_mistyped entities_spurious "
+    "entities_missed gradient_evenness gradient_reach".split()
 )
-_FLAGS = frozenset("bidirectional masked corpus_complete complete orthogonal untrained".split())
+_FLAGS = frozenset(
+    "bidirectional masked corpus_complete complete orthogonal untrained features entities".split()
+)
 _POINTS = frozenset(
     "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "
     "attention_accuracy mass_left divergence position mean median std share_added accuracy words "
-    "examples ratio supervised consistency margin confidence left_out confident".split()
+    "examples ratio megabytes supervised consistency margin confidence left_out confident "
+    "single validation_entity_precision validation_entity_recall validation_entity_f1".split()
 )
 _COMPARED = (
     "size hidden_size epochs together together_other pairs identical with_weights mean_difference "
@@ -53,9 +61,15 @@ COLUMNS = {
     "trainings.csv": _runs(_TRAINED, _TESTED),
     "probes.csv": _runs(f"{_TRAINED} probe probe_protocol"),
     "few_shots.csv": _runs("system per_class", _TESTED),
+    "taggings.csv": _columns(
+        f"key protocol corpus seed {_TAGGED}", _NUMBERS, f"{_MADE} {_TESTED}", "key"
+    ),
     "trainings_history.csv": _points("epoch"),
     "few_shots_history.csv": _points("epoch"),
+    "taggings_history.csv": _points("epoch"),
+    "taggings_gradients.csv": _points("stage position mean single"),
     "probes_gradients.csv": _points("position mean"),
+    "probes_memory.csv": _points("words megabytes"),
     "probes_nwi.csv": _points("position mean"),
     "probes_sweep.csv": _points("share_added accuracy setting_added"),
     "probes_trace.csv": _points("examples ratio"),

@@ -1,4 +1,4 @@
-"""The poolings by name, and what tables and figures call them; needs no torch.
+"""The poolings and cells by name, and what tables and figures call them; needs no torch.
 
 A line here is all that a new class in `whenpool.pooling` takes to be trained, probed and drawn in every
 chapter that compares poolings.
@@ -54,3 +54,39 @@ def _filled(given: dict[str, str], spare: tuple[str, ...]) -> dict[str, str]:
 
 COLOURS = _filled({name: listed.colour for name, listed in LISTED.items()}, SPARE_COLOURS)
 MARKERS = _filled({name: listed.marker for name, listed in LISTED.items()}, SPARE_MARKERS)
+
+
+@dataclass(frozen=True)
+class ListedCell:
+    """What runs and the book need to know of a cell.
+
+    Attributes:
+        title: how tables and figures call it.
+        colour, marker: in figures that compare cells.
+        forgets: whether it has a forget gate with a bias of its own.
+        remembers: whether it has recurrent weights.
+        adds: whether it adds words to the state, so that both need as many units.
+        recurrent: whether it reads one word after another.
+    """
+
+    title: str
+    colour: str
+    marker: str
+    forgets: bool = False
+    remembers: bool = False
+    adds: bool = False
+    recurrent: bool = True
+
+
+LISTED_CELLS: dict[str, ListedCell] = {
+    "lstm": ListedCell("LSTM", "#000000", "s", forgets=True, remembers=True),
+    "gru": ListedCell("GRU", "#0072b2", "o", remembers=True),
+    "elman": ListedCell("Elman", "#d55e00", "^", remembers=True),
+    "prototype": ListedCell("prototype LSTM", "#009e73", "D", forgets=True, remembers=True),
+    "sum": ListedCell("sum", "#999933", "P", adds=True),
+    "tanh_sum": ListedCell("tanh of the sum", "#882255", "X", adds=True),
+    "mingru": ListedCell("minGRU", "#56b4e9", "v"),
+    "minlstm": ListedCell("minLSTM", "#cc79a7", "<"),
+    "transformer": ListedCell("Transformer", "#e69f00", "h", recurrent=False),
+}
+"""Every cell by the name that options and runs call it."""

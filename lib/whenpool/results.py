@@ -11,8 +11,9 @@ from whenpool.errors import InputError
 from whenpool.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import locate
 from whenpool.probing import PROBE_PROTOCOL, GradientTrace, Probe
-from whenpool.rows import few_shot_of, probe_of, training_of
+from whenpool.rows import few_shot_of, probe_of, tagging_of, training_of
 from whenpool.runs import PROTOCOL, Place, Run, Training, key
+from whenpool.tagging_run import TAGGING_PROTOCOL, Tagging
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -116,6 +117,7 @@ def compute(
     others = [run for run in wanted if isinstance(run, Probe) and not isinstance(run, GradientTrace)]
     phases.append(("probes", others))
     phases.append(("few-shot", [run for run in wanted if isinstance(run, FewShot)]))
+    phases.append(("tagging", [run for run in wanted if isinstance(run, Tagging)]))
     report = Report()
     for name, part in phases:
         lost = [run for run in part if run in missing and run.needs in report.failed]
@@ -187,6 +189,11 @@ def few_shot_rows_of(runs: Sequence[FewShot], place: Place) -> "DataFrame":
     return _finished(runs, place, place.store.few_shots())
 
 
+def tagging_rows_of(runs: Sequence[Tagging], place: Place) -> "DataFrame":
+    """The rows of `Store.taggings` of the finished ones among some tagging runs, in their order."""
+    return _finished(runs, place, place.store.taggings())
+
+
 def _finished(runs: Sequence[Run], place: Place, table: "DataFrame") -> "DataFrame":
     done = standing(runs, place).done
     keys = list(dict.fromkeys(done.values()))
@@ -201,6 +208,7 @@ def _recorded_by_shape(place: Place) -> dict[Run, str]:
         (store.recorded, training_of, PROTOCOL),
         (store.recorded_probes, probe_of, PROTOCOL),
         (store.recorded_few_shots, few_shot_of, FEW_SHOT_PROTOCOL),
+        (store.recorded_taggings, tagging_of, TAGGING_PROTOCOL),
     ):
         for row in rows.to_dict("records"):
             if (
@@ -215,7 +223,7 @@ def _shape(run: Run) -> Run:
     """A run without its vectors."""
     if isinstance(run, Probe):
         return replace(run, training=replace(run.training, vectors=None))
-    if isinstance(run, FewShot):
+    if isinstance(run, FewShot | Tagging):
         return run.shape
     assert isinstance(run, Training)
     return replace(run, vectors=None)

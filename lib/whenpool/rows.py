@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from whenpool.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
 from whenpool.probing import PROBE_PROTOCOL, PROBES, Probe
 from whenpool.runs import PROTOCOL, Place, Training
+from whenpool.tagging_run import TAGGING_PROTOCOL, Tagging
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -34,6 +35,13 @@ def current_few_shots(place: Place) -> "DataFrame":
     return table[current].reset_index(drop=True) if len(table) else table
 
 
+def current_taggings(place: Place) -> "DataFrame":
+    """All finished tagging runs under the protocol of this version."""
+    table = place.store.taggings()
+    current = table["protocol"] == TAGGING_PROTOCOL if len(table) else []
+    return table[current].reset_index(drop=True) if len(table) else table
+
+
 def training_of(row: Any) -> Training:
     """The configuration of a row of `Store.trainings`."""
     values = _values(row, fields(Training))
@@ -51,6 +59,11 @@ def probe_of(row: Any) -> Probe:
 def few_shot_of(row: Any) -> FewShot:
     """The configuration of a row of `Store.few_shots`."""
     return FewShot(**_values(row, fields(FewShot)))
+
+
+def tagging_of(row: Any) -> Tagging:
+    """The configuration of a row of `Store.taggings`."""
+    return Tagging(**_values(row, fields(Tagging)))
 
 
 def _values(row: Any, wanted: Iterable[Field[Any]]) -> dict[str, Any]:

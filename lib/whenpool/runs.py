@@ -11,6 +11,7 @@ from whenpool.corpora.corpus import check_length
 from whenpool.errors import InputError
 from whenpool.files import fingerprint
 from whenpool.places import cache_directory, data_directory, project_root, store_directory
+from whenpool.registry import LISTED_CELLS
 from whenpool.settings import SHARE, check_setting
 from whenpool.store import Store, key_of
 
@@ -60,7 +61,7 @@ class Training:
     validation: int | None = None  # texts; None: as many as training texts
     test: int | None = None  # texts; None: all
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
-    cell: str = "lstm"  # "lstm", "gru" or "elman"
+    cell: str = "lstm"  # a name in `whenpool.encoder.CELLS`, or "transformer"
     layers: int = 1
     bidirectional: bool = True
     embedding_size: int = 100
@@ -115,6 +116,7 @@ class Training:
         """
         check_setting(self.setting)
         check_length(self.length)
+        self._check_model()
         self._check_trick()
         source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
@@ -123,6 +125,33 @@ class Training:
         if self.vectors:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
         return {"run": self.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
+
+    def _check_model(self) -> None:
+        cell = LISTED_CELLS.get(self.cell)
+        if cell is None:
+            raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(LISTED_CELLS)}")
+        if self.layers < 1:
+            raise InputError(f"layers is how many are stacked, at least 1, not {self.layers}")
+        if cell.adds and self.embedding_size != self.hidden_size:
+            raise InputError(
+                f"cell {self.cell!r} adds words to the state: embedding_size={self.embedding_size} must "
+                f"equal hidden_size={self.hidden_size}"
+            )
+        if cell.adds and self.layers > 1 and self.bidirectional:
+            raise InputError(
+                f"cell {self.cell!r} adds the states of both directions below to those of one: "
+                "set layers=1 or bidirectional=False"
+            )
+        lacking = {
+            "a forget gate to set forget_bias of": self.forget_bias not in ("thesis", None)
+            and not cell.forgets,
+            "recurrent weights that could be orthogonal": self.orthogonal and not cell.remembers,
+            "recurrent weights for drop_connect": self.drop_connect and not cell.remembers,
+            "a recurrence that padding could enter": not self.masked and not cell.recurrent,
+        }
+        for what, asked in lacking.items():
+            if asked:
+                raise InputError(f"cell {self.cell!r} lacks {what}: leave it out, or choose another cell")
 
     def _check_trick(self) -> None:
         if self.trick != "gradient_directed" and (
@@ -137,6 +166,8 @@ class Training:
             return
         if self.trick not in TRICKS:
             raise InputError(f"trick {self.trick!r} is unknown; choose one of {', '.join(TRICKS)}")
+        if self.cell == "transformer":
+            raise InputError(f"{self.trick} teaches a recurrence; choose another cell than 'transformer'")
         if self.pooling != "last" or not self.masked or self.drop_connect:
             raise InputError(
                 f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "

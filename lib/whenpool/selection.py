@@ -11,6 +11,7 @@ from whenpool.plans import OTHER_STARTS, PLANS, plan, thesis_table
 from whenpool.registry import LISTED
 from whenpool.runs import TRICKS, Place, Run, variant_of
 from whenpool.settings import SETTINGS
+from whenpool.tagging_run import Tagging
 
 TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")
 """The tables of the thesis that runs stand in, see `whenpool.plans.thesis_table`."""
@@ -20,7 +21,8 @@ EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 
 
 def _corpus(run: Run) -> Iterable[str]:
-    name = run.corpus if isinstance(run, FewShot) else run.training.corpus  # type: ignore[union-attr]
+    own = isinstance(run, FewShot | Tagging)
+    name = run.corpus if own else run.training.corpus  # type: ignore[attr-defined,union-attr]
     path = name.partition(":")[0]
     return name, path, Path(path).name
 
@@ -35,7 +37,11 @@ def _of_few_shot(attribute: str) -> Callable[[Run], Iterable[str]]:
 
 
 def _of_both(attribute: str) -> Callable[[Run], Iterable[str]]:
-    return lambda run: [str(getattr(run.training or run, attribute))]
+    def values(run: Run) -> list[str]:
+        value = getattr(run.training or run, attribute, None)
+        return [] if value is None else [str(value)]  # a tagging run has no length
+
+    return values
 
 
 _VALUES: dict[str, Callable[[Run], Iterable[str]]] = {

@@ -9,7 +9,6 @@ counted.
 Runs of record are the same rows in CSV files that travel with the project; they are read only.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,31 +20,24 @@ from typing import TYPE_CHECKING, Any
 from whenpool.documents import Columns, checked_table
 from whenpool.errors import InputError
 from whenpool.files import write_atomically
-from whenpool.record_columns import COLUMNS, POINTS, RUNS
+from whenpool.record_columns import COLUMNS
+from whenpool.stored_run import (
+    FEW_SHOTS_OF_RECORD,
+    HISTORY_OF_RECORD,
+    LOOKS_OF_RECORD,
+    PROBES_OF_RECORD,
+    RUNS_OF_RECORD,
+    TAGGED_EPOCHS_OF_RECORD,
+    TAGGING_GRADIENTS_OF_RECORD,
+    TAGGINGS_OF_RECORD,
+    key_of,
+    kind_of,
+    measured_file,
+    parse_run,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-RUNS_OF_RECORD, HISTORY_OF_RECORD = "trainings.csv", "trainings_history.csv"
-PROBES_OF_RECORD = "probes.csv"
-FEW_SHOTS_OF_RECORD, LOOKS_OF_RECORD = "few_shots.csv", "few_shots_history.csv"
-_PARTS = ("identity", "run", "result", "provenance")
-
-
-def measured_file(kind: str) -> str:
-    """The file of record that holds what probe runs of one kind measured."""
-    return f"probes_{kind}.csv"
-
-
-def kind_of(run: Mapping[str, Any]) -> str:
-    """Whether a stored run is a "training", a "probe" or a "few-shot" run."""
-    return "probe" if "probe" in run else "few-shot" if "system" in run else "training"
-
-
-def key_of(identity: Mapping[str, Any]) -> str:
-    """20 hexadecimal digits that depend on every value of the identity."""
-    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 @dataclass
@@ -88,7 +80,7 @@ class Store:
     def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
         """Store a run that another store has under the same key, byte for byte; raises `InputError` for
         content that is damaged or of another key, and when the store cannot be written."""
-        row, reason = _parse_run(content, key)
+        row, reason = parse_run(content, key)
         if row is None:
             raise InputError(f"run {key} cannot be taken over from another store: {reason}")
         self._write(key, content, weights)
@@ -108,7 +100,7 @@ class Store:
             content = file.read_bytes()
         except OSError as error:  # it may be readable the next time
             raise InputError(f"stored run {file} cannot be read: {error.strerror}") from None
-        row, reason = _parse_run(content, key)
+        row, reason = parse_run(content, key)
         if row is None:
             self._put_aside(file, reason)
         return row
@@ -164,6 +156,10 @@ class Store:
         """A row for each few-shot run, the same way; ``system`` is a row of Table 1.9."""
         return self._table(self.recorded_few_shots, "few-shot")
 
+    def taggings(self) -> "DataFrame":
+        """A row for each tagging run, the same way."""
+        return self._table(self.recorded_taggings, "tagging")
+
     def histories(self) -> "DataFrame":
         """A row for each epoch of each training: ``key`` and `whenpool.training.Epoch`'s columns."""
         rows = self._history(lambda row: kind_of(row["run"]) == "training")
@@ -173,6 +169,17 @@ class Store:
         """The same for few-shot runs, whose epochs end with a look at the validation texts."""
         rows = self._history(lambda row: kind_of(row["run"]) == "few-shot")
         return self._with_record(rows, LOOKS_OF_RECORD)
+
+    def tagging_histories(self) -> "DataFrame":
+        """The same for tagging runs."""
+        rows = self._history(lambda row: kind_of(row["run"]) == "tagging", "epoch")
+        return self._with_record(rows, TAGGED_EPOCHS_OF_RECORD)
+
+    def tagging_gradients(self) -> "DataFrame":
+        """A row for each place of a sentence where a tagging run measured gradients: ``stage``,
+        ``position``, ``mean`` of all words' losses and ``single`` of one word's, and the ``key``."""
+        rows = self._history(lambda row: kind_of(row["run"]) == "tagging", "position")
+        return self._with_record(rows, TAGGING_GRADIENTS_OF_RECORD)
 
     def measured(self, kind: str) -> "DataFrame":
         """A row for each point that the probe runs of one kind measured, and their ``key``."""
@@ -199,9 +206,16 @@ class Store:
             [part for part in (recorded, rows) if len(part)] or [recorded], ignore_index=True
         )
 
-    def _history(self, wanted: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
+    def _history(
+        self, wanted: Callable[[dict[str, Any]], bool], having: str = ""
+    ) -> list[dict[str, Any]]:
+        """What some runs gave, of it what has a value of a name, where one is asked for."""
         return [
-            {"key": key, **part} for key, row in self._rows() if wanted(row) for part in row["history"]
+            {"key": key, **part}
+            for key, row in self._rows()
+            if wanted(row)
+            for part in row["history"]
+            if not having or having in part
         ]
 
     def _with_record(self, rows: list[dict[str, Any]], name: str) -> "DataFrame":
@@ -238,8 +252,13 @@ class Store:
         return self.read_record(FEW_SHOTS_OF_RECORD)
 
     @cached_property
+    def recorded_taggings(self) -> "DataFrame":
+        """The tagging runs of record alone, as `taggings` has them."""
+        return self.read_record(TAGGINGS_OF_RECORD)
+
+    @cached_property
     def _recorded_keys(self) -> set[str]:
-        tables = self.recorded, self.recorded_probes, self.recorded_few_shots
+        tables = self.recorded, self.recorded_probes, self.recorded_few_shots, self.recorded_taggings
         return {key for table in tables for key in table["key"]}
 
     def read_record(self, name: str) -> "DataFrame":
@@ -278,21 +297,3 @@ class Store:
             line += f"it could not be set aside ({error.strerror})"
         if line not in self.set_aside:
             self.set_aside.append(line)
-
-
-def _parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
-    """A stored run, or None and what is wrong with its file."""
-    try:
-        row = json.loads(content)
-    except (ValueError, RecursionError):
-        return None, "truncated or not JSON"
-    if not isinstance(row, dict) or not all(isinstance(row.get(part), dict) for part in _PARTS):
-        return None, "not a run"
-    history, data = row.get("history"), row["identity"].get("data", {})
-    if not isinstance(history, list) or not all(isinstance(part, dict) for part in [data, *history]):
-        return None, "not a run"
-    if key_of(row["identity"]) != key:
-        return None, "its content belongs to another key"
-    parts = [(RUNS, row[part]) for part in _PARTS[1:]] + [(POINTS, part) for part in history]
-    fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
-    return None if fault else row, fault

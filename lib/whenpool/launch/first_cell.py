@@ -24,7 +24,7 @@ if on_colab and root is None:
         subprocess.run(clone, check=True)
     kept = Path("kept.txt")  # what Colab brings stays as it is
     kept.write_text("".join(f"{{p}}=={{version(p)}}\\n" for p in ("torch", "numpy")))
-    pip = [sys.executable, "-m", "pip", "install", "-q", "-c", str(kept)]
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
     subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
 if root is not None:
     sys.path.insert(0, str(root / "lib"))
@@ -44,5 +44,6 @@ def first_cell(chapter: Any, repository: dict[str, str]) -> str:
         repository: ``url`` and ``branch``; ``WHENPOOL_REPOSITORY`` names another address.
     """
     code = "\n".join(cell.source for cell in chapter.cells if cell.cell_type == "code")
-    extras = "notebook,fewshot,minilm" if "whenpool.fewshot" in code else "notebook"
+    needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.tagging": ",tagging"}
+    extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
     return _CELL.format(extras=extras, **repository).rstrip("\n")

@@ -15,14 +15,18 @@ the model on its own device: one that packs its input says ``lengths.cpu()``.
 """
 
 from whenpool.probes.gradients import gradient_norms, gradient_profile, vanishing_ratio
+from whenpool.probes.memory import step_megabytes
 from whenpool.probes.nwi import nwi, window_importance
 from whenpool.probes.sweep import padding_sweep
+from whenpool.probes.tagging import tagging_gradient_norms
 
 __all__ = [
     "gradient_norms",
     "gradient_profile",
     "nwi",
     "padding_sweep",
+    "step_megabytes",
+    "tagging_gradient_norms",
     "vanishing_ratio",
     "window_importance",
 ]

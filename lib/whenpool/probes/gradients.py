@@ -11,7 +11,7 @@ from whenpool.encoder import Encoder, reversal_rows, word_mask
 from whenpool.errors import InputError
 from whenpool.probes.interpolation import interpolate
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating
-from whenpool.probes.taps import Tap, tapped
+from whenpool.probes.taps import AnyTap, tapped
 
 
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
@@ -19,8 +19,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
     right-to-left state of one word count as one vector; of a stack, the states of the top layer.
-    The recurrence may be a `whenpool.Encoder`, or a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``, packed or
-    not, whichever the model calls last; recurrences side by side must be one module. A model that
+    The recurrence may be a `whenpool.Encoder`, one of `whenpool.cells`, or a ``nn.LSTM``, ``nn.GRU`` or
+    ``nn.RNN``, packed or not, whichever the model calls last; recurrences side by side must be one module. A model that
     has none, such as a Transformer, has no path through later states of the same layer: its gradient
     is that at the states that ``encode`` returns. A recurrence that is written in another way cannot
     be seen and must not be probed.
@@ -54,7 +54,7 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         logits = model.classify(states, lengths)  # type: ignore[operator]
         check_labels(labels, logits)
         loss = cross_entropy(logits, labels, reduction="sum")
-        norms = _total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
+        norms = total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
     norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
     return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
@@ -105,30 +105,19 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
     return interpolate(norms, lengths, points)
 
 
-def _total_norms(
-    loss: Tensor, model: nn.Module, states: Tensor, taps: list[Tap], lengths: Tensor
+def total_norms(
+    loss: Tensor, model: nn.Module, states: Tensor, taps: list[AnyTap], lengths: Tensor
 ) -> Tensor:
     """‖∂L/∂h_t‖, (B, T)."""
     used = _top(model, taps)
     if not used:
         return _norms(torch.autograd.grad(loss, states)[0])
-    wanted = [tensor for tap in used for tensor in (tap.outputs, tap.wide, tap.last)]
-    grads = torch.autograd.grad(loss, wanted, allow_unused=True)
+    wanted = [tensor for tap in used for tensor in tap.wanted]
+    grads = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
     halves: list[Tensor] = []
-    for number, tap in enumerate(used):
-        above, through, last = grads[3 * number : 3 * number + 3]
-        if last is not None:
-            raise InputError(
-                f"{type(model).__name__} classifies from the final state that its recurrence returns "
-                "beside the states; let classify take it from the states"
-            )
-        if above is None:
-            raise InputError(
-                f"{type(model).__name__}: the loss does not depend on the states of the recurrence "
-                "that encode calls last"
-            )
-        through = torch.zeros_like(tap.wide) if through is None else through
-        halves += [_norms(half) for half in tap.total(above, through)]
+    for tap in used:
+        own = tap.total([next(grads) for _ in tap.wanted], type(model).__name__)
+        halves += [_norms(half) for half in own]
     encoder = _encoder_of(model, used[0])
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
         B, T = states.shape[:2]
@@ -144,7 +133,7 @@ def _norms(gradients: Tensor) -> Tensor:
     return torch.linalg.vector_norm(scaled, dim=-1) * peak.squeeze(-1)
 
 
-def _top(model: nn.Module, taps: list[Tap]) -> list[Tap]:
+def _top(model: nn.Module, taps: list[AnyTap]) -> list[AnyTap]:
     """The taps of the recurrence that was called last: one, or the two directions of an Encoder."""
     if not taps:
         return []
@@ -165,7 +154,7 @@ def _top(model: nn.Module, taps: list[Tap]) -> list[Tap]:
     return [last]
 
 
-def _encoder_of(model: nn.Module, tap: Tap) -> Encoder | None:
+def _encoder_of(model: nn.Module, tap: AnyTap) -> Encoder | None:
     encoders = (module for module in model.modules() if isinstance(module, Encoder))
     return next((e for e in encoders if any(m is tap.module for m in e.layers[-1])), None)
 

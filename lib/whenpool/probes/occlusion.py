@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whenpool.cells import Cell
 from whenpool.probes.protocol import check_labels, log_probability
 
 
@@ -67,7 +68,7 @@ def _counting(model: nn.Module) -> Iterator[_Count]:
     def add(module: nn.Module, _: Any, output: Any) -> None:
         values = output if isinstance(output, tuple | list) else (output,)
         size = sum(v.numel() * v.element_size() for v in values if isinstance(v, Tensor))
-        count.bytes += size * (6 if isinstance(module, nn.RNNBase) else 2)
+        count.bytes += size * (6 if isinstance(module, nn.RNNBase | Cell) else 2)
 
     hooks = [module.register_forward_hook(add) for module in model.modules()]
     try:

@@ -13,7 +13,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from whenpool.encoder import CELLS, Encoder, word_mask
+from whenpool.encoder import TORCH_CELLS, Encoder, word_mask
 from whenpool.models import TextClassifier
 from whenpool.probes.protocol import check_labels, log_probability
 from whenpool.probes.reading import Reading
@@ -35,7 +35,7 @@ STEPS = ("forward", "embed", "encode", "classify", "pool")
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     """Whether a model is one whose states are known to split: if in doubt, no.
 
-    It is a masked `TextClassifier` of one layer, with one of this library's poolings, none of whose
+    It is a masked `TextClassifier` of one layer of torch's, with one of this library's poolings, none of whose
     steps is overridden and none of whose parts is replaced, wrapped or hooked (hooks on the
     recurrences themselves are fine, they are called).
     """
@@ -54,7 +54,7 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     return (
         model.encoder.masked
         and len(model.encoder.layers) == 1
-        and all(type(recurrence) in CELLS.values() for recurrence in recurrences)
+        and all(type(recurrence) in TORCH_CELLS.values() for recurrence in recurrences)
         and type(model.pooling) in SPLIT_POOLINGS
         and model.pooling.bidirectional == (len(recurrences) == 2)
     )

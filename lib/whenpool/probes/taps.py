@@ -18,7 +18,7 @@ before its tanh. The rest is the recursion, from the last word to the first,
 Letters: B texts, T words of the longest, E units of an input, H units of a state, K directions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,14 +28,18 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
+from whenpool.cells import Cell
 from whenpool.errors import InputError
+from whenpool.probes.cell_taps import can_tap_cell, record_cell, unread
 
 _TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
+AnyTap = Any
+"""A `Tap`, or one of a cell: module, inputs, outputs, wanted and total."""
 
 
 @dataclass
 class Tap:
-    """One call of a recurrence; the top layer of a stack.
+    """One call of a recurrence of torch's; the top layer of a stack.
 
     Attributes:
         weights: for each direction W_ih, W_hh and, where there are any, the two biases.
@@ -54,16 +58,34 @@ class Tap:
     last: Tensor
     packed: PackedSequence | None
 
-    def total(self, above: Tensor, through: Tensor) -> list[Tensor]:
+    @property
+    def wanted(self) -> list[Tensor]:
+        """The tensors whose gradients `total` needs."""
+        return [self.outputs, self.wide, self.last]
+
+    def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
         """∂L/∂h_t of every state, for each direction.
 
         Args:
-            above: the gradient at ``outputs``; it may be overwritten.
-            through: the gradient at ``wide``.
+            grads: at ``wanted``; None where the loss does not depend on one. May be overwritten.
+            whose: the name of the model.
 
         Returns:
             For each direction (B, T, H), zeros behind the end of a packed text.
+
+        Raises:
+            InputError: where the loss depends on the final state as it is returned beside the others, or
+                on no state at all.
         """
+        above, through, last = grads
+        if last is not None:
+            raise InputError(
+                f"{whose} classifies from the final state that its recurrence returns "
+                "beside the states; let classify take it from the states"
+            )
+        if above is None:
+            raise unread(whose)
+        through = torch.zeros_like(self.wide) if through is None else through
         above = self._padded(above)
         through = self._padded(through)[..., self.inputs.shape[-1] :]
         K = len(self.weights)
@@ -97,16 +119,17 @@ class Tap:
 
 
 @contextmanager
-def tapped(model: nn.Module) -> Iterator[list[Tap]]:
-    """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`.
+def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
+    """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`, and
+    every call of a `whenpool.cells.Cell` one of `whenpool.probes.cell_taps`.
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 
     Raises:
         InputError: for a recurrence that cannot be tapped.
     """
-    taps: list[Tap] = []
-    recurrences: list[Any] = [m for m in model.modules() if isinstance(m, nn.RNNBase)]
+    taps: list[AnyTap] = []
+    recurrences: list[Any] = [m for m in model.modules() if isinstance(m, nn.RNNBase | Cell)]
     for module in model.modules():
         if isinstance(module, nn.RNNCellBase):
             raise InputError(
@@ -114,6 +137,8 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
                 "outside: use nn.LSTM, nn.GRU, nn.RNN or whenpool.Encoder"
             )
     for module in recurrences:
+        if can_tap_cell(module):
+            continue
         if type(module) not in _TAPPED or module.proj_size:
             raise InputError(
                 f"{type(module).__name__} cannot be tapped: only nn.LSTM, nn.GRU and nn.RNN without "
@@ -122,7 +147,9 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     patched = {module: vars(module).get("forward") for module in recurrences}  # by somebody else
     try:
         for module in recurrences:
-            module.forward = _recording(module, taps)
+            module.forward = (
+                record_cell(module, taps) if isinstance(module, Cell) else _recording(module, taps)
+            )
         yield taps
     finally:
         for module, before in patched.items():
@@ -131,7 +158,7 @@ def tapped(model: nn.Module) -> Iterator[list[Tap]]:
                 module.forward = before
 
 
-def _recording(module: Any, taps: list[Tap]) -> Any:
+def _recording(module: Any, taps: list[AnyTap]) -> Any:
     def forward(input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
         inputs, packed = input, input if isinstance(input, PackedSequence) else None
         if isinstance(inputs, Tensor):

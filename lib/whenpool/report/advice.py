@@ -11,8 +11,8 @@ from whenpool.documents import check_once, listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.report.claims import Claim, claims, decide
+from whenpool.report.evidence import Evidence
 from whenpool.report.ledger import evidence_at
-from whenpool.report.quantities import Evidence
 from whenpool.runs import Place
 
 if TYPE_CHECKING:
@@ -207,6 +207,10 @@ def _entry(item: Any, known: Sequence[Claim], file: Path) -> Entry:
             if value not in allowed:
                 close = ", ".join(allowed) if name == "where" else "data/paper/claims.yml has them"
                 raise InputError(f"{where} names {value!r} among its {name}, which is unknown; {close}")
+    scales = {claim.id: claim.scale for claim in known}
+    for value in rests_on:
+        if scales[value] == "small":
+            raise InputError(f"{where} rests on {value!r}, which small models alone decide")
     return Entry(
         **{name: item[name] for name in ("id", "topic", "when", "text")},
         claims=rests_on,

@@ -10,29 +10,34 @@ from typing import TYPE_CHECKING, Any
 from whenpool.documents import check_once, listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
-from whenpool.probing import PROBES
 from whenpool.report import (
+    architecture_quantities,
+    background_quantities,
     few_shot_quantities,
     quantities,
+    regularisation_quantities,
     skip_quantities,
+    tagging_quantities,
     theory_quantities,
     trick_quantities,
 )
-from whenpool.report.few_shot_rules import indicating, of_thesis
-from whenpool.report.quantities import Evidence, PerSeed
-from whenpool.report.tricks import finished, small_runs, with_variant
-from whenpool.report.verdicts import SEEDS_NEEDED, as_plain, of_one_kind, of_record, probes_of_record
+from whenpool.report.evidence import Evidence, PerSeed
+from whenpool.report.gathering import no_evidence
+from whenpool.report.verdicts import SEEDS_NEEDED
+from whenpool.report.wording import number_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from whenpool.store import Store
 
 QUANTITIES = (
     quantities.QUANTITIES
     | skip_quantities.QUANTITIES
     | few_shot_quantities.QUANTITIES
+    | tagging_quantities.QUANTITIES
     | trick_quantities.QUANTITIES
+    | regularisation_quantities.QUANTITIES
+    | architecture_quantities.QUANTITIES
+    | background_quantities.QUANTITIES
     | theory_quantities.QUANTITIES
 )
 """Every quantity that ``data/paper/claims.yml`` may name."""
@@ -40,13 +45,24 @@ READS = (
     quantities.READS
     | dict.fromkeys(skip_quantities.QUANTITIES, "trainings")
     | dict.fromkeys(few_shot_quantities.QUANTITIES, "few_shots")
+    | dict.fromkeys(tagging_quantities.QUANTITIES, "taggings")
     | dict.fromkeys(trick_quantities.QUANTITIES, "variants")
+    | dict.fromkeys(regularisation_quantities.QUANTITIES, "small")
+    | architecture_quantities.READS
+    | dict.fromkeys(background_quantities.QUANTITIES, "small")
     | dict.fromkeys(theory_quantities.QUANTITIES, "networks")
 )
-"""What each quantity is measured on: a kind of probe, trainings or variants of them, few-shot runs, or
-networks that are drawn or built for it."""
+"""What each quantity is measured on: a kind of probe, trainings or variants of them, few-shot runs,
+`READ_SMALL`, or networks that are drawn or built for it."""
+SMALL = "small models"
+"""How a verdict that small models gave is marked."""
 OURS = "ours"
 """The section of a claim that the thesis does not make."""
+SCALES = ("thesis", "small")
+"""Of the runs that decide a claim: the thesis's models, or the quick profile's on whole real corpora,
+whose verdicts are always marked and never counted among the others."""
+READ_SMALL = ("small", "small_measured", "taggings")
+"""What is measured on small models."""
 WRITTEN = ("before", "later")
 """When a rule was written: before the runs, or when some of its runs, or numbers, were known."""
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
@@ -66,6 +82,7 @@ class Claim:
         unit: what the number is.
         evidence: the name of the figure or table of the chapter that shows it.
         written: when the rule was, one of `WRITTEN`.
+        scale: of the runs that decide it, one of `SCALES`.
     """
 
     id: str
@@ -78,6 +95,7 @@ class Claim:
     arguments: dict[str, Any] = field(default_factory=dict)
     evidence: str = ""
     written: str = "before"
+    scale: str = "thesis"
 
     def satisfied(self, value: float) -> bool:
         """Whether a number obeys the rule."""
@@ -92,6 +110,11 @@ class Decision:
     claim: Claim
     values: PerSeed
     verdict: str
+
+    @property
+    def told(self) -> str:
+        """The verdict as a reader sees it, who is told of small models."""
+        return self.verdict + (f" ({SMALL})" if self.claim.scale == "small" else "")
 
     @property
     def measured(self) -> str:
@@ -138,68 +161,17 @@ def _claim(entry: Any, file: Path) -> Claim:
         raise InputError(f"{where} has the rule {claim.rule!r}; write one like '>= 10'") from None
     if claim.quantity not in QUANTITIES:
         raise InputError(f"{where} names an unknown quantity {claim.quantity!r}")
+    if claim.scale not in SCALES:
+        raise InputError(f"{where} has scale: {claim.scale}; write one of {', '.join(SCALES)}")
+    kind = READS[claim.quantity]
+    if (claim.scale == "small") != (kind in READ_SMALL):
+        fit = "small" if kind in READ_SMALL else "thesis"
+        raise InputError(f"{where} has scale: {claim.scale}; what {claim.quantity} reads is {fit}")
     try:
-        QUANTITIES[claim.quantity](_no_evidence(), **claim.arguments)
+        QUANTITIES[claim.quantity](no_evidence(), **claim.arguments)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"{where} does not fit {claim.quantity}: {error}") from None
     return claim
-
-
-def _no_evidence() -> Evidence:
-    import pandas as pd
-
-    return Evidence(pd.DataFrame(), dict.fromkeys(PROBES, pd.DataFrame()))
-
-
-def evidence_of(
-    store: "Store",
-    trainings: "DataFrame",
-    probes: "DataFrame",
-    few_shots: "DataFrame | None" = None,
-) -> Evidence:
-    """The runs of record among finished ones, which alone decide.
-
-    Where some were trained from other word vectors, those of the most runs count: numbers of two
-    kinds are not compared.
-
-    Args:
-        trainings, probes, few_shots: rows of `Store.trainings`, `Store.probes`, `Store.few_shots`.
-    """
-    variants = trainings
-    if len(trainings):
-        variants = with_variant(finished(of_one_kind(trainings[of_record(as_plain(trainings))])))
-        variants = variants[variants["masked"].astype(bool) & (variants["length"] == "long")]
-        variants = variants[variants["corpus"] == "imdb"]
-        trainings = of_one_kind(trainings[of_record(trainings)])
-    if len(probes):
-        probes = probes[probes_of_record(probes)]
-    measured = {}
-    for kind in PROBES:
-        own = probes[probes["probe"] == kind] if len(probes) else probes
-        measured[kind] = store.measured_on(of_one_kind(own), kind)
-    few_shots = None if few_shots is None else of_thesis(few_shots)
-    return Evidence(trainings, measured, variants, store.histories(), few_shots, live=True)
-
-
-def small_evidence(store: "Store", trainings: "DataFrame", size: int) -> Evidence:
-    """Small runs in the place of runs of record, which indicate and never decide (§2.2 alone).
-
-    Args:
-        trainings: rows of `Store.trainings`.
-        size: training texts.
-    """
-    variants = finished(small_runs(trainings, size))
-    return replace(_no_evidence(), variants=variants, epochs=store.histories())
-
-
-def few_shot_evidence(few_shots: "DataFrame") -> Evidence:
-    """Few-shot runs with MiniLM in the place of those with the thesis's encoder: they indicate and never
-    decide (§1.10 alone).
-
-    Args:
-        few_shots: rows of `Store.few_shots`.
-    """
-    return replace(_no_evidence(), few_shots=indicating(few_shots))
 
 
 def at_size(claim: Claim, size: int) -> Claim:
@@ -245,7 +217,9 @@ def claims_table(
             "claim": f"{d.claim.statement} ({source_text(d.claim.section)})",
             "rule": f"{d.claim.unit} {rule_text(d.claim.rule)}",
             "ours": d.measured,
-            "verdict": f"**{d.verdict}**" + (f" ({len(d.values)})" if d.values else ""),
+            "verdict": f"**{d.verdict}**"
+            + (f" ({len(d.values)})" if d.values else "")
+            + (f"<br>{SMALL}" if d.claim.scale == "small" else ""),
         }
         for d in decided
     )
@@ -272,17 +246,3 @@ def rule_text(rule: str) -> str:
     """A rule as a reader sees it: ">= 10" is ≥ 10."""
     sign, number = rule.split()
     return f"{ {'<=': '≤', '>=': '≥'}.get(sign, sign) } {number_text(float(number))}"
-
-
-def number_text(value: float) -> str:
-    """A number as a reader sees it: 0.0003 -> 3·10⁻⁴, 12.34 -> 12.3, 100 -> 100."""
-    if math.isinf(value):
-        return "∞"
-    if value != 0 and not 1e-3 <= abs(value) < 1e4:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-        mantissa = mantissa.removesuffix(".0")
-        return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
-    if value == round(value):
-        return f"{value:.0f}"
-    return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"

@@ -101,10 +101,10 @@ def draw_gradient_paths() -> Figure:
             ink = "white" if lit and name != "…" else INK
             axes.text(x, 0.5, name, size=FONT + 3, color=ink, ha="center", va="center")
             if lit:
-                _arrow(axes, (1.7 + 0.2 * (x - 1.7), 1.78), (x, 0.8), SIGNAL, 2.4)
+                arrow(axes, (1.7 + 0.2 * (x - 1.7), 1.78), (x, 0.8), SIGNAL, 2.4)
         for x, following in pairwise(places):
-            _arrow(axes, (x + 0.28, 0.58), (following - 0.28, 0.58), "#8a8a8a", 0.9)
-            _arrow(axes, (following - 0.28, 0.42), (x + 0.28, 0.42), "#8a8a8a", 0.9)
+            arrow(axes, (x + 0.28, 0.58), (following - 0.28, 0.58), "#8a8a8a", 0.9)
+            arrow(axes, (following - 0.28, 0.42), (x + 0.28, 0.42), "#8a8a8a", 0.9)
         axes.text(1.7, 0.06, "from state to state", size=FONT + 2, color=INK, ha="center", va="center")
     return figure
 
@@ -197,9 +197,10 @@ def box(
     return FancyBboxPatch((x, y), width, height, boxstyle=style, facecolor=colour, edgecolor=edge)
 
 
-def _arrow(
+def arrow(
     axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, thick: float
 ) -> None:
+    """An arrow from point to point."""
     axes.add_patch(
         FancyArrowPatch(
             start, end, arrowstyle="-|>", mutation_scale=6 + 3 * thick, color=colour, lw=thick,

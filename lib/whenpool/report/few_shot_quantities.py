@@ -5,8 +5,9 @@ A seed draws the labelled texts as well, so what it compares has learnt from the
 
 from collections.abc import Callable, Sequence
 
+from whenpool.report.evidence import Evidence, PerSeed
 from whenpool.report.few_shot_rules import PER_CLASS
-from whenpool.report.quantities import Evidence, PerSeed, chosen, minus
+from whenpool.report.quantities import chosen, minus
 
 
 def few_shot_accuracy(

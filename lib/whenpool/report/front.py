@@ -4,31 +4,21 @@ Words that say which way a number points are chosen by the numbers: with other r
 otherwise.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from whenpool.registry import COLOURS, POOLING_NAMES
-from whenpool.report.claims import Decision, number_text
-from whenpool.report.ledger import counts, of_the_thesis
+from whenpool.report.claims import Decision
+from whenpool.report.evidence import Evidence, PerSeed
+from whenpool.report.ledger import counts, of_the_thesis, on_small_models
 from whenpool.report.ledger_page import thesis_link
-from whenpool.report.literal import html_of
-from whenpool.report.literal import plain as for_a_terminal
 from whenpool.report.provenance import provenance_line
-from whenpool.report.quantities import (
-    POOLED,
-    Evidence,
-    PerSeed,
-    accuracy_gap,
-    early_middle_to_ends,
-    minus,
-)
-from whenpool.report.tables import as_html
+from whenpool.report.quantities import POOLED, accuracy_gap, early_middle_to_ends, minus
+from whenpool.report.sentences import Sentences
 from whenpool.report.tricks import GUESSING
 from whenpool.report.verdicts import SEEDS_NEEDED
-from whenpool.report.wording import together
+from whenpool.report.wording import number_text, together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,22 +36,6 @@ _VERBS = {
     "so far does not hold": ("does not hold so far", "do not hold so far"),
     "not run": ("was not run", "were not run"),
 }
-
-
-@dataclass(frozen=True)
-class Sentences:
-    """Sentences of Markdown with links to the ledger, for a page of the book. A notebook that is opened
-    by itself has no ledger beside it, and shows them without links."""
-
-    paragraphs: tuple[str, ...]
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        bare = [re.sub(r"</?a\b[^>]*>", "", text) for text in self.paragraphs]
-        return {
-            "text/markdown": "\n\n".join(self.paragraphs),
-            "text/html": "".join(f"<p>{as_html(html_of(text))}</p>" for text in bare),
-            "text/plain": for_a_terminal("\n\n".join(bare)),
-        }
 
 
 def answers(evidence: Evidence) -> Sentences:
@@ -174,13 +148,16 @@ def which(evidence: Evidence) -> str:
 
 def verdict_line(decided: Sequence[Decision]) -> Sentences:
     """How many claims of the thesis have which verdict, each number a link to them in the ledger."""
-    of_thesis = of_the_thesis(decided)
+    of_thesis, small = of_the_thesis(decided), on_small_models(decided)
     found = {name: count for name, count in counts(of_thesis).items() if count}
     parts = [f"{thesis_link(n, name)} {_VERBS[name][n != 1]}" for name, n in found.items()]
     total = thesis_link(len(of_thesis))
-    return Sentences(
-        (f"Of the {total} claims that we read in the thesis and its slides, {together(parts)}.",)
-    )
+    told = f"Of the {total} claims that we read in the thesis and its slides, {together(parts)}."
+    run = [decision for decision in small if decision.verdict != "not run"]
+    if run:
+        link = thesis_link(len(run), scale="small")
+        told += f" {link} more {'is' if len(run) == 1 else 'are'} decided on small models alone."
+    return Sentences((told,))
 
 
 def profiles_of(evidence: Evidence) -> "DataFrame":

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from whenpool.errors import InputError
 from whenpool.places import project_root
-from whenpool.report.claims import OURS, VERDICTS, Claim, Decision, claims, decisions, evidence_of
-from whenpool.report.quantities import Evidence
+from whenpool.report.claims import OURS, SCALES, SMALL, VERDICTS, Claim, Decision, claims, decisions
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of
 from whenpool.report.shares import TABLES, Share, shares
-from whenpool.rows import current_few_shots, current_probes, current_trainings
+from whenpool.rows import current_few_shots, current_probes, current_taggings, current_trainings
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,7 +32,7 @@ LEGEND = f"{LATER} the rule was written when some of its runs, or numbers, were 
 def evidence_at(place: "Place") -> Evidence:
     """The runs of record that the store and the clone have, which alone decide."""
     runs = current_trainings(place), current_probes(place), current_few_shots(place)
-    return evidence_of(place.store, *runs)
+    return evidence_of(place.store, *runs, current_taggings(place))
 
 
 def ledger(evidence: Evidence, chapter: str | None = None, verdict: str | None = None) -> list[Decision]:
@@ -55,8 +56,19 @@ def ledger(evidence: Evidence, chapter: str | None = None, verdict: str | None =
 
 
 def of_the_thesis(decided: Sequence[Decision]) -> list[Decision]:
-    """Those on claims of the thesis or its slides; the others are ours."""
-    return [decision for decision in decided if decision.claim.section != OURS]
+    """Those on claims of the thesis or its slides, by runs at its scale; the others are ours, or by
+    small models."""
+    return [d for d in decided if d.claim.section != OURS and d.claim.scale == "thesis"]
+
+
+def on_small_models(decided: Sequence[Decision]) -> list[Decision]:
+    """Those by small models, on claims of the thesis or its slides."""
+    return [d for d in decided if d.claim.section != OURS and d.claim.scale == "small"]
+
+
+def at_scale(decided: Sequence[Decision], scale: str) -> list[Decision]:
+    """Those by runs at one of `whenpool.report.claims.SCALES`."""
+    return [decision for decision in decided if decision.claim.scale == scale]
 
 
 def later(decided: Sequence[Decision]) -> int:
@@ -93,6 +105,7 @@ def row_of(decision: Decision) -> dict[str, Any]:
         "section": claim.section,
         "statement": claim.statement,
         "verdict": decision.verdict,
+        "scale": claim.scale,
         "measured": decision.measured,
         "values": {str(seed): _finite(value) for seed, value in decision.values.items()},
         "seeds": len(decision.values),
@@ -109,10 +122,10 @@ def middle_of(decision: Decision) -> float | None:
 
 
 def as_json(decided: Sequence[Decision], tables: Sequence[Share]) -> str:
-    """The ledger, the number of each verdict, and the shares of the tables."""
+    """The ledger, the number of each verdict for each scale, and the shares of the tables."""
     content = {
         "claims": [row_of(decision) for decision in decided],
-        "counts": counts(decided),
+        "counts": {scale: counts(at_scale(decided, scale)) for scale in SCALES},
         "tables": [share.row() for share in tables],
     }
     return json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
@@ -120,11 +133,9 @@ def as_json(decided: Sequence[Decision], tables: Sequence[Share]) -> str:
 
 def as_csv(decided: Sequence[Decision]) -> str:
     """The ledger alone, a line for each claim."""
-    names = ("id", "chapter", "section", "statement", "verdict", "measured", "seeds", "rule", "unit")
+    names = "id chapter section statement verdict measured seeds rule unit written evidence scale"
     text = io.StringIO()
-    writer = csv.DictWriter(
-        text, [*names, "written", "evidence"], extrasaction="ignore", lineterminator="\n"
-    )
+    writer = csv.DictWriter(text, names.split(), extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(map(row_of, decided))
     return text.getvalue().rstrip("\n")
@@ -143,11 +154,17 @@ def as_text(decided: Sequence[Decision], tables: Sequence[Share]) -> str:
 
 
 def summary(decided: Sequence[Decision]) -> str:
-    """How many claims have which verdict, and how many are ours, in a line."""
+    """How many claims have which verdict, and how many are ours, in a line; those on small models
+    apart."""
+    large, small = at_scale(decided, "thesis"), at_scale(decided, "small")
+    own = len(large) - len(of_the_thesis(large))
+    told = f"{len(large)} claims" + (f" ({own} of them ours)" if own else "") + _counted(large)
+    return told + (f"; {len(small)} on {SMALL}{_counted(small)}" if small else "")
+
+
+def _counted(decided: Sequence[Decision]) -> str:
     told = [f"{count} {verdict}" for verdict, count in counts(decided).items() if count]
-    own = len(decided) - len(of_the_thesis(decided))
-    total = f"{len(decided)} claims" + (f" ({own} of them ours)" if own else "")
-    return total + (f": {', '.join(told)}" if told else "")
+    return f": {', '.join(told)}" if told else ""
 
 
 def shares_frame(tables: Sequence[Share]) -> "DataFrame":
@@ -180,7 +197,7 @@ def _brief(decided: Sequence[Decision]) -> "DataFrame":
 
     return pd.DataFrame(
         {
-            "verdict": d.verdict,
+            "verdict": d.told,
             "claim": d.claim.id,
             "thesis": d.claim.section,
             "rule": d.claim.rule + (f" {LATER}" if d.claim.written == "later" else ""),

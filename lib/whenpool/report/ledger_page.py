@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
-from whenpool.report.claims import OURS, VERDICTS, Decision, rule_text, source_text
+from whenpool.report.claims import OURS, SMALL, VERDICTS, Decision, rule_text, source_text
 from whenpool.report.ledger import LATER, LEGEND, link_of, middle_of, title_of
 
 MARKS = {
@@ -16,6 +16,8 @@ MARKS = {
 """A sign for each verdict, so that none is told by colour alone."""
 SOURCES = {"thesis": "thesis and slides", OURS: "ours"}
 """Who claims it, as the filter names them."""
+SCALE_NAMES = {"thesis": "of the thesis's size", "small": SMALL}
+"""Which models decide it, the same way."""
 COLUMNS = ("Claim", "Verdict", "Measured", "Seeds", "Rule", "Thesis", "Shown in")
 
 
@@ -41,6 +43,7 @@ def ledger_html(decided: Sequence[Decision]) -> str:
         + _choice("chapter", ((name, title_of(name)) for name in chapters))
         + _choice("verdict", ((name, name) for name in verdicts))
         + _choice("source", SOURCES.items())
+        + _choice("scale", SCALE_NAMES.items(), "Models")
         + '<label>Text <input type="search" name="text" autocomplete="off"></label>'
         + '<button type="reset">Show all</button>'
         + '<output aria-live="polite" name="count"></output></form>'
@@ -57,17 +60,17 @@ def ledger_html(decided: Sequence[Decision]) -> str:
     )
 
 
-def thesis_link(count: int, verdict: str = "") -> str:
-    """A number of claims of the thesis, all or those with a verdict, as a link to them."""
-    query = urlencode(({"verdict": verdict} if verdict else {}) | {"source": "thesis"})
+def thesis_link(count: int, verdict: str = "", scale: str = "thesis") -> str:
+    """A number of claims of the thesis at a scale, all or those with a verdict, as a link to them."""
+    query = urlencode(({"verdict": verdict} if verdict else {}) | {"source": "thesis", "scale": scale})
     return f'<a href="ledger.html#{escape(query)}">{count}</a>'
 
 
-def _choice(name: str, values: Iterable[tuple[str, str]]) -> str:
+def _choice(name: str, values: Iterable[tuple[str, str]], label: str = "") -> str:
     options = "".join(f'<option value="{escape(v)}">{escape(text)}</option>' for v, text in values)
+    label = label or name.capitalize()
     return (
-        f'<label>{name.capitalize()} <select name="{name}"><option value="">all</option>{options}'
-        "</select></label>"
+        f'<label>{label} <select name="{name}"><option value="">all</option>{options}</select></label>'
     )
 
 
@@ -81,7 +84,7 @@ def _row(decision: Decision, chapter: int) -> str:
         f'<th scope="row">{escape(claim.statement)} '
         f'<a class="ledger-id" href="#claim-{escape(claim.id)}">{escape(claim.id)}</a></th>',
         f'<td data-sort="{VERDICTS.index(decision.verdict)}">'
-        f'<span aria-hidden="true">{MARKS[decision.verdict]}</span> {escape(decision.verdict)}</td>',
+        f'<span aria-hidden="true">{MARKS[decision.verdict]}</span> {escape(decision.told)}</td>',
         _cell(decision.measured, "" if middle is None else f"{middle!r}"),
         _cell(str(seeds or ""), str(seeds)),
         _cell(f"{claim.unit} {rule_text(claim.rule)}{later}"),
@@ -92,7 +95,8 @@ def _row(decision: Decision, chapter: int) -> str:
     return (
         f'<tr id="claim-{escape(claim.id)}" data-chapter="{escape(claim.chapter)}" '
         f'data-verdict="{escape(decision.verdict)}" '
-        f'data-source="{OURS if claim.section == OURS else "thesis"}">{"".join(cells)}</tr>'
+        f'data-source="{OURS if claim.section == OURS else "thesis"}" '
+        f'data-scale="{escape(claim.scale)}">{"".join(cells)}</tr>'
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from whenpool.registry import LISTED_CELLS
 from whenpool.report.literal import corpus_name, literal
 
 if TYPE_CHECKING:
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
-    """Number of runs, corpus, device, precision where it is not float32, commit, computing time and date
-    of the newest.
+    """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where it
+    is not float32, commit, computing time and date of the newest.
 
     Args:
         runs: rows of `Store.trainings`.
@@ -24,7 +25,8 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
     parts = [
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         f"corpus {_listed(corpora)}",
-        f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training texts",
+        f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training {_texts(runs)}",
+        *_models(runs),
         *_named(runs, "encoder", "vectors", "filler"),
         _listed(map(literal, runs["device"])),
         *_precisions(runs),
@@ -41,6 +43,24 @@ def _named(runs: "DataFrame", *columns: str) -> list[str]:
     """What stands in some columns, where anything does."""
     known = {name: runs[name].dropna() for name in columns if name in runs}
     return [f"{name} {_listed(map(literal, values))}" for name, values in known.items() if len(values)]
+
+
+def _texts(runs: "DataFrame") -> str:
+    """What runs learn from; taggers learn from sentences."""
+    return "sentences" if "unseen_accuracy" in runs else "texts"
+
+
+def _models(runs: "DataFrame") -> list[str]:
+    """The cells and numbers of layers, where they are not one layer of LSTMs."""
+    columns = ["cell", "layers"]
+    if not set(columns) <= set(runs):
+        return []
+    kinds = runs[columns].dropna().drop_duplicates().itertuples(index=False, name=None)
+    titles = [
+        LISTED_CELLS[cell].title + (f" of {int(layers)} layers" if layers > 1 else "")
+        for cell, layers in kinds
+    ]
+    return [f"cell {_listed(titles)}"] if set(titles) - {LISTED_CELLS["lstm"].title} else []
 
 
 def _precisions(runs: "DataFrame") -> list[str]:

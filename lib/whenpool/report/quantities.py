@@ -4,77 +4,17 @@ They read runs of record alone, which `Evidence` holds. Names of models are pool
 BiLSTM whose forget gates start low.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from whenpool.report.evidence import Evidence, PerSeed
 from whenpool.report.importance import ends_and_middle, where_the_text_stands
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-PerSeed = dict[int, float]
 POOLED = ("mean", "max", "attention", "max_attention")
 FAR_PLACES = {"middle": slice(49, 51), "ends": [0, 99]}
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Runs of record.
-
-    Attributes:
-        trainings: rows of `Store.trainings`.
-        measured: for each kind of probe, its rows beside the configuration of the training.
-        variants: the trainings of chapter 2 and those beside them, with a column ``variant``.
-        epochs: rows of `Store.histories`.
-        few_shots: few-shot runs on whole corpora, of each system one configuration.
-        live: whether what needs no runs may be computed when it is asked for.
-    """
-
-    trainings: "DataFrame"
-    measured: Mapping[str, "DataFrame"]
-    variants: "DataFrame | None" = None
-    epochs: "DataFrame | None" = None
-    few_shots: "DataFrame | None" = None
-    live: bool = False
-
-    def rows(self, kind: str, model: str, **wanted: Any) -> dict[int, "DataFrame"]:
-        """What one kind of probe measured on one model, by seed."""
-        wanted = {"corpus": "imdb", "length": "long", "setting": "standard", "masked": True, **wanted}
-        return {int(seed): rows for seed, rows in self._select(self.in_bins(kind), model, wanted)}
-
-    def in_bins(self, kind: str) -> "DataFrame":
-        """What one kind of probe measured; word importance only on texts of the thesis's lengths."""
-        rows = self.measured[kind]
-        if kind != "nwi" or rows.empty:
-            return rows
-        shortest = rows["length"].map({"long": 400, "short": 50})
-        return rows[rows["shortest"] == shortest] if "shortest" in rows else rows.head(0)
-
-    def on_imdb(self, kind: str, masked: bool | None = None) -> "DataFrame":
-        """What one kind of probe measured on long IMDb reviews, on models whose padding is masked,
-        let in, or either."""
-        rows = self.in_bins(kind)
-        if rows.empty:
-            return rows
-        rows = rows[(rows["corpus"] == "imdb") & (rows["length"] == "long")]
-        return rows if masked is None else rows[rows["masked"] == masked]
-
-    def accuracies(self, model: str, **wanted: Any) -> PerSeed:
-        """Test accuracy in % of a model's trainings, by seed."""
-        wanted = {"corpus": "imdb", "length": "long", "masked": True, **wanted}
-        selected = self._select(self.trainings, model, wanted)
-        return {int(seed): float(rows["test_accuracy"].iloc[-1]) for seed, rows in selected}
-
-    @staticmethod
-    def _select(table: "DataFrame", model: str, wanted: dict[str, Any]) -> list[tuple[Any, "DataFrame"]]:
-        if table.empty:
-            return []
-        pooling, bias = ("last", "low") if model == "low" else (model, "thesis")
-        mine = (table["pooling"] == pooling) & (table["forget_bias"] == bias)
-        for name, value in wanted.items():
-            mine &= table[name] == value
-        return list(table[mine].groupby("seed"))
 
 
 def early_level(evidence: Evidence, model: str, place: str) -> PerSeed:

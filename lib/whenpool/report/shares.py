@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from whenpool.report import few_shot, gradients, tricks
 from whenpool.report.corpora import FIGURES, recorded_statistics
+from whenpool.report.evidence import Evidence
 from whenpool.report.paper import published
-from whenpool.report.quantities import Evidence
 from whenpool.report.tables import judged
 from whenpool.report.verdicts import MARKS
 from whenpool.rows import current_few_shots, current_trainings

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from whenpool.report.quantities import POOLED, Evidence, PerSeed, chosen, minus
+from whenpool.report.evidence import Evidence, PerSeed
+from whenpool.report.quantities import POOLED, chosen, minus
 
 
 def trained_accuracy(

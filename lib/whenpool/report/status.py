@@ -45,6 +45,7 @@ def runs_table(place: "Place") -> "DataFrame":
         store.trainings().assign(probe="training"),
         store.probes(),
         store.few_shots().assign(probe="few-shot"),
+        store.taggings().assign(probe="tagging"),
     ]
     if not any(len(part) for part in parts):
         return pd.DataFrame({"runs": [0]})

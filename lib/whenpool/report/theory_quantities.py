@@ -4,7 +4,7 @@ when they are asked for, where `Evidence.live` allows it, in some seconds.
 
 from collections.abc import Callable, Sequence
 
-from whenpool.report.quantities import Evidence, PerSeed
+from whenpool.report.evidence import Evidence, PerSeed
 
 SEEDS = 3
 

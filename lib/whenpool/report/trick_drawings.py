@@ -7,16 +7,16 @@ h_t the state after word t, q the query, α_t the attention weight of h_t.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
+from matplotlib.patches import Circle, Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from whenpool.errors import InputError
+from whenpool.report.drawing_parts import arrow, panel, write
 from whenpool.report.drawings import FONT, INK, QUIET, WIDTH, box
 from whenpool.report.figures import COLOURS, TRICK_COLOURS
 
@@ -56,14 +56,14 @@ def draw_last_attention() -> Figure:
         ("λ = 1", "what is left", "h_n", np.eye(len(SCORES))[-1]),
     )
     for place, (title, note, embedding, alphas) in enumerate(shown):
-        axes = _panel(figure, labels + place * width, 0, width, height)
-        _write(axes, width / 2, 4.55, title, 4, weight="bold")
-        _write(axes, width / 2, 4.29, note, 2)
+        axes = panel(figure, labels + place * width, 0, width, height)
+        write(axes, width / 2, 4.55, title, 4, weight="bold")
+        write(axes, width / 2, 4.29, note, 2)
         _draw_attention(axes, width / 2, alphas, rf"$s_\mathrm{{emb}} = {embedding}$")
     rows = {0.2: "words", 0.85: "states", 1.65: "scores", 2.62: r"weights $\alpha_t$"}
-    axes = _panel(figure, 0, 0, labels, height)
+    axes = panel(figure, 0, 0, labels, height)
     for y, row in rows.items():
-        _write(axes, 0.06, y, row, 1.5, ha="left")
+        write(axes, 0.06, y, row, 1.5, ha="left")
     return figure
 
 
@@ -82,17 +82,17 @@ def draw_dropout_attention() -> Figure:
         "every gate is\ndropped: only\nthe chain is left",
     )
     for row, ((title, dropped), note) in enumerate(zip(DROPPED.items(), notes, strict=True)):
-        axes = _panel(figure, 0, below + (2 - row) * tall, WIDTH, tall)
-        _write(axes, 0.06, 1.5, title, 4, weight="bold", ha="left")
-        _write(axes, 0.06, 1.32, note, 0.5, ha="left", va="top", linespacing=1.35)
+        axes = panel(figure, 0, below + (2 - row) * tall, WIDTH, tall)
+        write(axes, 0.06, 1.5, title, 4, weight="bold", ha="left")
+        write(axes, 0.06, 1.32, note, 0.5, ha="left", va="top", linespacing=1.35)
         _draw_gates(axes, np.linspace(left + 0.3, WIDTH - 0.4, len(_CHAIN)), dropped)
-    axes = _panel(figure, 0, 0, WIDTH, below)
+    axes = panel(figure, 0, 0, WIDTH, below)
     _gate(axes, 0.25, 0.22, dropped=False)
     _gate(axes, 1.6, 0.22, dropped=True)
     axes.plot([3.2, 3.6], [0.22, 0.22], color=CHAIN, lw=4, solid_capstyle="butt")
     keys = {0.45: "open gate", 1.8: "dropped gate", 3.7: "shortest way of gradients back to $h_1$"}
     for x, key in keys.items():
-        _write(axes, x, 0.22, key, 1, ha="left")
+        write(axes, x, 0.22, key, 1, ha="left")
     return figure
 
 
@@ -141,31 +141,31 @@ def _draw_attention(axes: Axes, middle: float, alphas: np.ndarray, embedding: st
     places = middle + 0.56 * (np.arange(len(_SHORT)) - 2)
     last, floor, tallest = places[-1], 2.5, 0.75
     _draw_recurrence(axes, places, _SHORT, 0.85, lit=[len(_SHORT) - 1], colour=ATTENTION)
-    _write(axes, last + 0.3, 1.25, "$q$", 2.5)
+    write(axes, last + 0.3, 1.25, "$q$", 2.5)
     # The query runs behind all scores, so that each is seen to be a product with it.
     corner = last + 0.15
     axes.plot([corner, corner, places[0]], [1.05, 1.65, 1.65], color=ATTENTION, lw=2.2, zorder=0.5)
     axes.add_patch(box(middle - 1.4, 2.06, 2.8, 0.3, QUIET))
-    _write(axes, middle, 2.2, "softmax", 1.5)
+    write(axes, middle, 2.2, "softmax", 1.5)
     axes.plot([places[0] - 0.25, last + 0.25], [floor, floor], color=INK, lw=0.8)
     for name, x, alpha in zip(_SHORT, places, alphas, strict=True):
         if name == "…":
-            _write(axes, x, 1.65, name, 3, backgroundcolor="white")
-            _write(axes, x, floor + 0.12, name, 3)
+            write(axes, x, 1.65, name, 3, backgroundcolor="white")
+            write(axes, x, floor + 0.12, name, 3)
             continue
-        _arrow(axes, (x, 1.1), (x, 1.5), GREY, 1.0)
+        arrow(axes, (x, 1.1), (x, 1.5), GREY, 1.0)
         axes.add_patch(box(x - 0.235, 1.5, 0.47, 0.3, "white", edge=ATTENTION))
-        _write(axes, x, 1.65, rf"$\hat h_{name} \cdot q$", 0.5)
-        _arrow(axes, (x, 1.82), (x, 2.05), GREY, 1.0)
+        write(axes, x, 1.65, rf"$\hat h_{name} \cdot q$", 0.5)
+        arrow(axes, (x, 1.82), (x, 2.05), GREY, 1.0)
         if not alpha:
-            _write(axes, x, floor + 0.12, "0", 1.5)
+            write(axes, x, floor + 0.12, "0", 1.5)
             continue
         top = floor + tallest * alpha
         axes.add_patch(Rectangle((x - 0.14, floor), 0.28, top - floor, facecolor=ATTENTION, lw=0))
         end = (middle + 0.3 * (x - middle), 3.76)
-        _arrow(axes, (x, top + 0.06), end, ATTENTION, THICKEST * alpha)
+        arrow(axes, (x, top + 0.06), end, ATTENTION, THICKEST * alpha)
     axes.add_patch(box(middle - 0.9, 3.78, 1.8, 0.34, INK))
-    _write(axes, middle, 3.94, embedding, 2.5, color="white")
+    write(axes, middle, 3.94, embedding, 2.5, color="white")
 
 
 def _draw_gates(axes: Axes, places: np.ndarray, dropped: Sequence[int]) -> None:
@@ -176,14 +176,14 @@ def _draw_gates(axes: Axes, places: np.ndarray, dropped: Sequence[int]) -> None:
     _draw_recurrence(axes, places, _CHAIN, 0.68, lit=range(reach + 1), colour=CHAIN, chain=reach)
     axes.add_patch(box(places[0] - 0.3, 1.5, places[-1] - places[0] + 0.6, 0.28, INK))
     embedding = "h_n" if reach == last else r"\Sigma_t\,\alpha_t h_t"
-    _write(axes, places.mean(), 1.63, rf"$s_\mathrm{{emb}} = {embedding}$", 2, color="white")
+    write(axes, places.mean(), 1.63, rf"$s_\mathrm{{emb}} = {embedding}$", 2, color="white")
     for place in (*gates, last):
         x, start, end = places[place], 0.68 + _RADIUS, 1.48
         if place in dropped:
             axes.plot([x, x], [start, end], color="#c4c4c4", lw=1.0, ls=":", zorder=0.5)
         else:
             ink, thick = (CHAIN, 3.0) if place == reach else (ATTENTION, 1.6)
-            _arrow(axes, (x, start), (x, end), ink, thick)
+            arrow(axes, (x, start), (x, end), ink, thick)
         if place != last:
             _gate(axes, x, 1.17, dropped=place in dropped)
 
@@ -200,16 +200,16 @@ def _draw_recurrence(
     """Words, states and the connections between states; the first ``chain`` of these highlighted."""
     for place, (name, x) in enumerate(zip(names, places, strict=True)):
         if name == "…":
-            _write(axes, x, y, name, 3)
-            _write(axes, x, 0.17, name, 3)
+            write(axes, x, y, name, 3)
+            write(axes, x, 0.17, name, 3)
             continue
         axes.add_patch(Circle((x, y), _RADIUS, facecolor=colour if place in lit else QUIET, lw=0))
-        _write(axes, x, y, f"$h_{{{name}}}$", 2 if len(name) == 1 else 0.5)
-        _write(axes, x, 0.17, f"$x_{{{name}}}$", 2)
-        _arrow(axes, (x, 0.28), (x, y - _RADIUS - 0.01), GREY, 1.0)
+        write(axes, x, y, f"$h_{{{name}}}$", 2 if len(name) == 1 else 0.5)
+        write(axes, x, 0.17, f"$x_{{{name}}}$", 2)
+        arrow(axes, (x, 0.28), (x, y - _RADIUS - 0.01), GREY, 1.0)
     for place, (x, following) in enumerate(pairwise(places)):
         ink, thick = (colour, 3.0) if place < chain else (GREY, 1.0)
-        _arrow(axes, (x + _RADIUS + 0.01, y), (following - _RADIUS - 0.01, y), ink, thick)
+        arrow(axes, (x + _RADIUS + 0.01, y), (following - _RADIUS - 0.01, y), ink, thick)
 
 
 def _gate(axes: Axes, x: float, y: float, dropped: bool) -> None:
@@ -217,7 +217,7 @@ def _gate(axes: Axes, x: float, y: float, dropped: bool) -> None:
     face, edge = ("white", GREY) if dropped else (ATTENTION, ATTENTION)
     axes.add_patch(box(x - half, y - half, 2 * half, 2 * half, face, edge=edge))
     if dropped:
-        _write(axes, x, y, "×", 5, color=INK)
+        write(axes, x, y, "×", 5, color=INK)
 
 
 def _checked_epochs(
@@ -240,30 +240,3 @@ def _checked_epochs(
     if unknown:
         raise InputError(f"labels: no curve is named {', '.join(unknown)}; choose from {list(curves)}")
     return epochs
-
-
-def _panel(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Axes without frame whose unit is the inch."""
-    whole_width, whole_height = figure.get_size_inches()
-    box = (left / whole_width, bottom / whole_height, width / whole_width, height / whole_height)
-    axes = figure.add_axes(box)
-    axes.set(xlim=(0, width), ylim=(0, height))
-    axes.axis("off")
-    return axes
-
-
-def _write(axes: Axes, x: float, y: float, words: str, larger: float, **look: Any) -> None:
-    """Text centred at a point, ``larger`` points larger than `FONT`."""
-    defaults: dict[str, Any] = {"color": INK, "ha": "center", "va": "center"}
-    axes.text(x, y, words, size=FONT + larger, **(defaults | look))
-
-
-def _arrow(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, thick: float
-) -> None:
-    axes.add_patch(
-        FancyArrowPatch(
-            start, end, arrowstyle="-|>", mutation_scale=7 + 2.2 * thick, color=colour, lw=thick,
-            shrinkA=0, shrinkB=0, capstyle="butt", joinstyle="miter",
-        )
-    )  # fmt: skip

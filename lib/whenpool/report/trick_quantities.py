@@ -6,7 +6,8 @@ Names of models are variants, see `whenpool.runs.variant_of`; a seed that diverg
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from whenpool.report.quantities import Evidence, PerSeed, chosen, minus
+from whenpool.report.evidence import Evidence, PerSeed
+from whenpool.report.quantities import chosen, minus
 from whenpool.report.trick_epochs import cost_of_ending, mass_before_the_end, mean_squared_error
 from whenpool.runs import TRICKS
 

@@ -33,6 +33,15 @@ THESIS_MODEL: dict[str, Any] = {
 """The thesis's model and training (§1.4.2)."""
 SMALL_MODEL = THESIS_MODEL | {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
 """Those of the quick profile on published corpora."""
+_VARIED = (
+    "cell", "layers", "bidirectional", "hidden_size", "drop_connect", "weight_decay", "learning_rate",
+    "epochs",
+)  # fmt: skip
+"""What may differ from the small model where breadth is asked for, see `of_breadth`."""
+_OF_ONE_SIZE = ("lstm", "gru", "elman")
+_OTHER_SIZES = (64, 100, 128)
+"""Of other cells: where a state is added to a word vector it has its size, 100; where a model goes one
+way it may have the units of both, 128."""
 OTHER_BIASES = ("2.0", 2.0, "chrono")
 """Forget biases that chapter 2 gives the model without pooling (§2.2.2)."""
 
@@ -119,10 +128,10 @@ def _most_common(runs: "DataFrame") -> "DataFrame":
 
 def follows_protocol(runs: "DataFrame") -> "Series":
     """Which runs have the thesis's model and training (§1.4.2), padding masked."""
-    return _has(runs, THESIS_MODEL) & runs["vectors"].notna() & is_plain(runs)
+    return has(runs, THESIS_MODEL) & runs["vectors"].notna() & is_plain(runs)
 
 
-def _has(runs: "DataFrame", configuration: dict[str, Any]) -> "Series":
+def has(runs: "DataFrame", configuration: dict[str, Any]) -> "Series":
     """Which runs have some values in their columns; None is an empty one."""
     import pandas as pd
 
@@ -181,7 +190,37 @@ def of_learnability(runs: "DataFrame") -> "Series":
         & runs["vectors"].notna()
     )
     plain = as_plain(runs)
-    return kind & (_has(plain, SMALL_MODEL) | follows_protocol(plain))
+    return kind & (has(plain, SMALL_MODEL) | follows_protocol(plain))
+
+
+def of_breadth(runs: "DataFrame") -> "Series":
+    """Which runs on the whole of IMDb, 1K reviews, compare what the thesis leaves to others or mentions
+    in passing: the model of the quick profile, but for its cell, layers, directions, regularisation,
+    learning rate and epochs (§1.4.2, §1.11). They decide claims of the scale "small" alone."""
+    fixed = {name: value for name, value in SMALL_MODEL.items() if name not in _VARIED}
+    fixed |= {"corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True}
+    any_size = runs["hidden_size"].isin(_OTHER_SIZES) & ~runs["cell"].isin(_OF_ONE_SIZE)
+    sized = any_size | (runs["hidden_size"] == SMALL_MODEL["hidden_size"])
+    return has(runs, fixed) & runs["vectors"].notna() & is_plain(runs) & sized
+
+
+def probes_of_breadth(probes: "DataFrame") -> "Series":
+    """Which probe runs looked at such a model once it was trained, or for the gradients at the start on
+    the first 500 texts (§1.5)."""
+    start = (probes["probe"] == "gradients") & (probes["epochs"] == 1) & (probes["size"] == 500)
+    as_trained = probes.assign(
+        size=probes["size"].mask(start, 1_000), test=probes["test"].mask(start, SMALL_MODEL["test"])
+    )
+    return of_breadth(as_trained) & ~column(probes, "untrained").eq(True)
+
+
+def memory_of_record(probes: "DataFrame") -> "Series":
+    """Which probe runs measured the memory of a training step as the thesis's remark on it asks: models of
+    its width, of one layer, on texts of up to 4,000 words (§1.3.3). They are not trained."""
+    wide = {name: THESIS_MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "masked")}
+    wide |= {"probe": "memory", "corpus": "imdb", "bidirectional": True, "longest": 4_000}
+    asked = probes.assign(longest=column(probes, "longest"))
+    return has(asked, wide) & probes["corpus_complete"].eq(True) & probes["vectors"].notna()
 
 
 def probes_of_record(probes: "DataFrame") -> "Series":

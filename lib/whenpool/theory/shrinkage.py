@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whenpool.encoder import CELLS, ForgetBias
+from whenpool.encoder import TORCH_CELLS, ForgetBias
 from whenpool.errors import InputError
 from whenpool.models import TextClassifier
 from whenpool.probes import gradient_norms
@@ -224,8 +224,8 @@ def factor_of(curve: Tensor, first: int, last: int) -> float:
 def _check(
     cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias, variance: float, words: int
 ) -> None:
-    if cell not in CELLS:
-        raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(CELLS)}")
+    if cell not in TORCH_CELLS:
+        raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(TORCH_CELLS)}")
     if forget_bias is not None and cell != "lstm":
         raise InputError(f"a forget bias needs a forget gate, which cell {cell!r} lacks")
     if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):

@@ -1,0 +1,100 @@
+"""How much memory a step of training takes (thesis §1.3.3, §1.11.1).
+
+Tensors are counted, not the process: what a process holds depends on the allocator, the libraries and
+what ran before in it, while the bytes of all tensors that are alive at one time follow from the model
+and the text alone, and are the same on every machine that computes with the same kernels. Not seen is
+what a kernel takes for itself and gives back before it ends.
+
+Letters: B texts, T words of the longest, E units of an embedding.
+"""
+
+import weakref
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from whenpool.probes.protocol import check_labels, checked_batch, evaluating
+
+
+def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> float:
+    """The most that the tensors of one training step, forward and backward, hold at any time.
+
+    Counted is everything that the step makes: states and what is kept of them for the backward pass,
+    gradients on the way, and the gradients of the parameters. Not counted are the parameters, the batch,
+    what an optimiser keeps, and what the model keeps from an earlier look at a text so long, such as a
+    table of positions.
+
+    Args:
+        model: maps ids (B, T) and lengths (B,) to logits (B, C). It is put into training mode for the
+            time; its parameters' ``grad`` stay as they are.
+        ids: (B, T) int64, right-padded.
+        lengths: (B,), words of each text.
+        labels: (B,) int64.
+
+    Returns:
+        In MB of 10⁶ bytes.
+
+    Raises:
+        InputError: for shapes that do not fit, a label out of range, or another device than the model's.
+
+    Examples:
+        >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> ids = torch.randint(50, (1, 4000))
+        >>> step_megabytes(model, ids, torch.tensor([4000]), torch.tensor([0])) < 100
+        True
+    """
+    ids, lengths, labels = checked_batch(model, ids, lengths, labels)
+    with torch.no_grad(), evaluating(model):
+        check_labels(labels, model(ids, lengths))
+    was_training, before = model.training, [p.grad for p in model.parameters()]
+    model.train()
+    model.zero_grad(set_to_none=True)
+    counter = _LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
+    try:
+        with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(), counter:
+            cross_entropy(model(ids, lengths), labels).backward()
+    finally:
+        model.train(was_training)
+        for parameter, grad in zip(model.parameters(), before, strict=True):
+            parameter.grad = grad
+    return counter.most / 1e6
+
+
+class _LiveBytes(TorchDispatchMode):
+    """Counts the bytes of all tensors that are made while it is on, until they are freed.
+
+    Attributes:
+        most: at one time.
+    """
+
+    def __init__(self, there: list[Tensor]) -> None:
+        """``there``: tensors that are not counted."""
+        super().__init__()
+        self.most = 0
+        self._now = 0
+        self._seen = weakref.WeakKeyDictionary[Any, int]()  # storages, which views share
+        for tensor in there:
+            self._seen[tensor.untyped_storage()] = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(found):
+            if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
+                self._count(tensor.untyped_storage())
+        return found
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        if storage in self._seen:
+            return
+        size = storage.nbytes()
+        self._seen[storage] = size
+        self._now += size
+        self.most = max(self.most, self._now)
+        weakref.finalize(storage, self._freed, size)
+
+    def _freed(self, size: int) -> None:
+        self._now -= size

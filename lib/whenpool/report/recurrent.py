@@ -1,0 +1,122 @@
+"""What the tables of "Recurrent networks from scratch" show."""
+
+from typing import TYPE_CHECKING, Any
+
+from whenpool.background_plan import COMPARED_CELLS
+from whenpool.registry import LISTED_CELLS
+from whenpool.report.verdicts import of_breadth
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def model_title(cell: str, layers: int, bidirectional: bool, forget_bias: Any = "thesis") -> str:
+    """What a recurrence is called: "LSTM" for one direction, "BiLSTM" for both, "BiLSTM, 2 layers".
+
+    Args:
+        forget_bias: None, or what a table leaves empty, is torch's initialisation.
+    """
+    name = LISTED_CELLS[cell].title
+    title = f"Bi{name}" if bidirectional else name
+    parts = [title, f"{layers} layers"] if layers > 1 else [title]
+    given = forget_bias is not None and forget_bias == forget_bias
+    parts += ["no forget bias"] if LISTED_CELLS[cell].forgets and not given else []
+    return ", ".join(parts)
+
+
+def with_title(rows: "DataFrame") -> "DataFrame":
+    """The same rows with a column ``model``, see `model_title`."""
+    columns = ["cell", "layers", "bidirectional", "forget_bias"]
+    titles = [model_title(c, int(n), bool(b), f) for c, n, b, f in rows[columns].itertuples(index=False)]
+    return rows.assign(model=titles)
+
+
+def one_way(rows: "DataFrame") -> "DataFrame":
+    """The models of one layer that read from left to right."""
+    return rows[~rows["bidirectional"].astype(bool) & (rows["layers"] == 1)] if len(rows) else rows
+
+
+def directions(rows: "DataFrame") -> "DataFrame":
+    """LSTMs with a forget bias, whichever way and however many layers they have."""
+    return rows[(rows["cell"] == "lstm") & rows["forget_bias"].notna()] if len(rows) else rows
+
+
+def family_table(runs: "DataFrame", profiles: "DataFrame") -> "DataFrame":
+    """A row for each model: what it learnt, how large it is, and what reaches its first word.
+
+    Args:
+        runs: trainings.
+        profiles: what `whenpool.probing.GradientProfile` measured on them, untrained and trained.
+    """
+    import pandas as pd
+
+    if runs.empty:
+        return pd.DataFrame({"": ["no such runs yet"]})
+    reach = first_to_last(profiles)
+    rows = []
+    for model, found in with_title(runs).groupby("model", sort=False):
+        rows.append(
+            {
+                "model": model,
+                "test accuracy, %": f"{found['test_accuracy'].mean():.1f}",
+                "weights": f"{int(found['encoder_parameters'].iloc[0]):,}",
+                "first / last before": _power(reach.get((model, True))),
+                "after training": _power(reach.get((model, False))),
+                "seeds": str(found["seed"].nunique()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def first_to_last(profiles: "DataFrame") -> dict[tuple[str, bool], float]:
+    """The gradient at the first word over that at the last, by model and whether it is untrained."""
+    if profiles.empty:
+        return {}
+    found = {}
+    named = with_title(profiles).assign(untrained=profiles["untrained"].fillna(False).astype(bool))
+    for (model, untrained), rows in named.groupby(["model", "untrained"], sort=False):
+        mean = rows.groupby("position")["mean"].mean()
+        found[model, untrained] = float(mean.iloc[0] / mean.iloc[-1])
+    return found
+
+
+def on_reviews(stored: "DataFrame") -> "DataFrame":
+    """The small models on the whole of IMDb that the claims of the chapter are about."""
+    if stored.empty:
+        return stored
+    plain = of_breadth(stored) & (stored["pooling"] == "last") & (stored["setting"] == "standard")
+    usual = stored["bidirectional"].astype(bool) & (stored["drop_connect"] == 0)
+    usual &= (stored["weight_decay"] == 0) & (stored["learning_rate"] == 2e-3) & (stored["epochs"] == 8)
+    deep = (stored["cell"] == "lstm") & (stored["layers"] == 2)
+    known = stored["cell"].isin(COMPARED_CELLS) & (stored["layers"] == 1)
+    found = stored[plain & usual & (deep | known)]
+    return found.sort_values(["layers", "cell", "seed"], key=_in_order).reset_index(drop=True)
+
+
+def reviews_table(runs: "DataFrame") -> "DataFrame":
+    """Test accuracy of each of those models over its seeds."""
+    import pandas as pd
+
+    if runs.empty:
+        return pd.DataFrame({"": ["no such runs yet"]})
+    rows = []
+    for model, found in with_title(runs).groupby("model", sort=False):
+        accuracy = found["test_accuracy"]
+        spread = f" ± {accuracy.std():.1f}" if len(accuracy) > 1 else ""
+        rows.append(
+            {
+                "model": model,
+                "test accuracy, %": f"{accuracy.mean():.1f}{spread}",
+                "weights": f"{int(found['encoder_parameters'].iloc[0]):,}",
+                "seeds": str(found["seed"].nunique()),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _in_order(column: Any) -> Any:
+    return column.map(COMPARED_CELLS.index) if column.name == "cell" else column
+
+
+def _power(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}"

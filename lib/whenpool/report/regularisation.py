@@ -1,0 +1,285 @@
+"""The tables and figures of "Regularisation and tuning" (thesis §1.4.2).
+
+``runs`` are rows of `Store.trainings` of one corpus and size, ``histories`` rows of `Store.histories`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whenpool.registry import COLOURS, MARKERS, POOLING_NAMES
+from whenpool.report.tables import mean_text
+from whenpool.report.verdicts import Cell, column
+from whenpool.report.wording import number_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame, Series
+
+    from whenpool.report.evidence import Evidence
+
+KINDS = {"drop_connect": "DropConnect", "weight_decay": "weight decay"}
+SETTINGS = ("standard", "mid")
+TIMES = (
+    "Of each model and seed the fastest epoch of its trainings with weight decay, validation included: "
+    "the machine is shared, and other work makes an epoch longer, never shorter. From the lowest to the "
+    "highest of the seeds."
+)
+"""What `time_table` shows."""
+
+
+def on_record(evidence: "Evidence") -> "DataFrame":
+    """The small trainings of a bidirectional LSTM of one layer, with whatever regularisation."""
+    runs = evidence.small
+    if runs is None or runs.empty:
+        return evidence.trainings.head(0)
+    return runs[(runs["cell"] == "lstm") & (runs["layers"] == 1) & runs["bidirectional"].eq(True)]
+
+
+def grid_runs(runs: "DataFrame") -> "DataFrame":
+    """Those of the two grids: on unmixed texts, not sustained, at the learning rate of the most."""
+    if runs.empty:
+        return runs
+    brief = runs[(runs["setting"] == "standard") & (runs["epochs"] == runs["epochs"].min())]
+    return brief[brief["learning_rate"] == brief["learning_rate"].mode().iloc[0]]
+
+
+def gains(runs: "DataFrame") -> "DataFrame":
+    """Points that each regularisation gains over none, by model and seed.
+
+    Returns:
+        Columns ``pooling``, ``seed``, ``kind`` (a key of `KINDS`), ``value`` and ``gain``.
+    """
+    import pandas as pd
+
+    rows = []
+    grid = grid_runs(runs)
+    for (pooling, seed), own in grid.groupby(["pooling", "seed"]) if len(grid) else ():
+        none = own[_plain(own)]["test_accuracy"]
+        for kind in KINDS if len(none) else ():
+            for _, run in own[own[kind] > 0].iterrows():
+                gain = run["test_accuracy"] - none.iloc[-1]
+                rows.append((pooling, seed, kind, run[kind], gain))
+    return pd.DataFrame(rows, columns=["pooling", "seed", "kind", "value", "gain"])
+
+
+def draw_gains(runs: "DataFrame", claimed: tuple[float, float] = (1, 2)) -> "Figure":
+    """A panel for each kind of regularisation: what each rate gains, a point for each seed, a line
+    through the means.
+
+    Args:
+        claimed: the points that the thesis reports, a band.
+    """
+    import matplotlib.pyplot as plt
+
+    from whenpool.report.figures import CHANCE_COLOUR, finish, nothing_yet
+
+    found = gains(runs)
+    kinds = [kind for kind in KINDS if kind in set(found["kind"])]
+    if not kinds:
+        return nothing_yet()
+    size = (3.3 * len(kinds), 3.1)
+    figure, grid = plt.subplots(1, len(kinds), figsize=size, sharey=True, squeeze=False)
+    panels, poolings = list(grid.flat), _in_order(found)
+    for axes, kind in zip(panels, kinds, strict=True):
+        own = found[found["kind"] == kind]
+        values = sorted(own["value"].unique())
+        axes.axhspan(*claimed, color="#d9d9d9", zorder=0, label="the thesis")
+        axes.axhline(0, color=CHANCE_COLOUR, lw=1.2, ls=":", zorder=1)
+        for number, pooling in enumerate(poolings):
+            rows = own[own["pooling"] == pooling]
+            places = rows["value"].map(values.index) + 0.13 * (number - (len(poolings) - 1) / 2)
+            colour, marker = COLOURS[pooling], MARKERS[pooling]
+            axes.plot(places, rows["gain"], marker, color=colour, ms=5, alpha=0.45, mec="none")
+            means = rows.assign(place=places).groupby("place")["gain"].mean()
+            axes.plot(
+                means.index, means, marker, ls="-", lw=1.2, color=colour, ms=6.5, mec="white",
+                label=POOLING_NAMES[pooling], zorder=3,
+            )  # fmt: skip
+        axes.set_title(KINDS[kind])
+        axes.set_xticks(range(len(values)), [number_text(value) for value in values])
+        axes.set_xlim(-0.6, len(values) - 0.4)
+        axes.grid(axis="x", visible=False)
+    finish(figure, panels, "test accuracy gained, points", "rate")
+    return figure
+
+
+def gains_table(runs: "DataFrame") -> "DataFrame":
+    """A row for each model: test accuracy without regularisation, the regularisation that the
+    validation accuracy prefers, the mean over seeds, and its gain; of seeds with the whole grid."""
+    import pandas as pd
+
+    rows = []
+    grid, found = grid_runs(runs), gains(runs)
+    for pooling in _in_order(grid):
+        own = grid[grid["pooling"] == pooling]
+        ways = own.groupby("seed")["key"].nunique()
+        own = own[own["seed"].isin(ways[ways == ways.max()].index)]
+        other = own[~_plain(own)]
+        if other.empty:
+            continue
+        means = other.groupby(list(KINDS))["validation_accuracy"].mean()
+        best = dict(zip(KINDS, means.idxmax(), strict=True))
+        kind = max(best, key=lambda name: best[name])
+        mine = (found["pooling"] == pooling) & (found["kind"] == kind) & (found["value"] == best[kind])
+        mine &= found["seed"].isin(own["seed"])
+        none = own[_plain(own)]
+        rows.append(
+            {
+                "": POOLING_NAMES[pooling],
+                "none": _text(none["test_accuracy"]),
+                "best by validation": f"{KINDS[kind]} {number_text(best[kind])}",
+                "gain": ", ".join(f"{gain:+.1f}" for gain in found[mine].sort_values("seed")["gain"]),
+            }
+        )
+    return pd.DataFrame(rows or [{"": "no such runs yet"}])
+
+
+def rate_runs(runs: "DataFrame") -> "DataFrame":
+    """Those that are not regularised, on unmixed texts and not sustained, with any learning rate."""
+    if runs.empty:
+        return runs
+    plain = runs[_plain(runs) & (runs["setting"] == "standard")]
+    return plain[plain["epochs"] == plain["epochs"].min()]
+
+
+def rates_table(runs: "DataFrame") -> "DataFrame":
+    """Validation accuracy by model and learning rate, nothing regularised; the highest mean of a model
+    in bold."""
+    import pandas as pd
+
+    plain = rate_runs(runs)
+    if plain.empty:
+        return pd.DataFrame([{"": "no such runs yet"}])
+    rows = []
+    for pooling in _in_order(plain):
+        own = plain[plain["pooling"] == pooling].groupby("learning_rate")["validation_accuracy"]
+        highest = own.mean().max()
+        texts = {rate: _text(values) for rate, values in own}
+        rows.append(
+            {"": POOLING_NAMES[pooling]}
+            | {
+                f"{rate:g}": f"**{text}**" if np.isclose(own.mean()[rate], highest) else text
+                for rate, text in texts.items()
+            }
+        )
+    return pd.DataFrame(rows).fillna("")
+
+
+def sustained(runs: "DataFrame") -> "DataFrame":
+    """The longest trainings among some, where there are such."""
+    if runs.empty or runs["epochs"].nunique() < 2:
+        return runs.head(0)
+    return runs[runs["epochs"] == runs["epochs"].max()]
+
+
+def sustained_table(runs: "DataFrame") -> "DataFrame":
+    """Test accuracy of the longest trainings, with the brief ones beside, by setting and DropConnect."""
+    import pandas as pd
+
+    long = sustained(runs)
+    if long.empty:
+        return pd.DataFrame([{"": "no such runs yet"}])
+    rates = sorted(long["drop_connect"].unique())
+    mine = runs["pooling"].isin(long["pooling"]) & runs["drop_connect"].isin([0.0, *rates])
+    mine &= (runs["weight_decay"] == 0) & (runs["learning_rate"] == long["learning_rate"].iloc[0])
+    shown = runs[mine].sort_values(["epochs", "drop_connect"])
+    rows = []
+    for pooling in _in_order(shown):
+        for (epochs, rate), own in shown[shown["pooling"] == pooling].groupby(
+            ["epochs", "drop_connect"]
+        ):
+            texts = {
+                setting: _text(part)
+                for setting in SETTINGS
+                if len(part := own[own["setting"] == setting]["test_accuracy"])
+            }
+            row = {"": POOLING_NAMES[pooling], "epochs": int(epochs)}
+            rows.append(row | {"DropConnect": f"{rate:g}" if rate else "none"} | texts)
+    return pd.DataFrame(rows).fillna("")
+
+
+def draw_sustained(runs: "DataFrame", histories: "DataFrame") -> "Figure":
+    """Training (dashed) and validation (solid) accuracy over the epochs of the longest trainings on
+    unmixed texts, a panel for each rate of DropConnect, the mean over seeds."""
+    from whenpool.report.figures import finish, make_panels, nothing_yet
+
+    long = sustained(runs)
+    long = long[long["setting"] == "standard"] if len(long) else long
+    epochs = histories.merge(long[["key", "pooling", "drop_connect"]], on="key") if len(long) else long
+    if epochs.empty:
+        return nothing_yet()
+    rates = sorted(epochs["drop_connect"].unique())
+    figure, panels = make_panels(len(rates))
+    for axes, rate in zip(panels, rates, strict=True):
+        for pooling in _in_order(epochs):
+            own = epochs[(epochs["pooling"] == pooling) & (epochs["drop_connect"] == rate)]
+            means = own.groupby("epoch")[["train_accuracy", "validation_accuracy"]].mean()
+            look: dict[str, Any] = {"color": COLOURS[pooling]}
+            axes.plot(means["validation_accuracy"], **look, label=POOLING_NAMES[pooling])
+            axes.plot(means["train_accuracy"], "--", lw=0.9, **look)
+        axes.set_title(f"DropConnect {rate:g}" if rate else "not regularised")
+    finish(figure, panels, "accuracy, %", "epoch")
+    return figure
+
+
+def timed_runs(runs: "DataFrame") -> "DataFrame":
+    """Those whose epochs can be compared: brief, on unmixed texts, with weight decay, of which every
+    model has as many, each trained by itself, on the device and with the threads that the most had."""
+    if runs.empty:
+        return runs
+    alone = ~(column(runs, "together").fillna(1).astype(float) > 1)
+    runs = runs[alone & (runs["setting"] == "standard") & (runs["weight_decay"] > 0)]
+    runs = runs[runs["epochs"] == runs["epochs"].min()]
+    for name in ("device", "threads"):
+        runs = runs[runs[name].isin(runs[name].mode().iloc[:1])]
+    return runs
+
+
+def fastest_epochs(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
+    """Seconds of the fastest epoch of each model and seed among `timed_runs`.
+
+    Returns:
+        Columns ``pooling``, ``seed``, ``seconds``.
+    """
+    timed = timed_runs(runs)
+    if timed.empty:
+        return timed.reindex(columns=["pooling", "seed", "seconds"])
+    epochs = histories[["key", "seconds"]].merge(timed[["key", "pooling", "seed"]], on="key")
+    return epochs.groupby(["pooling", "seed"], as_index=False)["seconds"].min()
+
+
+def time_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
+    """Seconds of the fastest epoch of each model, and relative to the fastest model of the seed."""
+    import pandas as pd
+
+    seconds = fastest_epochs(runs, histories)
+    if seconds.empty:
+        return pd.DataFrame([{"": "no such runs yet"}])
+    least = seconds.groupby("seed")["seconds"].transform("min")
+    seconds = seconds.assign(relative=seconds["seconds"] / least)
+    return pd.DataFrame(
+        {
+            "": POOLING_NAMES[pooling],
+            "seconds": _span(seconds[seconds["pooling"] == pooling]["seconds"], ".1f"),
+            "relative": _span(seconds[seconds["pooling"] == pooling]["relative"], ".2f"),
+        }
+        for pooling in _in_order(seconds)
+    )
+
+
+def _plain(runs: "DataFrame") -> "Series":
+    return (runs["drop_connect"] == 0) & (runs["weight_decay"] == 0)
+
+
+def _in_order(runs: "DataFrame") -> list[str]:
+    return [name for name in POOLING_NAMES if len(runs) and name in set(runs["pooling"])]
+
+
+def _text(values: "Series") -> str:
+    return mean_text(Cell(values.mean(), values.std(ddof=1), len(values), ""))
+
+
+def _span(values: "Series", style: str) -> str:
+    low, high = f"{values.min():{style}}", f"{values.max():{style}}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,282 @@
+"""The readable cells against torch's, against loops of their formulas, and inside encoder and probes."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from whenpool import Encoder, InputError, TextClassifier
+from whenpool.cells import GRU, LSTM, Cell, Elman, PrototypeLSTM, SlidesGRU, Sum, TanhSum
+from whenpool.encoder import CELLS, TORCH_CELLS
+from whenpool.linear_recurrence import LinearCell, MinGRU, MinLSTM, linear_recurrence
+from whenpool.registry import LISTED_CELLS
+
+LENGTHS = torch.tensor([9, 4, 1, 7])
+OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)
+TORCH = ((Elman, nn.RNN), (LSTM, nn.LSTM), (GRU, nn.GRU))
+EVERY = (Sum, TanhSum, Elman, PrototypeLSTM, LSTM, GRU, SlidesGRU, MinGRU, MinLSTM)
+
+
+@pytest.fixture
+def inputs():
+    return torch.randn(4, 9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+
+
+def made(kind, input_size=6, hidden_size=6):
+    torch.manual_seed(2)
+    return kind(input_size, hidden_size, batch_first=True).double()
+
+
+@pytest.mark.parametrize(("ours", "theirs"), TORCH)
+def test_equals_torch_in_values_and_gradients(ours, theirs, inputs):
+    mine, other = made(ours, 6, 5), made(theirs, 6, 5)  # the same seed gives the same weights
+    for name, weight in other.named_parameters():
+        assert torch.equal(mine.state_dict()[name], weight)
+    read, again = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
+    (states, last), (expected, end) = mine(read), other(again)
+    torch.testing.assert_close(states, expected, rtol=0, atol=1e-12)
+    for part, wanted in zip(_parts(last), _parts(end), strict=True):
+        torch.testing.assert_close(part, wanted.squeeze(0), rtol=0, atol=1e-12)
+    weight = torch.randn_like(states)
+    for values in (states, expected):
+        (values * weight).sum().backward()
+    torch.testing.assert_close(read.grad, again.grad, rtol=0, atol=1e-12)
+    for name, parameter in other.named_parameters():
+        torch.testing.assert_close(mine.get_parameter(name).grad, parameter.grad, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("ours", "theirs"), TORCH)
+def test_weights_go_both_ways(ours, theirs, inputs):
+    mine = made(ours, 6, 5)
+    other = theirs(6, 5, batch_first=True).double()
+    other.load_state_dict(mine.state_dict())
+    torch.testing.assert_close(mine(inputs)[0], other(inputs)[0], rtol=0, atol=1e-12)
+
+
+def _parts(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def by_formula(kind, cell, words):
+    """The states of one text by the formulas in numpy, (T, E) -> (T, H)."""
+    weights = {name: value.detach().numpy() for name, value in cell.named_parameters()}
+    H, s, states = cell.hidden_size, np.zeros(cell.hidden_size), []
+    b = weights.get("bias_ih_l0", 0) + weights.get("bias_hh_l0", 0)
+    W, U = weights.get("weight_ih_l0"), weights.get("weight_hh_l0")
+    for x in words.numpy():
+        if kind is Sum:
+            s = s + x
+        elif kind is TanhSum:
+            s = np.tanh(s + x + weights["bias_l0"])
+        elif kind is PrototypeLSTM:
+            at = W @ x + U @ s + b
+            i, f, new = sigmoid(at[:H]), sigmoid(at[H : 2 * H]), np.tanh(at[2 * H :])
+            s = s * f + new * i
+        elif kind is SlidesGRU:
+            r = sigmoid(W[:H] @ x + U[:H] @ s + b[:H])
+            z = sigmoid(W[H : 2 * H] @ x + U[H : 2 * H] @ s + b[H : 2 * H])
+            s = (1 - z) * s + z * np.tanh(W[2 * H :] @ x + U[2 * H :] @ (r * s) + b[2 * H :])
+        elif kind is MinGRU:
+            z, new = sigmoid((W @ x + b)[:H]), (W @ x + b)[H:]
+            s = (1 - z) * s + z * new
+        else:
+            f, i, new = sigmoid((W @ x + b)[:H]), sigmoid((W @ x + b)[H : 2 * H]), (W @ x + b)[2 * H :]
+            s = f / (f + i) * s + i / (f + i) * new
+        states.append(s)
+    return torch.from_numpy(np.stack(states))
+
+
+@pytest.mark.parametrize("kind", [Sum, TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM])
+def test_others_are_their_formulas(kind, inputs):
+    cell = made(kind)
+    states, last = cell(inputs)
+    expected = torch.stack([by_formula(kind, cell, text) for text in inputs])
+    torch.testing.assert_close(states, expected, rtol=0, atol=1e-13)
+    torch.testing.assert_close(last, expected[:, -1], rtol=0, atol=1e-13)
+
+
+def test_both_grus_agree_where_the_reset_gate_is_open(inputs):
+    torchs, slides = made(GRU), made(SlidesGRU)
+    with torch.no_grad():
+        for cell in (torchs, slides):
+            cell.bias_ih_l0[:6] = 1e3  # r = 1
+        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
+            slides.get_parameter(name)[6:12] *= -1  # z writes, where torch's keeps
+    torch.testing.assert_close(torchs(inputs)[0], slides(inputs)[0], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("kind", [MinGRU, MinLSTM])
+def test_the_scan_is_the_loop_of_steps(kind, inputs):
+    cell = made(kind, 6, 5)
+    scanned, looped = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
+    states, loop = cell(scanned)[0], torch.stack(cell.unroll(looped)[0], dim=1)
+    torch.testing.assert_close(states, loop, rtol=0, atol=1e-14)
+    weight = torch.randn_like(states)
+    grads = torch.autograd.grad((states * weight).sum(), [scanned, *cell.parameters()])
+    wanted = torch.autograd.grad((loop * weight).sum(), [looped, *cell.parameters()])
+    for grad, expected in zip(grads, wanted, strict=True):
+        torch.testing.assert_close(grad, expected, rtol=0, atol=1e-13)
+
+
+def test_the_gradients_of_the_scan_are_those_of_finite_differences():
+    torch.manual_seed(0)
+    a, b = (torch.rand(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert torch.autograd.gradcheck(linear_recurrence, (a, b))
+    assert torch.autograd.gradgradcheck(linear_recurrence, (a, b))
+
+
+def test_the_scan_takes_what_is_not_contiguous_and_single_words():
+    a, b = (torch.rand(3, 5, 2).double().transpose(0, 1) for _ in range(2))
+    expected = linear_recurrence(a.contiguous(), b.contiguous())
+    assert torch.equal(linear_recurrence(a, b), expected)
+    assert torch.equal(linear_recurrence(a[:, :1], b[:, :1]), b[:, :1])
+
+
+def test_min_lstm_holds_where_both_gates_are_shut():
+    cell = made(MinLSTM).float()
+    with torch.no_grad():
+        cell.weight_ih_l0.zero_()
+        cell.bias_ih_l0.fill_(-200.0)  # f = i = 0 in float32, so that f / (f + i) is not a number
+    states = cell(torch.ones(1, 3, 6))[0]
+    torch.testing.assert_close(states[0, :, 0], torch.tensor([-100.0, -150.0, -175.0]))
+
+
+def test_min_cells_sum_in_float32_whatever_their_weights():
+    cell = made(MinGRU).bfloat16()
+    assert cell(torch.randn(2, 3, 6).bfloat16())[0].dtype == torch.float32
+
+
+def test_the_sum_forgets_the_order(inputs):
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(made(Sum)(inputs)[1], made(Sum)(inputs[:, order])[1])
+    assert not torch.allclose(made(TanhSum)(inputs)[1], made(TanhSum)(inputs[:, order])[1])
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_states_depend_on_the_past_alone(kind, inputs):
+    changed = inputs.clone()
+    changed[:, 5:] += 1
+    states, others = made(kind)(inputs)[0], made(kind)(changed)[0]
+    assert torch.equal(states[:, :5], others[:, :5])
+    assert not torch.allclose(states[:, 5:], others[:, 5:])
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_what_cannot_be_is_named(kind):
+    with pytest.raises(InputError, match="leave batch_first=True"):
+        kind(6, 6, batch_first=False)
+    with pytest.raises(InputError, match="hidden_size=0 must be at least 1"):
+        kind(6, 0)
+
+
+def test_scans_of_two_shapes_are_refused():
+    with pytest.raises(InputError, match=r"two tensors \(B, T, H\)"):
+        linear_recurrence(torch.ones(1, 2, 3), torch.ones(1, 2, 4))
+
+
+# Inside an encoder
+
+
+def encoder(cell, layers=1, bidirectional=True, **options):
+    torch.manual_seed(3)
+    size = 6 if layers == 1 or not bidirectional else 5
+    if cell in ("sum", "tanh_sum"):
+        bidirectional = bidirectional and layers == 1
+        size = 6
+    return Encoder(6, size, cell, layers, bidirectional, **options).double()
+
+
+@pytest.mark.parametrize("cell", OURS)
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_states_do_not_depend_on_padding_or_company(cell, layers, bidirectional, inputs):
+    reader = encoder(cell, layers, bidirectional)
+    together = reader(inputs, LENGTHS)
+    assert together.shape == (4, 9, reader.output_size)
+    longer = torch.cat([inputs, torch.full((4, 3, 6), 1e6, dtype=torch.float64)], dim=1)
+    torch.testing.assert_close(reader(longer, LENGTHS)[:, :9], together, rtol=0, atol=1e-14)
+    for text, length in enumerate(LENGTHS):
+        alone = reader(inputs[text : text + 1, :length], length.unsqueeze(0))
+        torch.testing.assert_close(alone[0], together[text, :length], rtol=0, atol=1e-14)
+    assert (together[1, 4:] == 0).all()
+
+
+@pytest.mark.parametrize("cell", OURS)
+def test_the_second_direction_reads_from_the_end(cell, inputs):
+    reader = encoder(cell)
+    own = reader.layers[0][1]
+    backward = own(inputs[:1].flip(1))[0].flip(1)
+    states = reader(inputs[:1], torch.tensor([9]))
+    torch.testing.assert_close(states[..., 6:], backward, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("cell", OURS)
+def test_unmasked_padding_enters(cell, inputs):
+    reader = encoder(cell, masked=False)
+    changed = inputs.clone()
+    changed[1, 8] += 1
+    assert not torch.allclose(reader(inputs, LENGTHS)[1, 0], reader(changed, LENGTHS)[1, 0])
+
+
+@pytest.mark.parametrize("cell", OURS)
+def test_options_that_need_weights_are_refused_without_them(cell):
+    for options in ({"orthogonal": True}, {"drop_connect": 0.5}):
+        if LISTED_CELLS[cell].remembers:
+            encoder(cell, **options)
+            continue
+        with pytest.raises(InputError, match="has no recurrent weights"):
+            encoder(cell, **options)
+    if not LISTED_CELLS[cell].forgets:
+        with pytest.raises(InputError, match="needs a forget gate"):
+            encoder(cell, forget_bias=1.0)
+
+
+def test_the_prototype_has_a_forget_bias_and_orthogonal_weights():
+    reader = encoder("prototype", forget_bias=1.5, orthogonal=True)
+    for module in reader.layers[0]:
+        total = (module.bias_ih_l0 + module.bias_hh_l0).detach()
+        assert (total[6:12] == 1.5).all()
+        for gate in module.weight_hh_l0.detach().split(6):
+            torch.testing.assert_close(gate @ gate.T, torch.eye(6).double(), rtol=0, atol=1e-6)
+
+
+def test_dropped_weights_of_the_prototype_matter_in_training_alone(inputs):
+    reader = encoder("prototype", drop_connect=0.5)
+    plain = encoder("prototype")(inputs, LENGTHS)
+    torch.testing.assert_close(reader.eval()(inputs, LENGTHS), plain)
+    assert not torch.allclose(reader.train()(inputs, LENGTHS), plain)
+
+
+@pytest.mark.parametrize("cell", ["sum", "tanh_sum"])
+def test_a_sum_needs_words_as_large_as_states(cell):
+    with pytest.raises(InputError, match="input_size=6 must equal hidden_size=5"):
+        Encoder(6, 5, cell)
+    with pytest.raises(InputError, match="input_size=12 must equal hidden_size=6"):
+        Encoder(6, 6, cell, layers=2)
+
+
+def test_every_cell_of_the_encoder_has_a_class():
+    assert set(CELLS) - set(TORCH_CELLS) == set(OURS)
+    assert all(issubclass(CELLS[name], Cell) for name in OURS)
+    assert issubclass(CELLS["mingru"], LinearCell)
+
+
+@pytest.mark.parametrize("cell", OURS)
+@pytest.mark.parametrize("pooling", ["last", "max_attention"])
+def test_a_classifier_learns_with_every_cell(cell, pooling):
+    torch.manual_seed(0)
+    model = TextClassifier(20, 2, pooling, cell, 6, 6)
+    ids, labels = torch.randint(1, 20, (32, 5)), torch.arange(32) % 2
+    ids[:, 4] = 18 + labels  # the last word tells
+    lengths = torch.full((32,), 5)
+    adam = torch.optim.Adam(model.parameters(), 0.05)
+    for _ in range(60):
+        adam.zero_grad()
+        loss = nn.functional.cross_entropy(model(ids, lengths), labels)
+        loss.backward()
+        adam.step()
+    assert loss.item() < 0.1

@@ -114,6 +114,6 @@ $(READY):
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed") if sys.version_info < (3, 11) else 0'
 	@echo "Making .venv from requirements.txt (a few minutes, once)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
 	@rm -f .venv/ready-* && touch $(READY)

@@ -1,5 +1,5 @@
-"""Writes tests/golden.json: anew after PROTOCOL, PROBE_PROTOCOL or FEW_SHOT_PROTOCOL was raised because
-the meaning of a result changed, else only what it lacks."""
+"""Writes tests/golden.json: anew after PROTOCOL, PROBE_PROTOCOL, FEW_SHOT_PROTOCOL or TAGGING_PROTOCOL
+was raised because the meaning of a result changed, else only what it lacks."""
 
 import json
 import random
@@ -12,16 +12,25 @@ from typing import Any
 from whenpool.engine import Workforce
 from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import MINILM
-from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
+from whenpool.probing import (
+    PROBE_PROTOCOL,
+    GradientProfile,
+    GradientTrace,
+    MemoryUse,
+    PaddingSweep,
+    WordImportance,
+)
 from whenpool.registry import LISTED
 from whenpool.results import compute
 from whenpool.runs import PROTOCOL, Place, Run, Training, key
 from whenpool.store import Store
+from whenpool.tagging_run import TAGGING_PROTOCOL, Tagging
 
 PROTOCOLS = {
     "protocol": PROTOCOL,
     "probe_protocol": PROBE_PROTOCOL,
     "few_shot_protocol": FEW_SHOT_PROTOCOL,
+    "tagging_protocol": TAGGING_PROTOCOL,
 }
 FILE = Path(__file__).with_name("golden.json")
 BASE = Training(
@@ -34,6 +43,8 @@ RUNS = {
     **{setting: replace(BASE, pooling="max", setting=setting) for setting in ("left", "mid", "right")},
     "gru": replace(BASE, cell="gru"),
     "elman": replace(BASE, cell="elman"),
+    "transformer": replace(BASE, cell="transformer", pooling="max_attention"),
+    "two causal transformer layers": replace(BASE, cell="transformer", layers=2, bidirectional=False),
     "two layers": replace(BASE, layers=2),
     "one direction": replace(BASE, bidirectional=False),
     "low forget bias": replace(BASE, forget_bias="low"),
@@ -69,6 +80,7 @@ PROBES = {
         texts=50,
     ),
     "nwi": WordImportance(RUNS["mid"], texts=20, k=3, shortest=35, longest=50),
+    "memory": MemoryUse(RUNS["transformer"], longest=200, halvings=2, attention="plain"),
 }
 """A tiny probe run of each kind."""
 FEW_SHOTS = {
@@ -84,6 +96,19 @@ FEW_SHOTS = {
     }.items()
 }  # fmt: skip
 """A tiny few-shot run of each system."""
+TAGGER = Tagging(
+    "generated:train=60,validation=20,test=40,clauses=2", embedding_size=8, hidden_size=6,
+    feature_size=4, epochs=3, learning_rate=2e-2, profiled=10,
+)  # fmt: skip
+TAGGINGS = {
+    "entities": TAGGER,
+    "in io, left to right": replace(TAGGER, encoding="io", bidirectional=False),
+    "parts of speech, words alone": replace(
+        TAGGER, corpus=TAGGER.corpus + ",task=pos", features=False, cell="elman", layers=2
+    ),
+    "own words": replace(TAGGER, corpus="own.conll", vectors="glove.6B.100d", embedding_size=10),
+}
+"""Tiny tagging runs."""
 
 
 def write_own_data(folder: Path) -> None:
@@ -97,6 +122,8 @@ def write_own_data(folder: Path) -> None:
     ]
     (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
     sentences = [" ".join(rng.choices(words, k=7)) for _ in range(90)]
+    tagged = ["\n".join(f"{word} {_tag_of(word)}" for word in text.split()) for text in sentences]
+    (folder / "own.conll").write_text("\n\n".join(tagged))
     (folder / "wiki_sentences.txt").write_text("\n".join(sentences))
     vectors = [" ".join([word, *(f"{rng.gauss(0, 1):.3f}" for _ in range(10))]) for word in words[:50]]
     (folder / "glove.6B.100d.txt").write_text("\n".join(vectors))
@@ -110,13 +137,18 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
         name: replace(run, corpus=str(place.data / run.corpus)) if run.corpus == "own.csv" else run
         for name, run in RUNS.items()
     }
-    every = [*runs.values(), *PROBES.values(), *FEW_SHOTS.values()]
+    taggings = {
+        name: replace(run, corpus=str(place.data / run.corpus)) if run.corpus == "own.conll" else run
+        for name, run in TAGGINGS.items()
+    }
+    every = [*runs.values(), *PROBES.values(), *FEW_SHOTS.values(), *taggings.values()]
     report = compute(every, place, Workforce(workers=2), say=lambda line: None)
     assert not report.failed, report.failed
     return {
         "runs": {name: _of_training(_stored(run, place)) for name, run in runs.items()},
         "probes": {name: _of_probe(_stored(probe, place)) for name, probe in PROBES.items()},
         "few_shots": {name: _of_few_shot(_stored(run, place)) for name, run in FEW_SHOTS.items()},
+        "taggings": {name: _of_tagging(_stored(run, place)) for name, run in taggings.items()},
     }
 
 
@@ -155,6 +187,22 @@ def _of_few_shot(row: dict[str, Any]) -> dict[str, Any]:
     return {"result": {name: row["result"][name] for name in names}, "looks": looks}
 
 
+def _of_tagging(row: dict[str, Any]) -> dict[str, Any]:
+    """Its numbers, the losses of its epochs, and the gradients at both ends and in the middle."""
+    names = ("test_loss", "best_epoch", "parameters", "vocabulary", "unseen_words", "later_words")
+    places = [part for part in row["history"] if "position" in part]
+    return {
+        "result": {name: row["result"][name] for name in names},
+        "train_losses": [part["train_loss"] for part in row["history"] if "epoch" in part],
+        "gradients": [[part["mean"], part["single"]] for part in places[:: max(1, len(places) // 4)]],
+    }
+
+
+def _tag_of(word: str) -> str:
+    number = int(word.removeprefix("word"))
+    return "O" if number % 3 else f"{'B' if number % 2 else 'I'}-T{number % 4}"
+
+
 def with_what_is_there(found: dict[str, Any]) -> dict[str, Any]:
     """Some results, but those that the file has of the same protocols as they stand there."""
     there = json.loads(FILE.read_text())
@@ -162,7 +210,7 @@ def with_what_is_there(found: dict[str, Any]) -> dict[str, Any]:
         return found
     return found | {
         part: {name: there.get(part, {}).get(name, new) for name, new in found[part].items()}
-        for part in ("runs", "probes", "few_shots")
+        for part in ("runs", "probes", "few_shots", "taggings")
     }
 
 

@@ -21,8 +21,9 @@ from whenpool.corpora import find
 from whenpool.notebooks import _with_value
 from whenpool.options import Deadline, Names, _Numbers
 from whenpool.report import advice, paper
-from whenpool.report.claims import claims, decide, evidence_of
+from whenpool.report.claims import claims, decide
 from whenpool.report.comparisons import admission, meaning, read_comparisons, table_of
+from whenpool.report.gathering import evidence_of
 from whenpool.report.provenance import provenance_line
 from whenpool.rows import (
     current_few_shots,

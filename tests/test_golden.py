@@ -1,16 +1,17 @@
-"""Results must not change while PROTOCOL, PROBE_PROTOCOL and FEW_SHOT_PROTOCOL stay the same.
+"""Results must not change while PROTOCOL, PROBE_PROTOCOL, FEW_SHOT_PROTOCOL and TAGGING_PROTOCOL stay
+the same.
 
 When this fails, either a refactoring changed results by accident, or the meaning of a result
 changed on purpose: then raise PROTOCOL in ``whenpool.runs``, or PROBE_PROTOCOL in
 ``whenpool.probing`` for probe runs alone, FEW_SHOT_PROTOCOL in ``whenpool.few_shot_run`` for few-shot
-runs, and run ``tests/make_golden.py``.
+runs, TAGGING_PROTOCOL in ``whenpool.tagging_run`` for taggers, and run ``tests/make_golden.py``.
 """
 
 import json
 from dataclasses import fields
 
 import pytest
-from make_golden import FEW_SHOTS, FILE, PROBES, PROTOCOLS, RUNS, results
+from make_golden import FEW_SHOTS, FILE, PROBES, PROTOCOLS, RUNS, TAGGINGS, results
 
 from whenpool import probing
 from whenpool.few_shot_run import CONTRAST, SYSTEMS
@@ -74,6 +75,15 @@ def test_few_shot_runs_come_to_what_they_came_to_under_this_protocol(found, name
     both = zip([run["result"], *run["looks"]], [golden["result"], *golden["looks"]], strict=True)
     for ours, theirs in both:
         assert ours == pytest.approx(theirs, rel=1e-2, abs=2e-3)
+
+
+@pytest.mark.parametrize("name", TAGGINGS)
+def test_taggings_come_to_what_they_came_to_under_this_protocol(found, name):
+    golden, run = GOLDEN["taggings"][name], found["taggings"][name]
+    assert run["result"] == pytest.approx(golden["result"], rel=1e-2)
+    assert run["train_losses"] == pytest.approx(golden["train_losses"], rel=1e-2)
+    for ours, theirs in zip(run["gradients"], golden["gradients"], strict=True):
+        assert ours == pytest.approx(theirs, rel=3e-2, abs=1e-6)
 
 
 def test_defaults_of_a_training_never_change():

@@ -47,7 +47,7 @@ def taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
     asked = tuple(name for name in choice.corpora or () if is_tagged(name))
     if not asked and paper and choice.corpora is None:
         asked = tuple(PUBLISHED)
-    seeds = choice.seeds or (3 if asked else 1 if smoke else 2)
+    seeds = choice.seeds or (1 if smoke else 3 if asked else 2)
     for corpus in asked or (GENERATED, f"{GENERATED}:task=pos"):
         name, _, options = corpus.partition(":")
         if smoke and name == GENERATED and "train=" not in corpus:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from whenpool.encoder import CELLS
 from whenpool.errors import InputError
 from whenpool.files import fingerprint
 from whenpool.runs import Place, Training
@@ -45,8 +44,6 @@ class Tagging:
     profiled: int = 100  # validation sentences whose gradients are measured, the longest
 
     def __post_init__(self) -> None:
-        if self.cell not in CELLS:
-            raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(CELLS)}")
         if self.encoding not in (None, *ENCODINGS):
             raise InputError(
                 f"encoding {self.encoding!r} is unknown; choose one of {', '.join(ENCODINGS)}, or None"

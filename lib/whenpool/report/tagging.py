@@ -67,8 +67,8 @@ def bank_table() -> "DataFrame":
             {
                 "selected": what,
                 "words right": f"{right} of {len(bank) + len(other)}",
-                "false positives": str(scores.predicted - scores.right),
-                "false negatives": str(scores.true - scores.right),
+                "fp": str(scores.predicted - scores.right),
+                "fn": str(scores.true - scores.right),
                 "precision": f"{scores.precision:.0f}",
                 "recall": f"{scores.recall:.0f}",
                 "F1": f"{scores.f1:.0f}",
@@ -78,8 +78,8 @@ def bank_table() -> "DataFrame":
 
 
 def results_table(runs: "DataFrame") -> "DataFrame":
-    """Accuracy over words and scores of entities of each model, mean ± deviation (seeds), below what needs
-    no network.
+    """Accuracy over words and scores of entities of each model, mean ± deviation (seeds), below what
+    needs no network.
 
     Args:
         runs: from `whenpool.report.tagging_rules.arranged`.
@@ -90,19 +90,19 @@ def results_table(runs: "DataFrame") -> "DataFrame":
         return pd.DataFrame({"": ["no such runs yet"]})
     rows: list[dict[str, str]] = []
     for corpus, own in runs.groupby("corpus", sort=False):
-        name = what_is_tagged(str(corpus))
+        rows.append({"tagger": f"**{what_is_tagged(str(corpus))}**"})
         for column, title in BASELINES.items():
-            rows.append({"": name, "tagger": title, "words": f"{own[column].mean():.1f}"})
-            name = ""
+            rows.append({"tagger": title, "words": f"{own[column].mean():.1f}"})
         keys = ["cell", "hidden_size", "one_way", "encoding"]
         for (cell, units, one_way, encoding), part in own.groupby(keys, sort=False, dropna=False):
             title = model_name(cell, not one_way)
             title += f", {int(units)} units" if own["hidden_size"].nunique() > 1 else ""
             title += f", {ENCODING_NAMES[encoding]}" if isinstance(encoding, str) else ""
-            row = {"": "", "tagger": title}
-            rows.append(row | {text: _spread(part[name]) for name, text in MEASURES.items()})
+            rows.append(
+                {"tagger": title} | {text: _shown(part, name) for name, text in MEASURES.items()}
+            )
     frame = pd.DataFrame(rows).fillna("")
-    return frame[[name for name in frame if name in ("", "tagger") or frame[name].ne("").any()]]
+    return frame[[name for name in frame if frame[name].ne("").any()]]
 
 
 def errors_table(runs: "DataFrame") -> "DataFrame":
@@ -119,7 +119,7 @@ def errors_table(runs: "DataFrame") -> "DataFrame":
         return pd.DataFrame({"": ["no such runs yet"]})
     kinds = {
         "right": "right", "boundary": "other borders", "mistyped": "another type",
-        "spurious": "no entity there",
+        "spurious": "no entity",
     }  # fmt: skip
     rows = []
     keys = ["corpus", "cell", "hidden_size", "one_way", "encoding"]
@@ -130,7 +130,7 @@ def errors_table(runs: "DataFrame") -> "DataFrame":
         row["found"] = f"{part['entities_predicted'].mean():,.0f}"
         for name, text in kinds.items():
             row[text] = _mean(100 * part[f"entities_{name}"] / part["entities_predicted"])
-        row["missed altogether"] = _mean(100 * part["entities_missed"] / part["entities_true"])
+        row["missed"] = _mean(100 * part["entities_missed"] / part["entities_true"])
         rows.append(row)
     frame = pd.DataFrame(rows)
     frame[""] = frame[""].where(frame[""] != frame[""].shift(), "")
@@ -158,10 +158,9 @@ def published_table(runs: "DataFrame") -> "DataFrame":
         measure = theirs["measure"].iloc[0]
         ours = _spread(both.loc[both["corpus"] == corpus, measure]) if len(both) else ""
         head = f"{NAMES[str(corpus)]}, {'F1' if measure == 'entity_f1' else 'accuracy'}"
-        rows.append({"": head, "tagger": "**ours**", "%": ours or "not run yet", "what differs": ""})
+        rows.append({"tagger": f"{head}: **ours**", "%": ours or "not run yet", "what differs": ""})
         rows += [
             {
-                "": "",
                 "tagger": f"{row['system']} {{cite:p}}`{row['cite']}`, {row['source']}",
                 "%": f"{row['value']:g}",
                 "what differs": row["differs"],
@@ -201,6 +200,13 @@ def facts(runs: "DataFrame", prefix: str) -> dict[str, str]:
 def _spread(values: "Series | Sequence[Any]") -> str:
     values = values.dropna().astype(float)  # type: ignore[union-attr]
     return mean_text(Cell(values.mean(), values.std(ddof=1), len(values), "")) if len(values) else ""
+
+
+def _shown(runs: "DataFrame", name: str) -> str:
+    """Of precision and recall the mean alone, so that the table stays narrow."""
+    if name not in ("entity_precision", "entity_recall"):
+        return _spread(runs[name])
+    return f"{runs[name].mean():.1f}" if runs[name].notna().any() else ""
 
 
 def _mean(values: "Series") -> str:

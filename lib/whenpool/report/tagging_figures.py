@@ -32,8 +32,8 @@ def model_name(cell: str, bidirectional: bool) -> str:
 
 
 def draw_later(runs: "DataFrame") -> Figure:
-    """Accuracy on the words whose tag only a later word decides, and on all others: a row for each model,
-    a point for each seed.
+    """Accuracy on the words whose tag only a later word decides, and on all others: a row for each
+    model, a point for each seed.
 
     Args:
         runs: from `whenpool.report.tagging_rules.arranged`; those with such words are drawn, and none
@@ -53,7 +53,8 @@ def draw_later(runs: "DataFrame") -> Figure:
     for axes, (title, values) in zip(panels, shown.items(), strict=True):
         for place, (corpus, model) in enumerate(rows):
             own = values[_of(runs, corpus, model)]
-            axes.plot(own, [place] * len(own), ls="", ms=8, mew=1.4, zorder=3, **LOOKS.get(model, _OTHER))
+            look = LOOKS.get(model, _OTHER)
+            axes.plot(own, [place] * len(own), ls="", ms=8, mew=1.4, zorder=3, **look)
         axes.set(title=title, xlabel="accuracy, %", ylim=(len(rows) - 0.4, -0.6), xlim=(0, 105))
         axes.grid(axis="y", visible=False)
     panels[0].axvline(50, color=CHANCE_COLOUR, ls=":", lw=1.2, zorder=1)

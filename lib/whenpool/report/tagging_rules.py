@@ -20,7 +20,8 @@ COMPARED = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
 RESULTS = (
     "key", "test_accuracy", "test_loss", "best_epoch", "classes", "corpus_complete", "entities",
     "train_texts", "vocabulary", "parameters", "majority_accuracy", "lexicon_accuracy", "unseen_words",
-    "unseen_accuracy", "test_words", "later_words", "later_accuracy", "entity_precision", "entity_recall", "entity_f1",
+    "unseen_accuracy", "test_words", "later_words", "later_accuracy", "entity_precision",
+    "entity_recall", "entity_f1",
     "entities_true", "entities_predicted", "entities_right", "entities_boundary", "entities_mistyped",
     "entities_spurious", "entities_missed", "gradient_evenness", "gradient_reach", "seconds",
     "finished", "device", "torch", "commit",

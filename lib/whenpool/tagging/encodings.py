@@ -22,7 +22,12 @@ OUTSIDE = "O"
 
 
 class Entity(NamedTuple):
-    """Words ``start`` to ``stop``, the latter not among them."""
+    """Words ``start`` to ``stop``, the latter not among them.
+
+    Examples:
+        >>> Entity("PER", 3, 5) in entities(["O", "O", "O", "B-PER", "I-PER"])
+        True
+    """
 
     type: str
     start: int
@@ -37,6 +42,10 @@ class Encoding(NamedTuple):
             iob2, iob1, io.
         entities: how many there are.
         begun_inside: how many of them begin with ``I-``.
+
+    Examples:
+        >>> encoding_of([["B-PER", "I-PER", "O"]]).name
+        'iob2'
     """
 
     name: str

@@ -82,6 +82,11 @@ class SentenceGrammar:
         clauses: of a sentence at most; from one on each number is as likely.
         train, validation, test: sentences.
         seed: another seed gives other sentences by the same rules.
+
+    Examples:
+        >>> sentence = make_tagged(SentenceGrammar("pos", train=20)).train[0]
+        >>> sentence.words[-1], sentence.tags[-1]
+        ('.', 'PUNCT')
     """
 
     task: str = "entities"

@@ -23,6 +23,11 @@ class EntityScores:
     ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
     borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
     predicted one overlaps.
+
+    Examples:
+        >>> found = entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "B-ORG"]])
+        >>> found.recall, found.mistyped
+        (50.0, 1)
     """
 
     precision: float

@@ -12,6 +12,10 @@ class Tagged:
         words, tags: as many of each.
         line: where it begins in its file, counted from 1; 0 outside of a file.
         later: places of the words whose tag only a later word decides, as far as that is known.
+
+    Examples:
+        >>> list(Tagged(("Fred", "showed"), ("B-PER", "O")))
+        [('Fred', 'B-PER'), ('showed', 'O')]
     """
 
     words: tuple[str, ...]
@@ -35,6 +39,11 @@ class TaggedCorpus:
         entities: whether tags mark entities, by an encoding of `whenpool.tagging.encodings`.
         complete: whether it is the whole of a published corpus.
         notes: what a reader of results should know, a sentence each.
+
+    Examples:
+        >>> fred = Tagged(("Fred", "showed"), ("B-PER", "O"))
+        >>> TaggedCorpus([fred], [fred], [fred], entities=True).tags
+        ('B-PER', 'O')
     """
 
     train: Sequence[Tagged]

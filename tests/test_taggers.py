@@ -1,0 +1,345 @@
+"""Taggers: the model, its training, what gradients do in it, and the sentences it is tried on."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from whenpool import InputError, SequenceTagger
+from whenpool.probes import gradient_norms, tagging_gradient_norms
+from whenpool.sequence_tagger import tagging_loss
+from whenpool.tagger_training import label, train_tagger
+from whenpool.tagging import SentenceGrammar, Tagged, TaggedCorpus, entities, make_tagged
+from whenpool.tagging.numbering import PAD_TAG, UNKNOWN_TAG, number, shape, suffix
+from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX, WordVectors
+from whenpool.training import DivergenceError, Recipe
+
+LENGTHS = torch.tensor([7, 4, 1])
+
+
+def tagger(**given):
+    torch.manual_seed(0)
+    sizes = {"embedding_size": 6, "hidden_size": 5, "feature_size": 3} | given
+    return SequenceTagger(30, 4, **sizes).double()
+
+
+def batch(features=0):
+    generator = torch.Generator().manual_seed(1)
+    shape = (3, 7, 1 + features) if features else (3, 7)
+    ids = torch.randint(2, 20, shape, generator=generator)
+    return ids, LENGTHS, torch.randint(4, (3, 7), generator=generator)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_padding_and_the_order_of_a_batch_change_nothing(cell, bidirectional):
+    model = tagger(cell=cell, bidirectional=bidirectional)
+    ids, lengths, tags = batch()
+    logits, loss = model(ids, lengths), model.loss(ids, lengths, tags)
+    wider = torch.cat([ids, torch.full((3, 5), 9)], 1)
+    wider_tags = torch.cat([tags, torch.zeros(3, 5, dtype=torch.int64)], 1)
+    assert torch.allclose(model.loss(wider, lengths, wider_tags), loss)
+    order = torch.tensor([2, 0, 1])
+    assert torch.allclose(model.loss(ids[order], lengths[order], tags[order]), loss)
+    again = model(ids[order], lengths[order])
+    alone = [model(ids[row : row + 1, :n], lengths[row : row + 1]) for row, n in enumerate([7, 4, 1])]
+    for row, n in enumerate([7, 4, 1]):
+        torch.testing.assert_close(alone[row][0], logits[row, :n])
+        torch.testing.assert_close(again[order.tolist().index(row), :n], logits[row, :n])
+    words = [
+        cross_entropy(one[0], tags[row, : one.shape[1]]) * one.shape[1] for row, one in enumerate(alone)
+    ]
+    torch.testing.assert_close(loss, sum(words) / 12)
+
+
+def test_it_is_a_plain_tagger_of_torch():
+    model, plain = tagger(), nn.LSTM(6, 5, bidirectional=True, batch_first=True).double()
+    model.encoder.load_torch(plain)
+    ids, lengths, _ = batch()
+    states = plain(model.embedding(ids[:1]))[0]
+    torch.testing.assert_close(model(ids[:1], lengths[:1]), model.classifier(states))
+
+
+def test_features_are_read_beside_the_word():
+    model = tagger(features=(20, 20))
+    ids, lengths, _tags = batch(2)
+    assert model(ids, lengths).shape == (3, 7, 4)
+    other = ids.clone()
+    other[..., 2] = 3
+    assert not torch.allclose(model(other, lengths), model(ids, lengths))
+    with pytest.raises(InputError, match="each word has 1 numbers, the tagger reads 3"):
+        model(ids[..., 0], lengths)
+
+
+def test_tags_that_are_unknown_or_behind_the_end_have_no_loss():
+    logits = torch.randn(2, 3, 4)
+    tags = torch.tensor([[1, UNKNOWN_TAG, 3], [0, 2, PAD_TAG]])
+    every = tagging_loss(logits, torch.tensor([3, 1]), tags, "none")
+    assert (every > 0).tolist() == [[True, False, True], [True, False, False]]
+    assert tagging_loss(logits, torch.tensor([3, 1]), tags) == pytest.approx(float(every.sum()) / 3)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"dropout": 1.0}, "dropout is a rate in"),
+        ({"embedding_size": 0}, "are at least 1 each"),
+        ({"vectors": torch.zeros(3, 6)}, "the shape .3, 6., the tagger's embedding .30, 6."),
+        ({"cell": "none"}, "cell 'none' is unknown"),
+    ],
+)  # fmt: skip
+def test_a_tagger_that_cannot_be_is_refused(given, says):
+    with pytest.raises(InputError, match=says):
+        tagger(**given)
+
+
+# gradients
+
+
+def one_by_one(model, ids, length, tags, word):
+    """‖∂L/∂h_t‖ by a change of each state that is carried on, in float64: the recurrence by hand."""
+    inputs = model.embed(ids[:length].unsqueeze(0))[0]
+    (cell,) = model.encoder.layers[0]
+    states, h = [], torch.zeros(1, model.encoder.hidden_size, dtype=torch.float64)
+    for x in inputs:
+        gates = cell.weight_ih_l0 @ x + cell.bias_ih_l0 + cell.weight_hh_l0 @ h[0] + cell.bias_hh_l0
+        h = torch.tanh(gates).unsqueeze(0)
+        h.retain_grad()
+        states.append(h)
+    losses = cross_entropy(model.classifier(torch.cat(states)), tags[:length], reduction="none")
+    (losses.sum() if word is None else losses[word]).backward()
+    norms = [0.0 if h.grad is None else float(h.grad.norm()) for h in states]
+    model.zero_grad()
+    return norms
+
+
+@pytest.mark.parametrize("word", [None, 3])
+def test_gradients_are_those_of_a_loop_by_hand(word):
+    model = tagger(cell="elman", bidirectional=False)
+    ids, _, tags = batch()
+    lengths = torch.tensor([7, 4, 5])
+    words = None if word is None else torch.full((3,), word)
+    norms = tagging_gradient_norms(model, ids, lengths, tags, words)
+    for row, n in enumerate(lengths.tolist()):
+        expected = one_by_one(model, ids[row], n, tags[row], word)
+        assert norms[row, :n].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-300)
+        assert norms[row, n:].isnan().all()
+        assert word is None or norms[row, word + 1 : n].eq(0).all()  # no way back from the future
+
+
+def test_the_loss_of_the_last_word_is_that_of_a_classifier():
+    class Last(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def embed(self, ids):
+            return self.inner.embed(ids)
+
+        def encode(self, embedded, lengths):
+            return self.inner.encode(embedded, lengths)
+
+        def classify(self, states, lengths):
+            return self.inner.classify(states, lengths)[torch.arange(3), lengths - 1]
+
+    model = tagger()
+    ids, lengths, tags = batch()
+    last = lengths - 1
+    theirs = gradient_norms(Last(model), ids, lengths, tags[torch.arange(3), last])
+    ours = tagging_gradient_norms(model, ids, lengths, tags, last)
+    torch.testing.assert_close(ours, theirs, equal_nan=True)
+
+
+def test_one_loss_vanishes_along_a_sentence_and_the_sum_does_not():
+    model = tagger(hidden_size=20)
+    ids = torch.randint(2, 30, (8, 60), generator=torch.Generator().manual_seed(0))
+    lengths, tags = torch.full((8,), 60), torch.randint(4, (8, 60))
+    every = tagging_gradient_norms(model, ids, lengths, tags).mean(0)
+    one = tagging_gradient_norms(model, ids, lengths, tags, lengths // 2).mean(0)
+    assert every.min() > every.max() / 2
+    assert max(one[0], one[-1]) < one[30] * 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda i, n, t: (i, n, t[:, :3]), "tags have the shape"),
+        (lambda i, n, t: (i, n + 1, t), "lengths of a sentence of up to 7 words is between 1 and 7"),
+        (lambda i, n, t: (i, n[:2], t), "3 sentences need 3 values in lengths"),
+        (lambda i, n, t: (i, n, t + 4), "the model has 4"),
+        (lambda i, n, t: (i, n, t, n), "word counts from 0"),
+        (lambda i, n, t: (i[0], n, t), r"ids are \(B, T\) or"),
+    ],
+)
+def test_batches_that_do_not_fit_are_refused(change, says):
+    with pytest.raises(InputError, match=says):
+        tagging_gradient_norms(tagger(), *change(*batch()))
+
+
+# numbers
+
+
+def corpus(train, test, entities=False):
+    def read(texts):
+        return [Tagged(*zip(*(word.split("/") for word in text.split()), strict=True)) for text in texts]
+
+    return TaggedCorpus(read(train), read(test), read(test), entities)
+
+
+def test_words_are_known_by_themselves_their_suffix_and_their_shape():
+    numbered = number(corpus(["The/D walking/V 12/N the/D"], ["talking/V Zork/X the/D"]))
+    train, test = numbered.train.ids.tolist(), numbered.test.ids.tolist()
+    assert train[0][0] == train[3][0]  # in lower case
+    assert train[0][2] != train[3][2]  # but for the shape
+    assert test[0][0] == UNKNOWN_INDEX
+    assert test[0][1:] == [train[1][1], train[1][2]]
+    assert test[1] == [UNKNOWN_INDEX, UNKNOWN_INDEX, train[0][2]]
+    assert min(min(row) for row in train) > PADDING_INDEX
+    assert numbered.test.tags.tolist() == [
+        numbered.tags.index("V"),
+        UNKNOWN_TAG,
+        numbered.tags.index("D"),
+    ]
+    assert numbered.rare.sum() == 2
+    assert numbered.seen.sum() == 3
+    assert (suffix("Walking"), shape("McDonald's"), shape("3.14")) == ("ing", "XxXx.x", "d.d")
+
+
+def test_a_word_with_a_vector_is_known_though_training_lacks_it():
+    vectors = WordVectors(["talking", "nowhere"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    numbered = number(corpus(["walking/V"], ["talking/V zork/V"]), False, vectors)
+    ids = numbered.test.ids[:, 0]
+    assert numbered.vectors[ids[0]].tolist() == [1.0, 2.0]
+    assert ids[1] == UNKNOWN_INDEX
+    assert len(numbered.vectors) == 4  # none for what no sentence has
+    assert not numbered.seen[ids[0]]
+    assert not numbered.rare[ids[0]]
+
+
+def test_batches_hold_each_sentence_and_padding_behind_it():
+    numbered = number(corpus(["a/D b/V c/V", "b/V"], ["c/D"])).train
+    ids, lengths, tags = numbered.batch(torch.tensor([1, 0]))
+    assert lengths.tolist() == [1, 3]
+    assert ids[1].equal(numbered.ids[:3].long())
+    assert tags[1].equal(numbered.tags[:3])
+    assert ids[0, 1:].eq(PADDING_INDEX).all()
+    assert tags[0, 1:].eq(PAD_TAG).all()
+
+
+# training
+
+SMALL = SentenceGrammar(train=300, validation=40, test=150, clauses=2)
+
+
+def small_tagger(numbered):
+    words, *features = numbered.sizes
+    return SequenceTagger(words, len(numbered.tags), features=features, hidden_size=8)
+
+
+def trained(bidirectional, grammar=SMALL, **recipe):
+    numbered = number(make_tagged(grammar))
+    torch.manual_seed(0)
+    model = SequenceTagger(
+        numbered.sizes[0], len(numbered.tags), "lstm", 16, 24, 1, bidirectional,
+        padding_index=PADDING_INDEX, features=numbered.sizes[1:], feature_size=6,
+    )  # fmt: skip
+    outcome = train_tagger(model, numbered, Recipe(**({"epochs": 6, "learning_rate": 1e-2} | recipe)), 0)
+    return model, numbered, outcome
+
+
+@pytest.mark.parametrize("task", ["entities", "pos"])
+def test_only_who_reads_both_ways_knows_what_a_later_word_decides(task):
+    grammar = SentenceGrammar(task, train=400, validation=40, test=200, clauses=2)
+    found = {}
+    for way in (True, False):
+        model, numbered, outcome = trained(way, grammar)
+        right = label(model, numbered.test).tags == numbered.test.tags
+        found[way] = float(right[numbered.later].float().mean())
+        assert outcome.test.accuracy == pytest.approx(100 * float(right.float().mean()))
+        assert float(right[~numbered.later].float().mean()) > 0.9
+    assert found[True] > 0.95
+    assert 0.3 < found[False] < 0.7  # between two that are as likely
+
+
+def test_the_best_epoch_is_kept_and_the_same_seed_gives_the_same():
+    first, second = (trained(True, epochs=3) for _ in range(2))
+    assert first[2].test == second[2].test
+    best = first[2].history[first[2].best_epoch - 1].validation_accuracy
+    assert best == max(epoch.validation_accuracy for epoch in first[2].history)
+    assert label(first[0], first[1].validation).score.accuracy == best
+
+
+def test_the_best_epoch_may_be_chosen_by_entities():
+    numbered = number(make_tagged(SMALL))
+    scores = iter([50.0, 20.0, 40.0])
+    model = SequenceTagger(
+        numbered.sizes[0], len(numbered.tags), features=numbered.sizes[1:], hidden_size=8
+    )
+    judge = lambda said: {"validation_entity_f1": next(scores)}  # noqa: E731
+    outcome = train_tagger(model, numbered, Recipe(epochs=3), 0, judge=judge)
+    assert outcome.best_epoch == 1
+    assert [row["validation_entity_f1"] for row in outcome.history_rows()] == [50.0, 20.0, 40.0]
+
+
+def test_a_tag_of_test_sentences_alone_is_an_error():
+    numbered = number(corpus(["a/D b/V"] * 40, ["a/D b/V", "a/D b/X"]))
+    model = small_tagger(numbered)
+    outcome = train_tagger(model, numbered, Recipe(epochs=8, learning_rate=1e-2), 0)
+    assert outcome.test.accuracy == 75
+    assert math.isfinite(outcome.test.loss)
+
+
+def test_a_loss_that_diverges_is_told():
+    numbered = number(make_tagged(SMALL))
+    model = SequenceTagger(
+        numbered.sizes[0], len(numbered.tags), features=numbered.sizes[1:], hidden_size=8
+    )
+    with torch.no_grad():
+        model.classifier.bias.fill_(math.nan)
+    with pytest.raises(DivergenceError, match="the loss became nan in epoch 1"):
+        train_tagger(model, numbered, Recipe(epochs=2), 0)
+
+
+# generated sentences
+
+
+@pytest.mark.parametrize("task", ["entities", "pos"])
+def test_generated_sentences_are_those_of_their_seed(task):
+    grammar = SentenceGrammar(task, train=60, validation=10, test=30)
+    assert make_tagged(grammar) == make_tagged(grammar)
+    assert make_tagged(grammar).train != make_tagged(SentenceGrammar(task, train=60, seed=1)).train
+    corpus = make_tagged(grammar)
+    assert [len(part) for part in corpus.splits.values()] == [60, 10, 30]
+    assert {tag for part in corpus.splits.values() for s in part for tag in s.tags} == set(corpus.tags)
+    assert all(s.words[-1] == "." for s in corpus.train)
+    if task == "entities":
+        assert all(tag[0] in "BIO" for tag in corpus.tags)
+        assert any(a.stop == b.start for s in corpus.train for a, b in _neighbours(s))
+    names = {word for s in corpus.train for word in s.words}
+    assert "Viktor" not in names
+    assert any("Viktor" in s.words for s in make_tagged(SentenceGrammar()).test)
+
+
+def _neighbours(sentence):
+    found = entities(sentence.tags)
+    return itertools.pairwise(found)
+
+
+def test_what_a_later_word_decides_stands_both_ways_behind_the_same_beginning():
+    """With the word itself: nothing up to it tells the tags apart."""
+    tags = {}
+    for sentence in make_tagged(SentenceGrammar(train=2_000, clauses=1)).train:
+        for place in sentence.later:
+            before = tuple(word for word in sentence.words[:place] if not word.isdigit())
+            own = sentence.words[place]
+            tags.setdefault((before, "number" if own.isdigit() else own), []).append(
+                sentence.tags[place]
+            )
+    assert len(tags) > 15
+    for seen in tags.values():
+        assert len(set(seen)) == 2
+        most = max(map(seen.count, set(seen)))
+        assert most / len(seen) < 0.8

@@ -1,0 +1,340 @@
+"""Files of tagged words: what is read, what is refused, and how entities are encoded."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from fuzzing import hold, inputs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whenpool import InputError
+from whenpool.tagging import (
+    Entity,
+    Tagged,
+    convert,
+    encoding_of,
+    entities,
+    entity_scores,
+    find_tagged,
+    read_tagged,
+)
+from whenpool.tagging.encodings import ENCODINGS, check_entities
+from whenpool.tagging.sources import PUBLISHED, is_tagged
+
+CONLLU = """\
+# sent_id = 1
+# text = I don't know.
+1\tI\tI\tPRON\tPRP\t_\t3\tnsubj\t_\t_
+2-3\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+2\tdo\tdo\tAUX\tVBP\t_\t3\taux\t_\t_
+3\tn't\tnot\tPART\tRB\t_\t0\troot\t_\t_
+3.1\tknow\tknow\tVERB\tVB\t_\t_\t_\t_\t_
+
+# sent_id = 2
+1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
+"""
+COLUMNS = "Fred B-PER\nshowed O\n\nSue B-PER\n"
+DATA = Path(__file__).parents[2] / "shared" / "data"
+needs_data = pytest.mark.skipif(
+    not (DATA / "ud_ewt").is_dir(), reason="the published corpora are not beside the clone"
+)
+
+
+def written(tmp_path, name, text):
+    file = tmp_path / name
+    data = text if isinstance(text, bytes) else text.encode()
+    file.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    return file
+
+
+@pytest.mark.parametrize("name", ["a.conllu", "a.conllu.gz"])
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end):
+    found = read_tagged(written(tmp_path, name, CONLLU + end))
+    assert found == [
+        Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"), 3),
+        Tagged(("Yes",), ("INTJ",), 10),
+    ]
+    assert read_tagged(tmp_path / name, "xpos")[0].tags == ("PRP", "VBP", "RB")
+
+
+@pytest.mark.parametrize("name", ["a.conll", "emerging.test.annotated", "a.txt.gz"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        COLUMNS,
+        COLUMNS.strip(),
+        COLUMNS.replace(" ", "\t").replace("\n\n", "\n\t\n"),  # as WNUT's training file
+        COLUMNS.replace("\n", "\r\n"),
+        "\ufeff" + COLUMNS,
+        "-DOCSTART- -X-\n\n" + COLUMNS,
+        COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
+    ],
+)
+def test_columns_are_words_and_tags(tmp_path, name, text):
+    found = read_tagged(written(tmp_path, name, text))
+    assert [list(sentence) for sentence in found] == [
+        [("Fred", "B-PER"), ("showed", "O")],
+        [("Sue", "B-PER")],
+    ]
+
+
+def test_a_hash_may_be_a_word_and_a_word_hold_spaces(tmp_path):
+    found = read_tagged(written(tmp_path, "a.tsv", "#\tO\nNew York\tB-LOC\n"))
+    assert found[0].words == ("#", "New York")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.conll", "Fred B-PER\nshowed\n", "a.conll, line 2: a word without a tag"),
+        ("a.conll", "Fred B-PER\nshowed VBD O\n", "a.conll, line 2: 3 columns, line 1 has 2"),
+        ("a.conll", "a O\n\nb\t\n", "a.conll, line 3: the tag is missing"),
+        ("a.conll", "\tO\n", "a.conll, line 1: the word is missing"),
+        ("a.conll", "\n \n\t\n", "a.conll has no sentence"),
+        ("a.conll", "", "a.conll has no sentence"),
+        ("a.conll", b"a O\nb\xff O\n", "a.conll, line 2: not UTF-8 text (byte 0xff)"),
+        ("a.conll", "a\x1b[31m O\n", "a.conll, line 1: the word 'a\\x1b[31m' holds a control"),
+        ("a.conll", "a " * 40_000, "a.conll, line 1: longer than 65,536 bytes"),
+        ("a.conll", "a O\n" * 10_001, "a.conll, line 10001: more than 10,000 words in a sentence"),
+        ("a.conllu", "1\tI\tPRON\n", "a.conllu, line 1: 3 columns, CoNLL-U has 10"),
+        ("a.conllu", "x" + "\tx" * 9, "a.conllu, line 1: 'x' numbers no word"),
+        ("a.conllu", "2" + "\tx" * 9, "a.conllu, line 1: word 2 where number 1 should stand"),
+        ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "a.conllu, line 1: the tag is missing"),
+    ],
+)
+def test_what_cannot_be_read_is_named_by_its_line(tmp_path, name, text, says):
+    with pytest.raises(InputError) as error:
+        read_tagged(written(tmp_path, name, text))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_missing_or_damaged_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"file of tagged words .*none.conll is not there"):
+        read_tagged(tmp_path / "none.conll")
+    (tmp_path / "a.conll.gz").write_bytes(gzip.compress(COLUMNS.encode())[:-12])
+    with pytest.raises(InputError, match=r"a.conll.gz cannot be read"):
+        read_tagged(tmp_path / "a.conll.gz")
+    with pytest.raises(InputError, match="column 'lemma' is unknown; choose one of upos, xpos"):
+        read_tagged(tmp_path / "a.conllu", "lemma")
+
+
+@pytest.mark.parametrize(
+    ("parser", "valid"),
+    [
+        ("conllu", (CONLLU.encode(),)),
+        ("columns", (COLUMNS.encode(), COLUMNS.replace(" ", "\t").encode())),
+    ],
+)
+def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser, valid):
+    file = tmp_path / ("a.conllu" if parser == "conllu" else "a.conll")
+
+    def parse(data):
+        file.write_bytes(data)
+        found = read_tagged(file)
+        assert found
+        for sentence in found:
+            assert len(sentence.words) == len(sentence.tags) > 0
+            assert all(word.strip() and tag.strip() for word, tag in sentence)
+
+    parse(valid[0])
+    hold(parser, inputs(*valid), parse, file.name)
+
+
+# encodings
+
+TYPES = st.sampled_from(["PER", "ORG"])
+TAGS = st.lists(st.one_of(st.just("O"), TYPES.map("B-{}".format), TYPES.map("I-{}".format)), max_size=9)
+
+
+@settings(deadline=None, derandomize=True)
+@given(TAGS)
+def test_entities_are_those_of_seqeval(tags):
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    theirs = [Entity(kind, start, last + 1) for kind, start, last in get_entities(tags)]
+    assert entities(tags) == theirs
+
+
+@settings(deadline=None, derandomize=True)
+@given(TAGS, st.sampled_from(["iob1", "iob2"]))
+def test_iob1_and_iob2_keep_every_entity(tags, encoding):
+    converted = convert(tags, encoding)
+    assert entities(converted) == entities(tags)
+    assert convert(converted, encoding) == converted
+    name = encoding_of([converted]).name
+    assert name == encoding or not any(tag.startswith("B") for tag in converted) or name == "iob2"
+
+
+@settings(deadline=None, derandomize=True)
+@given(TAGS)
+def test_io_keeps_which_words_are_inside_and_loses_borders_alone(tags):
+    inside = convert(tags, "io")
+    assert [tag.lstrip("BI") for tag in inside] == [tag.lstrip("BI") for tag in tags]
+    assert convert(convert(inside, "iob2"), "io") == inside
+    assert len(entities(inside)) <= len(entities(tags))
+
+
+def test_the_slides_example_in_each_encoding():
+    iob2 = ["B-PER", "O", "B-PER", "B-PER", "I-PER", "O"]
+    iob1 = ["I-PER", "O", "I-PER", "B-PER", "I-PER", "O"]
+    assert convert(iob1, "iob2") == iob2
+    assert convert(iob2, "iob1") == iob1
+    assert convert(iob1, "io") == ["I-PER", "O", "I-PER", "I-PER", "I-PER", "O"]
+    with pytest.raises(InputError, match="encoding 'bio' is unknown; choose one of io, iob1, iob2"):
+        convert(iob2, "bio")
+    with pytest.raises(InputError, match="the tag 'E-PER' is none of O, B-TYPE and I-TYPE"):
+        convert(["E-PER"], "io")
+
+
+@pytest.mark.parametrize(
+    ("tags", "name", "inside"),
+    [
+        (["B-PER", "I-PER", "B-PER"], "iob2", 0),
+        (["I-PER", "B-PER"], "iob1", 1),
+        (["I-PER", "O", "I-ORG"], "io", 2),
+        (["I-PER", "O", "B-ORG"], "mixed", 1),
+        (["O"], "iob2", 0),
+    ],
+)
+def test_encodings_are_told_apart(tags, name, inside):
+    found = encoding_of([tags])
+    assert (found.name, found.begun_inside, found.entities) == (name, inside, len(entities(tags)))
+    assert found.name in (*ENCODINGS, "mixed")
+
+
+def test_tags_of_another_encoding_among_entities_are_refused():
+    assert not check_entities([Tagged(("a",), ("-LRB-",))], "x")
+    assert check_entities([Tagged(("a", "b"), ("O", "I-PER"))], "x")
+    with pytest.raises(InputError, match=r"x, sentence at line 7, word 2: the tag 'S-PER' is none"):
+        check_entities([Tagged(("a", "b"), ("B-PER", "S-PER"), 7)], "x")
+
+
+# scores
+
+PAIRS = st.lists(
+    TAGS.flatmap(
+        lambda tags: st.tuples(
+            st.just(tags),
+            st.lists(
+                st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"]),
+                min_size=len(tags),
+                max_size=len(tags),
+            ),
+        )
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(PAIRS, st.booleans())
+def test_counts_agree_with_the_scores_of_seqeval(pairs, strict):
+    true, said = ([pair[side] for pair in pairs] for side in (0, 1))
+    scores = entity_scores(true, said, strict)
+    assert scores.right + scores.boundary + scores.mistyped + scores.spurious == scores.predicted
+    precision = 100 * scores.right / scores.predicted if scores.predicted else 0.0
+    recall = 100 * scores.right / scores.true if scores.true else 0.0
+    assert scores.precision == pytest.approx(precision)
+    assert scores.recall == pytest.approx(recall)
+    both = precision + recall
+    assert scores.f1 == pytest.approx(2 * precision * recall / both if both else 0.0)
+
+
+def test_a_boundary_error_counts_twice_and_nothing_once():
+    bank, person = ["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"], ["B-PER", "O"]
+    cut = entity_scores([bank, person], [["O", "B-ORG", "I-ORG", "I-ORG", "O"], person])
+    none = entity_scores([bank, person], [["O"] * 5, person])
+    assert (cut.predicted - cut.right, cut.true - cut.right, cut.boundary) == (1, 1, 1)
+    assert (none.predicted - none.right, none.true - none.right, none.missed) == (0, 1, 1)
+    assert cut.f1 == pytest.approx(50)
+    assert none.f1 == pytest.approx(200 / 3)
+
+
+def test_a_stray_inside_tag_is_an_entity_unless_strict():
+    true, said = [["B-PER", "I-PER", "O"]], [["I-PER", "I-PER", "O"]]
+    assert entity_scores(true, said).f1 == 100
+    assert entity_scores(true, said, strict=True).f1 == 0
+    assert entity_scores([["O"]], [["O"]]).f1 == 0  # nothing to find, nothing found
+
+
+def test_tags_that_do_not_match_are_refused():
+    with pytest.raises(InputError, match="1 sentences have tags, 0 were tagged"):
+        entity_scores([["O"]], [])
+    with pytest.raises(InputError, match="sentence 1 has 1 words, 2 were tagged"):
+        entity_scores([["O"]], [["O", "O"]])
+
+
+# sources
+
+
+def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
+    many = "\n\n".join(f"word{number} O\nFred I-PER" for number in range(60))
+    file = written(tmp_path, "mine.conll", many)
+    corpus = find_tagged(str(file), tmp_path).load()
+    splits = list(corpus.splits.values())
+    assert sum(map(len, splits)) == 60
+    assert len(splits[0]) > 30
+    assert all(splits)
+    assert corpus.entities
+    assert not corpus.complete
+    assert corpus.notes == ("mine.conll was split by a hash of each sentence.",)
+    for name in ("dev", "test"):
+        written(tmp_path, f"{name}.conll", "Sue B-PER\nHuang I-PER\n\nSue I-PER\n")
+    source = find_tagged(f"{file}:dev=dev.conll,test=test.conll", tmp_path)
+    corpus = source.load()
+    assert [len(part) for part in corpus.splits.values()] == [60, 2, 2]
+    assert corpus.notes[0] == (
+        "dev.conll is of mixed encodings: 1 of its 2 entities begin with I-, which are read as entities."
+    )
+    assert source.label == "mine.conll:dev=dev.conll,test=test.conll"
+    before = source.fingerprint()
+    written(tmp_path, "test.conll", "Sue B-PER\n\nOmar B-PER\n")
+    assert find_tagged(f"{file}:dev=dev.conll,test=test.conll", tmp_path).fingerprint() != before
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated, ud_ewt"),
+        ("generated:word=1", "has no option 'word'; it has task, clauses"),
+        ("generated:train=many", "train='many' of the generated corpus is no whole number"),
+        ("generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
+        ("generated:train", "is not of the form name:option=value"),
+        ("ud_ewt", "en_ewt-ud-train.conllu is not in"),
+        ("ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),
+        ("{}:dev=a", "give dev= and test= both"),
+        ("{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),
+        ("{}:column=lemma", "column=lemma is unknown; choose one of upos, xpos"),
+        ("{}", "one.conll has 1 sentences, of which none falls to"),
+    ],
+)
+def test_a_source_that_cannot_be_is_named(tmp_path, name, says):
+    file = written(tmp_path, "one.conll", "Fred B-PER\n")
+    with pytest.raises(InputError) as error:
+        find_tagged(name.format(file), tmp_path).load()
+    assert says in str(error.value)
+
+
+def test_corpora_of_texts_are_none_of_tagged_words(tmp_path):
+    assert not any(map(is_tagged, ("synthetic:classes=10", "imdb", "a.csv:text_column=b", "b.jsonl")))
+    assert all(map(is_tagged, ("generated:task=pos", "wnut17", "ud_ewt:column=xpos", "a.conllu")))
+
+
+@needs_data
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_corpora_are_whole_and_in_iob2(name):
+    corpus = find_tagged(name, DATA).load()
+    assert corpus.complete
+    assert corpus.notes == ()
+    assert corpus.entities == (name == "wnut17")
+    if corpus.entities:
+        assert len({tag[2:] for tag in corpus.tags} - {""}) == 6
+        for part in corpus.splits.values():
+            assert encoding_of(sentence.tags for sentence in part).name == "iob2"
+    else:
+        assert len(corpus.tags) == 17
+        assert sum(map(len, corpus.train)) == 204_577

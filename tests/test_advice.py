@@ -11,7 +11,7 @@ from whenpool import InputError
 from whenpool.report import advice, ledger
 from whenpool.report.advice import Advice, advice_for, entries, support, with_verdicts
 from whenpool.report.claims import VERDICTS, claims
-from whenpool.report.quantities import Evidence
+from whenpool.report.evidence import Evidence
 from whenpool.runs import Place
 from whenpool.store import Store
 

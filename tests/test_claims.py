@@ -31,11 +31,19 @@ from whenpool.report.claims import (
     claims_table,
     decide,
     decisions,
-    evidence_of,
 )
-from whenpool.report.quantities import Evidence
-from whenpool.report.verdicts import as_plain, of_learnability, of_record, probes_of_record
-from whenpool.runs import Training
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of
+from whenpool.report.verdicts import (
+    as_plain,
+    memory_of_record,
+    of_breadth,
+    of_learnability,
+    of_record,
+    probes_of_breadth,
+    probes_of_record,
+)
+from whenpool.runs import VECTORS, Training
 from whenpool.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -83,12 +91,14 @@ class Fabricated(Store):
                 for added in ("left", "mid", "right")
                 for tenth in range(10)
             ],
+            "memory": [{"words": words, "megabytes": 9.0} for words in (1_000, 2_000, 4_000)],
         }[kind]
         keys = self._probes.loc[self._probes["probe"] == kind, "key"]
         return pd.DataFrame([{"key": key, **point} for key in keys for point in points])
 
     def histories(self):
         epoch = {"train_loss": 0.1, "attention_accuracy": 70.0, "validation_accuracy": 70.0}
+        epoch |= {"seconds": 1.0}
         epochs = [
             epoch | {"epoch": 1, "factor": 0.5, "mass_left": 0.1},
             epoch | {"epoch": 2, "factor": 1.0},
@@ -96,12 +106,21 @@ class Fabricated(Store):
         return pd.DataFrame([{"key": key, **row} for key in self.trainings_keys for row in epochs])
 
 
+def with_vectors(run):
+    """A small run as it is where word vectors are at hand."""
+    if isinstance(run, Probe):
+        return replace(run, training=with_vectors(run.training))
+    return replace(run, vectors=VECTORS[0])
+
+
 @pytest.fixture
 def all_that_is_planned(place):
     """Evidence from every run that the book plans for IMDb and Amazon, and of few labels for Yahoo, made
     up, with three seeds."""
     choices = [Choice("paper", ("imdb", "amazon"), seeds=3, masked=masked) for masked in (True, False)]
-    names = [name for name in PLANS if name not in ("corpora", "few_shot")]
+    breadth = {claim.chapter for claim in LEDGER if READS[claim.quantity].startswith("small")}
+    others = ("corpora", "few_shot", "sequence_labelling", *breadth)
+    names = [name for name in PLANS if name not in others]
     runs = dict.fromkeys(
         run
         for choice in choices
@@ -111,12 +130,14 @@ def all_that_is_planned(place):
     )
     common = {"corpus_complete": True}
     rows = {"trainings": [], "probes": []}
-    for number, run in enumerate(runs):
+    small = [run for name in breadth for run in plan(name, Choice("quick", ("imdb",), seeds=3), place)]
+    for number, run in enumerate([*runs, *map(with_vectors, small)]):
         row = {"key": str(number)} | common
         if isinstance(run, Probe):
-            rows["probes"].append(row | run.row() | {"ratio_at_95": 0.5})
+            rows["probes"].append(row | run.row() | {"ratio_at_95": 0.5, "exponent": 1.5})
         else:
-            rows["trainings"].append(row | asdict(run) | {"test_accuracy": 70.0})
+            done = {"test_accuracy": 70.0, "validation_accuracy": 70.0, "device": "cpu", "threads": 1}
+            rows["trainings"].append(row | asdict(run) | done)
     trainings, probes = (pd.DataFrame(rows[name]) for name in ("trainings", "probes"))
     few = Choice("paper", ("imdb", "yahoo"), seeds=3)
     result = {"test_accuracy": 70.0, "test_texts": 5_000, "labelled_texts": 20} | common
@@ -127,10 +148,22 @@ def all_that_is_planned(place):
         | result
         for run in plan("few_shot", few, place)
     )
-    assert of_record(as_plain(trainings)).all()
-    assert (probes_of_record(probes) | of_learnability(probes)).all()
+    assert (of_record(as_plain(trainings)) | of_breadth(trainings)).all()
+    probed = probes_of_record(probes) | of_learnability(probes) | probes_of_breadth(probes)
+    assert (probed | memory_of_record(probes)).all()
     stored = Fabricated(place.store.directory, trainings, probes)
-    return evidence_of(stored, trainings, probes, few_shots)
+    return evidence_of(stored, trainings, probes, few_shots, tagged(place))
+
+
+def tagged(place):
+    """The tagging runs that the book plans for real corpora, made up."""
+    measured = {
+        "test_accuracy": 90.0, "entity_f1": 30.0, "entities_boundary": 5, "entities_predicted": 20,
+        "gradient_evenness": 0.9, "gradient_reach": 0.1, "train_texts": 9, "corpus_complete": True,
+    }  # fmt: skip
+    asked = Choice("quick", ("ud_ewt", "wnut17"), seeds=3)
+    runs = [replace(run, vectors=VECTORS[0]) for run in plan("sequence_labelling", asked, place)]
+    return pd.DataFrame({"key": str(run)} | asdict(run) | measured for run in runs)
 
 
 def test_every_claim_can_be_decided_by_runs_that_the_book_plans(all_that_is_planned):
@@ -216,6 +249,16 @@ def test_a_ledger_is_read_from_a_file(tmp_path):
             "'first' has written: soon; write one of before, later",
         ),
         ("unit: points", "unit: points\n  written: 2020-01-01", "'first' has written: .*no text"),
+        (
+            "unit: points",
+            "unit: points\n  scale: tiny",
+            "'first' has scale: tiny; write one of thesis, small",
+        ),
+        (
+            "unit: points",
+            "unit: points\n  scale: small",
+            "'first' has scale: small; what accuracy_gap reads is thesis",
+        ),
         ("unit: points", "unity: points", "'first' is not whole: .*'unity'"),
         ("size: 1000, ", "", "'first' does not fit accuracy_gap: .*'size'"),
         ("size: 1000", "sizes: 1000", "'first' does not fit accuracy_gap: .*'sizes'"),

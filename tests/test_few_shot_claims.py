@@ -9,9 +9,10 @@ from test_few_shot_reports import PAPER, THESIS, invented, seeds, table
 from whenpool.few_shot_run import CONTRAST, SYSTEMS
 from whenpool.probing import PROBES
 from whenpool.report import few_shot_quantities
-from whenpool.report.claims import READS, claims, claims_table, decide, evidence_of, few_shot_evidence
+from whenpool.report.claims import READS, claims, claims_table, decide
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of, few_shot_evidence
 from whenpool.report.provenance import provenance_line
-from whenpool.report.quantities import Evidence
 
 LEDGER = {claim.id: claim for claim in claims() if claim.chapter == "few_shot"}
 TEN_CLASSES = {"corpus": "yahoo", "unlabelled": 50_000, "result": {"classes": 10}}

@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,8 @@ import pytest
 
 from whenpool.report import front, ledger
 from whenpool.report.claims import VERDICTS, Decision, claims
+from whenpool.report.evidence import Evidence
 from whenpool.report.figures import use_style
-from whenpool.report.quantities import Evidence
 from whenpool.report.tricks import GUESSING
 from whenpool.runs import Place
 from whenpool.store import Store
@@ -232,10 +233,12 @@ def test_the_counts_are_those_of_the_ledger_and_of_the_command(on_record, place)
     decided = ledger.ledger(on_record)
     (line,) = front.verdict_line(decided).paragraphs
     printed = json.loads(ledger.written(place, "json"))["claims"]
-    verdicts = [row["verdict"] for row in printed if row["section"] != "ours"]
-    linked = dict(re.findall(r'href="ledger.html#verdict=([\w+]+)&amp;source=thesis">(\d+)</a>', line))
+    of_thesis = [row for row in printed if row["section"] != "ours"]
+    verdicts = [row["verdict"] for row in of_thesis if row["scale"] == "thesis"]
+    link = r'href="ledger.html#verdict=([\w+]+)&amp;source=thesis&amp;scale=thesis">(\d+)</a>'
+    linked = dict(re.findall(link, line))
     assert {name.replace("+", " "): int(count) for name, count in linked.items()} == Counter(verdicts)
-    assert f'<a href="ledger.html#source=thesis">{len(verdicts)}</a> claims' in line
+    assert f'#source=thesis&amp;scale=thesis">{len(verdicts)}</a> claims' in line
     assert len(verdicts) < len(printed)
 
 
@@ -254,8 +257,14 @@ def test_a_notebook_has_no_roles_and_no_links_to_a_page_that_is_not_there(on_rec
 def test_a_count_says_what_it_counts():
     decided = [Decision(claim, {}, VERDICTS[i % 2]) for i, claim in enumerate(CLAIMS[:3])]
     (line,) = front.verdict_line(decided).paragraphs
-    assert '#verdict=holds&amp;source=thesis">2</a> hold and ' in line
-    assert '#verdict=does+not+hold&amp;source=thesis">1</a> does not hold.' in line
+    assert '#verdict=holds&amp;source=thesis&amp;scale=thesis">2</a> hold and ' in line
+    assert '#verdict=does+not+hold&amp;source=thesis&amp;scale=thesis">1</a> does not hold.' in line
+    small = replace(CLAIMS[0], scale="small")
+    with_small = [*decided, Decision(small, {}, "not run")]
+    assert front.verdict_line(with_small).paragraphs == (line,)
+    (more,) = front.verdict_line([*decided, Decision(small, {}, "holds")]).paragraphs
+    assert more.startswith(line)
+    assert re.search(r'#source=thesis&amp;scale=small">1</a> more is decided on small models', more)
     for verdict in VERDICTS:
         (alone,) = front.verdict_line([Decision(CLAIMS[0], {}, verdict)]).paragraphs
         assert re.search(r">1</a> (holds|does not hold|is undecided|was not run)( so far)?\.$", alone)

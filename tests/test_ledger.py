@@ -17,7 +17,7 @@ from whenpool import InputError
 from whenpool.cli import cli, main
 from whenpool.report import claims as deciding
 from whenpool.report import few_shot, gradients, ledger, ledger_page, shares, skip, tricks
-from whenpool.report.claims import VERDICTS, Claim, Decision, claims
+from whenpool.report.claims import SCALES, VERDICTS, Claim, Decision, claims
 from whenpool.report.paper import FILES, published
 from whenpool.report.shares import NO_RULE, TABLES, Share
 from whenpool.report.verdicts import MARKS
@@ -30,6 +30,7 @@ BOOK = ROOT / "book"
 CLAIMS = claims()
 BY_ID = {claim.id: claim for claim in CLAIMS}
 CHAPTERS = sorted({claim.chapter for claim in CLAIMS})
+SMALL_CLAIM = Claim("a", "theory", "1.4.2", "A.", "largest_change", "> 0", "%", scale="small")
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +155,9 @@ def test_the_command_prints_what_the_ledger_has(decided, printed, on_record, evi
     assert {row["id"]: row["verdict"] for row in printed["claims"]} == {
         decision.claim.id: decision.verdict for decision in decided
     }
-    assert printed["counts"] == ledger.counts(decided)
+    large, small = (ledger.at_scale(decided, scale) for scale in SCALES)
+    assert printed["counts"] == {"thesis": ledger.counts(large), "small": ledger.counts(small)}
+    assert [row["scale"] for row in printed["claims"]] == [d.claim.scale for d in decided]
     assert printed["tables"] == [share.row() for share in shares.shares(on_record, evidence)]
     for row in printed["claims"]:
         assert len(row["values"]) == row["seeds"]
@@ -222,11 +225,31 @@ def test_a_rule_that_was_written_later_is_marked(decided):
 
 
 def test_what_we_claim_ourselves_is_counted_apart(decided):
-    ours = [d for d in decided if d.claim.section == "ours"]
+    large = ledger.at_scale(decided, "thesis")
+    ours = [d for d in large if d.claim.section == "ours"]
     thesis = ledger.of_the_thesis(decided)
-    assert [d for d in decided if d not in thesis] == ours != []
-    assert ledger.summary(decided).startswith(f"{len(decided)} claims ({len(ours)} of them ours): ")
+    assert [d for d in large if d not in thesis] == ours != []
+    assert ledger.summary(decided).startswith(f"{len(large)} claims ({len(ours)} of them ours): ")
     assert ledger.summary(thesis).startswith(f"{len(thesis)} claims: ")
+
+
+def test_small_models_are_marked_and_counted_apart():
+    small = [Decision(SMALL_CLAIM, {0: 1.0}, "so far holds")]
+    of_thesis = [Decision(CLAIMS[0], {0: 1.0}, "so far holds")]
+    assert ledger.of_the_thesis(small) == []
+    assert ledger.on_small_models(small + of_thesis) == small
+    assert ledger.summary(of_thesis + small) == (
+        "1 claims: 1 so far holds; 1 on small models: 1 so far holds"
+    )
+    text = ledger.as_text(of_thesis + small, [])
+    assert text.count("so far holds (small models) ") == 1
+    assert deciding.claims_table(small)["verdict"][0] == "**so far holds** (1)<br>small models"
+    assert "small" not in deciding.claims_table(of_thesis)["verdict"][0]
+    (line,) = csv.DictReader(io.StringIO(ledger.as_csv(small)))
+    assert (line["verdict"], line["scale"]) == ("so far holds", "small")
+    row = parsed(small).find(".//tbody/tr")
+    assert row.get("data-scale") == "small"
+    assert "".join(row[1].itertext()) == "✓ so far holds (small models)"
 
 
 @pytest.mark.parametrize(
@@ -279,7 +302,8 @@ def test_every_claim_has_a_row_that_can_be_linked_to(decided):
         claim, text = decision.claim, ["".join(cell.itertext()) for cell in row]
         assert len(text) == len(ledger_page.COLUMNS)
         assert text[0] == f"{claim.statement} {claim.id}"
-        assert text[1] == f"{ledger_page.MARKS[decision.verdict]} {decision.verdict}"
+        assert text[1] == f"{ledger_page.MARKS[decision.verdict]} {decision.told}"
+        assert row.get("data-scale") == claim.scale
         assert text[2] == decision.measured
         assert row.get("data-chapter") == claim.chapter
         assert row.get("data-verdict") == decision.verdict
@@ -303,11 +327,12 @@ def test_filters_have_labels_and_offer_what_there_is(decided):
     form = parsed(decided).find(".//form")
     assert form.get("hidden") is not None  # until the script that works them is there
     fields = {field.get("name"): field for field in form.findall(".//label//*[@name]")}
-    assert set(fields) == {"chapter", "verdict", "source", "text"}
+    assert set(fields) == {"chapter", "verdict", "source", "scale", "text"}
     for name, values in (
         ("chapter", CHAPTERS),
         ("verdict", {d.verdict for d in decided}),
         ("source", ["thesis", "ours"]),
+        ("scale", SCALES),
     ):
         offered = [option.get("value") for option in fields[name]]
         assert offered[0] == ""

@@ -28,8 +28,9 @@ from whenpool.choice import Choice
 from whenpool.probing import PROBES, GradientProfile, GradientTrace, PaddingSweep
 from whenpool.record import export_probes, export_runs
 from whenpool.report import paper, theory_quantities, trick_quantities, tricks
-from whenpool.report.claims import claims, claims_table, decide, evidence_of, small_evidence
-from whenpool.report.quantities import Evidence
+from whenpool.report.claims import claims, claims_table, decide
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of, small_evidence
 from whenpool.report.tables import judged
 from whenpool.report.verdicts import as_plain, follows_protocol, is_plain, of_learnability, of_record
 from whenpool.rows import current_probes, current_trainings, probe_of, training_of
@@ -152,9 +153,9 @@ PROBED = [
 NOT_PROBED = [
     GradientProfile(SYNTHETIC),
     GradientProfile(of("dropout_attention", hidden_size=48)),
-    GradientProfile(of("last", pooling="mean")),
+    GradientProfile(of("last", pooling="mean", size=2_000)),
     GradientTrace(of("dropout_attention", base=THESIS)),
-    PaddingSweep(of("last")),
+    PaddingSweep(of("last", size=2_000)),
     PaddingSweep(of("orthogonal", base=THESIS)),
 ]
 

@@ -235,7 +235,8 @@ def open_chapter(
         profile: "smoke", "quick" or "paper".
         corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
         data: the folder of published corpora; None: ``WHENPOOL_DATA``.
-        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked";
+        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; or
+            puts another model into them: "cell", "layers";
             of few-shot runs "labels", "systems", "unlabelled", "paraphrases".
         encoder: of few-shot runs: a name or folder that transformers loads.
 

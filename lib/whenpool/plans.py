@@ -149,7 +149,7 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
                 for pooling in ("max", "max_attention"):
                     yield replace(plain, pooling=pooling)
                 plain = replace(plain, pooling="last")
-                tricks = [replace(plain, trick=trick) for trick in TRICKS]
+                tricks = [replace(plain, trick=trick) for trick in TRICKS if cell.recurrent]
                 yield GradientProfile(plain, **few, untrained=True)
                 for run in (plain, *tricks):
                     yield run
@@ -157,7 +157,7 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
                 for start in OTHER_STARTS:
                     if cell.forgets or (cell.remembers and "forget_bias" not in start):
                         yield replace(plain, **start)
-                if corpus in PUBLICATIONS and choice.profile == "quick" and seed == 0:
+                if tricks and corpus in PUBLICATIONS and choice.profile == "quick" and seed == 0:
                     for tried in TRIED:
                         yield replace(plain, trick="gradient_directed", **tried)
 

@@ -63,8 +63,8 @@ def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) 
 
 def export_probes(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
     """Write the probe runs on whole published corpora whose model and training are the thesis's or of
-    breadth, the gradients of the models of its chapter 2, the memory of steps at its width, and what they
-    measured; those that are on record already stay. Returns how many there are now."""
+    breadth, the gradients of the models of its chapter 2, the memory of steps at its width, and what
+    they measured; those that are on record already stay. Returns how many there are now."""
     table = current_probes(place)
     if table.empty:
         return 0

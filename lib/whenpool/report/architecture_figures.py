@@ -35,6 +35,9 @@ def draw_accuracies(runs: "DataFrame") -> Figure:
         return nothing_yet()
     figure, panels = make_panels(len(settings_of(runs)))
     cells = list(dict.fromkeys(runs["cell"]))
+    for pooling in (name for name in POOLING_NAMES if name in set(runs["pooling"])):
+        label = WITHOUT if pooling == "last" else POOLING_NAMES[pooling]
+        panels[0].bar(0, 0, color=COLOURS[pooling], label=label)  # the legend, in their order
     for axes, setting in zip(panels, settings_of(runs), strict=True):
         own = runs[runs["setting"] == setting]
         for place, cell in enumerate(cells):
@@ -43,8 +46,7 @@ def draw_accuracies(runs: "DataFrame") -> Figure:
                 values = own[(own["cell"] == cell) & (own["pooling"] == pooling)]["test_accuracy"]
                 wide = 0.8 / max(len(poolings), 2)
                 at = place + (number - (len(poolings) - 1) / 2) * wide
-                label = WITHOUT if pooling == "last" else POOLING_NAMES[pooling]
-                axes.bar(at, values.mean(), wide * 0.92, color=COLOURS[pooling], label=label, zorder=2)
+                axes.bar(at, values.mean(), wide * 0.92, color=COLOURS[pooling], zorder=2)
                 axes.plot(
                     np.full(len(values), at), values, "o", color="white", markeredgecolor="#222222",
                     ms=3.5, zorder=3,

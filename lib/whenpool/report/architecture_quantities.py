@@ -51,8 +51,8 @@ def pooling_gain(
 
 def memory_growth(evidence: Evidence, cell: str, attention: str = "fused") -> PerSeed:
     """The exponent of the number of words by which the memory of a training step grows."""
-    rows = evidence.measured["memory"]
-    if rows.empty:
+    rows = evidence.measured.get("memory")
+    if rows is None or rows.empty:
         return {}
     mine = rows[(rows["cell"] == cell) & (rows["attention"] == attention)]
     return {int(seed): float(part["exponent"].iloc[0]) for seed, part in mine.groupby("seed")}

@@ -30,7 +30,7 @@ def in_order(runs: "DataFrame") -> "DataFrame":
     """The runs of the cells that are compared, in their order."""
     if runs.empty:
         return runs
-    mine = runs[runs["cell"].isin(ARCHITECTURES)]
+    mine = runs[runs["cell"].isin(ARCHITECTURES)]  # of trainings, or what was measured on them
     places = {"cell": list(ARCHITECTURES), "pooling": list(POOLING_NAMES)}
     return mine.sort_values(
         ["cell", "pooling", "seed"],
@@ -66,9 +66,8 @@ def tried(evidence: "Evidence") -> "DataFrame":
     wanted = {tuple((_PLAIN | way).values()) for way in ({}, *TRIED)}
     mine = runs[has(runs, same)]
     ways = mine[list(_PLAIN)].itertuples(index=False, name=None)
-    return mine.loc[[row for row, way in zip(mine.index, ways, strict=True) if way in wanted]].sort_values(
-        list(_PLAIN)
-    )
+    asked = [row for row, way in zip(mine.index, ways, strict=True) if way in wanted]
+    return mine.loc[asked].sort_values(list(_PLAIN))
 
 
 def accuracy_table(runs: "DataFrame") -> "DataFrame":
@@ -92,9 +91,7 @@ def accuracy_table(runs: "DataFrame") -> "DataFrame":
         )
     for setting, rows in runs.groupby("setting", sort=False):
         guess = f"{rows['majority_accuracy'].mean():.1f}"
-        cells.append(
-            {"cell": MAJORITY, "pooling": "", "weights": "", "setting": setting, "text": guess}
-        )
+        cells.append({"cell": MAJORITY, "pooling": "", "weights": "", "setting": setting, "text": guess})
     heads = {
         "cell": lambda name: LISTED_CELLS[str(name)].title if name in LISTED_CELLS else str(name),
         "pooling": lambda name: _POOLINGS.get(str(name), str(name)),
@@ -128,8 +125,8 @@ def tried_table(runs: "DataFrame") -> "DataFrame":
 
 
 def memory_of(measured: "DataFrame") -> "DataFrame":
-    """What the probe "memory" measured, with a column ``model``, a row for each length; the first seed's,
-    since none differs."""
+    """What the probe "memory" measured, with a column ``model``, a row for each length; the first
+    seed's, since none differs."""
     if measured.empty:
         return measured.assign(model=[])
     models = [MEMORY_NAMES[pair] for pair in zip(measured["cell"], measured["attention"], strict=True)]
@@ -163,7 +160,10 @@ def memory_table(rows: "DataFrame") -> "DataFrame":
     lines = [
         {
             "model": model,
-            **{f"{n:,} words": f"{m:,.0f}" for n, m in zip(part["words"], part["megabytes"], strict=True)},
+            **{
+                f"{n:,} words": f"{m:,.0f}"
+                for n, m in zip(part["words"], part["megabytes"], strict=True)
+            },
             "exponent": f"{part['exponent'].iloc[0]:.2f}",
         }
         for model, part in rows.groupby("model", sort=False)

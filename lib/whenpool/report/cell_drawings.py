@@ -42,15 +42,14 @@ class Board:
         self.axes.add_patch(Circle((x, y), _RADIUS, facecolor="white", edgecolor=INK, lw=1.2, zorder=3))
         write(self.axes, x, y, words, 3, zorder=4)
 
-    def wire(
-        self, *points: Point, colour: str = READ, thick: float = 1.2, arrowed: bool = True
-    ) -> None:
+    def wire(self, *points: Point, colour: str = READ, thick: float = 1.2, arrowed: bool = True) -> None:
         """A line through some points, which ends in an arrow."""
         xs, ys = zip(*points, strict=True)
         if len(points) > 2 or not arrowed:
             stop = len(points) - (1 if arrowed else 0)
-            look = {"color": colour, "lw": thick, "solid_joinstyle": "round", "zorder": 1}
-            self.axes.plot(xs[:stop], ys[:stop], **look)
+            self.axes.plot(
+                xs[:stop], ys[:stop], color=colour, lw=thick, solid_joinstyle="round", zorder=1
+            )
         if arrowed:
             arrow(self.axes, points[-2], points[-1], colour, thick)
 
@@ -160,8 +159,8 @@ def _draw_two_gates(board: Board, split: bool) -> None:
 
 
 def _draw_coupled(board: Board, selective: bool) -> None:
-    """Cells that overwrite: what is kept and what is written sum to one. ``selective``: a GRU, which also
-    chooses what its proposal reads of the memory; else minGRU, whose gate and proposal read words alone."""
+    """Cells that overwrite: what is kept and what is written sum to one. ``selective``: a GRU, which
+    also chooses what its proposal reads of the memory; else minGRU, where nothing reads it."""
     keep, z, proposal = 1.75, 2.55, 5.0
     board.memory(0.8, 6.3, _MEMORY_AT, ("$s_{t-1}$", "$s_t$"))
     _lines(board, proposal, None if selective else "", 4.25)

@@ -28,7 +28,7 @@ def draw_cell_profiles(profiles: "DataFrame") -> Figure:
     """
     if profiles.empty:
         return nothing_yet()
-    named = with_title(profiles).assign(untrained=profiles["untrained"].fillna(False).astype(bool))
+    named = with_title(profiles.assign(untrained=profiles["untrained"].eq(True)))
     figure, panels = plt.subplots(1, 2, figsize=(7, 4.4), sharey=True)
     for axes, untrained in zip(panels, (True, False), strict=True):
         seen: dict[str, int] = {}

@@ -3,6 +3,8 @@
 All lengths are in inches. R is the step, O what reads a state; a colour goes with each direction.
 """
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
@@ -16,7 +18,7 @@ _NAMES = ("1", "2", "3", "4")
 
 
 def draw_unrolled() -> Figure:
-    """The loop, and what it is over four words: one R everywhere, a y for every beginning of the text."""
+    """The loop, and what it is over four words: one R everywhere, a y for every beginning."""
     height = 2.5
     figure = plt.figure(figsize=(WIDTH, height), layout="none")
     board = Board(panel(figure, 0, 0, WIDTH, height))
@@ -50,7 +52,7 @@ def draw_bidirectional() -> Figure:
 
 
 def draw_stacked() -> Figure:
-    """Two layers one way, and two layers of both directions, where a word's two states go up together."""
+    """Two layers one way, and two of both directions, where a word's two states go up together."""
     height = 4.1
     figure = plt.figure(figsize=(WIDTH, height), layout="none")
     names = _NAMES[:3]
@@ -72,8 +74,8 @@ def draw_stacked() -> Figure:
 
 
 def _draw_layer(board: Board, places: np.ndarray, forth: float, back: float | None) -> None:
-    """A row of steps from left to right, and maybe one above it from right to left, which is led past the
-    first, as what the first makes is led past the second."""
+    """A row of steps from left to right, and maybe one above it from right to left: words are led past
+    the first row, and what the first row makes past the second."""
     for x in places:
         board.box(x, forth, "$R$", GATE, 2 * _HALF)
         if back is None:
@@ -83,9 +85,14 @@ def _draw_layer(board: Board, places: np.ndarray, forth: float, back: float | No
         below, above = forth - _TALL / 2 - 0.13, back + _TALL / 2 + 0.13
         past = ((x, below), (x + aside, below), (x + aside, middle), (x + inside, middle))
         board.wire(*past, (x + inside, back - _TALL / 2))
-        up = (x - inside, forth + _TALL / 2), (x - inside, middle), (x - aside, middle), (x - aside, above)
+        up = (
+            (x - inside, forth + _TALL / 2),
+            (x - inside, middle),
+            (x - aside, middle),
+            (x - aside, above),
+        )
         board.wire(*up, (x, above), arrowed=False)
-    for x, following in zip(places[:-1], places[1:], strict=True):
+    for x, following in pairwise(places):
         board.wire((x + _HALF, forth), (following - _HALF, forth), colour=MEMORY, thick=2.2)
         if back is not None:
             board.wire((following - _HALF, back), (x + _HALF, back), colour=MEMORY, thick=2.2)
@@ -112,5 +119,3 @@ def _draw_state(board: Board, start: float, end: float, name: str, y: float) -> 
     board.wire((start, y), (end, y), colour=MEMORY, thick=2.2)
     if name:
         write(board.axes, end + 2 * _HALF + 0.27, y + 0.17, name, 2, color=INK)
-
-

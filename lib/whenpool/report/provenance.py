@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
-    """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where it
-    is not float32, commit, computing time and date of the newest.
+    """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where
+    it is not float32, commit, computing time and date of the newest.
 
     Args:
         runs: rows of `Store.trainings`.

@@ -1,13 +1,23 @@
 """What the tables of "Recurrent networks from scratch" show."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from whenpool.background_plan import COMPARED_CELLS
+from whenpool.background_plan import COMPARED_CELLS, FAMILY
 from whenpool.registry import LISTED_CELLS
 from whenpool.report.verdicts import of_breadth
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+_RANKS: dict[str, Callable[[Any], Any]] = {
+    "layers": lambda column: column,
+    "bidirectional": lambda column: column.astype(bool),
+    "cell": lambda column: column.map(FAMILY.index),
+    "forget_bias": lambda column: column.notna(),
+}
+"""What a chapter's models are ordered by: the slides' order of cells."""
 
 
 def model_title(cell: str, layers: int, bidirectional: bool, forget_bias: Any = "thesis") -> str:
@@ -25,10 +35,15 @@ def model_title(cell: str, layers: int, bidirectional: bool, forget_bias: Any = 
 
 
 def with_title(rows: "DataFrame") -> "DataFrame":
-    """The same rows with a column ``model``, see `model_title`."""
+    """The same rows with a column ``model``, see `model_title`, in the order of the chapter."""
     columns = ["cell", "layers", "bidirectional", "forget_bias"]
+    if rows.empty:
+        return rows.assign(model=[])
     titles = [model_title(c, int(n), bool(b), f) for c, n, b, f in rows[columns].itertuples(index=False)]
-    return rows.assign(model=titles)
+    order = ["layers", "bidirectional", "cell", "forget_bias"]
+    return rows.assign(model=titles).sort_values(
+        order, key=lambda column: _RANKS[column.name](column), kind="stable"
+    )
 
 
 def one_way(rows: "DataFrame") -> "DataFrame":
@@ -73,7 +88,7 @@ def first_to_last(profiles: "DataFrame") -> dict[tuple[str, bool], float]:
     if profiles.empty:
         return {}
     found = {}
-    named = with_title(profiles).assign(untrained=profiles["untrained"].fillna(False).astype(bool))
+    named = with_title(profiles.assign(untrained=profiles["untrained"].eq(True)))
     for (model, untrained), rows in named.groupby(["model", "untrained"], sort=False):
         mean = rows.groupby("position")["mean"].mean()
         found[model, untrained] = float(mean.iloc[0] / mean.iloc[-1])
@@ -89,8 +104,7 @@ def on_reviews(stored: "DataFrame") -> "DataFrame":
     usual &= (stored["weight_decay"] == 0) & (stored["learning_rate"] == 2e-3) & (stored["epochs"] == 8)
     deep = (stored["cell"] == "lstm") & (stored["layers"] == 2)
     known = stored["cell"].isin(COMPARED_CELLS) & (stored["layers"] == 1)
-    found = stored[plain & usual & (deep | known)]
-    return found.sort_values(["layers", "cell", "seed"], key=_in_order).reset_index(drop=True)
+    return stored[plain & usual & (deep | known)].reset_index(drop=True)
 
 
 def reviews_table(runs: "DataFrame") -> "DataFrame":
@@ -112,10 +126,6 @@ def reviews_table(runs: "DataFrame") -> "DataFrame":
             }
         )
     return pd.DataFrame(rows)
-
-
-def _in_order(column: Any) -> Any:
-    return column.map(COMPARED_CELLS.index) if column.name == "cell" else column
 
 
 def _power(value: float | None) -> str:

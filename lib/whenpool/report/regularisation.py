@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 KINDS = {"drop_connect": "DropConnect", "weight_decay": "weight decay"}
 SETTINGS = ("standard", "mid")
 TIMES = (
-    "Of each model and seed the fastest epoch of its trainings with weight decay, validation included: "
-    "the machine is shared, and other work makes an epoch longer, never shorter. From the lowest to the "
-    "highest of the seeds."
+    "Of each model and seed the fastest epoch of its trainings with weight decay or another learning "
+    "rate, validation included: the machine did other work besides, which makes an epoch longer, never "
+    "shorter. From the lowest to the highest of the seeds."
 )
 """What `time_table` shows."""
 
@@ -224,12 +224,15 @@ def draw_sustained(runs: "DataFrame", histories: "DataFrame") -> "Figure":
 
 
 def timed_runs(runs: "DataFrame") -> "DataFrame":
-    """Those whose epochs can be compared: brief, on unmixed texts, with weight decay, of which every
-    model has as many, each trained by itself, on the device and with the threads that the most had."""
+    """Those whose epochs can be compared: brief, on unmixed texts, each trained by itself, on the device
+    and with the threads that the most had; with weight decay or another learning rate than the most, of
+    which every model has as many. Plain ones are older for some models, from a quieter machine."""
     if runs.empty:
         return runs
     alone = ~(column(runs, "together").fillna(1).astype(float) > 1)
-    runs = runs[alone & (runs["setting"] == "standard") & (runs["weight_decay"] > 0)]
+    usual = _plain(runs) & (runs["learning_rate"] == runs["learning_rate"].mode().iloc[0])
+    varied = ~usual & (runs["drop_connect"] == 0)
+    runs = runs[alone & varied & (runs["setting"] == "standard")]
     runs = runs[runs["epochs"] == runs["epochs"].min()]
     for name in ("device", "threads"):
         runs = runs[runs[name].isin(runs[name].mode().iloc[:1])]

@@ -215,8 +215,8 @@ def probes_of_breadth(probes: "DataFrame") -> "Series":
 
 
 def memory_of_record(probes: "DataFrame") -> "Series":
-    """Which probe runs measured the memory of a training step as the thesis's remark on it asks: models of
-    its width, of one layer, on texts of up to 4,000 words (§1.3.3). They are not trained."""
+    """Which probe runs measured the memory of a training step as the thesis's remark on it asks: models
+    of its width, of one layer, on texts of up to 4,000 words (§1.3.3). They are not trained."""
     wide = {name: THESIS_MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "masked")}
     wide |= {"probe": "memory", "corpus": "imdb", "bidirectional": True, "longest": 4_000}
     asked = probes.assign(longest=column(probes, "longest"))

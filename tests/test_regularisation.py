@@ -1,0 +1,313 @@
+"""Regularisation and tuning (thesis §1.4.2): the runs, which of them decide, the numbers, the page."""
+
+from collections import Counter
+from dataclasses import asdict, replace
+
+import pandas as pd
+import pytest
+
+from whenpool.choice import Choice
+from whenpool.plans import plan
+from whenpool.probing import PROBES, GradientProfile, WordImportance
+from whenpool.registry import COMPARED
+from whenpool.regularisation_plan import DECAYS, GRID, LEARNING_RATES, MASK_RATES, SUSTAINED
+from whenpool.report import regularisation
+from whenpool.report import regularisation_quantities as quantities
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of, no_evidence
+from whenpool.report.verdicts import of_breadth, probes_of_breadth
+from whenpool.runs import VECTORS, Training
+from whenpool.store import Store
+
+SMALL = Training(
+    "imdb", "standard", 1_000, "last", vectors=VECTORS[0], max_words=140, hidden_size=64, epochs=8,
+    test=2_000,
+)  # fmt: skip
+DONE = {"corpus_complete": True, "validation_accuracy": 70.0, "device": "cpu", "threads": 1}
+
+
+def row(accuracy=70.0, validation=None, **changes):
+    """A finished training, as a row of a table."""
+    run = replace(SMALL, **changes)
+    more = {"key": repr(run), "test_accuracy": accuracy}
+    more |= {"validation_accuracy": accuracy if validation is None else validation}
+    return asdict(run) | DONE | more
+
+
+def evidence(rows, seconds=()):
+    """Evidence of small runs, and the seconds of some epochs by place of the row."""
+    table = pd.DataFrame(rows)
+    epochs = [{"key": rows[place]["key"], "epoch": 1, "seconds": s} for place, s in seconds]
+    return replace(no_evidence(), small=table, epochs=pd.DataFrame(epochs or {"key": [], "seconds": []}))
+
+
+# the runs
+
+
+def test_on_imdb_the_grids_of_the_thesis_are_run(place):
+    runs = plan("regularisation", Choice("quick", ("imdb",)), place)
+    assert {run.seed for run in runs} == {0, 1, 2}
+    one = [run for run in runs if run.seed == 0]
+    base = {"max_words": 140, "hidden_size": 64, "test": 2_000, "size": 1_000, "length": "long"}
+    assert all(asdict(run) | base == asdict(run) for run in one)
+    counted = Counter((run.setting, run.pooling, run.epochs) for run in one)
+    ways = len(GRID) + len(LEARNING_RATES) - 1
+    assert counted == {
+        **{("standard", pooling, 8): ways for pooling in COMPARED},
+        **{("standard", pooling, SUSTAINED): 2 for pooling in ("last", "max_attention")},
+        **{("mid", pooling, 8): 1 for pooling in ("last", "max_attention")},
+        ("mid", "last", SUSTAINED): 1,
+    }
+    mine = {(run.drop_connect, run.weight_decay) for run in one if run.pooling == "mean"}
+    assert mine == {(0, 0), *((rate, 0) for rate in MASK_RATES), *((0, decay) for decay in DECAYS)}
+    plain = [run for run in one if run.epochs == 8 and run.changed() == plain_of(run).changed()]
+    assert len(plain) == len(COMPARED) + 2
+
+
+def plain_of(run):
+    return replace(run, drop_connect=0.0, weight_decay=0.0, learning_rate=2e-3)
+
+
+def test_the_paper_profile_has_the_same_grids_of_the_thesis_model(place):
+    runs = plan("regularisation", Choice("paper"), place)
+    assert {run.corpus for run in runs} == {"imdb"}
+    assert {run.hidden_size for run in runs} == {256}
+    assert {run.epochs for run in runs} == {20, SUSTAINED}
+    assert {run.seed for run in runs} == set(range(5))
+
+
+def test_a_choice_narrows_the_grids(place):
+    few = Choice("quick", ("imdb",), settings=("mid",), poolings=("last",), seeds=1)
+    assert {run.epochs for run in plan("regularisation", few, place)} == {8, SUSTAINED}
+    some = Choice("quick", ("imdb",), settings=("standard",), poolings=("mean",), seeds=1, sizes=(50,))
+    runs = plan("regularisation", some, place)
+    assert {(run.pooling, run.size, run.setting) for run in runs} == {("mean", 50, "standard")}
+    own = plan("regularisation", Choice("quick", poolings=("max_attention",)), place)
+    assert {run.pooling for run in own} == {"max_attention"}
+
+
+# which decide
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"drop_connect": 0.3},
+        {"weight_decay": 1e-8},
+        {"learning_rate": 5e-3, "epochs": 50},
+        {"cell": "gru", "setting": "mid"},
+        {"layers": 2},
+        {"bidirectional": False},
+        {"cell": "sum", "hidden_size": 100},
+        {"cell": "transformer", "hidden_size": 128, "bidirectional": False},
+    ],
+)
+def test_what_breadth_lets_in(changes):
+    assert of_breadth(pd.DataFrame([row(**changes)])).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"corpus": "yahoo"},
+        {"length": "short"},
+        {"size": 2_000},
+        {"hidden_size": 128},
+        {"vectors": None},
+        {"masked": False},
+        {"max_words": None},
+        {"test": None},
+        {"trick": "penalty_attention"},
+        {"forget_bias": "chrono"},
+        {"orthogonal": True},
+        {"corpus_complete": False},
+    ],
+)
+def test_what_breadth_leaves_out(changes):
+    found = row(**{k: v for k, v in changes.items() if k != "corpus_complete"})
+    found |= {"corpus_complete": changes.get("corpus_complete", True)}
+    assert not of_breadth(pd.DataFrame([found])).any()
+
+
+def test_which_probes_are_of_breadth():
+    start = replace(SMALL, size=500, epochs=1, test=1_000)
+    kinds = [
+        WordImportance(replace(SMALL, cell="gru")),
+        GradientProfile(start),
+        WordImportance(start),
+        GradientProfile(SMALL, untrained=True),
+        WordImportance(replace(SMALL, hidden_size=256)),
+    ]
+    rows = pd.DataFrame([kind.row() | {"corpus_complete": True} for kind in kinds])
+    assert probes_of_breadth(rows).tolist() == [True, True, False, False, False]
+
+
+def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(tmp_path):
+    rows = [row(pooling=name) for name in COMPARED] + [row(vectors="other")]
+    trainings = pd.DataFrame(rows)
+    found = evidence_of(Store(tmp_path), trainings, pd.DataFrame())
+    assert found.trainings.empty
+    assert set(found.small["vectors"]) == {VECTORS[0]}
+    assert found.small_values("mean") == {0: 70.0}
+    assert found.small_values("mean", setting="mid") == {}
+    assert set(found.small_measured) == set(PROBES)
+    assert evidence_of(Store(tmp_path), pd.DataFrame(), pd.DataFrame()).small_values("mean") == {}
+
+
+def test_small_rows_are_of_the_model_that_is_wanted():
+    measured = pd.DataFrame(
+        [asdict(replace(SMALL, cell=cell)) | {"value": cell} for cell in ("lstm", "gru")]
+    )
+    found = Evidence(pd.DataFrame(), {}, small_measured={"nwi": measured})
+    assert found.small_rows("nwi", "last", cell="gru")[0]["value"].tolist() == ["gru"]
+    assert found.small_rows("sweep", "last") == {}
+
+
+# the numbers
+
+
+def grid_of(model, gain, seed=0, **changes):
+    """The whole grid of a model: 70 without regularisation; DropConnect 0.3 is best by validation, and
+    gains; another way is better at the test alone."""
+    for way in GRID:
+        best = way == {"drop_connect": 0.3}
+        accuracy = 70.0 if not way else 70.0 + gain if best else 99.0
+        validation = 80.0 if best else 60.0
+        yield row(accuracy, validation, pooling=model, seed=seed, **way, **changes)
+
+
+def test_the_gain_is_of_the_way_that_validation_prefers():
+    rows = [r for i, name in enumerate(COMPARED) for r in grid_of(name, i - 1.0)]
+    assert quantities.regularisation_gain(evidence(rows), "min") == {0: -1.0}
+    assert quantities.regularisation_gain(evidence(rows), "max") == {0: 3.0}
+    assert quantities.regularisation_gain(evidence(rows[:-1])) == {}
+
+
+def test_a_seed_whose_grid_is_not_whole_neither_decides_nor_chooses():
+    rows = [r for name in COMPARED for r in grid_of(name, 2.0)]
+    more = [row(90.0, 99.0, pooling=n, seed=1, **w) for n in COMPARED for w in GRID[:-1]]
+    assert quantities.regularisation_gain(evidence(rows + more)) == {0: 2.0}
+
+
+def test_sustained_training_is_each_models_better_way():
+    rows = [
+        row(60.0, 50.0, epochs=50),
+        row(65.0, 55.0, epochs=50, drop_connect=0.3),
+        row(80.0, 90.0, epochs=50, pooling="max_attention"),
+        row(85.0, 70.0, epochs=50, drop_connect=0.3, pooling="max_attention"),
+        row(51.0, 50.0, epochs=50, drop_connect=0.3, setting="mid"),
+        row(99.0),
+    ]
+    found = evidence(rows)
+    assert quantities.sustained_gap(found) == {0: 15.0}
+    assert quantities.sustained_accuracy(found, "last", "mid") == {0: 51.0}
+    assert quantities.sustained_gap(evidence(rows[1:])) == {}
+
+
+def test_a_learning_rate_leads_by_validation():
+    rows = [
+        row(0.0, 70.0 + 10 * (rate == 2e-3) + (name == "mean") * 12 * (rate == 5e-3), pooling=name,
+            learning_rate=rate)
+        for name in COMPARED
+        for rate in LEARNING_RATES
+    ]  # fmt: skip
+    assert quantities.learning_rate_lead(evidence(rows), 2e-3, "min") == {0: -2.0}
+    assert quantities.learning_rate_lead(evidence(rows), 2e-3, "max") == {0: 10.0}
+    assert quantities.learning_rate_lead(evidence(rows[1:]), 2e-3) == {}
+
+
+def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
+    rows = [row(pooling=name, weight_decay=1e-4) for name in COMPARED]
+    others = [
+        row(pooling="max", learning_rate=5e-3),
+        row(pooling="mean"),
+        row(pooling="mean", drop_connect=0.3),
+        row(pooling="mean", weight_decay=1e-6, epochs=50),
+        row(pooling="mean", weight_decay=1e-6, setting="mid"),
+        row(pooling="mean", weight_decay=1e-6, layers=2),
+    ]
+    together = row(pooling="mean", weight_decay=1e-8) | {"together": 4}
+    elsewhere = row(pooling="mean", weight_decay=1e-3) | {"threads": 2}
+    rows += [*others, together, elsewhere]
+    seconds = [(0, 0.1), (1, 2.0), (1, 3.0), (2, 9.0), (3, 2.0), (4, 3.0), (5, 1.0)]
+    seconds += [(place, 0.1) for place in range(6, len(rows))]
+    assert quantities.epoch_time_ratio(evidence(rows, seconds)) == {0: 3.0}
+    shown = regularisation.time_table(
+        regularisation.on_record(evidence(rows, seconds)), evidence(rows, seconds).epochs
+    )
+    assert shown["relative"].tolist() == ["1.00", "20.00", "10.00", "20.00", "30.00"]
+    assert quantities.epoch_time_ratio(evidence(rows[:3], seconds[:3])) == {}
+
+
+@pytest.mark.parametrize("name", quantities.QUANTITIES)
+def test_without_runs_there_is_no_number(name):
+    arguments = {
+        "sustained_accuracy": {"model": "last", "setting": "mid"},
+        "learning_rate_lead": {"rate": 2e-3},
+    }.get(name, {})
+    assert quantities.QUANTITIES[name](no_evidence(), **arguments) == {}
+    assert quantities.QUANTITIES[name](evidence([row()]), **arguments) == {}
+
+
+# the page
+
+
+def test_the_table_and_the_claim_choose_the_same_way():
+    rows = [r for seed in (0, 1) for name in COMPARED for r in grid_of(name, 1.5 + seed, seed)]
+    rows += [row(20.0, 99.0, pooling="mean", seed=2, weight_decay=1e-8), row(pooling="mean", seed=2)]
+    table = regularisation.gains_table(pd.DataFrame(rows))
+    assert table["best by validation"].tolist() == ["DropConnect 0.3"] * 5
+    assert table["gain"].tolist() == ["+1.5, +2.5"] * 5
+    assert table["none"].tolist() == ["70.0 ± 0.0 (2)"] * 5
+    assert quantities.regularisation_gain(evidence(rows)) == {0: 1.5, 1: 2.5}
+
+
+def test_every_gain_is_drawn():
+    rows = [r for name in COMPARED for r in grid_of(name, 1.5)]
+    left, right = regularisation.draw_gains(pd.DataFrame(rows)).axes
+    assert [axes.get_title() for axes in (left, right)] == ["DropConnect", "weight decay"]
+    assert [label.get_text() for label in left.get_xticklabels()] == ["0.1", "0.3", "0.5"]
+    assert [label.get_text() for label in right.get_xticklabels()] == ["10⁻⁸", "10⁻⁶", "10⁻⁴", "0.001"]
+    gained = regularisation.gains(pd.DataFrame(rows))
+    assert len(gained) == len(COMPARED) * (len(GRID) - 1)
+    assert gained[gained["value"] == 0.3]["gain"].tolist() == [1.5] * len(COMPARED)
+
+
+def test_rates_and_sustained_trainings_have_their_tables():
+    rows = [row(0.0, 60.0 + 1e3 * rate, learning_rate=rate) for rate in LEARNING_RATES]
+    rows += [row(80.0 + rate, epochs=50, drop_connect=rate) for rate in (0.0, 0.3)]
+    rows += [row(51.0, epochs=50, drop_connect=0.3, setting="mid")]
+    runs = pd.DataFrame(rows)
+    assert regularisation.rates_table(runs).iloc[0].tolist() == [
+        "BiLSTM", "61.0 (1)", "62.0 (1)", "**65.0 (1)**",
+    ]  # fmt: skip
+    table = regularisation.sustained_table(runs)
+    assert table[["epochs", "DropConnect"]].to_numpy().tolist() == [
+        [8, "none"],
+        [50, "none"],
+        [50, "0.3"],
+    ]
+    assert table["mid"].tolist() == ["", "", "51.0 (1)"]
+    epochs = pd.DataFrame(
+        {"key": key, "epoch": epoch, "train_accuracy": 90.0, "validation_accuracy": 80.0}
+        for key in runs["key"]
+        for epoch in (1, 2)
+    )
+    panels = regularisation.draw_sustained(runs, epochs).axes
+    assert [axes.get_title() for axes in panels] == ["not regularised", "DropConnect 0.3"]
+    assert all(len(axes.lines) == 2 for axes in panels)
+
+
+def test_without_runs_every_part_of_the_page_says_so():
+    nothing = no_evidence()
+    runs, epochs = regularisation.on_record(nothing), pd.DataFrame({"key": [], "seconds": []})
+    for table in (
+        regularisation.gains_table(runs),
+        regularisation.rates_table(runs),
+        regularisation.sustained_table(runs),
+        regularisation.time_table(runs, epochs),
+    ):
+        assert table.to_numpy().tolist() == [["no such runs yet"]]
+    assert regularisation.draw_gains(runs).axes[0].texts
+    assert regularisation.draw_sustained(runs, epochs).axes[0].texts

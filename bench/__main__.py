@@ -8,6 +8,9 @@ from bench.timing import machine
 NAMES = (
     "startup",
     "encoder",
+    "transformer",
+    "cells",
+    "tagger",
     "epoch",
     "gradients",
     "nwi",

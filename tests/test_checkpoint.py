@@ -19,9 +19,8 @@ TEXTS = ["A good film", "bad , bad", "nothing it knows of", "a"]
 
 def small(pooling="max_attention", **options):
     torch.manual_seed(0)
-    return TextClassifier(
-        len(WORDS), 2, pooling, embedding_size=4, hidden_size=3, padding_index=1, **options
-    ).eval()
+    options = {"embedding_size": 4, "hidden_size": 3, "padding_index": 1} | options
+    return TextClassifier(len(WORDS), 2, pooling, **options).eval()
 
 
 @pytest.fixture
@@ -36,6 +35,11 @@ def folder(tmp_path):
         {},
         {"cell": "gru"},
         {"cell": "elman", "layers": 3},
+        {"cell": "prototype", "layers": 2},
+        {"cell": "sum", "embedding_size": 6, "hidden_size": 6},
+        {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6},
+        {"cell": "mingru", "layers": 2},
+        {"cell": "minlstm"},
         {"bidirectional": False, "drop_connect": 0.25},
         {"masked": False},
         {"forget_bias": "chrono", "orthogonal": True},
@@ -162,9 +166,11 @@ def rewritten(folder, change):
         (("model", []), r"model is an object, and here \[\]"),
         (("model.pooling", "median"), "model.pooling is one of last, .*, and here 'median'"),
         (("model.pooling", ["max"]), "model.pooling is one of"),
-        (("model.cell", "rnn"), "model.cell is one of lstm, gru, elman, and here 'rnn'"),
-        (("model.cell",), "model.cell is one of lstm, gru, elman, and here missing"),
+        (("model.cell", "rnn"), "model.cell is one of lstm, gru, elman, .*, and here 'rnn'"),
+        (("model.cell",), "model.cell is one of lstm, gru, elman, .*, and here missing"),
         (("model.cell", "gru"), "encoder.layers.0.0.*shape"),
+        (("model.cell", "sum"), "model.json: cell Sum adds words to the state"),
+        (("model.cell", "mingru"), "encoder.layers.0.0.*is .*there is none|encoder.layers.0.0.*shape"),
         (("model.hidden_size", 0), "model.hidden_size is a whole number from 1"),
         (("model.hidden_size", 3.0), r"model.hidden_size is a whole number .*, and here 3\.0"),
         (("model.hidden_size", True), "model.hidden_size is a whole number .*, and here True"),

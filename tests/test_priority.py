@@ -110,11 +110,9 @@ def test_few_shot_runs_go_by_seed_then_labels_then_system():
 @pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
 def test_runs_of_every_chapter_can_be_ordered_together(profile, place):
     choice = Choice(profile)
-    runs = [
-        run
-        for chapter in ("gradient_propagation", "natural_bias", "learnability", "few_shot", "corpora")
-        for run in plan(chapter, choice, place)
-    ]
+    chapters = ["gradient_propagation", "natural_bias", "learnability", "few_shot", "corpora"]
+    chapters.append("sequence_labelling")
+    runs = [run for chapter in chapters for run in plan(chapter, choice, place)]
     ordered = sorted(runs, key=informative)
     runs.reverse()
     assert sorted(runs, key=informative) == ordered  # whatever the order before

@@ -11,6 +11,7 @@ from whenpool.probing import (
     PROBES,
     GradientProfile,
     GradientTrace,
+    MemoryUse,
     PaddingSweep,
     Probe,
     WordImportance,
@@ -24,6 +25,9 @@ TINY = Training(
     "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
 )  # fmt: skip
 KINDS = list(PROBES.values())
+OF_TEXTS = [kind for kind in KINDS if kind is not MemoryUse]  # which measures texts of any words
+OTHER = {(MemoryUse, "longest"): 96, (MemoryUse, "attention"): "plain"}
+"""Other values of fields where 7 is none."""
 
 
 def own_fields(kind):
@@ -51,6 +55,7 @@ def test_defaults_of_a_probe_never_change():
         "trace": {"texts": 64, "sample": 256},
         "sweep": {"texts": 1000},
         "nwi": {"texts": 200, "k": 5, "shortest": None, "longest": None},
+        "memory": {"longest": 4000, "halvings": 4, "attention": "fused"},
     }
 
 
@@ -67,10 +72,11 @@ def test_no_option_has_the_name_of_a_field_of_the_training(kind):
 
 @pytest.mark.parametrize(("kind", "name"), EVERY_FIELD)
 def test_the_key_depends_on_every_field(place, kind, name):
-    probe = kind(TINY)
-    other = replace(probe, **{name: 7})
+    probe = kind(replace(TINY, cell="transformer"))
+    value = OTHER.get((kind, name), 7)
+    other = replace(probe, **{name: value})
     assert key(other, place) != key(probe, place)
-    assert other.changed() == probe.changed() | {name: 7}
+    assert other.changed() == probe.changed() | {name: value}
 
 
 @by_name(KINDS)
@@ -90,7 +96,7 @@ def test_the_key_depends_on_the_training_and_on_nothing_else(place, kind):
 
 
 def test_kinds_with_the_same_options_are_different_runs(place):
-    runs = [TINY, *(kind(TINY, texts=9) for kind in KINDS)]
+    runs = [TINY, *(kind(TINY, texts=9) for kind in OF_TEXTS)]
     assert len({key(run, place) for run in runs}) == 5
 
 
@@ -146,6 +152,8 @@ ASKED = [
     WordImportance(TINY, k=3, shortest=50),
     WordImportance(TINY, longest=60),
     WordImportance(replace(TINY, setting="mid", test=20), texts=4, k=2, shortest=50, longest=60),
+    MemoryUse(replace(TINY, cell="transformer"), longest=96, attention="plain"),
+    MemoryUse(TINY),
 ]
 
 
@@ -176,7 +184,7 @@ def test_a_probe_says_what_it_looks_at():
     )
 
 
-@by_name(KINDS)
+@by_name(OF_TEXTS)
 def test_cost_grows_with_texts_and_with_their_length(kind):
     """It decides which of many runs begins first."""
     long = replace(TINY, length="long")

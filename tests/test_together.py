@@ -121,7 +121,7 @@ def test_what_cannot_be_trained_together_is_named(place):
 
     with pytest.raises(InputError, match="only models of one shape are trained together, not"):
         train_together([student(), student(hidden_size=5)])
-    for options in ({"cell": "gru"}, {"drop_connect": 0.5}):
+    for options in ({"cell": "gru"}, {"cell": "transformer"}, {"drop_connect": 0.5}):
         with pytest.raises(InputError, match="only LSTMs without DropConnect are trained together"):
             train_together([student(**options), student(**options)])
 

@@ -24,6 +24,7 @@ from whenpool.files import write_atomically
 from whenpool.models import TextClassifier
 from whenpool.pooling import POOLINGS
 from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX, tokenize
+from whenpool.transformer import HEADS, TransformerEncoder
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 LARGEST_JSON = 256 * 2**20
@@ -223,6 +224,11 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     if not names:
         raise InputError(f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS")
     encoder = model.encoder
+    if isinstance(encoder, TransformerEncoder) and (encoder.heads, encoder.norm) != (HEADS, "pre"):
+        raise InputError(
+            f"a checkpoint's Transformer has {HEADS} heads and norm 'pre', as TextClassifier makes it, "
+            f"not {encoder.heads} and {encoder.norm!r}"
+        )
     return {
         "pooling": names[0],
         "cell": encoder.cell,

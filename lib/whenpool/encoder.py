@@ -60,7 +60,7 @@ class Encoder(nn.Module):
         cell: a name in `CELLS`: "lstm", "gru", "elman", or one of `whenpool.cells`.
         layers: how many are stacked.
         bidirectional: whether a second recurrence reads from right to left.
-        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's initialisation; a
+        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's start; a
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
             ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).

@@ -15,6 +15,8 @@ from torch.nn.functional import linear, pad, softplus
 from whenpool.cells import Cell
 from whenpool.errors import InputError
 
+__all__ = ["LinearCell", "MinGRU", "MinLSTM", "linear_recurrence"]
+
 
 def linear_recurrence(a: Tensor, b: Tensor) -> Tensor:
     """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words.
@@ -82,7 +84,16 @@ def _later(values: Tensor) -> Tensor:
 
 
 class LinearCell(Cell):
-    """What minGRU and minLSTM have in common: `terms` of all words at once, then one recurrence."""
+    """What minGRU and minLSTM have in common: `terms` of all words at once, then one recurrence.
+
+    Examples:
+        >>> class Leaky(LinearCell):
+        ...     def terms(self, x):
+        ...         (proposal,) = self.words(x)
+        ...         return torch.full_like(proposal, 0.9), proposal
+        >>> Leaky(4, 3)(torch.randn(2, 7, 4))[0].shape
+        torch.Size([2, 7, 3])
+    """
 
     def add_weights(self) -> None:
         """One block a gate, and one for the proposal: W^x (gates·H, E) and a bias; no W^s."""
@@ -112,8 +123,8 @@ class LinearCell(Cell):
 class MinGRU(LinearCell):
     """A GRU whose gate and proposal do not look at the state (Feng et al. 2024).
 
-    h_t = (1 - z_t) ⊙ h_{t-1} + z_t ⊙ h̃_t, with z_t = σ(W^z x_t + b^z) and h̃_t = W^h x_t + b^h. The blocks of
-    its weights: z, the proposal.
+    h_t = (1 - z_t) ⊙ h_{t-1} + z_t ⊙ h̃_t, with z_t = σ(W^z x_t + b^z) and h̃_t = W^h x_t + b^h. The
+    blocks of its weights: z, the proposal.
 
     Examples:
         >>> states, last = MinGRU(4, 3)(torch.randn(2, 7, 4))
@@ -145,6 +156,6 @@ class MinLSTM(LinearCell):
 
     def terms(self, x: Tensor) -> tuple[Tensor, Tensor]:
         at_f, at_i, proposal = self.words(x)
-        # f / (f + i) = σ(log f - log i), which holds where both are too small to be divided
+        # f / (f + i) = σ(log f - log i), also where both are nearly zero
         kept = torch.sigmoid(softplus(-at_i) - softplus(-at_f))
         return kept, (1 - kept) * proposal

@@ -44,7 +44,8 @@ Measured = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def measure(probe: Probe, model: nn.Module, dataset: Dataset) -> Measured:
-    """What a probe finds on a model, trained where the probe needs it; a trace is measured while training, by `Tracer`.
+    """What a probe finds on a model, trained where the probe needs it; a trace is measured while
+    training, by `Tracer`.
 
     Raises:
         InputError: when the corpus has no text that the probe asks for.
@@ -169,8 +170,8 @@ def _memory(probe: MemoryUse, model: Any) -> Measured:
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
-    """The exponent of the number of words by which memory grows over the two longest doublings: the slope
-    of a line through the logarithms, by least squares.
+    """The exponent of the number of words by which memory grows over the two longest doublings: the
+    slope of a line through the logarithms, by least squares.
 
     Args:
         rows: words and megabytes, shortest text first.

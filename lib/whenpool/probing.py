@@ -184,6 +184,8 @@ class MemoryUse(Probe):
                 f"attention={self.attention!r} is of a Transformer; leave it out for cell "
                 f"{self.training.cell!r}"
             )
+        if self.attention not in ("fused", "plain"):
+            raise InputError(f"attention {self.attention!r} is unknown; choose fused or plain")
         if self.halvings < 1 or self.words[0] < 1:
             raise InputError(
                 f"longest={self.longest} cannot be halved {self.halvings} times: "

@@ -22,6 +22,7 @@ from whenpool.models import TextClassifier
 from whenpool.objective import Objective
 from whenpool.recurrences import run_together
 from whenpool.training import DivergenceError, Epoch, Outcome, Recipe, training_steps
+from whenpool.transformer import TransformerEncoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +74,9 @@ def train_together(
     return [ended[number] for number in range(len(students))]
 
 
-def check_shapes(encoders: Sequence[Encoder]) -> None:
+def check_shapes(encoders: Sequence[Encoder | TransformerEncoder]) -> None:
     """Raises `InputError` unless all are LSTMs of one shape without DropConnect."""
-    shapes = {encoder.shape for encoder in encoders}
+    shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
     if len(shapes) > 1:
         raise InputError(
             f"only models of one shape are trained together, not {sorted(map(str, shapes))}"
@@ -126,7 +127,8 @@ def _step(trainings: Sequence[_Training]) -> None:
     models, batches = [t.model for t in trainings], [t.batch for t in trainings]
     embedded = [model.embed(batch.ids) for model, batch in zip(models, batches, strict=True)]
     lengths = [batch.lengths for batch in batches]
-    states = encode_all([model.encoder for model in models], embedded, lengths, run_together)
+    encoders = [model.encoder for model in models if isinstance(model.encoder, Encoder)]  # all
+    states = encode_all(encoders, embedded, lengths, run_together)
     logits = [
         model.classify(of, length) for model, of, length in zip(models, states, lengths, strict=True)
     ]

@@ -4,8 +4,8 @@ It is called as `whenpool.Encoder` is and starts from random weights, so that a 
 and every probe can be given the one or the other. In a recurrence a state learns of a word far away
 through all states between; here every state looks at every word itself.
 
-Letters: B texts, T words of the longest, E units of an input, D units of a state, F of a head: D over the
-number of heads.
+Letters: B texts, T words of the longest, E units of an input, D units of a state, F of a head: D over
+the number of heads.
 """
 
 import math
@@ -27,9 +27,13 @@ _TABLE = 512  # words that a table of positions begins with
 
 
 def plain_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    allowed: Tensor | None,
+    causal: bool,
 ) -> Tensor:
-    """Attention by its formula, softmax(QKᵀ/√F) V: it holds every score of every two words.
+    """Attention by its formula: it holds a score for every two words.
 
     Args:
         queries, keys, values: (B, heads, T, F).
@@ -39,19 +43,24 @@ def plain_attention(
     Returns:
         (B, heads, T, F)
     """
-    scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.shape[-1])  # (B, heads, T, T)
+    F = queries.shape[-1]
+    scores = queries @ keys.transpose(-2, -1) / math.sqrt(F)  # (B, heads, T, T)
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -torch.inf)
     if causal:
-        later = torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1)  # (T, T)
+        later = torch.ones_like(scores[0, 0]).triu(1).bool()  # (T, T)
         scores = scores.masked_fill(later, -torch.inf)
     return scores.softmax(-1) @ values
 
 
 def fused_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    allowed: Tensor | None,
+    causal: bool,
 ) -> Tensor:
-    """The same by torch's kernel, which takes the scores block by block and keeps none of them."""
+    """The same by torch's kernel, block by block, which keeps no scores."""
     return functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=allowed, is_causal=causal
     )
@@ -64,7 +73,7 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 def sinusoids(words: int, size: int) -> Tensor:
     """What tells a state where it stands (Vaswani et al. 2017, §3.5).
 
-    Unit 2i of word t is sin(t / 10,000^(2i / D)) and unit 2i + 1 the cosine of the same.
+    Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
 
     Args:
         words: T.
@@ -81,7 +90,8 @@ def sinusoids(words: int, size: int) -> Tensor:
     place = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
     pair = torch.arange(0, size, 2, dtype=torch.float64)  # (⌈D/2⌉,)
     angle = place * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :size].float()
+    waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (T, ⌈D/2⌉, 2)
+    return waves.flatten(1)[:, :size].float()
 
 
 class TransformerEncoder(nn.Module):

@@ -22,8 +22,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     The recurrence may be a `whenpool.Encoder`, one of `whenpool.cells`, or a ``nn.LSTM``, ``nn.GRU`` or
     ``nn.RNN``, packed or not, whichever the model calls last; recurrences side by side must be one
     module. A model that has none, such as a Transformer, has no path through later states of the same
-    layer: its gradient is that at the states that ``encode`` returns. A recurrence that is written in another way cannot
-    be seen and must not be probed.
+    layer: its gradient is that at the states that ``encode`` returns. A recurrence that is written in
+    another way cannot be seen and must not be probed.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is put into

@@ -35,8 +35,8 @@ STEPS = ("forward", "embed", "encode", "classify", "pool")
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     """Whether a model is one whose states are known to split: if in doubt, no.
 
-    It is a masked `TextClassifier` of one layer of torch's, with one of this library's poolings, none of whose
-    steps is overridden and none of whose parts is replaced, wrapped or hooked (hooks on the
+    It is a masked `TextClassifier` of one layer of torch's, with one of this library's poolings, none of
+    whose steps is overridden and none of whose parts is replaced, wrapped or hooked (hooks on the
     recurrences themselves are fine, they are called).
     """
     if not isinstance(model, TextClassifier) or not model.masked:

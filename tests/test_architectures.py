@@ -1,0 +1,248 @@
+"""The chapter "Other architectures": its plan, its tables and figures, and what decides its claims."""
+
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from whenpool.architecture_plan import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
+from whenpool.choice import Choice
+from whenpool.plans import plan
+from whenpool.probing import MemoryUse, PaddingSweep, WordImportance
+from whenpool.registry import LISTED_CELLS
+from whenpool.report import architecture_figures, architectures
+from whenpool.report.architecture_quantities import memory_growth, pooling_gain, transformer_gap
+from whenpool.report.claims import claims, decide
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of, no_evidence
+from whenpool.report.verdicts import SMALL_MODEL, memory_of_record
+from whenpool.runs import Training
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def run(cell, pooling, setting="standard", seed=0, test=70.0, validation=None, **other):
+    """A row of a small model of record."""
+    return {
+        **SMALL_MODEL, "corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True,
+        "vectors": "glove.6B.100d", "validation": None, "key": f"{cell}{pooling}{setting}{seed}{other}",
+        "cell": cell, "pooling": pooling, "setting": setting, "seed": seed, "test_accuracy": test,
+        "validation_accuracy": test if validation is None else validation, "majority_accuracy": 50.0,
+        "encoder_parameters": 84_992,
+    } | other  # fmt: skip
+
+
+def evidence(rows):
+    return Evidence(pd.DataFrame(), {}, small=pd.DataFrame(rows))
+
+
+def every_pooling(setting="standard", seed=0, **accuracies):
+    poolings = {"last": 60.0, "mean": 61.0, "max": 62.0, "max_attention": 63.0} | accuracies
+    return [run("transformer", name, setting, seed, test) for name, test in poolings.items()]
+
+
+# the plan
+
+
+def test_every_architecture_is_run_with_pooling_and_without(place):
+    runs = plan("other_architectures", Choice("quick"), place)
+    trainings = [one for one in runs if isinstance(one, Training)]
+    for cell in ARCHITECTURES:
+        for pooling in ("last", "max_attention"):
+            own = [one for one in trainings if one.cell == cell and one.pooling == pooling]
+            assert {one.setting for one in own} == {"standard", "mid"}
+            for kind in (PaddingSweep, WordImportance):
+                probed = [one.training for one in runs if isinstance(one, kind)]
+                assert own[0] in probed
+    assert set(ARCHITECTURES) <= set(LISTED_CELLS)
+    rates = {one.learning_rate for one in trainings if one.cell == "transformer"}
+    assert rates == {TRANSFORMER_RATE}
+
+
+def test_memory_is_measured_at_the_width_of_the_thesis(place):
+    runs = plan("other_architectures", Choice("quick"), place)
+    memory = [one for one in runs if isinstance(one, MemoryUse)]
+    assert {(one.training.cell, one.attention) for one in memory} == set(architectures.MEMORY_NAMES)
+    assert {one.training.hidden_size for one in memory} == {256}
+    assert {one.words[-1] for one in memory} == {MEMORY_WORDS}
+    small = plan("other_architectures", Choice("smoke"), place)
+    assert max(one.words[-1] for one in small if isinstance(one, MemoryUse)) < 100
+
+
+def test_runs_of_record_have_three_seeds_all_settings_once_and_what_was_tried(place):
+    runs = plan("other_architectures", Choice("quick", ("imdb",)), place)
+    trainings = [one for one in runs if isinstance(one, Training)]
+    assert {one.seed for one in trainings} == {0, 1, 2}
+    whole = {one.cell for one in trainings if one.setting == "left"}
+    assert whole == {"lstm", "transformer"}
+    plain = next(
+        one for one in trainings
+        if one.cell == "transformer" and one.pooling == "max_attention" and one.setting == "standard"
+    )  # fmt: skip
+    assert all(replace(plain, **way) in trainings for way in TRIED)
+
+
+def test_smoke_is_small(place):
+    runs = plan("other_architectures", Choice("smoke"), place)
+    assert sum(one.cost for one in runs) < 2e6
+    assert {one.training.hidden_size for one in runs} == {8}
+
+
+# what decides
+
+
+def test_the_best_transformer_is_chosen_by_validation():
+    rows = [
+        run("lstm", "max_attention", test=75.0),
+        *every_pooling(),
+    ]
+    assert transformer_gap(evidence(rows), "max_attention", "standard") == {0: 12.0}
+    rows[2] |= {"validation_accuracy": 90.0}  # mean pooling, whose test accuracy is 61
+    assert transformer_gap(evidence(rows), "max_attention", "standard") == {0: 14.0}
+
+
+def test_a_seed_without_all_poolings_decides_nothing():
+    rows = [run("lstm", "max_attention", seed=seed) for seed in (0, 1)]
+    rows += every_pooling(seed=0) + every_pooling(seed=1)[:3]
+    assert set(transformer_gap(evidence(rows), "max_attention", "standard")) == {0}
+
+
+def test_what_was_tried_beside_is_not_counted():
+    rows = [run("lstm", "max_attention", test=75.0), *every_pooling()]
+    rows.append(run("transformer", "max_attention", test=99.0, learning_rate=5e-4))
+    assert transformer_gap(evidence(rows), "max_attention", "standard") == {0: 12.0}
+
+
+def test_a_gain_is_the_least_of_cells_and_settings():
+    rows = [
+        run(cell, pooling, "mid", test=value)
+        for cell, values in {"gru": (50.0, 70.0), "elman": (50.0, 54.0)}.items()
+        for pooling, value in zip(("last", "max_attention"), values, strict=True)
+    ]
+    found = pooling_gain(evidence(rows), ["gru", "elman"], "max_attention", "last", ["mid"])
+    assert found == {0: 4.0}
+    assert pooling_gain(evidence(rows), ["gru", "lstm"], "max_attention", "last", ["mid"]) == {}
+
+
+def memory(cell="transformer", attention="plain", seed=0, **other):
+    found = {
+        **run(cell, "max_attention", seed=seed), "hidden_size": 256, "probe": "memory",
+        "longest": 4_000, "attention": attention, "exponent": 1.75, "words": 4_000, "megabytes": 900.0,
+    }  # fmt: skip
+    return found | other
+
+
+def test_only_the_width_and_lengths_of_the_thesis_are_of_record():
+    rows = pd.DataFrame(
+        [
+            memory(),
+            memory(hidden_size=64),
+            memory(longest=500),
+            memory(corpus="synthetic"),
+            memory(corpus_complete=False),
+            memory(probe="sweep"),
+        ]
+    )
+    assert memory_of_record(rows).tolist() == [True, False, False, False, False, False]
+    assert not memory_of_record(rows.drop(columns="longest")).any()
+
+
+def test_the_growth_of_memory_is_read_from_its_own_rows():
+    rows = pd.DataFrame([memory(), memory(seed=1), memory("lstm", "fused", exponent=1.0)])
+    found = Evidence(pd.DataFrame(), {"memory": rows})
+    assert memory_growth(found, "transformer", "plain") == {0: 1.75, 1: 1.75}
+    assert memory_growth(found, "lstm") == {0: 1.0}
+    assert memory_growth(found, "transformer", "fused") == {}
+
+
+def test_a_stored_measurement_of_record_decides_and_is_not_of_the_small_models(place):
+    found = evidence_of(place.store, pd.DataFrame(), pd.DataFrame([memory()]))
+    assert found.measured["memory"].empty  # it has no points in this store
+    assert all(rows.empty for rows in found.small_measured.values())
+
+
+def test_claims_are_not_run_without_runs_and_turn_with_them():
+    mine = {claim.id: claim for claim in claims() if claim.chapter == "other_architectures"}
+    assert {decide(claim, no_evidence()).verdict for claim in mine.values()} == {"not run"}
+    rows = [run("lstm", "max_attention", test=70.0, seed=seed) for seed in range(3)]
+    for seed in range(3):
+        rows += every_pooling(seed=seed)
+    below, poorly = mine["transformer-below-max-attention"], mine["transformer-performs-poorly"]
+    assert decide(below, evidence(rows)).verdict == "holds"
+    assert decide(mine["transformer-gap-at-most"], evidence(rows)).verdict == "holds"
+    rows += [run("lstm", "last", test=55.0, seed=seed) for seed in range(3)]
+    assert decide(poorly, evidence(rows)).verdict == "does not hold"
+
+
+# what is shown
+
+
+def test_the_table_has_a_row_for_each_cell_and_pooling_in_order():
+    rows = [run("transformer", "max", test=80.0), run("lstm", "max_attention", test=75.0)]
+    rows += [run("lstm", "last", "mid", test=value, seed=seed) for seed, value in ((0, 50.0), (1, 52.0))]
+    table = architectures.accuracy_table(architectures.in_order(pd.DataFrame(rows)))
+    assert table["cell"].tolist() == ["LSTM", "", "Transformer", "majority class"]
+    assert table["pooling"].tolist() == ["none", "MaxAtt", "MaxPool", ""]
+    assert table["weights"].tolist() == ["85K", "", "85K", ""]
+    assert table["mid"].tolist() == ["51.0 ± 1.4 (2)", "", "", "50.0"]
+    assert table["standard"].tolist() == ["", "75.0 (1)", "80.0 (1)", "50.0"]
+
+
+def test_small_runs_leave_out_what_is_tuned_and_other_cells():
+    rows = [
+        run("gru", "last"),
+        run("gru", "last", weight_decay=1e-3),
+        run("gru", "last", epochs=50),
+        run("prototype", "last"),
+    ]
+    assert architectures.small_runs(evidence(rows))["key"].tolist() == [rows[0]["key"]]
+
+
+def test_what_was_tried_is_told_beside_what_was_chosen():
+    rows = every_pooling()
+    rows += [run("transformer", "max_attention", **way) for way in TRIED]
+    rows.append(run("transformer", "max_attention", learning_rate=7e-3))
+    table = architectures.tried_table(architectures.tried(evidence(rows)))
+    assert len(table) == 1 + len(TRIED)
+    assert "0.007" not in set(table["learning rate"])
+    assert {("0.002", "1", "20"), ("0.001", "2", "8")} <= set(
+        table[["learning rate", "layers", "epochs"]].itertuples(index=False, name=None)
+    )
+
+
+def test_megabytes_and_exponents_stand_beside_each_other():
+    rows = [memory(words=n, megabytes=n / 10.0) for n in (1_000, 2_000)]
+    rows += [memory("lstm", "fused", exponent=1.0, words=n, megabytes=n / 50.0) for n in (1_000, 2_000)]
+    table = architectures.memory_table(architectures.memory_of(pd.DataFrame(rows)))
+    assert table["model"].tolist() == ["BiLSTM", "Transformer, scores kept"]
+    assert table["2,000 words"].tolist() == ["40", "200"]
+    assert table["exponent"].tolist() == ["1.00", "1.75"]
+
+
+def test_facts_name_what_was_not_run():
+    rows = [run("gru", "last", "mid", test=50.0), run("gru", "max_attention", "mid", test=60.5)]
+    found = architectures.facts(pd.DataFrame(rows))
+    assert found["gain_gru"] == "+10.5"
+    assert found["gain_transformer"] == "not run"
+
+
+def test_figures_draw_what_is_there_and_say_what_is_not():
+    rows = pd.DataFrame([run("lstm", "last"), run("transformer", "max", "mid")])
+    figure = architecture_figures.draw_accuracies(architectures.in_order(rows))
+    assert [axes.get_title() for axes in figure.axes] == ["standard", "mid"]
+    points = rows.assign(setting_added="mid", share_added=0.5, accuracy=60.0, position=1, mean=0.5)
+    assert len(architecture_figures.draw_sweeps(points).axes) == 2
+    drawn = architecture_figures.draw_importance(points).axes
+    assert [len(axes.lines) for axes in drawn] == [1, 0]
+    lines = architectures.memory_of(pd.DataFrame([memory(), memory("lstm", "fused")]))
+    assert len(architecture_figures.draw_memory(lines).axes[0].lines) == 2
+    assert architecture_figures.draw_paths().axes
+    empty = pd.DataFrame()
+    for draw in ("accuracies", "sweeps", "importance", "memory"):
+        figure = getattr(architecture_figures, f"draw_{draw}")(empty)
+        assert figure.axes[0].texts[0].get_text() == "no such runs yet"

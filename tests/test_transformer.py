@@ -1,0 +1,276 @@
+"""The Transformer against its formulas written slowly, and against torch's."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from whenpool import (
+    InputError,
+    TextClassifier,
+    TransformerEncoder,
+    load_checkpoint,
+    save_checkpoint,
+)
+from whenpool.checkpoint import FACTS_FILE
+from whenpool.encoder import word_mask
+from whenpool.pooling import POOLINGS
+from whenpool.probes import gradient_norms, nwi
+from whenpool.runs import TRICKS, Training
+from whenpool.transformer import sinusoids
+
+LENGTHS = torch.tensor([9, 4, 1, 7])
+CLOSE = {"rtol": 0, "atol": 1e-12}
+
+
+@pytest.fixture
+def inputs():
+    torch.manual_seed(1)
+    return torch.randn(4, 9, 5, dtype=torch.float64)
+
+
+def encoder(**options):
+    torch.manual_seed(2)
+    made = TransformerEncoder(5, 6, layers=2, heads=3, **options).double().eval()
+    with torch.no_grad():  # norms and biases that are not one and zero
+        for parameter in made.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return made
+
+
+def slowly(made, text, causal=False):
+    """One text (n, E), word by word and head by head, by the formulas of the article."""
+    n, D = len(text), made.output_size
+    F = D // made.heads
+    states = []
+    for t, word in enumerate(text):
+        place = [
+            (math.sin if unit % 2 == 0 else math.cos)(t / 10_000 ** (2 * (unit // 2) / D))
+            for unit in range(D)
+        ]
+        states.append(made.into.weight @ word + made.into.bias + torch.tensor(place).double())
+    for layer in made.layers:
+        read = [layer.attention_norm(state) for state in states] if layer.norm == "pre" else states
+        asked = [layer.asked.weight @ state + layer.asked.bias for state in read]
+        found = []
+        for t in range(n):
+            heads = []
+            for head in range(made.heads):
+                units = slice(head * F, (head + 1) * F)
+                seen = range(t + 1) if causal else range(n)
+                scores = [asked[t][:D][units] @ asked[s][D : 2 * D][units] / F**0.5 for s in seen]
+                total = sum(score.exp() for score in scores)
+                values = [asked[s][2 * D :][units] for s in seen]
+                heads.append(sum(a.exp() / total * v for a, v in zip(scores, values, strict=True)))
+            found.append(layer.joined.weight @ torch.cat(heads) + layer.joined.bias)
+        states = [state + add for state, add in zip(states, found, strict=True)]
+        if layer.norm == "post":
+            states = [layer.attention_norm(state) for state in states]
+        read = [layer.wide_norm(state) for state in states] if layer.norm == "pre" else states
+        wide = [(layer.wide.weight @ state + layer.wide.bias).clamp(min=0) for state in read]
+        added = [layer.narrow.weight @ units + layer.narrow.bias for units in wide]
+        states = [state + add for state, add in zip(states, added, strict=True)]
+        if layer.norm == "post":
+            states = [layer.wide_norm(state) for state in states]
+    return torch.stack([made.last_norm(state) for state in states])
+
+
+@pytest.mark.parametrize("attention", ["fused", "plain"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_equals_the_formulas(attention, norm, bidirectional, inputs):
+    made = encoder(attention=attention, norm=norm, bidirectional=bidirectional)
+    states = made(inputs, LENGTHS)
+    assert states.shape == (4, 9, made.output_size)
+    for text, n in enumerate(LENGTHS.tolist()):
+        expected = slowly(made, inputs[text, :n], causal=not bidirectional)
+        torch.testing.assert_close(states[text, :n], expected, **CLOSE)
+        assert not states[text, n:].any()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_equals_torch_with_its_weights(norm, inputs):
+    made = encoder(norm=norm, dropout=0.0).train()
+    layer = nn.TransformerEncoderLayer(12, 3, 48, 0.0, batch_first=True, norm_first=norm == "pre")
+    module = nn.TransformerEncoder(layer, 2, nn.LayerNorm(12) if norm == "pre" else None).double()
+    made.load_torch(module)
+    padding = ~word_mask(LENGTHS, 9)
+
+    def gradients(states):
+        made.zero_grad()
+        (states * torch.arange(12.0)).sum().backward()
+        return made.into.weight.grad.clone()
+
+    theirs = module(made.into(inputs) + sinusoids(9, 12), src_key_padding_mask=padding)
+    theirs = theirs.masked_fill(padding.unsqueeze(-1), 0)
+    torch.testing.assert_close(made(inputs, LENGTHS), theirs, **CLOSE)
+    torch.testing.assert_close(
+        gradients(made(inputs, LENGTHS)), gradients(theirs), rtol=1e-10, atol=1e-10
+    )
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+def test_weights_of_another_shape_are_refused():
+    layer = nn.TransformerEncoderLayer(12, 3, 24, batch_first=True)
+    with pytest.raises(InputError, match="another size, norm or number of layers"):
+        encoder(norm="post").load_torch(nn.TransformerEncoder(layer, 2))
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_both_attentions_are_equal_in_float32(bidirectional, inputs):
+    made = encoder(bidirectional=bidirectional).float()
+    fused = made(inputs.float(), LENGTHS)
+    made.attention = "plain"
+    torch.testing.assert_close(made(inputs.float(), LENGTHS), fused, rtol=0, atol=1e-6)
+
+
+def test_states_do_not_depend_on_padding_or_company(inputs):
+    made = encoder()
+    together = made(inputs, LENGTHS)
+    longer = torch.cat([inputs, torch.full((4, 3, 5), 1e6, dtype=torch.float64)], dim=1)
+    torch.testing.assert_close(made(longer, LENGTHS)[:, :9], together, **CLOSE)
+    for text, n in enumerate(LENGTHS.tolist()):
+        alone = made(inputs[text : text + 1, :n], torch.tensor([n]))
+        torch.testing.assert_close(alone[0], together[text, :n], **CLOSE)
+
+
+def test_no_gradient_reaches_padding(inputs):
+    given = inputs.clone().requires_grad_()
+    encoder()(given, LENGTHS).square().sum().backward()
+    words = word_mask(LENGTHS, 9)
+    assert given.grad[words].abs().sum(-1).all()
+    assert not given.grad[~words].any()
+
+
+def test_causal_states_do_not_see_what_follows(inputs):
+    made = encoder(bidirectional=False)
+    changed = inputs.clone()
+    changed[:, 5:] += 1
+    before, after = made(inputs, LENGTHS), made(changed, LENGTHS)
+    torch.testing.assert_close(after[:, :5], before[:, :5], **CLOSE)
+    assert not torch.allclose(after[0, 5:], before[0, 5:])
+
+
+def test_order_matters(inputs):
+    made = encoder()
+    swapped = inputs[:1, [1, 0, *range(2, 9)]]
+    states = made(inputs[:1], torch.tensor([9]))
+    assert not torch.allclose(made(swapped, torch.tensor([9]))[0, 2:], states[0, 2:])
+
+
+def test_long_texts_have_positions_of_their_own():
+    made = TransformerEncoder(5, 4).eval()
+    words = torch.zeros(1, 4_500, 5)
+    with torch.inference_mode():  # the table that is made here is used by training below
+        states = made(words, torch.tensor([4_500]))
+    assert torch.isfinite(states).all()
+    table = sinusoids(4_500, 8)
+    assert len(torch.unique(table, dim=0)) == 4_500
+    made(words[:, :600], torch.tensor([600])).sum().backward()
+    assert made.into.weight.grad is not None
+
+
+def test_dropout_is_of_training_alone(inputs):
+    made = encoder(dropout=0.5)
+    torch.testing.assert_close(made(inputs, LENGTHS), made(inputs, LENGTHS), rtol=0, atol=0)
+    made.train()
+    assert not torch.allclose(made(inputs, LENGTHS), made(inputs, LENGTHS))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"heads": 5}, "heads=5 do not divide the 12 units"),
+        ({"heads": 0}, "at least 1"),
+        ({"attention": "sparse"}, "attention 'sparse' is unknown"),
+        ({"norm": "none"}, "norm 'none' is unknown"),
+        ({"dropout": 1.0}, r"a rate in \[0, 1\)"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(given, said):
+    with pytest.raises(InputError, match=said) as caught:
+        TransformerEncoder(5, 6, **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_lengths_that_do_not_fit_are_refused(inputs):
+    with pytest.raises(InputError, match="12 words in a batch of 9"):
+        encoder()(inputs, torch.tensor([12, 1, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"forget_bias": 1.0}, "forget_bias=1.0"),
+        ({"forget_bias": "chrono"}, "forget_bias='chrono'"),
+        ({"orthogonal": True}, "orthogonal=True"),
+        ({"drop_connect": 0.2}, "drop_connect=0.2"),
+        ({"masked": False}, "masked=False"),
+        ({"hidden_size": 3}, "heads=4 do not divide the 6 units"),
+    ],
+)
+def test_a_classifier_says_what_a_transformer_lacks(given, said):
+    with pytest.raises(InputError, match=said):
+        TextClassifier(30, 2, cell="transformer", **({"hidden_size": 8} | given))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_every_pooling_and_probe_works_on_it(pooling, bidirectional):
+    torch.manual_seed(0)
+    model = TextClassifier(30, 2, pooling, "transformer", 6, 8, 2, bidirectional)
+    ids, lengths, labels = torch.randint(30, (3, 12)), torch.tensor([12, 5, 7]), torch.tensor([0, 1, 1])
+    norms = gradient_norms(model, ids, lengths, labels)
+    states = model.eval().encode(model.embed(ids), lengths).detach().requires_grad_()
+    loss = nn.functional.cross_entropy(model.classify(states, lengths), labels, reduction="sum")
+    direct = torch.autograd.grad(loss, states)[0].norm(dim=-1)
+    words = word_mask(lengths, 12)
+    torch.testing.assert_close(norms[words], direct[words], rtol=1e-4, atol=1e-9)
+    importance = nwi(model, ids, lengths, labels, k=2, unknown_index=0, points=5)
+    assert importance.shape == (3, 5)
+    assert importance.min() >= 0
+    assert importance.max() <= 1
+
+
+WORDS, CLASSES = ["<unk>", "<pad>", "a", "good", "film"], ["neg", "pos"]
+
+
+def classifier(**options):
+    torch.manual_seed(0)
+    given = {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "padding_index": 1} | options
+    return TextClassifier(len(WORDS), 2, **given).eval()
+
+
+@pytest.mark.parametrize("options", [{}, {"layers": 2}, {"bidirectional": False}], ids=str)
+def test_a_checkpoint_brings_the_same_model_back(tmp_path, options):
+    model = classifier(**options)
+    found = load_checkpoint(save_checkpoint(tmp_path / "model", model, WORDS, CLASSES))
+    ids, lengths = found.encode(["a good film", "a"])
+    torch.testing.assert_close(found.model(ids, lengths), model(ids, lengths), rtol=0, atol=0)
+
+
+def test_a_checkpoint_of_another_size_is_refused_before_it_is_made(tmp_path):
+    folder = save_checkpoint(tmp_path / "model", classifier(), WORDS, CLASSES)
+    facts = json.loads((folder / FACTS_FILE).read_text())
+    facts["model"]["hidden_size"] = 2**18
+    (folder / FACTS_FILE).write_text(json.dumps(facts))
+    with pytest.raises(InputError, match=r"has the shape .* in the model described it is"):
+        load_checkpoint(folder)
+
+
+def test_a_checkpoint_refuses_heads_that_it_cannot_tell_of(tmp_path):
+    model = classifier()
+    model.encoder = TransformerEncoder(6, 8, heads=2)
+    with pytest.raises(InputError, match="4 heads and norm 'pre'"):
+        save_checkpoint(tmp_path / "model", model, WORDS, CLASSES)
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_tricks_are_of_recurrences(trick, place):
+    run = Training("synthetic", "standard", 30, "last", length="any", cell="transformer")
+    with pytest.raises(InputError, match="choose another cell"):
+        replace(run, trick=trick).identity(place)

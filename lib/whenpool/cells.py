@@ -16,6 +16,8 @@ from torch.nn.functional import linear
 
 from whenpool.errors import InputError
 
+__all__ = ["GRU", "LSTM", "Cell", "Elman", "PrototypeLSTM", "SlidesGRU", "Sum", "TanhSum"]
+
 
 class Cell(nn.Module):
     """What the cells have in common: R is unrolled, s_t = R(s_{t-1}, x_t) for one word after another.
@@ -27,6 +29,17 @@ class Cell(nn.Module):
         input_size: E.
         hidden_size: H.
         batch_first: the shapes are those below; there is no other order here.
+
+    Raises:
+        InputError: for sizes below 1, or ``batch_first=False``.
+
+    Examples:
+        >>> class Leaky(Cell):
+        ...     def step(self, x, s):
+        ...         (proposal,) = self.words(x)
+        ...         return 0.9 * s + proposal
+        >>> Leaky(4, 3)(torch.randn(2, 7, 4))[0].shape
+        torch.Size([2, 7, 3])
     """
 
     gates = 1
@@ -56,7 +69,7 @@ class Cell(nn.Module):
         return torch.stack(states, dim=1), last
 
     def unroll(self, inputs: Tensor) -> tuple[list[Tensor], Any]:
-        """(B, T, E) -> T states (B, H), and the last one as `step` returns it."""
+        """(B, T, E) -> T states (B, H), and the last as `step` returns it."""
         state, states = self.start(inputs), []
         for word in inputs.unbind(1):  # (B, E)
             state = self.step(word, state)
@@ -170,8 +183,8 @@ class PrototypeLSTM(Cell):
 class LSTM(Cell):
     """Hochreiter and Schmidhuber (1997) with the forget gate of Gers et al. (2000). Equals ``nn.LSTM``.
 
-    The state is a pair, the output h and the cell c. The blocks of its weights are in torch's order: input
-    gate, forget gate, proposal, output gate.
+    The state is a pair, the output h and the cell c. The blocks of its weights are in torch's order:
+    input gate, forget gate, proposal, output gate.
 
     Examples:
         >>> states, (h, c) = LSTM(4, 3)(torch.randn(2, 7, 4))
@@ -204,8 +217,8 @@ class GRU(Cell):
     """Cho et al. (2014) as torch computes it. Equals ``nn.GRU``.
 
     Torch's z is the gate that *keeps*, 1 - z of the slides; and r is applied to W^s s_{t-1} + b, not to
-    s_{t-1}, which saves a product. `SlidesGRU` has it the other way. The blocks of the weights: r, the gate
-    that keeps, the proposal.
+    s_{t-1}, which saves a product. `SlidesGRU` has it the other way. The blocks of the weights: r, the
+    gate that keeps, the proposal.
 
     Examples:
         >>> GRU(4, 3)(torch.randn(2, 7, 4))[0].abs().max() < 1

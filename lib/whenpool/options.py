@@ -93,7 +93,8 @@ choice_options = _with(
     click.option("--profile", default="quick", show_default=True, help="smoke, quick or paper."),
     click.option(
         "--corpus", multiple=True, help="imdb, yahoo, amazon, yelp, synthetic[:option=value,...], "
-        "or a .csv/.tsv/.jsonl file. Repeatable. Default: the profile's own.",
+        "or a .csv/.tsv/.jsonl file; of tagged words ud_ewt, wnut17, or a .conllu or other file. "
+        "Repeatable. Default: the profile's own.",
     ),
     click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]"),
     click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]"),

@@ -30,8 +30,8 @@ def standard_runs(
 
 
 def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
-    """A run of the profile, its setting, pooling and seed still to be filled in; with the cell and layers
-    that the reader asks for."""
+    """A run of the profile, its setting, pooling and seed still to be filled in; with the cell and
+    layers that the reader asks for."""
     run = _profile_run(corpus, length, size, choice, place)
     return with_cell(run, choice.cell or run.cell, choice.layers or run.layers)
 

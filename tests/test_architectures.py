@@ -74,6 +74,12 @@ def test_memory_is_measured_at_the_width_of_the_thesis(place):
     assert max(one.words[-1] for one in small if isinstance(one, MemoryUse)) < 100
 
 
+@pytest.mark.parametrize("cell", ["gru", "sum", "transformer"])
+def test_the_chapter_compares_cells_whatever_is_asked_for(cell, place):
+    usual = plan("other_architectures", Choice("quick"), place)
+    assert plan("other_architectures", Choice("quick", cell=cell), place) == usual
+
+
 def test_runs_of_record_have_three_seeds_all_settings_once_and_what_was_tried(place):
     runs = plan("other_architectures", Choice("quick", ("imdb",)), place)
     trainings = [one for one in runs if isinstance(one, Training)]

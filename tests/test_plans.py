@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
 import pandas as pd
 import pytest
@@ -10,8 +11,10 @@ from whenpool import InputError
 from whenpool.choice import Choice, corpora_named
 from whenpool.plans import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
 from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.registry import LISTED
 from whenpool.report.paper import published
 from whenpool.report.verdicts import probes_of_record
+from whenpool.settings import SETTINGS
 
 
 @pytest.fixture
@@ -234,6 +237,15 @@ def test_what_is_asked_for_by_name_has_runs_in_every_chapter(chapter, narrow, pl
     runs = plan(chapter, Choice("paper", **narrow), place)
     if chapter in PROBING:
         assert {run.training.corpus for run in runs} == set(narrow["corpora"])
+
+
+@pytest.mark.parametrize("corpora", [None, ("imdb",)])
+@pytest.mark.parametrize("chapter", PLANS)
+def test_a_narrow_choice_leaves_runs_in_every_chapter(chapter, corpora, place):
+    """The status of all chapters, and the book, need some."""
+    for setting, pooling in product(SETTINGS, LISTED):
+        choice = Choice("quick", corpora, settings=(setting,), poolings=(pooling,), seeds=1)
+        assert plan(chapter, choice, place)
 
 
 def test_without_being_asked_the_paper_looks_at_words_where_the_thesis_has_a_figure(place):

@@ -239,7 +239,8 @@ def test_reviews_are_held_by_seed_and_strangers_left_out():
     base = replace(RUN, **small)
     runs = [replace(base, cell="elman", seed=seed) for seed in range(3)]
     strangers = [replace(base, pooling="max"), replace(base, setting="mid"), replace(base, epochs=50)]
-    rows = trainings(*runs, *strangers, replace(base, cell="mingru"), corpus_complete=True)
+    strangers += [replace(base, cell="mingru"), replace(base, cell="elman", vectors="glove.6B.100d")]
+    rows = trainings(*runs, *strangers, corpus_complete=True)
     table = recurrent.reviews_table(recurrent.on_reviews(rows))
     assert table.to_dict("records") == [
         {"model": "BiElman", "test accuracy, %": "71.0 ± 1.0", "weights": "100", "seeds": "3"}

@@ -9,14 +9,13 @@ import pytest
 from whenpool.choice import Choice
 from whenpool.plans import plan
 from whenpool.probing import PROBES, GradientProfile, WordImportance
-from whenpool.registry import COMPARED
+from whenpool.registry import COMPARED, LISTED_CELLS
 from whenpool.regularisation_plan import DECAYS, GRID, LEARNING_RATES, MASK_RATES, SUSTAINED
 from whenpool.report import regularisation
 from whenpool.report import regularisation_quantities as quantities
-from whenpool.report.evidence import Evidence
 from whenpool.report.gathering import evidence_of, no_evidence
 from whenpool.report.verdicts import of_breadth, probes_of_breadth
-from whenpool.runs import VECTORS, Training
+from whenpool.runs import VECTORS, Training, key
 from whenpool.store import Store
 
 SMALL = Training(
@@ -84,6 +83,20 @@ def test_a_choice_narrows_the_grids(place):
     assert {(run.pooling, run.size, run.setting) for run in runs} == {("mean", 50, "standard")}
     own = plan("regularisation", Choice("quick", poolings=("max_attention",)), place)
     assert {run.pooling for run in own} == {"max_attention"}
+    rest = plan(
+        "regularisation", Choice("quick", ("imdb",), settings=("left",), poolings=("max",)), place
+    )
+    assert {(run.pooling, run.setting, run.drop_connect) for run in rest} == {("max", "left", 0)}
+
+
+@pytest.mark.parametrize("cell", LISTED_CELLS)
+@pytest.mark.parametrize("corpus", ["synthetic", "imdb"])
+def test_a_cell_without_recurrent_weights_has_none_dropped(cell, corpus, place):
+    runs = plan("regularisation", Choice("quick", (corpus,), cell=cell), place)
+    assert {run.cell for run in runs} == {cell}
+    assert any(run.drop_connect for run in runs) == LISTED_CELLS[cell].remembers
+    if corpus == "synthetic":
+        assert all(key(run, place) for run in runs)  # each can be trained
 
 
 # which decide
@@ -153,15 +166,6 @@ def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(tmp_path):
     assert found.small_values("mean", setting="mid") == {}
     assert set(found.small_measured) == set(PROBES)
     assert evidence_of(Store(tmp_path), pd.DataFrame(), pd.DataFrame()).small_values("mean") == {}
-
-
-def test_small_rows_are_of_the_model_that_is_wanted():
-    measured = pd.DataFrame(
-        [asdict(replace(SMALL, cell=cell)) | {"value": cell} for cell in ("lstm", "gru")]
-    )
-    found = Evidence(pd.DataFrame(), {}, small_measured={"nwi": measured})
-    assert found.small_rows("nwi", "last", cell="gru")[0]["value"].tolist() == ["gru"]
-    assert found.small_rows("sweep", "last") == {}
 
 
 # the numbers

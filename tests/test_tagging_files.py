@@ -19,7 +19,7 @@ from whenpool.tagging import (
     find_tagged,
     read_tagged,
 )
-from whenpool.tagging.encodings import ENCODINGS, check_entities
+from whenpool.tagging.encodings import ENCODINGS, check_entities, mark_entities
 from whenpool.tagging.sources import PUBLISHED, is_tagged
 
 CONLLU = """\
@@ -206,8 +206,9 @@ def test_encodings_are_told_apart(tags, name, inside):
 
 
 def test_tags_of_another_encoding_among_entities_are_refused():
-    assert not check_entities([Tagged(("a",), ("-LRB-",))], "x")
-    assert check_entities([Tagged(("a", "b"), ("O", "I-PER"))], "x")
+    assert not mark_entities([Tagged(("a",), ("-LRB-",))])
+    assert mark_entities([Tagged(("a", "b"), ("O", "I-PER"))])
+    check_entities([Tagged(("a", "b"), ("O", "I-PER"))], "x")
     with pytest.raises(InputError, match=r"x, sentence at line 7, word 2: the tag 'S-PER' is none"):
         check_entities([Tagged(("a", "b"), ("B-PER", "S-PER"), 7)], "x")
 
@@ -309,11 +310,15 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
         ("{}:dev=a", "give dev= and test= both"),
         ("{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),
         ("{}:column=lemma", "column=lemma is unknown; choose one of upos, xpos"),
+        ("{}:column=xpos", "one.conll: column= is of CoNLL-U, a file that ends in .conllu"),
+        ("wnut17:column=xpos", "wnut17: column= is of CoNLL-U"),
+        ("{}:dev=pos.conll,test=pos.conll", "pos.conll, sentence at line 1, word 2: the tag 'NOUN' is"),
         ("{}", "one.conll has 1 sentences, of which none falls to"),
     ],
 )
 def test_a_source_that_cannot_be_is_named(tmp_path, name, says):
     file = written(tmp_path, "one.conll", "Fred B-PER\n")
+    written(tmp_path, "pos.conll", "Oh O\nFred NOUN\n")
     with pytest.raises(InputError) as error:
         find_tagged(name.format(file), tmp_path).load()
     assert says in str(error.value)
@@ -322,6 +327,16 @@ def test_a_source_that_cannot_be_is_named(tmp_path, name, says):
 def test_corpora_of_texts_are_none_of_tagged_words(tmp_path):
     assert not any(map(is_tagged, ("synthetic:classes=10", "imdb", "a.csv:text_column=b", "b.jsonl")))
     assert all(map(is_tagged, ("generated:task=pos", "wnut17", "ud_ewt:column=xpos", "a.conllu")))
+
+
+def test_a_table_separated_by_tabs_is_of_texts_where_it_names_its_columns(tmp_path):
+    words = written(tmp_path, "words.tsv", "Fred\tB-PER\nshowed\tO\n\nSue\tB-PER\n")
+    texts = written(tmp_path, "texts.tsv", "label\ttext\n1\tFred showed Sue\n")
+    other = written(tmp_path, "other.tsv", "sense\tbody\n1\tFred showed Sue\n")
+    assert is_tagged(str(words))
+    assert is_tagged(f"{words}:dev=a.tsv,test=b.tsv")
+    assert not is_tagged(str(texts))
+    assert not is_tagged(f"{other}:text_column=body,label_column=sense")
 
 
 @needs_data

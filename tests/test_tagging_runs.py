@@ -16,7 +16,7 @@ from whenpool.choice import Choice
 from whenpool.cli import cli
 from whenpool.engine import Workforce
 from whenpool.estimates import Pace
-from whenpool.execution import execute
+from whenpool.execution import execute, read_once
 from whenpool.plans import plan
 from whenpool.record import export_taggings
 from whenpool.report import tagging, tagging_figures, tagging_rules
@@ -183,6 +183,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
         "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
         "1 test words have a tag that no training word has: they count as errors."
     )
+    assert " ".join(read_once(runs, place)) == row["result"]["corpus_notes"]  # told before any work
 
 
 def test_the_command_line_runs_them_and_names_what_is_wrong(tmp_path, monkeypatch):

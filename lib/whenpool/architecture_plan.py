@@ -39,7 +39,11 @@ _PROBED: dict[str, dict[str, Any]] = {  # texts of a sweep, and of word importan
 
 def architectures(choice: Choice, place: Place) -> Iterable[Run]:
     """Training to skip, natural bias and word importance of other cells and of the Transformer, each
-    without pooling and with; and the memory that a step takes."""
+    without pooling and with; and the memory that a step takes.
+
+    A cell that the reader asks for changes nothing: the chapter compares them.
+    """
+    choice = replace(choice, cell=None)
     texts = _PROBED[choice.profile]
     for corpus in choice.corpora or (_default(choice),):
         published = corpus in PUBLICATIONS

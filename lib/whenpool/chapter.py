@@ -199,8 +199,6 @@ class Chapter:
             parts.append(self.evidence.taggings)
         if "small" in kinds and self.evidence.small is not None:
             parts.append(self.evidence.small)
-        if "small_measured" in kinds:
-            parts += [rows.drop_duplicates("key") for rows in self.evidence.small_measured.values()]
         return pd.concat([part for part in parts if len(part)] or [self.stored.head(0)])
 
     @property

@@ -10,8 +10,7 @@ from whenpool.measuring import Tracer, measure
 from whenpool.probing import PROBE_PROTOCOL, GradientTrace, Probe
 from whenpool.provenance import provenance
 from whenpool.runs import Place, Run, Training, key
-from whenpool.tagging_execution import corpus_of as tagged_corpus_of
-from whenpool.tagging_execution import execute_tagging
+from whenpool.tagging_execution import execute_tagging, notes_of
 from whenpool.tagging_run import Tagging
 from whenpool.text import load_vectors
 from whenpool.training_execution import execute_training, prepare, trained
@@ -61,7 +60,7 @@ def read_once(runs: Sequence[Run], place: Place, device: str = "cpu") -> list[st
     sources = dict.fromkeys((place.source(training), training.length) for training in trainings)
     notes = [encode(source, length, place.cache).notes for source, length in sources]
     notes += [corpus_of(run, place).notes for run in few_shots]
-    notes += [tagged_corpus_of(run, place).notes for run in taggings]
+    notes += [notes_of(run, place) for run in taggings]
     return list(dict.fromkeys(note for part in notes for note in part))
 
 

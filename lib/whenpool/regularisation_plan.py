@@ -8,7 +8,7 @@ from typing import Any
 from whenpool.choice import Choice
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.plan_bases import SEEDS, base_run, sizes_of
-from whenpool.registry import COMPARED
+from whenpool.registry import COMPARED, LISTED_CELLS
 from whenpool.runs import Place, Training
 
 MASK_RATES = (0.1, 0.3, 0.5)
@@ -32,7 +32,9 @@ _BOTH = ("last", "max_attention")
 
 
 def regularised(choice: Choice, place: Place) -> Iterable[Training]:
-    """The grids, the learning rates and the sustained trainings."""
+    """The grids, the learning rates and the sustained trainings, without DropConnect where a cell that
+    the reader asks for has no recurrent weights."""
+    remembers = LISTED_CELLS[choice.cell or Training.cell].remembers
     paper, smoke = choice.profile == "paper", choice.profile == "smoke"
     for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
         published = corpus in PUBLICATIONS and not smoke
@@ -40,7 +42,8 @@ def regularised(choice: Choice, place: Place) -> Iterable[Training]:
             seeds = choice.seeds or (SEEDS if paper else 3 if published else 1)
             for seed in range(seeds):
                 plain = replace(base, seed=seed, masked=choice.masked)
-                yield from _whole(plain, choice) if published else _brief(plain, choice, smoke)
+                runs = _whole(plain, choice) if published else _brief(plain, choice, smoke)
+                yield from (run for run in runs if remembers or not run.drop_connect)
 
 
 def _bases(corpus: str, choice: Choice, place: Place) -> Iterable[Training]:
@@ -52,7 +55,8 @@ def _bases(corpus: str, choice: Choice, place: Place) -> Iterable[Training]:
 
 
 def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
-    """What decides claims: on unmixed texts, and without pooling in the middle of filler."""
+    """What decides claims: on unmixed texts, and without pooling in the middle of filler. Of other
+    settings the plain model."""
     settings = choice.settings or ("standard", "mid")
     if "standard" in settings:
         for pooling, changes in product(choice.poolings or COMPARED, GRID):
@@ -61,19 +65,21 @@ def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
             yield replace(plain, pooling=pooling, learning_rate=rate)
         for pooling, rate in product(_of(_BOTH, choice), (0.0, SUSTAINED_RATE)):
             yield replace(plain, pooling=pooling, epochs=SUSTAINED, drop_connect=rate)
-    if "mid" in settings:
-        mid = replace(plain, setting="mid")
-        for pooling in _of(_BOTH, choice):
-            yield replace(mid, pooling=pooling)
-        if "last" in _of(_BOTH, choice):
-            yield replace(mid, pooling="last", epochs=SUSTAINED, drop_connect=SUSTAINED_RATE)
+    for setting in settings:
+        mixed = replace(plain, setting=setting)
+        for pooling in choice.poolings or _BOTH:
+            yield replace(mixed, pooling=pooling)
+        if setting == "mid" and "last" in _of(_BOTH, choice):
+            yield replace(mixed, pooling="last", epochs=SUSTAINED, drop_connect=SUSTAINED_RATE)
 
 
 def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
-    """On the embedded corpus, or a file of the reader's own: what two processors do in a minute."""
-    for pooling, changes in product(_of(_BOTH, choice), _SMALL_GRID):
+    """On the embedded corpus, or a file of the reader's own: what two processors do in a minute, on
+    unmixed texts whatever settings are asked for."""
+    poolings = choice.poolings or _BOTH
+    for pooling, changes in product(poolings, _SMALL_GRID):
         yield replace(plain, pooling=pooling, **changes)
-    for pooling in _of(_BOTH, choice):
+    for pooling in poolings:
         epochs = 2 if smoke else 20
         yield replace(plain, pooling=pooling, epochs=epochs, drop_connect=SUSTAINED_RATE)
 

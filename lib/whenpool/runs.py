@@ -151,7 +151,7 @@ class Training:
         }
         for what, asked in lacking.items():
             if asked:
-                raise InputError(f"cell {self.cell!r} lacks {what}: leave it out, or choose another cell")
+                raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
 
     def _check_trick(self) -> None:
         if self.trick != "gradient_directed" and (
@@ -167,7 +167,7 @@ class Training:
         if self.trick not in TRICKS:
             raise InputError(f"trick {self.trick!r} is unknown; choose one of {', '.join(TRICKS)}")
         if self.cell == "transformer":
-            raise InputError(f"{self.trick} teaches a recurrence; choose another cell than 'transformer'")
+            raise InputError(f"{self.trick} teaches a recurrence: choose another cell than transformer")
         if self.pooling != "last" or not self.masked or self.drop_connect:
             raise InputError(
                 f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "

@@ -82,7 +82,7 @@ def execute_tagging(
         "vocabulary": numbered.sizes[0],
         "parameters": sum(p.numel() for p in model.parameters()),
         "train_words": outcome.words,
-        "corpus_notes": " ".join((*corpus.notes, *_unknown_tags(numbered))),
+        "corpus_notes": " ".join(notes_of(run, place)),
         "seconds": time.perf_counter() - started,
     }
     result |= {**_baselines(corpus), **_parts(numbered, said), **_shape_of(profile)}
@@ -132,6 +132,17 @@ def corpus_of(run: Tagging, place: Place) -> TaggedCorpus:
     """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = run.source(place)
     return _corpus(source, source.fingerprint())
+
+
+def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
+    """What a reader of a run's results should know of its corpus, a sentence each: beside the corpus's
+    own notes, how many test words have a tag that the tagger cannot say."""
+    corpus = corpus_of(run, place)
+    encoded = _encoded(corpus, run.encoding)
+    known = set(encoded.tags)
+    count = sum(tag not in known for sentence in encoded.test for tag in sentence.tags)
+    unknown = f"{count:,} test words have a tag that no training word has: they count as errors."
+    return (*corpus.notes, unknown) if count else corpus.notes
 
 
 @lru_cache(maxsize=2)
@@ -205,13 +216,6 @@ def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:
         f"{name}_accuracy": 100 * float(right[part].float().mean()) if part.any() else None
         for name, part in parts.items()
     }
-
-
-def _unknown_tags(numbered: NumberedCorpus) -> list[str]:
-    count = int((numbered.test.tags < 0).sum())
-    return [f"{count:,} test words have a tag that no training word has: they count as errors."] * (
-        count > 0
-    )
 
 
 def _profile(

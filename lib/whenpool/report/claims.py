@@ -61,7 +61,7 @@ OURS = "ours"
 SCALES = ("thesis", "small")
 """Of the runs that decide a claim: the thesis's models, or the quick profile's on whole real corpora,
 whose verdicts are always marked and never counted among the others."""
-READ_SMALL = ("small", "small_measured", "taggings")
+READ_SMALL = ("small", "taggings")
 """What is measured on small models."""
 WRITTEN = ("before", "later")
 """When a rule was written: before the runs, or when some of its runs, or numbers, were known."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from whenpool.report.verdicts import SMALL_MODEL
+from whenpool.report.verdicts import SMALL_MODEL, has
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -76,28 +76,15 @@ class Evidence:
             wanted: values of columns, such as ``cell="gru"`` or ``setting="mid"``.
         """
         wanted = {"setting": "standard", **SMALL_MODEL, **wanted}
-        return {int(seed): rows for seed, rows in self._small(self.small, model, wanted)}
-
-    def small_rows(self, kind: str, model: str, **wanted: Any) -> dict[int, "DataFrame"]:
-        """What one kind of probe measured on a small training, by seed, chosen the same way."""
-        wanted = {"setting": "standard", "size": 1_000, **SMALL_MODEL, **wanted}
-        measured = self.small_measured.get(kind)
-        return {int(seed): rows for seed, rows in self._small(measured, model, wanted)}
+        if self.small is None or self.small.empty:
+            return {}
+        runs = self.small[has(self.small, wanted)]
+        return {int(seed): rows for seed, rows in self._select(runs, model, {})}
 
     def small_values(self, model: str, column: str = "test_accuracy", **wanted: Any) -> PerSeed:
         """A number of each small training, the test accuracy in % unless another column is named."""
         found = self.small_runs(model, **wanted)
         return {seed: float(rows[column].iloc[-1]) for seed, rows in found.items()}
-
-    @classmethod
-    def _small(
-        cls, table: "DataFrame | None", model: str, wanted: dict[str, Any]
-    ) -> list[tuple[Any, "DataFrame"]]:
-        if table is None or table.empty:
-            return []
-        given = {name: value for name, value in wanted.items() if value is not None}
-        whole = [name for name, value in wanted.items() if value is None]
-        return cls._select(table[table[whole].isna().all(axis=1)], model, given)
 
     @staticmethod
     def _select(table: "DataFrame", model: str, wanted: dict[str, Any]) -> list[tuple[Any, "DataFrame"]]:

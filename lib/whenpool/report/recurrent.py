@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from whenpool.background_plan import COMPARED_CELLS, FAMILY
 from whenpool.registry import LISTED_CELLS
-from whenpool.report.verdicts import of_breadth
+from whenpool.report.verdicts import SMALL_MODEL, has, of_breadth, of_one_kind
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -99,12 +99,12 @@ def on_reviews(stored: "DataFrame") -> "DataFrame":
     """The small models on the whole of IMDb that the claims of the chapter are about."""
     if stored.empty:
         return stored
-    plain = of_breadth(stored) & (stored["pooling"] == "last") & (stored["setting"] == "standard")
-    usual = stored["bidirectional"].astype(bool) & (stored["drop_connect"] == 0)
-    usual &= (stored["weight_decay"] == 0) & (stored["learning_rate"] == 2e-3) & (stored["epochs"] == 8)
-    deep = (stored["cell"] == "lstm") & (stored["layers"] == 2)
-    known = stored["cell"].isin(COMPARED_CELLS) & (stored["layers"] == 1)
-    return stored[plain & usual & (deep | known)].reset_index(drop=True)
+    small = of_one_kind(stored[of_breadth(stored)])
+    wanted = {name: value for name, value in SMALL_MODEL.items() if name not in ("cell", "layers")}
+    plain = has(small, wanted | {"pooling": "last", "setting": "standard"})
+    deep = (small["cell"] == "lstm") & (small["layers"] == 2)
+    known = small["cell"].isin(COMPARED_CELLS) & (small["layers"] == 1)
+    return small[plain & (deep | known)].reset_index(drop=True)
 
 
 def reviews_table(runs: "DataFrame") -> "DataFrame":

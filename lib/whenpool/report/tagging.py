@@ -20,8 +20,6 @@ SLIDE = {
     "new": "O", "painting": "O",
 }  # fmt: skip
 """The slides' example of encodings, in IOB2: three people, of whom the last two touch."""
-BANK = ("First", "Bank", "of", "Chicago", "announced", "earnings")
-"""Their example of a boundary error."""
 NAMES = {"ud_ewt": "UD English EWT", "wnut17": "WNUT 2017"}
 ENCODING_NAMES = {"io": "IO", "iob1": "IOB1", "iob2": "IOB2"}
 MEASURES = {

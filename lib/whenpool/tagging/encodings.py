@@ -140,18 +140,20 @@ def encoding_of(sentences: Iterable[Sequence[str]]) -> Encoding:
     return Encoding(name, seen.total(), seen["inside"])
 
 
-def check_entities(sentences: Iterable[Tagged], where: str) -> bool:
-    """Whether tags mark entities; where one begins with ``B-`` or ``I-``, they all must.
+def mark_entities(sentences: Iterable[Tagged]) -> bool:
+    """Whether some tag begins with ``B-`` or ``I-``; then all must mark entities: `check_entities`."""
+    return any(tag.startswith(("B-", "I-")) for sentence in sentences for tag in sentence.tags)
+
+
+def check_entities(sentences: Iterable[Tagged], where: str) -> None:
+    """Check that all tags mark entities.
 
     Args:
         where: what a message begins with, such as the name of the file.
 
     Raises:
-        InputError: for other tags among them, such as those of IOBES.
+        InputError: for other tags among them, such as those of IOBES, or parts of speech.
     """
-    sentences = list(sentences)
-    if not any(tag.startswith(("B-", "I-")) for sentence in sentences for tag in sentence.tags):
-        return False
     for sentence in sentences:
         for place, tag in enumerate(sentence.tags):
             if not is_entity_tag(tag):
@@ -160,7 +162,6 @@ def check_entities(sentences: Iterable[Tagged], where: str) -> bool:
                     f"{where}{line}: the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE, which others "
                     "are; write entities in IO, IOB1 or IOB2"
                 )
-    return True
 
 
 def is_entity_tag(tag: str) -> bool:

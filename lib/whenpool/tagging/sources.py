@@ -10,9 +10,9 @@ from typing import Any
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.errors import InputError
 from whenpool.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
-from whenpool.tagging.encodings import check_entities, encoding_of
+from whenpool.tagging.encodings import check_entities, encoding_of, mark_entities
 from whenpool.tagging.generated import SentenceGrammar, make_tagged
-from whenpool.tagging.reading import COLUMNS, read_tagged
+from whenpool.tagging.reading import COLUMNS, LONGEST_LINE, is_conllu, read_tagged
 from whenpool.tagging.sentences import Tagged, TaggedCorpus
 
 GENERATED = "generated"
@@ -82,14 +82,17 @@ class TaggedSource:
             return make_tagged(SentenceGrammar(**dict(self.options)))
         column = str(dict(self.options).get("column", "upos"))
         parts = [read_tagged(path, column) for path in self.paths]
-        marks = {check_entities(part, str(path)) for part, path in zip(parts, self.paths, strict=True)}
-        notes = self._notes(parts) if any(marks) else []
+        entities = any(map(mark_entities, parts))
+        for part, path in zip(parts, self.paths, strict=True):
+            if entities:
+                check_entities(part, str(path))
+        notes = self._notes(parts) if entities else []
         if len(parts) == 1:
             parts = _split(parts[0], self.paths[0])
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
         whole = tuple(map(len, parts)) == PUBLISHED[self.name].sentences if self.is_published else False
         train, validation, test = parts
-        return TaggedCorpus(train, validation, test, any(marks), self.label, whole, tuple(notes))
+        return TaggedCorpus(train, validation, test, entities, self.label, whole, tuple(notes))
 
     @property
     def is_published(self) -> bool:
@@ -140,6 +143,9 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}")
     if given.get("column", "upos") not in COLUMNS:
         raise InputError(f"column={given['column']} is unknown; choose one of {', '.join(COLUMNS)}")
+    file = PUBLISHED[name].files[0] if name in PUBLISHED else name
+    if "column" in given and not is_conllu(Path(file)):
+        raise InputError(f"{name}: column= is of CoNLL-U, a file that ends in .conllu; leave it out")
     options = tuple(sorted(given.items()))
     if name in PUBLISHED:
         bank = PUBLISHED[name]
@@ -162,10 +168,19 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
 
 
 def is_tagged(name: str) -> bool:
-    """Whether a corpus by its name is one of tagged words, and not of labelled texts."""
-    name, _, _ = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may
+    hold either: one of texts begins with the names of its columns."""
+    name, _, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    if Path(name).suffix.lower() == ".tsv" and is_file(Path(name)):
+        return "_column=" not in options and not _names_columns(Path(name))
     texts = name == "synthetic" or name in PUBLICATIONS or Path(name).suffix.lower() in _TEXTS
     return not texts
+
+
+def _names_columns(path: Path) -> bool:
+    with path.open("rb") as file:
+        first = file.readline(LONGEST_LINE).decode("utf-8-sig", "replace")
+    return {"text", "label"} <= {cell.strip() for cell in first.split("\t")}
 
 
 def _published_file(bank: Treebank, file: str, data: Path) -> Path:

@@ -7,6 +7,8 @@ SIZES ?=
 SETTINGS ?=
 POOLINGS ?=
 SEEDS ?=
+CELL ?=
+LAYERS ?=
 UNMASKED ?=
 ENCODER ?=
 LABELS ?=
@@ -34,7 +36,7 @@ WHAT = --profile $(PROFILE) \
 	$(if $(CORPUS),--corpus '$(CORPUS)') $(if $(DATA),--data '$(DATA)') \
 	$(if $(SIZES),--sizes $(SIZES)) $(if $(SETTINGS),--settings $(SETTINGS)) \
 	$(if $(POOLINGS),--poolings $(POOLINGS)) $(if $(SEEDS),--seeds $(SEEDS)) \
-	$(if $(UNMASKED),--unmasked) \
+	$(if $(CELL),--cell $(CELL)) $(if $(LAYERS),--layers $(LAYERS)) $(if $(UNMASKED),--unmasked) \
 	$(if $(ENCODER),--encoder '$(ENCODER)') $(if $(LABELS),--labels $(LABELS)) \
 	$(if $(SYSTEMS),--systems $(SYSTEMS)) $(if $(UNLABELLED),--unlabelled $(UNLABELLED)) \
 	$(if $(PARAPHRASES),--paraphrases '$(PARAPHRASES)') $(if $(ONLY),--only '$(ONLY)') \
@@ -50,6 +52,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo "Variables: PROFILE=quick|paper CORPUS=imdb|yelp|reviews.csv DATA=folder SIZES=1000,2000"
 	@echo "           SETTINGS=standard,mid POOLINGS=last,max_attention SEEDS=3 UNMASKED=1"
+	@echo "           CELL=gru LAYERS=2 (other models than the thesis's, in any chapter)"
 	@echo "           ENCODER=bert-base-uncased LABELS=1,3,10 SYSTEMS=bert,max_attention"
 	@echo "           UNLABELLED=5000 PARAPHRASES=file.jsonl (the few-shot chapter)"
 	@echo "           NAME=nwi (chapter, live) CHAPTER=training_to_skip ONLY=table=1.3,corpus=imdb,size=1000+2000"

@@ -73,6 +73,7 @@ def test_the_search_finds_max_attention(html, chromium, size):
         found = page.eval_on_selector_all("#search-results li a", "all => all.map(a => a.href)")
         assert all("/book/" in link for link in found)
         page.locator("#search-results li a").first.click()
+        page.wait_for_load_state("load")  # the text is there before all of it is
         assert "max-attention" in page.inner_text("article").lower()
         assert complaints == []
 

@@ -11,7 +11,7 @@ import pytest
 
 from whenpool.choice import Choice
 from whenpool.few_shot_run import FewShot
-from whenpool.plans import plan
+from whenpool.plans import PLANS, plan
 from whenpool.priority import informative
 from whenpool.probing import PROBES, GradientProfile, PaddingSweep
 from whenpool.runs import Training
@@ -110,13 +110,11 @@ def test_few_shot_runs_go_by_seed_then_labels_then_system():
 @pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
 def test_runs_of_every_chapter_can_be_ordered_together(profile, place):
     choice = Choice(profile)
-    chapters = ["gradient_propagation", "natural_bias", "learnability", "few_shot", "corpora"]
-    chapters.append("sequence_labelling")
-    runs = [run for chapter in chapters for run in plan(chapter, choice, place)]
+    runs = [run for chapter in PLANS for run in plan(chapter, choice, place)]
     ordered = sorted(runs, key=informative)
     runs.reverse()
     assert sorted(runs, key=informative) == ordered  # whatever the order before
-    assert {getattr(run, "kind", None) for run in ordered} > set(PROBES) - {"nwi"}
+    assert {getattr(run, "kind", None) for run in ordered} > set(PROBES)
 
 
 def test_ordering_loads_no_torch():

@@ -10,6 +10,7 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.plan_bases import SEEDS, base_run, sizes_of
 from whenpool.registry import COMPARED, LISTED_CELLS
 from whenpool.runs import Place, Training
+from whenpool.settings import SETTINGS
 
 MASK_RATES = (0.1, 0.3, 0.5)
 DECAYS = (1e-3, 1e-4, 1e-6, 1e-8)
@@ -18,6 +19,8 @@ SUSTAINED = 50
 """Epochs of the longest training that the thesis speaks of."""
 SUSTAINED_RATE = 0.3
 """DropConnect's rate there: the middle one of three."""
+TIMED_SEEDS = (5, 6, 7)
+"""Of trainings that are there to be timed, all poolings one after another with nothing else running."""
 
 Changes = dict[str, Any]
 
@@ -44,6 +47,9 @@ def regularised(choice: Choice, place: Place) -> Iterable[Training]:
                 plain = replace(base, seed=seed, masked=choice.masked)
                 runs = _whole(plain, choice) if published else _brief(plain, choice, smoke)
                 yield from (run for run in runs if remembers or not run.drop_connect)
+            if published and not (paper or choice.seeds) and "standard" in (choice.settings or SETTINGS):
+                for seed, pooling in product(TIMED_SEEDS, choice.poolings or COMPARED):
+                    yield replace(base, seed=seed, pooling=pooling, masked=choice.masked)
 
 
 def _bases(corpus: str, choice: Choice, place: Place) -> Iterable[Training]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whenpool.registry import COLOURS, MARKERS, POOLING_NAMES
+from whenpool.regularisation_plan import TIMED_SEEDS
 from whenpool.report.tables import mean_text
 from whenpool.report.verdicts import Cell, column
 from whenpool.report.wording import number_text
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 KINDS = {"drop_connect": "DropConnect", "weight_decay": "weight decay"}
 SETTINGS = ("standard", "mid")
 TIMES = (
-    "Of each model and seed the fastest epoch of its trainings with weight decay or another learning "
-    "rate, validation included: the machine did other work besides, which makes an epoch longer, never "
-    "shorter. From the lowest to the highest of the seeds."
+    "Of each model and seed the fastest epoch, validation included. These trainings ran one after "
+    "another, with nothing else running. From the lowest to the highest of the seeds."
 )
 """What `time_table` shows."""
 
@@ -136,11 +136,14 @@ def gains_table(runs: "DataFrame") -> "DataFrame":
 
 
 def rate_runs(runs: "DataFrame") -> "DataFrame":
-    """Those that are not regularised, on unmixed texts and not sustained, with any learning rate."""
+    """Those that are not regularised, on unmixed texts and not sustained, of seeds that have all the
+    learning rates."""
     if runs.empty:
         return runs
     plain = runs[_plain(runs) & (runs["setting"] == "standard")]
-    return plain[plain["epochs"] == plain["epochs"].min()]
+    plain = plain[plain["epochs"] == plain["epochs"].min()]
+    tried = plain.groupby(["pooling", "seed"])["learning_rate"].transform("nunique")
+    return plain[tried == plain["learning_rate"].nunique()]
 
 
 def rates_table(runs: "DataFrame") -> "DataFrame":
@@ -224,15 +227,13 @@ def draw_sustained(runs: "DataFrame", histories: "DataFrame") -> "Figure":
 
 
 def timed_runs(runs: "DataFrame") -> "DataFrame":
-    """Those whose epochs can be compared: brief, on unmixed texts, each trained by itself, on the device
-    and with the threads that the most had; with weight decay or another learning rate than the most, of
-    which every model has as many. Plain ones are older for some models, from a quieter machine."""
+    """Those whose epochs can be compared: plain ones of `TIMED_SEEDS`, each trained by itself, on the
+    device and with the threads that the most had."""
     if runs.empty:
         return runs
     alone = ~(column(runs, "together").fillna(1).astype(float) > 1)
     usual = _plain(runs) & (runs["learning_rate"] == runs["learning_rate"].mode().iloc[0])
-    varied = ~usual & (runs["drop_connect"] == 0)
-    runs = runs[alone & varied & (runs["setting"] == "standard")]
+    runs = runs[alone & usual & (runs["setting"] == "standard") & runs["seed"].isin(TIMED_SEEDS)]
     runs = runs[runs["epochs"] == runs["epochs"].min()]
     for name in ("device", "threads"):
         runs = runs[runs[name].isin(runs[name].mode().iloc[:1])]

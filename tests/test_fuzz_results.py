@@ -28,9 +28,11 @@ from whenpool.report.provenance import provenance_line
 from whenpool.rows import (
     current_few_shots,
     current_probes,
+    current_taggings,
     current_trainings,
     few_shot_of,
     probe_of,
+    tagging_of,
     training_of,
 )
 from whenpool.runs import Place
@@ -81,7 +83,8 @@ def test_advice(tmp_path, monkeypatch):
 
 RECORDS = [
     "trainings.csv", "trainings_history.csv", "probes.csv", "probes_gradients.csv", "few_shots.csv",
-    "probes_nwi.csv", "probes_sweep.csv", "probes_trace.csv",
+    "probes_nwi.csv", "probes_sweep.csv", "probes_trace.csv", "probes_memory.csv", "taggings.csv",
+    "taggings_gradients.csv",
 ]  # fmt: skip
 
 
@@ -97,8 +100,11 @@ def test_runs_of_record(tmp_path):
             (records / other).write_bytes(content)
         (records / name).write_bytes(data.removeprefix(name.encode()))
         place = Place(Store(tmp_path / "store", records), tmp_path, tmp_path)
-        found = current_trainings(place), current_probes(place), current_few_shots(place)
-        for rows, read in zip(found, (training_of, probe_of, few_shot_of), strict=True):
+        found = (
+            current_trainings(place), current_probes(place), current_few_shots(place),
+            current_taggings(place),
+        )  # fmt: skip
+        for rows, read in zip(found, (training_of, probe_of, few_shot_of, tagging_of), strict=True):
             for row in rows.to_dict("records"):
                 assert isinstance(str(read(row)), str)
         for rows in found[:2]:

@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
+from drawn import check_words
 from matplotlib.colors import to_hex
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch
 
@@ -17,7 +18,6 @@ from whenpool.report.cell_drawings import (
     draw_plain_cells,
 )
 from whenpool.report.chain_drawings import draw_bidirectional, draw_stacked, draw_unrolled
-from whenpool.report.drawings import FONT, WIDTH
 
 mpl.use("agg")
 DRAWINGS = {
@@ -46,16 +46,7 @@ def written(figure):
 
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_words_are_large_and_stay_inside_and_apart(name):
-    figure = DRAWINGS[name]()
-    figure.canvas.draw()
-    width, height = figure.get_size_inches() * figure.dpi
-    assert width / figure.dpi == WIDTH
-    texts = [text for axes in figure.axes for text in axes.texts]
-    boxes = [text.get_window_extent() for text in texts]
-    assert all(text.get_fontsize() >= FONT for text in texts)
-    assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
-    for place, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+    check_words(DRAWINGS[name]())
 
 
 @pytest.mark.parametrize(

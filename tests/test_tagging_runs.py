@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from drawn import check_words
 
 from whenpool import InputError
 from whenpool.choice import Choice
@@ -21,7 +22,6 @@ from whenpool.plans import plan
 from whenpool.record import export_taggings
 from whenpool.report import tagging, tagging_figures, tagging_rules
 from whenpool.report.claims import claims, decide
-from whenpool.report.drawings import FONT, WIDTH
 from whenpool.report.gathering import no_evidence
 from whenpool.report.provenance import provenance_line
 from whenpool.report.tagging_drawings import draw_both_ways, draw_transducer
@@ -415,16 +415,7 @@ def test_figures_draw_what_was_measured(executed):
 
 @pytest.mark.parametrize("draw", [draw_transducer, draw_both_ways])
 def test_words_of_drawings_are_large_and_stay_inside_and_apart(draw):
-    figure = draw()
-    figure.canvas.draw()
-    width, height = figure.get_size_inches() * figure.dpi
-    assert width / figure.dpi == WIDTH
-    texts = [text for axes in figure.axes for text in axes.texts]
-    boxes = [text.get_window_extent() for text in texts]
-    assert all(text.get_fontsize() >= FONT for text in texts)
-    assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
-    for place, one in enumerate(boxes):
-        assert not any(one.overlaps(other) for other in boxes[place + 1 :])
+    check_words(draw())
 
 
 def test_stored_runs_are_plain_json(executed):

@@ -6,6 +6,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from drawn import check_words
 from matplotlib.colors import to_hex
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Rectangle
 
@@ -60,16 +61,7 @@ def written(axes):
 
 @pytest.mark.parametrize("draw", [draw_last_attention, draw_dropout_attention])
 def test_words_are_large_and_stay_inside_and_apart(draw):
-    figure = draw()
-    figure.canvas.draw()
-    width, height = figure.get_size_inches() * figure.dpi
-    assert width / figure.dpi == WIDTH
-    texts = [text for axes in figure.axes for text in axes.texts]
-    boxes = [text.get_window_extent() for text in texts]
-    assert all(text.get_fontsize() >= FONT for text in texts)
-    assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
-    for place, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
+    check_words(draw())
 
 
 def test_each_state_is_compared_with_the_last():

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def current_trainings(place: Place) -> "DataFrame":
     """All finished trainings under the protocol of this version."""
-    table = place.store.trainings()
-    return table[table["protocol"] == PROTOCOL].reset_index(drop=True) if len(table) else table
+    return _under(PROTOCOL, place.store.trainings())
 
 
 def current_probes(place: Place) -> "DataFrame":
@@ -30,16 +29,17 @@ def current_probes(place: Place) -> "DataFrame":
 
 def current_few_shots(place: Place) -> "DataFrame":
     """All finished few-shot runs under the protocol of this version."""
-    table = place.store.few_shots()
-    current = table["protocol"] == FEW_SHOT_PROTOCOL if len(table) else []
-    return table[current].reset_index(drop=True) if len(table) else table
+    return _under(FEW_SHOT_PROTOCOL, place.store.few_shots())
 
 
 def current_taggings(place: Place) -> "DataFrame":
     """All finished tagging runs under the protocol of this version."""
-    table = place.store.taggings()
-    current = table["protocol"] == TAGGING_PROTOCOL if len(table) else []
-    return table[current].reset_index(drop=True) if len(table) else table
+    return _under(TAGGING_PROTOCOL, place.store.taggings())
+
+
+def _under(protocol: int, table: "DataFrame") -> "DataFrame":
+    """The rows of a protocol."""
+    return table[table["protocol"] == protocol].reset_index(drop=True) if len(table) else table
 
 
 def training_of(row: Any) -> Training:

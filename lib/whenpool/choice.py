@@ -1,7 +1,8 @@
 """What a reader asks for: a profile, and maybe a narrower choice.
 
 A *profile* says how large the models and training sets are: "smoke" (tests: seconds), "quick" (two
-processors: minutes) or "paper" (the thesis's protocol, §1.4.2).
+processors: minutes), "compact" (the whole paper on real corpora, small models and short texts: days on
+two processors) or "paper" (the thesis's protocol, §1.4.2).
 """
 
 import os
@@ -16,7 +17,7 @@ from whenpool.files import is_file
 from whenpool.registry import LISTED, LISTED_CELLS
 from whenpool.settings import check_setting
 
-PROFILES = ("smoke", "quick", "paper")
+PROFILES = ("smoke", "quick", "compact", "paper")
 NARROWING = (
     "sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled", "cell", "layers",
 )  # fmt: skip
@@ -31,7 +32,7 @@ class Choice:
 
     Attributes:
         corpora: names for `whenpool.corpora.load`; None: the embedded corpus, or in the profile
-            "paper" the thesis's four.
+            "compact" and "paper" the thesis's four.
         seeds: how many, counted from 0.
         masked: False lets padding in, as the authors' code does.
         cell, layers: of every trained model that is a thesis's BiLSTM otherwise: a name in
@@ -84,13 +85,13 @@ class Choice:
     def corpus_names(self) -> tuple[str, ...]:
         if self.corpora is not None:
             return self.corpora
-        return THESIS_CORPORA if self.profile == "paper" else ("synthetic",)
+        return THESIS_CORPORA if self.profile in ("compact", "paper") else ("synthetic",)
 
     def lets_lack(self, run: Any) -> bool:
         """Whether a run is left out where its data are not here: when nobody asked for its corpus, or
         its pretrained encoder, by name."""
         unnamed = self.encoder is None and getattr(run, "has_encoder", False)
-        return unnamed or (self.corpora is None and self.profile == "paper")
+        return unnamed or (self.corpora is None and self.profile in ("compact", "paper"))
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:

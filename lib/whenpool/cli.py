@@ -250,7 +250,7 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
 
 @cli.command()
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option("--profile", default="paper", show_default=True, help="smoke, quick or paper.")
+@click.option("--profile", default="paper", show_default=True, help="smoke, quick, compact or paper.")
 @click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
 @click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
 def check(device: str, profile: str, data: Path | None, store: Path | None) -> None:

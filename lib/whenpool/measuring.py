@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from whenpool.batches import Batch, Texts, batches_for
 from whenpool.dataset import Dataset
@@ -21,6 +22,8 @@ from whenpool.probes import (
     step_megabytes,
 )
 from whenpool.probing import (
+    DirectionUse,
+    FirstSteps,
     GradientProfile,
     GradientTrace,
     MemoryUse,
@@ -56,6 +59,10 @@ def measure(probe: Probe, model: nn.Module, dataset: Dataset) -> Measured:
         return _sweep(probe, model, dataset)
     if isinstance(probe, MemoryUse):
         return _memory(probe, model)
+    if isinstance(probe, FirstSteps):
+        return _first_steps(probe, model, dataset)
+    if isinstance(probe, DirectionUse):
+        return _directions(probe, model, dataset)
     assert isinstance(probe, WordImportance)
     return _importance(probe, model, dataset)
 
@@ -86,6 +93,7 @@ class Tracer:
             {
                 "examples": seen,
                 "ratio": _mean_ratio(norms, lengths),
+                "band_ratio": _band_ratio(norms, lengths),
                 "train_accuracy": evaluate(self._model, self._train).accuracy,
                 "validation_accuracy": evaluate(self._model, self._validation).accuracy,
             }
@@ -114,6 +122,52 @@ def _profile(probe: GradientProfile, model: nn.Module, dataset: Dataset) -> Meas
         "middle_to_ends": (middle / ends).item(),
     }
     return result, rows
+
+
+def _first_steps(probe: FirstSteps, model: nn.Module, dataset: Dataset) -> Measured:
+    """Adam, as in a training; each text is looked at before the model learns from it."""
+    device = next(model.parameters()).device
+    training = probe.training
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
+    )
+    texts = dataset.train.first(probe.texts).to(device)
+    total = torch.zeros(POINTS, dtype=torch.float64)
+    with torch.random.fork_rng():
+        torch.manual_seed(training.seed)
+        order = torch.randperm(len(texts))
+        for index in order:
+            batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
+            norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+            total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
+            model.train()
+            optimizer.zero_grad(set_to_none=True)
+            functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels).backward()
+            optimizer.step()
+    profile = total / len(texts)  # (P,)
+    middle, ends = profile[POINTS // 2 - 1 : POINTS // 2 + 1].mean(), profile[[0, -1]].mean()
+    result = {"texts_probed": len(texts), "middle_to_ends": (middle / ends).item()}
+    return result, _rows({"mean": profile})
+
+
+def _directions(probe: DirectionUse, model: Any, dataset: Dataset) -> Measured:
+    """The left half of an embedding is of the direction from left to right, for every pooling."""
+    texts = dataset.test.first(probe.texts)
+    kept = {"both": slice(None), "forward": slice(None, model.encoder.output_size // 2)}
+    kept["backward"] = slice(model.encoder.output_size // 2, None)
+    rows = []
+    for name, part in kept.items():
+
+        def only(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
+            embedding = torch.zeros_like(given[0])  # (B, D)
+            embedding[:, part] = given[0][:, part]
+            return embedding
+
+        with model.classifier.register_forward_pre_hook(only):
+            score = evaluate(model, texts.to(next(model.parameters()).device))
+        rows.append({"direction": name, "accuracy": score.accuracy})
+    accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
+    return {"texts_probed": len(texts)} | accuracies, rows
 
 
 def _sweep(probe: PaddingSweep, model: nn.Module, dataset: Dataset) -> Measured:
@@ -200,6 +254,13 @@ def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:
     """Mean at the middle word over mean at the first, both over all texts."""
     middle = norms.gather(1, (lengths // 2).unsqueeze(1))
     return (middle.mean() / norms[:, 0].mean()).item()
+
+
+def _band_ratio(norms: Tensor, lengths: Tensor) -> float:
+    """The vanishing ratio as the authors' code has it, turned round: the mean of the places 45 to 54 of
+    100 over the first, of the profile of all texts. It is steadier than a single word in the middle."""
+    profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+    return (profile[45:55].mean() / profile[0]).item()
 
 
 def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:

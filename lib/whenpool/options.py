@@ -90,7 +90,7 @@ def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], 
 
 
 choice_options = _with(
-    click.option("--profile", default="quick", show_default=True, help="smoke, quick or paper."),
+    click.option("--profile", default="quick", show_default=True, help="smoke, quick, compact, paper."),
     click.option(
         "--corpus", multiple=True, help="imdb, yahoo, amazon, yelp, synthetic[:option=value,...], "
         "or a .csv/.tsv/.jsonl file; of tagged words ud_ewt, wnut17, or a .conllu or other file. "

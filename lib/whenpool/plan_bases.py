@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 from whenpool.choice import Choice
 from whenpool.corpora import find
@@ -14,18 +15,29 @@ from whenpool.runs import VECTORS, Place, Training, find_vectors
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
 SEEDS = 5
+COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
+"""The compact replication: what is reduced of the thesis's model and training. The profile "quick"
+trains the same models on published corpora, fewer of them."""
+COMPACT_TEST = {"imdb": 2_000}
+"""Test texts of the compact replication; of other corpora all."""
+COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
+"""Its training texts; of corpora of which a part is at hand 1,000 and 2,000."""
+PROBED_SEEDS = 3
+"""Of the probes of the compact replication."""
 
 
 def standard_runs(
     corpus: str, sizes: Sequence[int], choice: Choice, place: Place
 ) -> Iterable[tuple[Training, int]]:
-    """Trainings on unmixed texts, by size and seed; the sizes are those of the profile "paper"."""
+    """Trainings on unmixed texts, by size and seed; the sizes are those of the
+    profiles "compact" and "paper"."""
+    compact = choice.profile == "compact"
     for length, own in sizes_of(corpus, choice, place).items():
-        if choice.profile == "paper" and corpus in PUBLICATIONS:
+        if choice.profile in ("compact", "paper") and corpus in PUBLICATIONS:
             if length != "long":
                 continue
-            own = choice.sizes or sizes
-        for size, seed in product(own, range(choice.seeds or 1)):
+            own = choice.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
+        for size, seed in product(own, range(choice.seeds or (PROBED_SEEDS if compact else 1))):
             yield replace(base_run(corpus, length, size, choice, place), masked=choice.masked), seed
 
 
@@ -63,8 +75,7 @@ def _profile_run(corpus: str, length: str, size: int, choice: Choice, place: Pla
     vectors = find_vectors(place)
     if choice.profile == "paper":
         return replace(run, vectors=vectors or VECTORS[0])
-    test = 2_000 if corpus == "imdb" else None
-    return replace(run, vectors=vectors, max_words=140, hidden_size=64, epochs=8, test=test)
+    return replace(run, vectors=vectors, test=COMPACT_TEST.get(corpus), **COMPACT)
 
 
 def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[int]]:
@@ -74,9 +85,12 @@ def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[in
             return {"any": choice.sizes}
         default = 40 if choice.profile == "smoke" else 500
         return {"any": (min(default, _training_texts(corpus, place)),)}
-    if choice.profile != "paper":
+    if choice.profile not in ("compact", "paper"):
         return {"long": choice.sizes or (1_000,)}
     sizes: dict[str, Sequence[int]] = {}
+    if choice.profile == "compact":
+        own = COMPACT_SIZES.get(corpus, (1_000, 2_000))
+        return dict.fromkeys(PUBLICATIONS[corpus].sizes, choice.sizes or own)
     for length, split in PUBLICATIONS[corpus].sizes.items():
         largest = [min(size, split.train) for size in SIZES]
         sizes[length] = [size for size in largest if not choice.sizes or size in choice.sizes]
@@ -90,8 +104,11 @@ def _training_texts(corpus: str, place: Place) -> int:
     return statistics_of(source, "any").train_size
 
 
-def seeds_of(setting: str, choice: Choice) -> int:
-    """How many seeds a setting is trained from, unless the reader says it."""
+def seeds_of(corpus: str, size: int, setting: str, choice: Choice) -> int:
+    """How many seeds a setting is trained from, unless the reader says it. With more texts accuracies
+    differ less from seed to seed, and a training takes longer."""
     if choice.profile == "paper":
         return SEEDS
+    if choice.profile == "compact":
+        return SEEDS if size <= (2_000 if corpus == "imdb" else 1_000) else PROBED_SEEDS
     return 2 if setting in ("standard", "mid") and choice.profile == "quick" else 1

@@ -12,11 +12,19 @@ from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.errors import InputError
 from whenpool.few_shot_plan import few_shots
 from whenpool.few_shot_run import SYSTEMS, FewShot
-from whenpool.plan_bases import SEEDS, base_run, seeds_of, sizes_of, standard_runs
-from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
+from whenpool.plan_bases import PROBED_SEEDS, SEEDS, base_run, seeds_of, sizes_of, standard_runs
+from whenpool.probing import (
+    DirectionUse,
+    FirstSteps,
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
 from whenpool.registry import COMPARED, LISTED_CELLS
 from whenpool.regularisation_plan import regularised
-from whenpool.runs import TRICKS, Place, Run, Training
+from whenpool.runs import TRICKS, VECTORS, Place, Run, Training
 from whenpool.settings import SETTINGS
 from whenpool.tagging_plan import taggings
 
@@ -41,6 +49,19 @@ def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
     return runs
 
 
+def _as_quick(
+    chapter: Callable[[Choice, Place], Iterable[Run]], *corpora: str
+) -> Callable[[Choice, Place], Iterable[Run]]:
+    """A chapter whose runs on published corpora are compact in the profile "quick" already."""
+
+    def runs(choice: Choice, place: Place) -> Iterable[Run]:
+        if choice.profile == "compact":
+            choice = replace(choice, profile="quick", corpora=choice.corpora or corpora)
+        return chapter(choice, place)
+
+    return runs
+
+
 def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
     """Tables 1.3 to 1.6 and 1.8, or their likeness in small (§1.8)."""
     for corpus in choice.corpus_names:
@@ -49,8 +70,22 @@ def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
                 sizes, choice.settings or SETTINGS, choice.poolings or COMPARED
             ):
                 base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
-                for seed in range(choice.seeds or seeds_of(setting, choice)):
+                for seed in range(choice.seeds or seeds_of(corpus, size, setting, choice)):
                     yield replace(base, setting=setting, pooling=pooling, seed=seed)
+    if "imdb" in choice.corpus_names and choice.profile == "compact":
+        yield from _other_vectors(choice, place)
+
+
+def _other_vectors(choice: Choice, place: Place) -> Iterable[Training]:
+    """How much the word vectors matter: others than GloVe's, and random ones."""
+    base = base_run("imdb", "long", 1_000, choice, place)
+    if choice.sizes and base.size not in choice.sizes:
+        return
+    for vectors, setting, pooling, seed in product(
+        (VECTORS[1], None), ("standard", "mid"), choice.poolings or COMPARED, range(PROBED_SEEDS)
+    ):
+        if setting in (choice.settings or SETTINGS):
+            yield replace(base, vectors=vectors, setting=setting, pooling=pooling, seed=seed)
 
 
 def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
@@ -83,29 +118,64 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     cell = LISTED_CELLS[choice.cell or Training.cell]
     starts += [("last", "low")] if "last" in poolings and cell.forgets else []
     for corpus in choice.corpora or choice.corpus_names[:1]:
-        for base, seed in standard_runs(corpus, (1_000, 5_000, 20_000), choice, place):
+        for base, seed in standard_runs(corpus, _TRACED[choice.profile == "compact"], choice, place):
             first = replace(base, size=min(500, base.size), epochs=1, test=_at_most(base.test, 1_000))
             for pooling, forget_bias in starts:
                 early = replace(first, pooling=pooling, forget_bias=forget_bias, seed=seed)
                 yield GradientProfile(early, **few)
-            for pooling in poolings:
+                if choice.profile in ("compact", "paper") and base.size == 1_000:
+                    yield FirstSteps(early)
+            for pooling in poolings if base.size <= 10_000 or choice.profile == "paper" else ("last",):
                 training = replace(base, pooling=pooling, seed=seed)
                 yield GradientTrace(training, **few, **({"sample": 16} if few else {}))
                 yield GradientProfile(training, **few)
 
 
+_TRACED = {False: (1_000, 5_000, 20_000), True: (1_000, 10_000, 20_000)}
+"""Training texts of traces, as in Table 1.2; and in the compact replication."""
+
+
 def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.4, 1.6 and 1.7, and what padding has to do with them (§1.6, §1.7)."""
     few = {"texts": 10} if choice.profile == "smoke" else {}
-    whole = choice.profile == "paper"
+    whole = choice.profile in ("compact", "paper")
     for corpus in choice.corpora or (("imdb", "amazon") if whole else choice.corpus_names):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
         for base, seed in standard_runs(corpus, sizes, choice, place):
-            brief = base.size in (5_000, 20_000) and whole  # Figure 1.7 has the BiLSTM alone
+            # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
+            brief = whole and (base.size == 20_000 or (base.size == 5_000 and choice.profile == "paper"))
             for pooling in choice.poolings or (("last",) if brief else COMPARED):
                 yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
             if base.masked and LISTED_CELLS[base.cell].recurrent:
-                yield PaddingSweep(replace(base, pooling="last", seed=seed, masked=False), **few)
+                for masked in (True, False):
+                    bilstm = replace(base, pooling="last", seed=seed, masked=masked)
+                    if not masked:
+                        yield PaddingSweep(bilstm, **few)
+                    if base.bidirectional:
+                        yield DirectionUse(bilstm, **few)
+        if corpus == "imdb" and whole:
+            yield from _padding_and_gates(choice, place)
+
+
+def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
+    """Padding masked or not, and where the forget gate starts: at the sum of biases that the thesis
+    names, at that of the public code, and spread over time (chrono)."""
+    base = base_run("imdb", "long", 1_000, choice, place)
+    compact = choice.profile == "compact"
+    if base.size not in (choice.sizes or (base.size,)):
+        return
+    for seed, setting in product(range(choice.seeds or SEEDS), choice.settings or SETTINGS):
+        plain = replace(base, setting=setting, seed=seed, masked=False)
+        yield replace(plain, pooling="last")
+        if setting in ("standard", "mid") and seed < (choice.seeds or PROBED_SEEDS):
+            for masked in (True, False):
+                yield replace(plain, pooling="last", forget_bias=2.0, masked=masked)
+            yield replace(plain, pooling="last", forget_bias="chrono", masked=True)
+            pooled = [name for name in COMPARED if name != "last"] if compact else ["max_attention"]
+            for pooling in pooled:
+                yield replace(plain, pooling=pooling)
+                if compact:
+                    yield replace(plain, pooling=pooling, forget_bias="chrono", masked=True)
 
 
 def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
@@ -113,6 +183,8 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
     few = {"texts": 4} if choice.profile == "smoke" else {}
     poolings = choice.poolings or COMPARED
     paper = choice.profile == "paper"
+    compact = choice.profile == "compact"
+    seeds = choice.seeds or (PROBED_SEEDS if compact else 1)
     for corpus in choice.corpus_names:
         figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
         figures = [figure for figure in figures if not choice.sizes or figure[2] in choice.sizes]
@@ -121,29 +193,33 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
         for _, length, size, settings in figures or _unpictured(corpus, choice, place):
             base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
             words = (SHORT_TEXTS if length == "short" else LONG_TEXTS) if figures else few
+            words = {"k": 3} if compact and length == "short" else words
             for setting in settings:
                 for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
-                    for seed in range(choice.seeds or 1):
+                    for seed in range(seeds):
                         run = replace(base, setting=setting, pooling=pooling, seed=seed)
                         yield WordImportance(run, **words)
 
 
 def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
-    """What stands for the figures where the thesis has none: all settings, the first size."""
+    """What stands for the figures where the thesis has none: all settings, the first size; in the
+    compact replication also the last one."""
     for length, sizes in sizes_of(corpus, choice, place).items():
-        for size in sizes[:1]:
+        wanted = sizes[:: len(sizes) - 1 or 1] if choice.profile == "compact" else sizes[:1]
+        for size in wanted:
             yield corpus, length, size, SETTINGS
 
 
 def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
     """Table 2.1, and other starts of the model without pooling (§2.2)."""
     few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
-    paper = choice.profile == "paper"
+    whole = choice.profile in ("compact", "paper")
+    default = {"compact": PROBED_SEEDS, "paper": SEEDS}.get(choice.profile, 1)
     cell = LISTED_CELLS[choice.cell or Training.cell]
-    for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
+    for corpus in choice.corpora or (("imdb",) if whole else choice.corpus_names):
         for base, _ in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):
             for setting, seed in product(
-                choice.settings or ("standard", "mid"), range(choice.seeds or (SEEDS if paper else 1))
+                choice.settings or ("standard", "mid"), range(choice.seeds or default)
             ):
                 plain = replace(base, setting=setting, seed=seed, masked=True)
                 for pooling in ("max", "max_attention"):
@@ -191,12 +267,12 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
     "natural_bias": _natural_bias,
     "training_to_skip": _training_to_skip,
     "word_importance": _word_importance,
-    "few_shot": few_shots,
+    "few_shot": _as_quick(few_shots, "imdb"),
     "learnability": _learnability,
-    "recurrent_networks": recurrent_networks,
-    "sequence_labelling": taggings,
-    "other_architectures": architectures,
-    "regularisation": regularised,
+    "recurrent_networks": _as_quick(recurrent_networks, "imdb"),
+    "sequence_labelling": _as_quick(taggings, "ud_ewt", "wnut17"),
+    "other_architectures": _as_quick(architectures, "imdb"),
+    "regularisation": _as_quick(regularised, "imdb"),
 }
 """The runs of each chapter that needs some, in the order of the book."""
 

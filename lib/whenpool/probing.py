@@ -88,6 +88,26 @@ class GradientProfile(Probe):
 
 
 @dataclass(frozen=True)
+class FirstSteps(Probe):
+    """Gradient norms over the words while a model learns from its first texts, one text a step: the mean
+    over the steps, as the authors' code has Figure 1.2a. `GradientProfile` looks at the model that a
+    training by batches leaves.
+    """
+
+    texts: int = 500
+
+    kind: ClassVar[str] = "first_steps"
+
+    @property
+    def needs(self) -> Training | None:
+        return None
+
+    @property
+    def cost(self) -> float:
+        return 4.0 * self.texts * self._words
+
+
+@dataclass(frozen=True)
 class GradientTrace(Probe):
     """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2).
 
@@ -152,6 +172,25 @@ class WordImportance(Probe):
 
 
 @dataclass(frozen=True)
+class DirectionUse(Probe):
+    """Accuracy when either direction's half of each text's embedding is replaced by zeros (§1.7.4)."""
+
+    texts: int = 1_000
+
+    kind: ClassVar[str] = "directions"
+
+    @property
+    def cost(self) -> float:
+        return 1.0 * self.texts * self._words
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """As `Probe.identity`; raises `InputError` also for a model that reads in one direction."""
+        if not self.training.bidirectional or self.training.cell == "transformer":
+            raise InputError(f"{self.training} reads in one direction: there is none to leave out")
+        return super().identity(place)
+
+
+@dataclass(frozen=True)
 class MemoryUse(Probe):
     """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1).
 
@@ -196,6 +235,14 @@ class MemoryUse(Probe):
 
 PROBES: dict[str, type[Probe]] = {
     probe.kind: probe
-    for probe in (GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse)
+    for probe in (
+        GradientProfile,
+        GradientTrace,
+        PaddingSweep,
+        WordImportance,
+        MemoryUse,
+        FirstSteps,
+        DirectionUse,
+    )
 }
 """Every probe run by its kind."""

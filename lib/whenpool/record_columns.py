@@ -17,6 +17,7 @@ _NUMBERS = frozenset(
     "longest texts_probed left middle right probe_protocol ratio middle_to_ends sample "
     "ratio_at_start ratio_at_95 examples_at_95 per_class max_tokens steps looks head_learning_rate "
     "unlabelled unlabelled_batch augmentations replaced topics pretraining steps_done "
+    "accuracy_both accuracy_forward accuracy_backward "
     "halvings exponent labelled_texts unlabelled_texts unlabelled_read test_cut tokens_read "
     "feature_size dropout unknown_rate profiled lexicon_accuracy unseen_words later_words test_words "
     "unseen_accuracy later_accuracy entity_precision entity_recall entity_f1 entities_true "
@@ -29,7 +30,7 @@ _FLAGS = frozenset(
 _POINTS = frozenset(
     "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "
     "attention_accuracy mass_left divergence position mean median std share_added accuracy words "
-    "examples ratio megabytes supervised consistency margin confidence left_out confident "
+    "examples ratio band_ratio megabytes supervised consistency margin confidence left_out confident "
     "single validation_entity_precision validation_entity_recall validation_entity_f1".split()
 )
 _COMPARED = (
@@ -69,6 +70,8 @@ COLUMNS = {
     "taggings_history.csv": _points("epoch"),
     "taggings_gradients.csv": _points("stage position mean single"),
     "probes_gradients.csv": _points("position mean"),
+    "probes_first_steps.csv": _points("position mean"),
+    "probes_directions.csv": _points("direction accuracy"),
     "probes_memory.csv": _points("words megabytes"),
     "probes_nwi.csv": _points("position mean"),
     "probes_sweep.csv": _points("share_added accuracy setting_added"),

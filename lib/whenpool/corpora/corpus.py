@@ -105,12 +105,12 @@ def count_words(text: str) -> int:
 
 
 def has_length(text: str, length: str, longest: int | None = None) -> bool:
-    """Whether a text is "long" (over 100 words), "short" (under 100) or "any"; never empty."""
+    """Whether a text is "long" (over 100 words), "short" (at most 100) or "any"; never empty."""
     words = count_words(text)
     if length == "long":
         return words > LONG_OVER and (longest is None or words <= longest)
     if length == "short":
-        return 0 < words < LONG_OVER
+        return 0 < words <= LONG_OVER
     return words > 0
 
 

@@ -7,8 +7,8 @@
   const body = table.tBodies[0];
   const rows = [...body.rows];
   const heads = [...table.tHead.rows[0].cells];
-  const { chapter, verdict, source, scale, text, count } = form.elements;
-  const fields = [chapter, verdict, source, scale, text];
+  const { chapter, verdict, compact, source, text, count } = form.elements;
+  const fields = [chapter, verdict, compact, source, text];
 
   // Numbers sort as numbers; what has none stays below, whichever way.
   const keyOf = (row, column) => {
@@ -46,8 +46,8 @@
       row.hidden =
         (chapter.value !== "" && row.dataset.chapter !== chapter.value) ||
         (verdict.value !== "" && row.dataset.verdict !== verdict.value) ||
+        (compact.value !== "" && row.dataset.compact !== compact.value) ||
         (source.value !== "" && row.dataset.source !== source.value) ||
-        (scale.value !== "" && row.dataset.scale !== scale.value) ||
         (wanted !== "" && !row.textContent.toLowerCase().includes(wanted));
     }
     count.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;

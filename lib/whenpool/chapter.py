@@ -13,17 +13,11 @@ from whenpool.few_shot_run import FewShot
 from whenpool.plans import plan
 from whenpool.pooling import POOLINGS
 from whenpool.probing import Probe
-from whenpool.report.claims import (
-    READS,
-    Decision,
-    at_size,
-    claims,
-    decide,
-    decisions,
-)
+from whenpool.report.claims import Decision, decisions
 from whenpool.report.evidence import Evidence
-from whenpool.report.gathering import evidence_of, few_shot_evidence, small_evidence
+from whenpool.report.gathering import evidence_of
 from whenpool.report.literal import html_of, plain
+from whenpool.report.measures import Runs
 from whenpool.report.provenance import provenance_line
 from whenpool.results import (
     compute,
@@ -152,54 +146,31 @@ class Chapter:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """The runs of record, which alone decide claims."""
+        """The runs of record that figures draw."""
         return evidence_of(
             self.place.store,
             self.stored,
             self.stored_probes,
-            self.stored_few_shots,
             self.stored_taggings,
         )
 
+    @cached_property
+    def finished(self) -> Runs:
+        """Every finished run there is, as `whenpool.report.claims` reads them."""
+        return Runs(self.place)
+
     def claims(self) -> list[Decision]:
-        """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, marked
-        where small models gave them, and what was measured as ``measured_<id>``."""
-        decided = decisions(self.evidence, self.name)
+        """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, and what was
+        measured as ``measured_<id>``: at the thesis's scale where it was run there, else compact."""
+        decided = decisions(self.finished, self.name)
         for decision in decided:
             glue(f"claim_{decision.claim.id}", decision.told)
-            glue(f"measured_{decision.claim.id}", decision.measured or "no run")
+            glue(f"measured_{decision.claim.id}", decision.best.measured or "no run")
         return decided
 
-    def small_claims(self, size: int) -> list[Decision]:
-        """The claims of this chapter held against small runs on another number of training texts: an
-        indication, see `whenpool.report.gathering.small_evidence`."""
-        evidence = small_evidence(self.place.store, self.stored, size)
-        own = [at_size(claim, size) for claim in claims() if claim.chapter == self.name]
-        return [decide(claim, evidence) for claim in own]
-
-    def few_shot_claims(self) -> list[Decision]:
-        """The claims of this chapter held against runs with MiniLM: an indication."""
-        evidence = few_shot_evidence(self.stored_few_shots)
-        return [decide(claim, evidence) for claim in claims() if claim.chapter == self.name]
-
     def evidence_runs(self, decided: Sequence[Decision]) -> "DataFrame":
-        """The runs of record of the kinds that the verdicts read, a row each, for their provenance."""
-        import pandas as pd
-
-        kinds = {READS[decision.claim.quantity] for decision in decided if decision.values}
-        parts = [
-            rows.drop_duplicates("key") for kind, rows in self.evidence.measured.items() if kind in kinds
-        ]
-        parts += [self.evidence.trainings] if "trainings" in kinds else []
-        if "variants" in kinds and self.evidence.variants is not None:
-            parts.append(self.evidence.variants)
-        if "few_shots" in kinds and self.evidence.few_shots is not None:
-            parts.append(self.evidence.few_shots)
-        if "taggings" in kinds and self.evidence.taggings is not None:
-            parts.append(self.evidence.taggings)
-        if "small" in kinds and self.evidence.small is not None:
-            parts.append(self.evidence.small)
-        return pd.concat([part for part in parts if len(part)] or [self.stored.head(0)])
+        """The runs that the verdicts rest on, a row each, for their provenance."""
+        return self.finished.of({key for decision in decided for key in decision.keys})
 
     @property
     def other_corpora(self) -> list[str]:

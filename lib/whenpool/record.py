@@ -12,10 +12,9 @@ from whenpool.report.tagging_rules import of_record as taggings_of_record
 from whenpool.report.verdicts import (
     memory_of_record,
     of_breadth,
-    of_learnability,
-    of_record,
+    of_either_scale,
     probes_of_breadth,
-    probes_of_record,
+    probes_of_either_scale,
 )
 from whenpool.rows import current_few_shots, current_probes, current_taggings, current_trainings
 from whenpool.runs import Place
@@ -32,7 +31,7 @@ from whenpool.store import (
 )
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
 TESTED = 1_000
 """Test texts of a few-shot run of record, at least."""
@@ -40,9 +39,9 @@ _ORDER = ["corpus", "length", "size", "setting", "masked", "pooling", "seed", "k
 
 
 def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
-    """Write the finished runs on whole published corpora that follow the thesis's protocol, padding
-    masked or let in, those of its chapter 2, small ones as well, and those of breadth, which are small;
-    those that are on record already stay. Returns how many there are now.
+    """Write the finished trainings at the thesis's scale and of the compact replication, and those of
+    breadth, which are compact but for their cell or regularisation; those that are there already stay.
+    Returns how many there are now.
 
     Args:
         say: told of the runs that are left out for their precision, see
@@ -51,7 +50,7 @@ def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) 
     table = current_trainings(place)
     if table.empty:
         return 0
-    chosen = table[of_record(table) | of_learnability(table) | of_breadth(table)]
+    chosen = table[of_either_scale(table) | of_breadth(table)]
     chosen = _exact(chosen, place.store.recorded, folder, say)
     table = _keeping(place.store.recorded, chosen).sort_values(_ORDER)
     epochs = _keeping(place.store.read_record(HISTORY_OF_RECORD), place.store.histories())
@@ -62,13 +61,12 @@ def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) 
 
 
 def export_probes(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
-    """Write the probe runs on whole published corpora whose model and training are the thesis's or of
-    breadth, the gradients of the models of its chapter 2, the memory of steps at its width, and what
-    they measured; those that are on record already stay. Returns how many there are now."""
+    """Write the probe runs on such models, the memory of steps at the thesis's width, and what they
+    measured; those that are there already stay. Returns how many there are now."""
     table = current_probes(place)
     if table.empty:
         return 0
-    wanted = probes_of_record(table) | _profiles_of_tricks(table) | probes_of_breadth(table)
+    wanted = probes_of_either_scale(table) | probes_of_breadth(table)
     chosen = table[wanted | memory_of_record(table)]
     chosen = _exact(chosen, place.store.recorded_probes, folder, say)
     table = _keeping(place.store.recorded_probes, chosen)
@@ -82,10 +80,6 @@ def export_probes(place: Place, folder: Path, say: Callable[[str], None] = print
         order = [name for name in ("key", "examples", "position") if name in rows]
         _write(folder / name, rows.sort_values(order, kind="stable"))
     return len(table)
-
-
-def _profiles_of_tricks(probes: "DataFrame") -> "Series":
-    return (probes["probe"] == "gradients") & of_learnability(probes)
 
 
 def export_few_shots(place: Place, folder: Path, say: Callable[[str], None] = print) -> int:

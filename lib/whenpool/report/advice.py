@@ -11,8 +11,7 @@ from whenpool.documents import check_once, listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.report.claims import Claim, claims, decide
-from whenpool.report.evidence import Evidence
-from whenpool.report.ledger import evidence_at
+from whenpool.report.measures import Runs
 from whenpool.runs import Place
 
 if TYPE_CHECKING:
@@ -107,15 +106,16 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
     if project_root() is None:
         return []
     fitting = [entry for entry in entries() if entry.fits(words, texts, where)]
-    found = with_verdicts(fitting, evidence_at(Place.default()))
+    found = with_verdicts(fitting, Runs(Place.default()))
     return [advice for advice in found if support(advice) != "not borne out"]
 
 
-def with_verdicts(chosen: Sequence[Entry], evidence: Evidence) -> list[Advice]:
-    """Some entries with the verdicts that the evidence gives to their claims; no others are decided."""
+def with_verdicts(chosen: Sequence[Entry], runs: Runs) -> list[Advice]:
+    """Some entries with the verdicts that finished runs give to their claims, at the thesis's scale where
+    they were run there, else compact; no others are decided."""
     by_id = {claim.id: claim for claim in claims()}
     wanted = dict.fromkeys(name for entry in chosen for name in entry.claims)
-    verdicts = {name: decide(by_id[name], evidence).verdict for name in wanted}
+    verdicts = {name: decide(by_id[name], runs).told for name in wanted}
     return [
         Advice(entry.id, entry.text, entry.claims, tuple(verdicts[name] for name in entry.claims))
         for entry in chosen
@@ -125,9 +125,10 @@ def with_verdicts(chosen: Sequence[Entry], evidence: Evidence) -> list[Advice]:
 def support(advice: Advice) -> str:
     """How far the runs of record bear an advice out, one of `SUPPORTS`: wholly where every claim
     holds, in part where some do, not at all where some fail and none holds."""
-    bare = [verdict.removeprefix("so far ") for verdict in advice.verdicts]
+    full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
+    bare = [verdict.removeprefix("so far ") for verdict in full]
     if all(verdict == "holds" for verdict in bare):
-        return "borne out" if bare == list(advice.verdicts) else "borne out so far"
+        return "borne out" if bare == full else "borne out so far"
     if "holds" in bare:
         return "borne out in part"
     if "does not hold" in bare:
@@ -207,10 +208,6 @@ def _entry(item: Any, known: Sequence[Claim], file: Path) -> Entry:
             if value not in allowed:
                 close = ", ".join(allowed) if name == "where" else "data/paper/claims.yml has them"
                 raise InputError(f"{where} names {value!r} among its {name}, which is unknown; {close}")
-    scales = {claim.id: claim.scale for claim in known}
-    for value in rests_on:
-        if scales[value] == "small":
-            raise InputError(f"{where} rests on {value!r}, which small models alone decide")
     return Entry(
         **{name: item[name] for name in ("id", "topic", "when", "text")},
         claims=rests_on,

@@ -1,125 +1,217 @@
-"""What the thesis claims, decided by our runs: ``data/paper/claims.yml``."""
+"""What the thesis claims, decided by our runs: ``data/paper/claims.yml``.
+
+A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.report.measures`), or the
+difference of two means over seeds, or their ratio; the rule is a threshold or a band. It *holds* when the
+whole 95 % interval of the quantity satisfies the rule, it *does not hold* when all of it violates the rule,
+else it is *undecided*; with fewer than three seeds the mean says so far. The same rule is held against the
+runs at the thesis's scale, against the compact replication, and against the thesis's own numbers.
+
+Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
+"""
 
 import math
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from whenpool.documents import check_once, listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
-from whenpool.report import (
-    architecture_quantities,
-    background_quantities,
-    few_shot_quantities,
-    quantities,
-    regularisation_quantities,
-    skip_quantities,
-    tagging_quantities,
-    theory_quantities,
-    trick_quantities,
-)
-from whenpool.report.evidence import Evidence, PerSeed
-from whenpool.report.gathering import no_evidence
-from whenpool.report.verdicts import SEEDS_NEEDED
+from whenpool.report.measures import MEASURES, SCALES, Measure, Runs, Sample
 from whenpool.report.wording import number_text
+from whenpool.runs import TRICKS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-QUANTITIES = (
-    quantities.QUANTITIES
-    | skip_quantities.QUANTITIES
-    | few_shot_quantities.QUANTITIES
-    | tagging_quantities.QUANTITIES
-    | trick_quantities.QUANTITIES
-    | regularisation_quantities.QUANTITIES
-    | architecture_quantities.QUANTITIES
-    | background_quantities.QUANTITIES
-    | theory_quantities.QUANTITIES
-)
-"""Every quantity that ``data/paper/claims.yml`` may name."""
-READS = (
-    quantities.READS
-    | dict.fromkeys(skip_quantities.QUANTITIES, "trainings")
-    | dict.fromkeys(few_shot_quantities.QUANTITIES, "few_shots")
-    | dict.fromkeys(tagging_quantities.QUANTITIES, "taggings")
-    | dict.fromkeys(trick_quantities.QUANTITIES, "variants")
-    | dict.fromkeys(regularisation_quantities.QUANTITIES, "small")
-    | architecture_quantities.READS
-    | dict.fromkeys(background_quantities.QUANTITIES, "small")
-    | dict.fromkeys(theory_quantities.QUANTITIES, "networks")
-)
-"""What each quantity is measured on: a kind of probe, trainings or variants of them, few-shot runs,
-`READ_SMALL`, or networks that are drawn or built for it."""
-SMALL = "small models"
-"""How a verdict that small models gave is marked."""
 OURS = "ours"
 """The section of a claim that the thesis does not make."""
-SCALES = ("thesis", "small")
-"""Of the runs that decide a claim: the thesis's models, or the quick profile's on whole real corpora,
-whose verdicts are always marked and never counted among the others."""
-READ_SMALL = ("small", "taggings")
-"""What is measured on small models."""
-WRITTEN = ("before", "later")
-"""When a rule was written: before the runs, or when some of its runs, or numbers, were known."""
+SEEDS_NEEDED = 3
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    "<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
+_SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
+
+Selection = dict[str, Any]
+"""Values of columns; several stand for each of them."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Where a quantity must lie.
+
+    Examples:
+        >>> Rule.parse(">= 10"), Rule.parse("-3 to 3")
+        (Rule(low=10.0, high=inf, open=False), Rule(low=-3.0, high=3.0, open=False))
+    """
+
+    low: float
+    high: float
+    open: bool = False  # whether the ends themselves violate it
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """Raises `ValueError` for a text that is no rule."""
+        first, _, second = text.partition(" to ")
+        if second:
+            low, high = float(first), float(second)
+            if not low < high:
+                raise ValueError("a band has its lower end first")
+            return cls(low, high)
+        sign, number = text.split()
+        value = float(number)
+        if sign not in _SIGNS or not math.isfinite(value):
+            raise ValueError("a rule has a sign and a number")
+        low, high = (-math.inf, value) if "<" in sign else (value, math.inf)
+        return cls(low, high, open="=" not in sign)
+
+    def slack(self, value: float, ratio: bool = False) -> float:
+        """How far inside a value lies, negative outside; of ratios on a log scale."""
+        if ratio:
+            value, low, high = (
+                math.log(x) if x > 0 else -math.inf for x in (value, self.low, self.high)
+            )
+        else:
+            low, high = self.low, self.high
+        return min(value - low, high - value)
+
+    def admits(self, value: float) -> bool:
+        slack = self.slack(value)
+        return slack > 0 if self.open else slack >= 0
+
+    def verdict(self, low: float, high: float) -> str:
+        """Of an interval."""
+        if self.admits(low) and self.admits(high):
+            return "holds"
+        outside = high < self.low or low > self.high
+        if self.open:
+            outside = high <= self.low or low >= self.high
+        return "does not hold" if outside else "undecided"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What some runs say of a claim.
+
+    Attributes:
+        verdict: one of `VERDICTS`.
+        value: the quantity; of several comparisons the one least in favour.
+        low, high: its 95 % interval; none with a single seed.
+        n: seeds, the fewest of what is compared.
+        part: whether some of the runs read a part of a corpus, or a stand-in.
+        keys: of the runs.
+    """
+
+    verdict: str = "not run"
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+    part: bool = False
+    keys: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> str:
+        """The quantity with its interval, as a reader sees it."""
+        if not self.n:
+            return ""
+        text = number_text(self.value)
+        if math.isnan(self.low) or self.low == self.high:
+            return text
+        return f"{text} ({number_text(self.low)} to {number_text(self.high)})"
+
+    def as_data(self) -> dict[str, Any] | None:
+        """As JSON has it."""
+        if not self.n:
+            return {"verdict": self.verdict, "value": None, "interval": None, "n": 0}
+        known = math.isfinite(self.low) and math.isfinite(self.high)
+        return {
+            "verdict": self.verdict,
+            "value": self.value if math.isfinite(self.value) else None,
+            "interval": [self.low, self.high] if known else None,
+            "n": self.n,
+            **({"part_of_corpus": True} if self.part else {}),
+        }
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim and the rule that decides it.
-
-    Attributes:
-        section: of the thesis, or "slides", or `OURS`.
-        quantity, arguments: a function of `whenpool.report.quantities` and what it is given.
-        rule: a comparison and a number, ">= 10".
-        unit: what the number is.
-        evidence: the name of the figure or table of the chapter that shows it.
-        written: when the rule was, one of `WRITTEN`.
-        scale: of the runs that decide it, one of `SCALES`.
-    """
+    """One claim and the rule that decides it; the file says what each attribute is."""
 
     id: str
     chapter: str
     section: str
+    registered: datetime
     statement: str
-    quantity: str
+    measure: str
     rule: str
     unit: str
-    arguments: dict[str, Any] = field(default_factory=dict)
-    evidence: str = ""
-    written: str = "before"
-    scale: str = "thesis"
+    evidence: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    of: Mapping[str, Any] = field(default_factory=dict)
+    against: Mapping[str, Any] | None = None
+    versus: Mapping[str, Any] | None = None
+    scales: tuple[str, ...] = tuple(SCALES)
+    compact: Mapping[str, Any] = field(default_factory=dict)
+    published: float | None = None
+    contradiction: str = ""
+    remark: str = ""
+    needs: str = ""
 
-    def satisfied(self, value: float) -> bool:
-        """Whether a number obeys the rule."""
-        sign, threshold = self.rule.split()
-        return _COMPARE[sign](value, float(threshold))
+    def at(self, scale: str) -> "Claim":
+        """As it is read at a scale: the compact replication may need other texts, or another threshold."""
+        if scale != "compact" or not self.compact:
+            return self
+        changed = self.compact
+        return replace(
+            self,
+            of={**self.of, **changed.get("of", {})},
+            options={**self.options, **changed.get("with", {})},
+            rule=changed.get("rule", self.rule),
+        )
+
+    @property
+    def of_thesis(self) -> bool:
+        """Whether the thesis, its blog post or slides claim it."""
+        return self.section != OURS
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A claim, the number of each seed, and the verdict."""
+    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis itself.
+
+    Attributes:
+        at: by scale; a scale that does not decide the claim is not in it.
+        pilots: the same by runs that began before the rule was registered.
+        thesis: by the thesis's own numbers, none where it published none.
+    """
 
     claim: Claim
-    values: PerSeed
-    verdict: str
+    at: Mapping[str, Finding]
+    pilots: Mapping[str, Finding] = field(default_factory=dict)
+    thesis: Finding | None = None
+
+    def verdict(self, scale: str) -> str:
+        return self.at[scale].verdict if scale in self.at else ""
 
     @property
     def told(self) -> str:
-        """The verdict as a reader sees it, who is told of small models."""
-        return self.verdict + (f" ({SMALL})" if self.claim.scale == "small" else "")
+        """The verdict at the thesis's scale, or where it was not run there the compact one, which says so."""
+        large, small = (self.at.get(scale, Finding()) for scale in SCALES)
+        return large.verdict if large.n or not small.n else f"{small.verdict} (compact)"
 
     @property
-    def measured(self) -> str:
-        """The numbers as a text, in the order of the seeds."""
-        return ", ".join(number_text(value) for value in self.values.values())
+    def best(self) -> Finding:
+        """At the thesis's scale where it was run there, else by the compact replication."""
+        found = [finding for finding in self.at.values() if finding.n]
+        return found[0] if found else Finding()
+
+    @property
+    def keys(self) -> set[str]:
+        return {key for finding in self.at.values() for key in finding.keys}
 
 
 def claims(file: Path | None = None) -> list[Claim]:
@@ -138,111 +230,293 @@ def claims(file: Path | None = None) -> list[Claim]:
     return found
 
 
+_TEXTS = ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence")
+
+
 def _claim(entry: Any, file: Path) -> Claim:
     if not isinstance(entry, dict):
         raise InputError(f"{file}: {shown(entry)} is no claim, which has an id and more")
     where = f"{file}: the claim {shown(entry.get('id', 'without id'))}"
-    values = {key: value for key, value in entry.items() if key != "with"}
-    for key, value in values.items():
-        if not isinstance(value, str):
-            text = f"{key!s:.60}: {shown(value)}"
-            raise InputError(f"{where} has {text}, which is no text; put it in quotes")
+    for name in _TEXTS:
+        if not isinstance(entry.get(name), str):
+            raise InputError(f"{where} has {name}: {shown(entry.get(name))}, which is no text")
+    values = {name: value for name, value in entry.items() if name not in ("with", "registered")}
     try:
-        claim = Claim(**values, arguments=entry.get("with", {}))
+        registered = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
+    except ValueError:
+        raise InputError(
+            f"{where} has registered: {shown(entry.get('registered'))}; write when the rule was written, "
+            'such as "2026-11-22T07:45:13+00:00"'
+        ) from None
+    values["scales"] = tuple(entry.get("scales", SCALES))
+    for scale in values["scales"]:
+        if scale not in SCALES:
+            raise InputError(f"{where} has the scale {scale!r}; choose among {', '.join(SCALES)}")
+    if entry["measure"] not in MEASURES:
+        raise InputError(f"{where} names an unknown measure {entry['measure']!r}")
+    try:
+        claim = Claim(**values, registered=registered, options=entry.get("with", {}))
     except TypeError as error:
         raise InputError(f"{where} is not whole: {error}") from None
-    if claim.written not in WRITTEN:
-        raise InputError(f"{where} has written: {claim.written}; write one of {', '.join(WRITTEN)}")
-    try:
-        claim.satisfied(0.0)
-        if not math.isfinite(float(claim.rule.split()[1])):
-            raise ValueError("no number is compared with it")
-    except (ValueError, KeyError):
-        raise InputError(f"{where} has the rule {claim.rule!r}; write one like '>= 10'") from None
-    if claim.quantity not in QUANTITIES:
-        raise InputError(f"{where} names an unknown quantity {claim.quantity!r}")
-    if claim.scale not in SCALES:
-        raise InputError(f"{where} has scale: {claim.scale}; write one of {', '.join(SCALES)}")
-    kind = READS[claim.quantity]
-    if (claim.scale == "small") != (kind in READ_SMALL):
-        fit = "small" if kind in READ_SMALL else "thesis"
-        raise InputError(f"{where} has scale: {claim.scale}; what {claim.quantity} reads is {fit}")
-    try:
-        QUANTITIES[claim.quantity](no_evidence(), **claim.arguments)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{where} does not fit {claim.quantity}: {error}") from None
+    for scale in claim.scales:
+        try:
+            Rule.parse(claim.at(scale).rule)
+        except (ValueError, TypeError):
+            text = claim.at(scale).rule
+            raise InputError(
+                f"{where} has the rule {text!r}; write one like '>= 10' or '-3 to 3'"
+            ) from None
+        try:
+            _comparisons(claim.at(scale), scale)
+            if not MEASURES[claim.measure].drawn:
+                MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(f"{where} does not fit {claim.measure}: {error}") from None
     return claim
 
 
-def at_size(claim: Claim, size: int) -> Claim:
-    """The same claim about another number of training texts."""
-    return replace(claim, arguments=claim.arguments | {"size": size})
+# From a claim to the comparisons that decide it.
+
+Terms = list[tuple[int, Selection]]
+"""What is added (1) and subtracted (-1)."""
 
 
-def decide(claim: Claim, evidence: Evidence) -> Decision:
-    """The verdict on a claim: it holds when it holds for every seed, and from three seeds on.
-
-    A seed whose number is 0 / 0 decides nothing.
-    """
-    found = QUANTITIES[claim.quantity](evidence, **claim.arguments)
-    values = {seed: value for seed, value in found.items() if not math.isnan(value)}
-    if not values:
-        return Decision(claim, {}, "not run")
-    satisfied = {claim.satisfied(value) for value in values.values()}
-    if len(satisfied) == 2:
-        return Decision(claim, values, "undecided")
-    verdict = "holds" if satisfied.pop() else "does not hold"
-    return Decision(claim, values, verdict if len(values) >= SEEDS_NEEDED else f"so far {verdict}")
-
-
-def decisions(evidence: Evidence, chapter: str | None = None) -> list[Decision]:
-    """The verdicts on all claims, or those of one chapter."""
-    wanted = [claim for claim in claims() if chapter in (None, claim.chapter)]
-    return [decide(claim, evidence) for claim in wanted]
+def _comparisons(claim: Claim, scale: str) -> list[Terms]:
+    """Every comparison that a claim asks for: one for each combination of several values."""
+    fixed = (MEASURES[claim.measure].fixed or SCALES).get(scale, {})
+    found = []
+    for own in _each({**fixed, **claim.of}):
+        for rival in _each(claim.against) if claim.against is not None else [None]:
+            terms: Terms = [(1, own)]
+            if rival is not None:
+                other = {**own, **rival}
+                if other == own:
+                    continue
+                terms.append((-1, other))
+            for once_more in _each(claim.versus) if claim.versus is not None else []:
+                terms += [(-sign, {**selection, **once_more}) for sign, selection in terms[:2]]
+            found.append(terms)
+    return found
 
 
-def claims_table(
-    decided: Sequence[Decision], indicated: Sequence[Decision] = (), heading: str = ""
-) -> "DataFrame":
-    """A row for each claim: what it says, the rule, what we measured, the verdict.
+def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
+    """A selection for each combination of several values; ``best_of`` stays as it is."""
+    lists = [
+        [(name, value)]
+        if name == "best_of" or not isinstance(value, list)
+        else [(name, v) for v in value]
+        for name, value in selection.items()
+    ]
+    return [dict(combination) for combination in product(*lists)]
+
+
+def _sample(rows: "DataFrame", selection: Selection, measure: Measure) -> Sample | None:
+    """The runs of a selection, one for each seed, or of several the one that validates best."""
+    ways = selection.get("best_of")
+    plain = {name: value for name, value in selection.items() if name != "best_of"}
+    if ways:
+        tried = [_chosen(rows, {**plain, **way}) for way in ways]
+        if any(part.empty for part in tried):
+            return None  # the best of some is not the best of all
+        best = max(tried, key=lambda part: part["validation_accuracy"].mean())
+        return _summary(best, measure)
+    return _summary(_chosen(rows, plain), measure)
+
+
+def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
+    """A measure of one model at a scale, over the seeds that were run; none where none was.
 
     Args:
-        indicated: what small runs would say to the same rules, in the same order; without verdict.
-        heading: of the column for that.
+        selection: what the runs have where it is not what `SCALES` says, such as ``model="last"``.
     """
+    own = MEASURES[measure]
+    rows = runs.table(measure, {})
+    fixed = (own.fixed or SCALES).get(scale)
+    return None if rows.empty or fixed is None else _sample(rows, {**fixed, **selection}, own)
+
+
+def _chosen(rows: "DataFrame", selection: Selection) -> "DataFrame":
+    mine = np.ones(len(rows), bool)
+    for name, value in selection.items():
+        if name not in rows:
+            return rows.head(0)
+        own = rows[name].isna() if value is None else rows[name] == value
+        mine &= own.to_numpy(bool)
+    return rows[mine].drop_duplicates("seed", keep="last") if mine.any() else rows.head(0)
+
+
+def _summary(rows: "DataFrame", measure: Measure) -> Sample | None:
+    if rows.empty:
+        return None
+    rows = rows.head(1) if measure.exact else rows
+    values = rows["value"].to_numpy(float)
+    if measure.ratio:
+        values = np.log(np.maximum(values, np.finfo(float).tiny))
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    whole = bool(rows["corpus_complete"].eq(True).all()) if "corpus_complete" in rows else True
+    keys = tuple(rows["key"]) if "key" in rows else ()
+    return Sample(float(values.mean()), std, len(values), keys, whole)
+
+
+def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
+    """A sum of means and its 95 % interval: t for one mean, Welch's for a difference, and
+    Satterthwaite's degrees of freedom for more. Without a deviation for each there is no interval.
+
+    Args:
+        terms: each mean with its sign.
+
+    Returns:
+        value, low, high.
+
+    Examples:
+        >>> a, b = Sample(10.0, 1.0, 4), Sample(7.0, 1.0, 4)
+        >>> [round(number, 2) for number in estimate([(1, a), (-1, b)])]
+        [3.0, 1.27, 4.73]
+    """
+    from scipy import stats
+
+    value = sum(sign * sample.mean for sign, sample in terms)
+    if any(sample.n < 2 or math.isnan(sample.std) for _, sample in terms):
+        return value, math.nan, math.nan
+    shares = [sample.std**2 / sample.n for _, sample in terms]
+    if not sum(shares):
+        return value, value, value
+    freedom = sum(shares) ** 2 / sum(
+        share**2 / (sample.n - 1) for share, (_, sample) in zip(shares, terms, strict=True)
+    )
+    reach = float(stats.t.ppf(0.975, freedom)) * sum(shares) ** 0.5
+    return value, value - reach, value + reach
+
+
+def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
+    """The verdict on a claim from every comparison that it asks for, each a sum of samples."""
+    measure, rule = MEASURES[claim.measure], Rule.parse(claim.rule)
+    found = []
+    for terms in compared:
+        known = [(sign, sample) for sign, sample in terms if sample is not None]
+        if len(known) < len(terms):
+            return Finding()
+        n = min(sample.n for _, sample in known)
+        value, low, high = estimate(known)
+        if measure.ratio:
+            value, low, high = math.exp(value), math.exp(low), math.exp(high)
+        if measure.exact:
+            verdict, low, high = rule.verdict(value, value), value, value
+        elif n < SEEDS_NEEDED or math.isnan(low):
+            verdict = f"so far {rule.verdict(value, value)}"
+        else:
+            verdict = rule.verdict(low, high)
+        keys = tuple(key for _, sample in known for key in sample.keys)
+        part = not all(sample.whole for _, sample in known)
+        found.append(
+            (rule.slack(value, measure.ratio), Finding(verdict, value, low, high, n, part, keys))
+        )
+    if not found:
+        return Finding()
+    least = min(found, key=lambda one: one[0])[1]
+    return replace(
+        least,
+        part=any(finding.part for _, finding in found),
+        keys=tuple(dict.fromkeys(key for _, finding in found for key in finding.keys)),
+    )
+
+
+def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Finding:
+    """What the finished runs at a scale say of a claim: those that began after its rule was registered, or
+    pilots, which began before."""
+    claim = claim.at(scale)
+    measure = MEASURES[claim.measure]
+    if measure.drawn and pilots:
+        return Finding()
+    rows = runs.table(claim.measure, claim.options)
+    if rows.empty:
+        return Finding()
+    if not measure.drawn:
+        rows = rows[(rows["began"] <= claim.registered) == pilots]
+        whole = scale == "compact" or measure.exact
+        rows = rows if whole else rows[rows["corpus_complete"].eq(True)]
+    wanted = _comparisons(claim, scale)
+    if pilots:  # which were trained from other vectors as well
+        wanted = [
+            [
+                (sign, {k: v for k, v in one.items() if k != "vectors" or k in claim.of})
+                for sign, one in terms
+            ]
+            for terms in wanted
+        ]
+    return judge(claim, [[(s, _sample(rows, one, measure)) for s, one in terms] for terms in wanted])
+
+
+def by_the_thesis(claim: Claim) -> Finding | None:
+    """What the same rule says of the thesis's own numbers, where it published them."""
+    measure = MEASURES[claim.measure]
+    if claim.published is not None:
+        number = math.log(claim.published) if measure.ratio else claim.published
+        found = judge(claim, [[(1, Sample(number, math.nan, 1))]])
+    elif not claim.of_thesis or "thesis" not in claim.scales:
+        return None
+    else:
+        found = judge(claim, [_published(terms, measure) for terms in _comparisons(claim, "thesis")])
+    return found if found.n else None
+
+
+def _published(terms: Terms, measure: Measure) -> list[tuple[int, Sample | None]]:
+    """The thesis's numbers of a comparison; with tricks those of Table 2.1, which has other numbers for
+    MaxPool than Table 1.6."""
+    tricks = {one.get("model") for _, one in terms} & set(TRICKS)
+    return [
+        (sign, None if "best_of" in one else measure.published({**one, "with_tricks": bool(tricks)}))
+        for sign, one in terms
+    ]
+
+
+def decide(claim: Claim, runs: Runs) -> Decision:
+    """All that is said of a claim."""
+    return Decision(
+        claim,
+        {scale: by_runs(claim, runs, scale) for scale in claim.scales},
+        {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales},
+        by_the_thesis(claim),
+    )
+
+
+def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:
+    """The verdicts on all claims, or those of one chapter."""
+    return [decide(claim, runs) for claim in claims() if chapter in (None, claim.chapter)]
+
+
+def claims_table(decided: Sequence[Decision]) -> "DataFrame":
+    """A row for each claim: what it says, the rule, the thesis by it, and our verdicts at both scales."""
     import pandas as pd
 
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
             "claim": f"{d.claim.statement} ({source_text(d.claim.section)})",
             "rule": f"{d.claim.unit} {rule_text(d.claim.rule)}",
-            "ours": d.measured,
-            "verdict": f"**{d.verdict}**"
-            + (f" ({len(d.values)})" if d.values else "")
-            + (f"<br>{SMALL}" if d.claim.scale == "small" else ""),
+            "the thesis": _told(d.thesis) if d.thesis else "",
+            "thesis's scale": _told(d.at["thesis"]) if "thesis" in d.at else "",
+            "compact": _told(d.at["compact"]) if "compact" in d.at else "",
         }
         for d in decided
     )
-    return table.assign(**{heading: indications(indicated)}) if indicated else table
 
 
-def indications(decided: Sequence[Decision]) -> list[str]:
-    """The numbers that small runs give to some claims, and how many obey the rule."""
-    return [_indication(decision) for decision in decided]
-
-
-def _indication(decision: Decision) -> str:
-    obeyed = sum(map(decision.claim.satisfied, decision.values.values()))
-    count = len(decision.values)
-    return f"{decision.measured} (obeyed by {obeyed} of {count})" if count else ""
+def _told(finding: Finding) -> str:
+    text = f"**{finding.verdict}**"
+    if finding.n:
+        text += f"<br>{finding.measured}, n = {finding.n}"
+    return text + ("<br>part of the corpus" if finding.part else "")
 
 
 def source_text(section: str) -> str:
-    """Where a claim stands: §1.5, in the slides, or with us alone."""
-    return section if section in ("slides", OURS) else f"§{section}"
+    """Where a claim stands: §1.5, in the blog post or slides, or with us alone."""
+    return f"§{section}" if section[0].isdigit() else section
 
 
 def rule_text(rule: str) -> str:
     """A rule as a reader sees it: ">= 10" is ≥ 10."""
+    found = Rule.parse(rule)
+    if math.isfinite(found.low) and math.isfinite(found.high):
+        return f"from {number_text(found.low)} to {number_text(found.high)}"
     sign, number = rule.split()
-    return f"{ {'<=': '≤', '>=': '≥'}.get(sign, sign) } {number_text(float(number))}"
+    return f"{_SIGNS[sign]} {number_text(float(number))}"

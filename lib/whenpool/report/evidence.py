@@ -1,4 +1,4 @@
-"""Runs of record, sorted by what reads them: what claims are decided by."""
+"""Runs of record, sorted by what draws them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,10 +22,7 @@ class Evidence:
         measured: for each kind of probe, its rows beside the configuration of the training.
         variants: the trainings of chapter 2 and those beside them, with a column ``variant``.
         epochs: rows of `Store.histories`.
-        few_shots: few-shot runs on whole corpora, of each system one configuration.
-        live: whether what needs no runs may be computed when it is asked for.
-        small: the trainings that `whenpool.report.verdicts.of_breadth` lets in, which decide claims of
-            the scale "small" and no others.
+        small: the trainings that `whenpool.report.verdicts.of_breadth` lets in.
         small_measured: the same of probes, as `measured` is of those of record.
         taggings: tagging runs on whole corpora, see `whenpool.report.tagging_rules`.
     """
@@ -34,8 +31,6 @@ class Evidence:
     measured: Mapping[str, "DataFrame"]
     variants: "DataFrame | None" = None
     epochs: "DataFrame | None" = None
-    few_shots: "DataFrame | None" = None
-    live: bool = False
     small: "DataFrame | None" = None
     small_measured: Mapping[str, "DataFrame"] = field(default_factory=dict)
     taggings: "DataFrame | None" = None

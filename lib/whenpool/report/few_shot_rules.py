@@ -124,9 +124,9 @@ def judge_few_shot(ours: "DataFrame", number: float) -> Cell:
         used = _fullest(ours[thesis])
         verdict = verdict_of(used["test_accuracy"].tolist(), number, 0.0)
     elif whole.any():
-        used, verdict = _fullest(ours[whole]), "indicative"
+        used, verdict = _fullest(ours[whole]), "pilot"
     else:
-        used, verdict = _fullest(ours), "not comparable"
+        used, verdict = _fullest(ours), "pilot"
     values = used["test_accuracy"]
     return Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
 

@@ -3,20 +3,15 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whenpool.report import few_shot, gradients, tricks
+from whenpool.report import few_shot, tricks
+from whenpool.report.claims import sample_of
 from whenpool.report.corpora import FIGURES, recorded_statistics
-from whenpool.report.evidence import Evidence
+from whenpool.report.measures import Runs
 from whenpool.report.paper import published
 from whenpool.report.tables import judged
 from whenpool.report.verdicts import MARKS
-from whenpool.rows import current_few_shots, current_trainings
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from whenpool.runs import Place
 
 NO_RULE = "no rule"
 """Of a cell with a number of ours where the rule for accuracies does not apply."""
@@ -24,6 +19,7 @@ JUDGED = ("reproduced", "differs", "undecided")
 LEGEND = (
     "Of judged: the share reproduced of the cells that are reproduced, differ or are undecided. No "
     "rule: ours stands beside the thesis's number in its chapter, and the rule is for test accuracies. "
+    "Compact: cells with a number of the compact replication beside. "
     "Tables 1.3 and 1.4 repeat cells of the tables after them, so that the rows do not add up."
 )
 """What `whenpool.report.ledger.shares_frame` shows."""
@@ -57,10 +53,12 @@ class Share:
 
     Attributes:
         verdicts: how many cells have each verdict of `MARKS`, or `NO_RULE`.
+        compact: how many have a number of the compact replication beside.
     """
 
     table: str
     verdicts: Mapping[str, int]
+    compact: int = 0
 
     @property
     def chapter(self) -> str:
@@ -90,7 +88,7 @@ class Share:
         each = {name: self.verdicts.get(name, 0) for name in (*MARKS, NO_RULE)}
         shares = {"reproduced_of_judged": self.of_judged, "reproduced_of_all": self.of_all}
         named = {"table": self.table, "chapter": about.chapter, "shows": about.shows}
-        return named | {"cells": self.cells} | each | shares
+        return named | {"cells": self.cells} | each | shares | {"compact": self.compact}
 
     def shown(self) -> dict[str, str]:
         """The table as texts for a reader."""
@@ -99,39 +97,41 @@ class Share:
         each = {name: str(row[name] or "") for name in (*MARKS, NO_RULE)}
         named = {"table": self.table, "shows": row["shows"], "cells": str(self.cells)}
         first = {"reproduced": each["reproduced"], "of judged": part}
-        return named | first | {"of all": _percent(self.of_all) if self.judged else ""} | each
+        last = {
+            "of all": _percent(self.of_all) if self.judged else "",
+            "compact": str(self.compact or ""),
+        }
+        return named | first | last | each
 
 
-def shares(place: "Place", evidence: Evidence) -> list[Share]:
-    """All tables of the thesis; a cell can stand in two of them.
-
-    Args:
-        evidence: the runs of record of the same place.
-    """
-    stored = current_trainings(place)
+def shares(runs: Runs) -> list[Share]:
+    """All tables of the thesis; a cell can stand in two of them."""
+    stored = runs.trainings
     cells = {
         table: judged(stored, rows) for table, rows in published("accuracy").groupby("table", sort=False)
     }
     tricked = tricks.thesis_cells(stored)
     cells["2.1"] = tricked[tricked["table"] == "2.1"]
-    cells["1.9"] = few_shot.thesis_cells(current_few_shots(place))
+    cells["1.9"] = few_shot.thesis_cells(runs.few_shots)
     found = {table: Counter(part["verdict"]) for table, part in cells.items()}
-    found["1.2"] = _ratios(gradients.one_row_a_run(evidence.on_imdb("trace", masked=True)))
+    compact = {table: int((part["compact"] != "").sum()) for table, part in cells.items()}
+    found["1.2"], compact["1.2"] = _ratios(runs)
     found |= _statistics()
-    return [Share(table, found[table]) for table in TABLES]
+    return [Share(table, found[table], compact.get(table, 0)) for table in TABLES]
 
 
-def _ratios(traces: "DataFrame") -> Counter[str]:
-    """Table 1.2: ratios and validation accuracies, which the rule for test accuracies does not judge."""
+def _ratios(runs: Runs) -> tuple[Counter[str], int]:
+    """Table 1.2: ratios and validation accuracies, which the rule for test accuracies does not judge; and
+    how many the compact replication has."""
     theirs = published("vanishing")
     found: Counter[str] = Counter()
+    compact = 0
     for row in theirs[theirs["source"] == "thesis"].itertuples():
-        ours = traces
-        if len(traces):
-            ours = traces[(traces["pooling"] == row.pooling) & (traces["size"] == row.size)]
-        ratio = "ratio_at_95" in ours and bool(ours["ratio_at_95"].notna().any())
-        found.update([_seen(ratio), _seen(len(ours) > 0)])
-    return found
+        for measure in ("ratio_at_95", "validation_accuracy"):
+            wanted = {"model": row.pooling, "size": row.size}
+            found.update([_seen(sample_of(runs, measure, "thesis", **wanted) is not None)])
+            compact += sample_of(runs, measure, "compact", **wanted) is not None
+    return found, compact
 
 
 def _statistics() -> dict[str, Counter[str]]:

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 LEGEND = (
-    "Ours in bold, mean ± standard deviation (number of seeds), above the thesis's; a single "
-    f"number is the thesis's, not run here. {MARKS['reproduced']} reproduced, {MARKS['differs']} "
-    f"differs, {MARKS['undecided']} undecided, {MARKS['indicative']} indicative, "
-    f"{MARKS['not comparable']} not comparable ({{ref}}`the rule <verdicts>`)."
+    "In bold ours at the thesis's scale, mean ± standard deviation (number of seeds); below it the compact "
+    "replication (64 units, 8 epochs, texts cut at 140 words; * on a part of the corpus or a stand-in); the "
+    f"thesis's number last. {MARKS['reproduced']} reproduced, {MARKS['differs']} differs, "
+    f"{MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, {MARKS['pilot']} a pilot "
+    "from other word vectors ({ref}`the rule <verdicts>`)."
 )
 
 
@@ -74,8 +75,8 @@ def as_html(text: str) -> str:
 
 
 def judged(runs: "DataFrame", published: "DataFrame") -> "DataFrame":
-    """The published cells with ours beside: columns ``ours``, ``ours_std``, ``n``, ``verdict``, and
-    ``keys``, of the runs."""
+    """The published cells with ours beside: columns ``ours``, ``ours_std``, ``n``, ``verdict``, ``keys``,
+    of the runs, and ``compact``, the compact replication as text."""
     keys = ["corpus", "length", "setting", "size", "pooling"]
     groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
     empty = runs.head(0)
@@ -93,6 +94,7 @@ def beside(published: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
         n=[cell.runs for cell in cells],
         verdict=[cell.verdict for cell in cells],
         keys=[cell.keys for cell in cells],
+        compact=[cell.compact for cell in cells],
     )
 
 
@@ -100,11 +102,12 @@ def cell_text(row: Any) -> str:
     """A judged cell as text, ours above the thesis's; a row that brings a ``text`` is that text."""
     if isinstance(row.get("text"), str):
         return row["text"]
-    theirs = f"{row['mean']:.1f} ± {row['std']:.1f}"
-    if not row["n"]:
-        return theirs
-    ours = mean_text(Cell(row["ours"], row["ours_std"], int(row["n"]), row["verdict"]))
-    return f"**{ours}** {MARKS[row['verdict']]}<br>{theirs}"
+    lines = []
+    if row["n"]:
+        ours = mean_text(Cell(row["ours"], row["ours_std"], int(row["n"]), row["verdict"]))
+        lines.append(f"**{ours}** {MARKS[row['verdict']]}")
+    lines += [f"compact {row['compact']}"] if row.get("compact") else []
+    return "<br>".join([*lines, f"{row['mean']:.1f} ± {row['std']:.1f}"])
 
 
 def mean_text(cell: Cell) -> str:

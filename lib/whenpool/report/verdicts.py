@@ -1,18 +1,22 @@
 """Whether a cell of the thesis's tables was reproduced, by a rule fixed before the runs.
 
 A verdict needs runs of the same protocol: same corpus in full, same classes, training size, hidden
-units and epochs, pretrained word vectors, at least three seeds. Then the 95 % Welch interval of the
+units and epochs, the thesis's word vectors, at least three seeds. Then the 95 % Welch interval of the
 difference of means decides: wholly within ±3 points is *reproduced*, wholly outside is *differs*,
-anything else *undecided*.
+anything else *undecided*. Runs of the same protocol from other vectors are *pilots*. Beside each cell stands
+the number of the compact replication, which is never judged against the thesis's.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whenpool.corpora.published import THESIS_CORPORA
+from whenpool.plan_bases import COMPACT, COMPACT_TEST
 from whenpool.report.paper import RUNS_PER_CELL
+from whenpool.runs import VECTORS
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -31,7 +35,7 @@ THESIS_MODEL: dict[str, Any] = {
     "drop_connect": 0, "share": 0.66, "masked": True, "max_words": None, "test": None,
 }  # fmt: skip
 """The thesis's model and training (§1.4.2)."""
-SMALL_MODEL = THESIS_MODEL | {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
+SMALL_MODEL = THESIS_MODEL | COMPACT | {"test": 2_000}
 """Those of the quick profile on published corpora."""
 _VARIED = (
     "cell", "layers", "bidirectional", "hidden_size", "drop_connect", "weight_decay", "learning_rate",
@@ -49,11 +53,12 @@ MARKS = {
     "reproduced": "✓",
     "differs": "✗",
     "undecided": "?",
-    "indicative": "~",
-    "not comparable": "≁",
+    "so far": "…",
+    "pilot": "~",
     "not run": "",
 }
-"""Every verdict and its mark in a table."""
+"""Every verdict and its mark in a table: so far, with fewer than three seeds; a pilot, from other word
+vectors than the thesis's."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,8 @@ class Cell:
         mean, std: of the test accuracy in %; std is the sample's (n - 1), NaN for one run.
         runs: n.
         verdict: one of `MARKS`.
-        keys: of the runs.
+        keys: of the runs, the compact ones included.
+        compact: the compact replication, as text.
     """
 
     mean: float
@@ -72,6 +78,7 @@ class Cell:
     runs: int
     verdict: str
     keys: tuple[str, ...] = ()
+    compact: str = ""
 
 
 def welch_interval(
@@ -102,24 +109,53 @@ def judge(ours: "DataFrame", published: "Series") -> Cell:
         ours: rows of `Store.trainings` of the cell's corpus, length, setting, size and pooling.
         published: its row of ``data/paper/accuracy.csv``.
     """
+    nothing = Cell(np.nan, np.nan, 0, "not run")
     ours = ours[ours["masked"].astype(bool) & is_plain(ours)] if len(ours) else ours
     if ours.empty:
-        return Cell(np.nan, np.nan, 0, "not run")
-    complete = ours["corpus_complete"].astype(bool)
-    comparable = complete & follows_protocol(ours)
-    if comparable.any():
-        used = _most_common(ours[comparable])
-        verdict = verdict_of(used["test_accuracy"].tolist(), published["mean"], published["std"])
-    elif complete.any():
-        verdict, used = "indicative", _most_common(ours[complete])
+        return nothing
+    small = of_compact(ours)
+    own = ours[ours["corpus_complete"].eq(True) & follows_protocol(ours)]
+    used, verdict = _most_common(own), "pilot"
+    if used.empty:
+        cell = nothing
     else:
-        verdict, used = "not comparable", _most_common(ours)
-    values = used["test_accuracy"]
-    return Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
+        values = used["test_accuracy"]
+        if (used["vectors"] == VECTORS[0]).all():
+            verdict = verdict_of(values.tolist(), published["mean"], published["std"])
+        cell = Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
+    return replace(cell, compact=compact_text(small), keys=(*cell.keys, *small["key"]))
+
+
+def of_compact(runs: "DataFrame") -> "DataFrame":
+    """Those of the compact replication: `whenpool.plan_bases.COMPACT`, from the thesis's word vectors; one
+    for each seed."""
+    if runs.empty:
+        return runs
+    wanted = runs["corpus"].map(COMPACT_TEST)
+    tested = runs["test"].eq(wanted) | (runs["test"].isna() & wanted.isna())
+    model = {name: value for name, value in SMALL_MODEL.items() if name != "test"}
+    own = runs[has(runs, model | {"vectors": VECTORS[0]}) & tested & is_plain(runs)]
+    return own.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
+
+
+def compact_text(runs: "DataFrame") -> str:
+    """Mean ± deviation (seeds) of the compact replication, with a mark where a part of the corpus or a
+    stand-in was read."""
+    if runs.empty:
+        return ""
+    values = runs["test_accuracy"]
+    spread = f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else ""
+    part = "" if runs["corpus_complete"].eq(True).all() else "*"
+    return f"{values.mean():.1f}{spread} ({len(values)}){part}"
 
 
 def _most_common(runs: "DataFrame") -> "DataFrame":
-    """The runs of one configuration, that with the most seeds; each seed once."""
+    """The runs of one configuration: the thesis's word vectors where there are three seeds of them, else
+    that with the most seeds; each seed once."""
+    if runs.empty:
+        return runs
+    thesis = runs[runs["vectors"] == VECTORS[0]]
+    runs = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else runs
     varied = [name for name in _CONFIGURATION if name in runs]
     groups = runs.groupby(varied, dropna=False, sort=False)
     _, largest = max(groups, key=lambda group: group[1]["seed"].nunique())
@@ -177,6 +213,18 @@ def as_plain(runs: "DataFrame") -> "DataFrame":
     )
 
 
+def of_either_scale(runs: "DataFrame") -> "Series":
+    """Which runs have the thesis's model and training on a whole corpus of its, or those of the compact
+    replication on whatever there is of it; with padding masked or not, any start and trick, any vectors.
+    They are published in ``data/results``."""
+    varied = {"masked", "forget_bias", "test", *COMPACT}
+    same = {name: value for name, value in THESIS_MODEL.items() if name not in varied}
+    base = has(runs, same) & runs["corpus"].isin(THESIS_CORPORA)
+    large = {name: THESIS_MODEL[name] for name in COMPACT}
+    whole = runs["corpus_complete"].eq(True) & runs["vectors"].notna()
+    return base & ((has(runs, large) & whole) | has(runs, COMPACT))
+
+
 def of_learnability(runs: "DataFrame") -> "Series":
     """Which runs on the whole of IMDb are of Table 2.1's kind (§2.2.8): by the thesis's protocol, or
     with the model of the quick profile, which indicates and decides nothing."""
@@ -223,6 +271,13 @@ def memory_of_record(probes: "DataFrame") -> "Series":
     return has(asked, wide) & probes["corpus_complete"].eq(True) & probes["vectors"].notna()
 
 
+def probes_of_either_scale(probes: "DataFrame") -> "Series":
+    """Which probe runs looked at such a model, or at one that learnt from its first 500 texts once."""
+    early = (probes["epochs"] == 1) & (probes["size"] == 500)
+    usual = probes["max_words"].isna().map({True: THESIS_MODEL["epochs"], False: COMPACT["epochs"]})
+    return of_either_scale(probes.assign(epochs=probes["epochs"].mask(early, usual)))
+
+
 def probes_of_record(probes: "DataFrame") -> "Series":
     """Which probe runs looked at a model of the thesis's on a whole corpus of its: trained by the
     protocol, or for the gradients at the start on the first 500 texts (§1.5), there also with the
@@ -240,7 +295,7 @@ def probes_of_record(probes: "DataFrame") -> "Series":
 def verdict_of(ours: list[float], mean: float, std: float) -> str:
     """What the rule says of our values beside a published mean and standard deviation."""
     if len(ours) < SEEDS_NEEDED:
-        return "indicative"
+        return "so far"
     low, high = welch_interval(ours, mean, std)
     if low >= -MARGIN and high <= MARGIN:
         return "reproduced"

@@ -13,7 +13,7 @@ from whenpool.few_shot_run import FewShot
 from whenpool.plans import plan
 from whenpool.pooling import POOLINGS
 from whenpool.probing import Probe
-from whenpool.report.claims import Decision, decisions
+from whenpool.report.claims import Decision, decisions, rows_at
 from whenpool.report.evidence import Evidence
 from whenpool.report.gathering import evidence_of
 from whenpool.report.literal import html_of, plain
@@ -156,8 +156,20 @@ class Chapter:
 
     @cached_property
     def finished(self) -> Runs:
-        """Every finished run there is, as `whenpool.report.claims` reads them."""
-        return Runs(self.place)
+        """Every finished run there is, those of ``data/results`` included, as `whenpool.report.claims`
+        reads them; in the profile "smoke" those alone."""
+        return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
+
+    def reference(self, measure: str, scale: str = "compact", **selection: Any) -> "DataFrame":
+        """The numbers of a measure that reference runs gave at a scale, a row for each, to be drawn.
+
+        Args:
+            measure: a name in `whenpool.report.measures.MEASURES`.
+            scale: "compact" or "thesis".
+            selection: what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``; what
+                is not named is the scale's model on unmixed, masked, long IMDb reviews.
+        """
+        return rows_at(self.finished, measure, scale, **selection)
 
     def claims(self) -> list[Decision]:
         """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, and what was
@@ -183,9 +195,14 @@ class Chapter:
         epochs = self.place.store.histories()
         return epochs.merge(runs[["key", "setting", "pooling", "seed"]], on="key")
 
-    @staticmethod
-    def provenance(runs: "DataFrame") -> Provenance:
-        """The line that says where a figure or table comes from."""
+    def provenance(self, runs: "DataFrame") -> Provenance:
+        """The line that says where a figure or table comes from.
+
+        Args:
+            runs: rows of runs, or of anything that has their ``key``, as `reference` gives.
+        """
+        if "device" not in runs and "key" in runs:
+            runs = self.finished.of(set(runs["key"]))
         return Provenance(provenance_line(runs))
 
 

@@ -23,6 +23,7 @@ from whenpool.documents import check_once, listed, shown
 from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.report.measures import MEASURES, SCALES, Measure, Runs, Sample
+from whenpool.report.verdicts import column
 from whenpool.report.wording import number_text
 from whenpool.runs import TRICKS
 
@@ -335,13 +336,26 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
     return None if rows.empty or fixed is None else _sample(rows, {**fixed, **selection}, own)
 
 
+def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> "DataFrame":
+    """The numbers of a measure at a scale, a row for each, to be drawn or tabulated.
+
+    Args:
+        selection: as for `sample_of`; a list stands for each of its values.
+    """
+    rows = runs.table(measure, {})
+    wanted = {**(MEASURES[measure].fixed or SCALES)[scale], **selection}
+    for name, value in wanted.items():
+        several = value if isinstance(value, list | tuple) else [value]
+        own = column(rows, name)  # one that is empty for all runs may be missing
+        rows = rows[own.isin(several) | (own.isna() & (None in several))]
+    return rows
+
+
 def _chosen(rows: "DataFrame", selection: Selection) -> "DataFrame":
     mine = np.ones(len(rows), bool)
     for name, value in selection.items():
-        if name not in rows:
-            return rows.head(0)
-        own = rows[name].isna() if value is None else rows[name] == value
-        mine &= own.to_numpy(bool)
+        own = column(rows, name)
+        mine &= (own.isna() if value is None else own == value).to_numpy(bool)
     return rows[mine].drop_duplicates("seed", keep="last") if mine.any() else rows.head(0)
 
 

@@ -354,8 +354,11 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> "DataFram
 def _chosen(rows: "DataFrame", selection: Selection) -> "DataFrame":
     mine = np.ones(len(rows), bool)
     for name, value in selection.items():
-        own = column(rows, name)
-        mine &= (own.isna() if value is None else own == value).to_numpy(bool)
+        if name in rows:
+            own = rows[name].to_numpy()
+            mine &= rows[name].isna().to_numpy() if value is None else np.asarray(own == value, bool)
+        elif value is not None:  # a column that is empty for all runs is missing
+            return rows.head(0)
     return rows[mine].drop_duplicates("seed", keep="last") if mine.any() else rows.head(0)
 
 

@@ -104,7 +104,9 @@ class Runs:
         name = (measure, tuple(sorted(options.items())))
         if name not in self._tables:
             rows = MEASURES[measure].rows(self, **options)
-            self._tables[name] = rows[[column for column in rows if column in _USED]]
+            used = rows[[column for column in rows if column in _USED]]
+            texts = used.select_dtypes(["str", "string"])
+            self._tables[name] = used.astype(dict.fromkeys(texts, object))  # which compare faster
         return self._tables[name]
 
     def of(self, keys: set[str]) -> "DataFrame":

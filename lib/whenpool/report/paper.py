@@ -1,5 +1,6 @@
 """The thesis's numbers, as data: ``data/paper/*.csv``."""
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,4 +36,9 @@ def published(name: str) -> "DataFrame":
     if root is None:
         raise InputError("the thesis's numbers are in the clone of the book: run this inside it")
     file = Path(root) / "data" / "paper" / f"{name}.csv"
+    return _read(file, name, file.stat().st_mtime_ns if file.is_file() else 0).copy()
+
+
+@lru_cache
+def _read(file: Path, name: str, changed: int) -> "DataFrame":
     return checked_table(file, "the thesis's numbers", COLUMNS[name], table=str)

@@ -14,7 +14,9 @@ def main() -> int:
         return 2
     if "--check" in sys.argv[1:]:
         for path in (differ := stale(root)):
-            print(f"{path.relative_to(root)} is not what its chapter gives: run python -m whenpool.launch")
+            print(
+                f"{path.relative_to(root)} is not what its chapter gives: run python -m whenpool.launch"
+            )
         return 1 if differ else 0
     for path in (changed := write(root)):
         print(f"{path.relative_to(root)} {'written' if path.exists() else 'removed'}")

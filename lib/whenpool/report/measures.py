@@ -8,7 +8,7 @@ from it.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -502,68 +502,28 @@ _TAGGERS = {
 
 # Theory, which needs no stored runs: networks are drawn, built or searched.
 
-DRAWS = 5
-
-
-@lru_cache(maxsize=32)
-def _changes(
-    network: str, hidden_size: int, input_variance: float, first: int, last: int
-) -> list[float]:
-    from whenpool.theory.comparison import MODELS
-    from whenpool.theory.shrinkage import factor_of, measured_shrinkage
-
-    cell, bias = MODELS[network]
-    return [
-        100
-        * (
-            factor_of(
-                measured_shrinkage(cell, hidden_size, 100, bias, input_variance, last, seed), first, last
-            )
-            - 1
-        )
-        for seed in range(DRAWS)
-    ]
-
 
 def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int = 128) -> "DataFrame":
     """By how many % the gradient norm changes with each step from the last state, before training."""
     import pandas as pd
 
-    from whenpool.theory.comparison import MODELS
+    from whenpool.theory.comparison import MODELS, step_changes
 
-    variances = (1.0,) if hidden_size == 128 else (1.0, 0.01)
-    networks = MODELS if hidden_size == 128 else ["LSTM, forget bias 1"]
+    wide = hidden_size > 128  # the claim on the size of inputs
     return pd.DataFrame(
         {"network": network, "input_variance": variance, "seed": seed, "value": value}
-        for network in networks
-        for variance in variances
-        for seed, value in enumerate(_changes(network, hidden_size, variance, first, last))
+        for network in (["LSTM, forget bias 1"] if wide else MODELS)
+        for variance in ((1.0, 0.01) if wide else (1.0,))
+        for seed, value in enumerate(step_changes(network, hidden_size, variance, first, last))
     )
 
 
-@lru_cache(maxsize=1)
-def _largest_error(units: int = 16, words: int = 200, precision: float = 1e-4) -> float:
-    import torch
-
-    from whenpool.pooling import MaxPool
-    from whenpool.theory.constructions import max_pooled_by_a_layer, read_running_max
-
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        torch.manual_seed(0)
-        lstm = torch.nn.LSTM(8, units, batch_first=True).double()
-        texts = torch.randn(8, words, 8).double()
-        pooled = MaxPool()(lstm(texts)[0], torch.ones(8, words))[0]
-        last = max_pooled_by_a_layer(lstm, precision, words)(texts)[0][:, -1]
-        error = (read_running_max(last, precision) - pooled).abs().max()
-    return error.item() / precision
-
-
 def _construction_error(runs: Runs) -> "DataFrame":
-    """The largest difference between the max-pooled states of a random LSTM and the last state of the
-    two-layer LSTM that is built from it, over its precision."""
     import pandas as pd
 
-    return pd.DataFrame([{"seed": 0, "value": _largest_error()}])
+    from whenpool.theory.constructions import largest_error
+
+    return pd.DataFrame([{"seed": 0, "value": largest_error()}])
 
 
 def _parity_reach(runs: Runs) -> "DataFrame":

@@ -7,6 +7,7 @@ Letters: H units of a state, K steps away from the last state.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -204,3 +205,21 @@ def _frame(rows: list[dict[str, Any]]) -> "DataFrame":
     import pandas as pd
 
     return pd.DataFrame(rows)
+
+
+@lru_cache(maxsize=32)
+def step_changes(
+    network: str, hidden_size: int, input_variance: float, first: int, last: int, draws: int = 5
+) -> list[float]:
+    """By how many % the gradient norm of drawn networks changes with each step from the last state, before
+    training; between two distances from it, a number for each draw.
+
+    Args:
+        network: a name in `MODELS`.
+    """
+    cell, bias = MODELS[network]
+    found = []
+    for seed in range(draws):
+        curve = measured_shrinkage(cell, hidden_size, 100, bias, input_variance, last, seed)
+        found.append(100 * (factor_of(curve, first, last) - 1))
+    return found

@@ -9,6 +9,7 @@ Letters: B texts, T words, E features of a word, H units of the given LSTM.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -16,6 +17,7 @@ from scipy.special import lambertw
 from torch import Tensor, nn
 
 from whenpool.errors import InputError
+from whenpool.pooling import MaxPool
 
 OPEN = 40.0
 """σ(40) is 1 in float64: a gate that is held open loses nothing."""
@@ -273,3 +275,17 @@ def _checked(lstm: nn.LSTM, directions: int = 1) -> nn.LSTM:
     if lstm.bidirectional and directions == 1:
         raise InputError("lstm must read left to right only: nn.LSTM(E, H), not bidirectional")
     return lstm
+
+
+@lru_cache(maxsize=1)
+def largest_error(units: int = 16, words: int = 200, precision: float = 1e-4) -> float:
+    """The largest difference between the max-pooled states of a random LSTM and the last state of the
+    two-layer LSTM that is built from it, over its precision."""
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        lstm = nn.LSTM(8, units, batch_first=True).double()
+        texts = torch.randn(8, words, 8).double()
+        pooled = MaxPool()(lstm(texts)[0], torch.ones(8, words))[0]
+        last = max_pooled_by_a_layer(lstm, precision, words)(texts)[0][:, -1]
+        error = (read_running_max(last, precision) - pooled).abs().max()
+    return error.item() / precision

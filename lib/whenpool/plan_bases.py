@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from whenpool.choice import Choice
@@ -22,8 +21,8 @@ COMPACT_TEST = {"imdb": 2_000}
 """Test texts of the compact replication; of other corpora all."""
 COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
 """Its training texts; of corpora of which a part is at hand 1,000 and 2,000."""
-PROBED_SEEDS = 3
-"""Of the probes of the compact replication."""
+FEWER_SEEDS = 3
+"""Of the compact replication with more texts than a thousand or two, where a training takes longer."""
 
 
 def standard_runs(
@@ -37,8 +36,10 @@ def standard_runs(
             if length != "long":
                 continue
             own = choice.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
-        for size, seed in product(own, range(choice.seeds or (PROBED_SEEDS if compact else 1))):
-            yield replace(base_run(corpus, length, size, choice, place), masked=choice.masked), seed
+        for size in own:
+            seeds = choice.seeds or (seeds_of(corpus, size, "standard", choice) if compact else 1)
+            for seed in range(seeds):
+                yield replace(base_run(corpus, length, size, choice, place), masked=choice.masked), seed
 
 
 def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
@@ -110,5 +111,5 @@ def seeds_of(corpus: str, size: int, setting: str, choice: Choice) -> int:
     if choice.profile == "paper":
         return SEEDS
     if choice.profile == "compact":
-        return SEEDS if size <= (2_000 if corpus == "imdb" else 1_000) else PROBED_SEEDS
+        return SEEDS if size <= (2_000 if corpus == "imdb" else 1_000) else FEWER_SEEDS
     return 2 if setting in ("standard", "mid") and choice.profile == "quick" else 1

@@ -12,7 +12,7 @@ from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.errors import InputError
 from whenpool.few_shot_plan import few_shots
 from whenpool.few_shot_run import SYSTEMS, FewShot
-from whenpool.plan_bases import PROBED_SEEDS, SEEDS, base_run, seeds_of, sizes_of, standard_runs
+from whenpool.plan_bases import FEWER_SEEDS, SEEDS, base_run, seeds_of, sizes_of, standard_runs
 from whenpool.probing import (
     DirectionUse,
     FirstSteps,
@@ -82,7 +82,7 @@ def _other_vectors(choice: Choice, place: Place) -> Iterable[Training]:
     if choice.sizes and base.size not in choice.sizes:
         return
     for vectors, setting, pooling, seed in product(
-        (VECTORS[1], None), ("standard", "mid"), choice.poolings or COMPARED, range(PROBED_SEEDS)
+        (VECTORS[1], None), ("standard", "mid"), choice.poolings or COMPARED, range(FEWER_SEEDS)
     ):
         if setting in (choice.settings or SETTINGS):
             yield replace(base, vectors=vectors, setting=setting, pooling=pooling, seed=seed)
@@ -167,7 +167,9 @@ def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
     for seed, setting in product(range(choice.seeds or SEEDS), choice.settings or SETTINGS):
         plain = replace(base, setting=setting, seed=seed, masked=False)
         yield replace(plain, pooling="last")
-        if setting in ("standard", "mid") and seed < (choice.seeds or PROBED_SEEDS):
+        if setting in ("standard", "mid") and seed < (
+            choice.seeds or (SEEDS if compact else FEWER_SEEDS)
+        ):
             for masked in (True, False):
                 yield replace(plain, pooling="last", forget_bias=2.0, masked=masked)
             yield replace(plain, pooling="last", forget_bias="chrono", masked=True)
@@ -184,7 +186,6 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
     poolings = choice.poolings or COMPARED
     paper = choice.profile == "paper"
     compact = choice.profile == "compact"
-    seeds = choice.seeds or (PROBED_SEEDS if compact else 1)
     for corpus in choice.corpus_names:
         figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
         figures = [figure for figure in figures if not choice.sizes or figure[2] in choice.sizes]
@@ -196,7 +197,8 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
             words = {"k": 3} if compact and length == "short" else words
             for setting in settings:
                 for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
-                    for seed in range(seeds):
+                    fewest = seeds_of(corpus, size, setting, choice) if compact else 1
+                    for seed in range(choice.seeds or fewest):
                         run = replace(base, setting=setting, pooling=pooling, seed=seed)
                         yield WordImportance(run, **words)
 
@@ -214,7 +216,7 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
     """Table 2.1, and other starts of the model without pooling (§2.2)."""
     few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
     whole = choice.profile in ("compact", "paper")
-    default = {"compact": PROBED_SEEDS, "paper": SEEDS}.get(choice.profile, 1)
+    default = {"compact": FEWER_SEEDS, "paper": SEEDS}.get(choice.profile, 1)
     cell = LISTED_CELLS[choice.cell or Training.cell]
     for corpus in choice.corpora or (("imdb",) if whole else choice.corpus_names):
         for base, _ in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):

@@ -34,7 +34,7 @@ class Choice:
         corpora: names for `whenpool.corpora.load`; None: the embedded corpus, or in the profile
             "compact" and "paper" the thesis's four.
         seeds: how many, counted from 0.
-        masked: False lets padding in, as the authors' code does.
+        masked: False lets padding in. The authors' code does so with forget biases of sum 2.
         cell, layers: of every trained model that is a thesis's BiLSTM otherwise: a name in
             `whenpool.registry.LISTED_CELLS`, and how many are stacked. Chapters that compare cells have
             their own.

@@ -69,7 +69,8 @@ class Encoder(nn.Module):
             et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
         drop_connect: rate at which recurrent weights are dropped in training, one draw for all
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
-        masked: False lets padding into the recurrence, as the authors' code does.
+        masked: False lets padding into the recurrence. The authors' code does so, with
+            ``forget_bias=2.0`` where nothing is pooled.
 
     Raises:
         InputError: for an unknown cell, a forget bias for a cell without forget gate, dropped or

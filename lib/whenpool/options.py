@@ -104,7 +104,7 @@ choice_options = _with(
     click.option("--seeds", type=int, help="How many, counted from 0."),
     click.option("--cell", help="In the place of lstm, such as gru, elman, mingru or transformer."),
     click.option("--layers", type=int, help="How many are stacked; default: 1."),
-    click.option("--unmasked", is_flag=True, help="Let padding in, as the authors' code does."),
+    click.option("--unmasked", is_flag=True, help="Let padding in."),
     click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
     click.option("--labels", type=_Numbers(), help="Few-shot: per class, such as 1,3,10."),
     click.option("--systems", type=Names(), help="Few-shot: such as bert,max_attention."),

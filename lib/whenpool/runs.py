@@ -68,7 +68,7 @@ class Training:
     hidden_size: int = 256  # per direction
     forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
     drop_connect: float = 0.0
-    masked: bool = True  # False: padding enters, as in the authors' code
+    masked: bool = True  # False: padding enters
     epochs: int = 20
     batch_size: int = 32
     learning_rate: float = 2e-3

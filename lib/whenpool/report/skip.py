@@ -136,7 +136,7 @@ def brief_table(stored: "DataFrame", table: str) -> CaptionedTable:
     cells = judged(stored, accuracy[accuracy["table"] == table])
     shown = _with_majority(cells, stored, "corpus")
     frame = grid(shown, ["corpus", "pooling"], ["setting", "size"], cell_text, {"corpus": _corpus_name})
-    kind = "over 100 words" if table == "1.3" else "under 100 words"
+    kind = "over 100 words" if table == "1.3" else "at most 100 words"
     caption = f"Table {table} of the thesis, texts of {kind}: test accuracy in %."
     name = f"tab-thesis-{table.replace('.', '-')}"
     return CaptionedTable(frame, caption, name, _line(stored, cells), LEGEND)
@@ -148,7 +148,7 @@ def full_table(stored: "DataFrame", table: str, corpus: str) -> CaptionedTable:
     cells = judged(stored, accuracy[(accuracy["table"] == table) & (accuracy["corpus"] == corpus)])
     shown = _with_majority(cells, stored, "setting")
     frame = grid(shown, ["setting", "pooling"], ["size"], cell_text)
-    kind = "under" if table == "1.8" else "over"
+    kind = "at most" if table == "1.8" else "over"
     caption = (
         f"{CORPUS_NAMES[corpus]} in Table {table} of the thesis, texts of {kind} 100 words: "
         "test accuracy in %."

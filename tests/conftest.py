@@ -82,3 +82,29 @@ def built(tmp_path_factory):
 
     folder, said = clone(tmp_path_factory.mktemp("clone")), []
     return folder, builder(folder, said).build(), said
+
+
+@pytest.fixture(scope="session")
+def on_record(tmp_path_factory):
+    """The runs of record alone."""
+    from whenpool.runs import Place
+    from whenpool.store import Store
+
+    folder = tmp_path_factory.mktemp("record")
+    return Place(Store(folder, Path(__file__).parents[1] / "data" / "results"), folder, folder)
+
+
+@pytest.fixture(scope="session")
+def recorded(on_record):
+    """The same as claims read them."""
+    from whenpool.report.measures import Runs
+
+    return Runs(on_record)
+
+
+@pytest.fixture(scope="session")
+def decided(recorded):
+    """What the runs of record say of every claim."""
+    from whenpool.report.claims import decisions
+
+    return decisions(recorded)

@@ -14,6 +14,8 @@ from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.probing import (
     PROBE_PROTOCOL,
+    DirectionUse,
+    FirstSteps,
     GradientProfile,
     GradientTrace,
     MemoryUse,
@@ -71,16 +73,17 @@ RUNS = {
 """Tiny runs, one for each pooling, cell, setting and option that gives a result its meaning."""
 
 
+LEARNT = replace(BASE, corpus=BASE.corpus + ",agreement=1", pooling="mean", learning_rate=3e-2, epochs=6)
+"""Which has learnt enough for filler, or a direction that is left out, to change what it says."""
 PROBES = {
     "gradients": GradientProfile(RUNS["last"], texts=40),
     "gradients before training": GradientProfile(RUNS["last"], texts=40, untrained=True),
     "trace": GradientTrace(replace(BASE, batch_size=8, drop_connect=0.3), texts=16, sample=32),
-    "sweep": PaddingSweep(
-        replace(BASE, corpus=BASE.corpus + ",agreement=1", pooling="mean", learning_rate=3e-2, epochs=6),
-        texts=50,
-    ),
+    "sweep": PaddingSweep(LEARNT, texts=50),
     "nwi": WordImportance(RUNS["mid"], texts=20, k=3, shortest=35, longest=50),
     "memory": MemoryUse(RUNS["transformer"], longest=200, halvings=2, attention="plain"),
+    "first steps": FirstSteps(replace(RUNS["last"], weight_decay=1e-3), texts=30),
+    "directions": DirectionUse(LEARNT, texts=50),
 }
 """A tiny probe run of each kind."""
 FEW_SHOTS = {
@@ -208,10 +211,16 @@ def with_what_is_there(found: dict[str, Any]) -> dict[str, Any]:
     there = json.loads(FILE.read_text())
     if any(there.get(name, found[name]) != found[name] for name in PROTOCOLS):
         return found
-    return found | {
-        part: {name: there.get(part, {}).get(name, new) for name, new in found[part].items()}
-        for part in ("runs", "probes", "few_shots", "taggings")
-    }
+    return _kept(found, there)
+
+
+def _kept(new: Any, old: Any) -> Any:
+    """What is old where it is there, in parts of parts too, such as columns of rows."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        return {name: _kept(part, old[name]) if name in old else part for name, part in new.items()}
+    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        return [_kept(*both) for both in zip(new, old, strict=True)]
+    return old
 
 
 if __name__ == "__main__":

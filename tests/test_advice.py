@@ -3,28 +3,27 @@
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 import yaml
 
 from whenpool import InputError
-from whenpool.report import advice, ledger
+from whenpool.report import advice
 from whenpool.report.advice import Advice, advice_for, entries, support, with_verdicts
 from whenpool.report.claims import VERDICTS, claims
-from whenpool.report.evidence import Evidence
-from whenpool.runs import Place
-from whenpool.store import Store
+from whenpool.report.measures import Runs
 
 ROOT = Path(__file__).parents[1]
 ENTRIES = entries()
-IDS = {claim.id for claim in claims()}
-NOTHING = Evidence(pd.DataFrame(), dict.fromkeys(["gradients", "trace", "sweep", "nwi"], pd.DataFrame()))
+CLAIMS = claims()
+IDS = {claim.id for claim in CLAIMS}
 
 
 @pytest.fixture
-def on_record(tmp_path, monkeypatch):
-    monkeypatch.setenv("WHENPOOL_STORE", str(tmp_path))
-    return ledger.evidence_at(Place(Store(tmp_path, ROOT / "data" / "results"), tmp_path, tmp_path))
+def nothing_run(monkeypatch):
+    """And the files, which take a second to read, are read once."""
+    monkeypatch.setattr(advice, "Runs", lambda place: Runs(None))
+    monkeypatch.setattr(advice, "entries", lambda: ENTRIES)
+    monkeypatch.setattr(advice, "claims", lambda: CLAIMS)
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
@@ -41,8 +40,7 @@ def test_every_advice_rests_on_claims_and_speaks_in_sentences(entry):
 @pytest.mark.parametrize("where", advice.WHERE)
 @pytest.mark.parametrize("texts", [10, 100, 500, 1_000, 4_999, 20_000])
 @pytest.mark.parametrize("words", [12.5, 99.5, 100, 240.3])
-def test_there_is_advice_for_any_texts(words, texts, where, monkeypatch):
-    monkeypatch.setattr(advice, "evidence_at", lambda place: NOTHING)
+def test_there_is_advice_for_any_texts(words, texts, where, nothing_run):
     found = advice_for(words, texts, where)
     assert found
     general = {entry.id for entry in ENTRIES if entry.general}
@@ -53,9 +51,7 @@ def test_there_is_advice_for_any_texts(words, texts, where, monkeypatch):
         assert support(each) == "not run here"
 
 
-def test_advice_depends_on_length_data_and_place(monkeypatch):
-    monkeypatch.setattr(advice, "evidence_at", lambda place: NOTHING)
-
+def test_advice_depends_on_length_data_and_place(nothing_run):
     def ids(*given):
         return {each.id for each in advice_for(*given)}
 
@@ -68,19 +64,21 @@ def test_advice_depends_on_length_data_and_place(monkeypatch):
     assert "last-state-at-the-start" not in ids(200, 1_000, "everywhere")
 
 
-def test_verdicts_are_those_of_the_ledger(on_record):
-    verdicts = {d.claim.id: d.verdict for d in ledger.ledger(on_record)}
-    for each in with_verdicts(ENTRIES, on_record):
+def test_verdicts_are_those_of_the_ledger(recorded, decided):
+    verdicts = {decision.claim.id: decision.told for decision in decided}
+    given = with_verdicts(ENTRIES, recorded)
+    for each in given:
         assert each.verdicts == tuple(verdicts[name] for name in each.claims)
-    found = {each.id: each for each in advice_for(240, 1_000)}
+    assert len({verdict for each in given for verdict in each.verdicts}) > 1
+    found = {each.id: each for each in advice_for(240, 1_000)}  # of the same record
     assert found["weigh-the-middle"].verdicts == (verdicts["meanpool-is-fragile"],)
 
 
-def test_what_runs_speak_against_is_not_advised(monkeypatch):
-    def all_fail(chosen, evidence):
+def test_what_runs_speak_against_is_not_advised(nothing_run, monkeypatch):
+    def all_fail(chosen, runs):
         return [Advice(e.id, e.text, e.claims, ("does not hold",) * len(e.claims)) for e in chosen]
 
-    monkeypatch.setattr(advice, "evidence_at", lambda place: NOTHING)
+    assert advice_for(240, 1_000) != []
     monkeypatch.setattr(advice, "with_verdicts", all_fail)
     assert advice_for(240, 1_000) == []
 
@@ -96,6 +94,10 @@ def test_what_runs_speak_against_is_not_advised(monkeypatch):
         (["does not hold", "undecided"], "not borne out"),
         (["undecided", "not run"], "open"),
         (["not run"], "not run here"),
+        (["holds (compact)", "holds"], "borne out"),
+        (["so far holds (compact)"], "borne out so far"),
+        (["does not hold (compact)", "not run"], "not borne out"),
+        (["undecided (compact)"], "open"),
     ],
 )
 def test_what_verdicts_come_to(verdicts, expected):

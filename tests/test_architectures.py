@@ -5,6 +5,7 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from made_up import runs, trained
 
 from whenpool.architecture_plan import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
 from whenpool.choice import Choice
@@ -12,10 +13,9 @@ from whenpool.plans import plan
 from whenpool.probing import MemoryUse, PaddingSweep, WordImportance
 from whenpool.registry import LISTED_CELLS
 from whenpool.report import architecture_figures, architectures
-from whenpool.report.architecture_quantities import memory_growth, pooling_gain, transformer_gap
-from whenpool.report.claims import claims, decide
+from whenpool.report.claims import by_runs, claims
 from whenpool.report.evidence import Evidence
-from whenpool.report.gathering import evidence_of, no_evidence
+from whenpool.report.gathering import evidence_of
 from whenpool.report.verdicts import SMALL_MODEL, memory_of_record
 from whenpool.runs import Training
 
@@ -102,37 +102,43 @@ def test_smoke_is_small(place):
 # what decides
 
 
-def test_the_best_transformer_is_chosen_by_validation():
+CLAIMS = {claim.id: claim for claim in claims() if claim.chapter == "other_architectures"}
+
+
+def told(name, **accuracies):
+    """What a claim comes to: accuracies of three seeds, by cell and pooling."""
     rows = [
-        run("lstm", "max_attention", test=75.0),
-        *every_pooling(),
+        row
+        for model, values in accuracies.items()
+        for cell, pooling in [model.split("_", 1)]
+        for setting in ("standard", "mid")
+        for row in trained(values, "compact", cell=cell, model=pooling, setting=setting)
     ]
-    assert transformer_gap(evidence(rows), "max_attention", "standard") == {0: 12.0}
-    rows[2] |= {"validation_accuracy": 90.0}  # mean pooling, whose test accuracy is 61
-    assert transformer_gap(evidence(rows), "max_attention", "standard") == {0: 14.0}
+    found = by_runs(CLAIMS[name], runs(rows), "compact")
+    return found.verdict, round(found.value, 6)
 
 
-def test_a_seed_without_all_poolings_decides_nothing():
-    rows = [run("lstm", "max_attention", seed=seed) for seed in (0, 1)]
-    rows += every_pooling(seed=0) + every_pooling(seed=1)[:3]
-    assert set(transformer_gap(evidence(rows), "max_attention", "standard")) == {0}
+def test_the_best_transformer_is_the_one_whose_validation_is_best():
+    best = {"transformer_last": [60, 61, 62], "transformer_mean": [61, 62, 63]}
+    best |= {"transformer_max": [63, 64, 65], "transformer_max_attention": [50, 51, 52]}
+    lstm = {"lstm_last": [55, 56, 57], "lstm_max_attention": [70, 71, 72]}
+    assert told("transformer-below-max-attention", **best, **lstm) == ("holds", 7)
+    assert told("transformer-gap-at-least", **best, **lstm) == ("holds", 7)
+    assert told("transformer-gap-at-most", **best, **lstm) == ("holds", 7)
+    assert told("transformer-gap-at-most", **best | {"transformer_max": [61, 64, 67]}, **lstm) == (
+        "undecided", 7,
+    )  # fmt: skip
+    assert told("transformer-performs-poorly", **best, **lstm) == ("does not hold", -8)
+    assert told("max-attention-remedies-transformers", **best) == ("does not hold", -11)
+    best.pop("transformer_max")
+    assert told("transformer-below-max-attention", **best, **lstm)[0] == "not run"
 
 
-def test_what_was_tried_beside_is_not_counted():
-    rows = [run("lstm", "max_attention", test=75.0), *every_pooling()]
-    rows.append(run("transformer", "max_attention", test=99.0, learning_rate=5e-4))
-    assert transformer_gap(evidence(rows), "max_attention", "standard") == {0: 12.0}
-
-
-def test_a_gain_is_the_least_of_cells_and_settings():
-    rows = [
-        run(cell, pooling, "mid", test=value)
-        for cell, values in {"gru": (50.0, 70.0), "elman": (50.0, 54.0)}.items()
-        for pooling, value in zip(("last", "max_attention"), values, strict=True)
-    ]
-    found = pooling_gain(evidence(rows), ["gru", "elman"], "max_attention", "last", ["mid"])
-    assert found == {0: 4.0}
-    assert pooling_gain(evidence(rows), ["gru", "lstm"], "max_attention", "last", ["mid"]) == {}
+def test_every_recurrence_must_gain():
+    gains = {"gru": 20, "elman": 4, "mingru": 9}
+    models = {f"{cell}_max_attention": [60 + gain] * 3 for cell, gain in gains.items()}
+    models |= {f"{cell}_last": [60] * 3 for cell in gains}
+    assert told("max-attention-helps-every-recurrence", **models) == ("holds", 4)
 
 
 def memory(cell="transformer", attention="plain", seed=0, **other):
@@ -158,31 +164,10 @@ def test_only_the_width_and_lengths_of_the_thesis_are_of_record():
     assert not memory_of_record(rows.drop(columns="longest")).any()
 
 
-def test_the_growth_of_memory_is_read_from_its_own_rows():
-    rows = pd.DataFrame([memory(), memory(seed=1), memory("lstm", "fused", exponent=1.0)])
-    found = Evidence(pd.DataFrame(), {"memory": rows})
-    assert memory_growth(found, "transformer", "plain") == {0: 1.75, 1: 1.75}
-    assert memory_growth(found, "lstm") == {0: 1.0}
-    assert memory_growth(found, "transformer", "fused") == {}
-
-
-def test_a_stored_measurement_of_record_decides_and_is_not_of_the_small_models(place):
+def test_a_stored_measurement_of_record_is_not_of_the_small_models(place):
     found = evidence_of(place.store, pd.DataFrame(), pd.DataFrame([memory()]))
     assert found.measured["memory"].empty  # it has no points in this store
     assert all(rows.empty for rows in found.small_measured.values())
-
-
-def test_claims_are_not_run_without_runs_and_turn_with_them():
-    mine = {claim.id: claim for claim in claims() if claim.chapter == "other_architectures"}
-    assert {decide(claim, no_evidence()).verdict for claim in mine.values()} == {"not run"}
-    rows = [run("lstm", "max_attention", test=70.0, seed=seed) for seed in range(3)]
-    for seed in range(3):
-        rows += every_pooling(seed=seed)
-    below, poorly = mine["transformer-below-max-attention"], mine["transformer-performs-poorly"]
-    assert decide(below, evidence(rows)).verdict == "holds"
-    assert decide(mine["transformer-gap-at-most"], evidence(rows)).verdict == "holds"
-    rows += [run("lstm", "last", test=55.0, seed=seed) for seed in range(3)]
-    assert decide(poorly, evidence(rows)).verdict == "does not hold"
 
 
 # what is shown

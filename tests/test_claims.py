@@ -1,231 +1,130 @@
-"""The claims of the thesis: the ledger, the numbers, the verdicts, and that chapters show them."""
+"""The claims of the thesis: the ledger, the rules, the verdicts, and that chapters show them."""
 
 import math
 import re
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_up import AFTER, BEFORE, run, runs, table_of, trained, valued
+from scipy import stats
 
 from whenpool import InputError
 from whenpool.chapter import Chapter
 from whenpool.choice import Choice
+from whenpool.few_shot_run import FewShot
 from whenpool.plans import PLANS, plan
-from whenpool.probing import (
-    PROBES,
-    GradientProfile,
-    GradientTrace,
-    PaddingSweep,
-    Probe,
-    WordImportance,
-)
-from whenpool.regularisation_plan import TIMED_SEEDS
-from whenpool.report import quantities, skip_quantities
+from whenpool.probing import Probe
+from whenpool.report import claims as deciding
 from whenpool.report.claims import (
-    QUANTITIES,
-    READS,
+    SEEDS_NEEDED,
     VERDICTS,
     Claim,
     Decision,
+    Finding,
+    Rule,
+    by_runs,
+    by_the_thesis,
     claims,
     claims_table,
     decide,
     decisions,
+    estimate,
+    rows_at,
+    rule_text,
+    sample_of,
 )
-from whenpool.report.evidence import Evidence
-from whenpool.report.gathering import evidence_of
-from whenpool.report.verdicts import (
-    as_plain,
-    memory_of_record,
-    of_breadth,
-    of_learnability,
-    of_record,
-    probes_of_breadth,
-    probes_of_record,
-)
-from whenpool.runs import VECTORS, Training
+from whenpool.report.measures import MEASURES, SCALES, Runs, Sample
+from whenpool.report.wording import number_text
+from whenpool.runs import PROTOCOL, Training
 from whenpool.store import Store
+from whenpool.tagging_run import Tagging
 
 ROOT = Path(__file__).parents[1]
 LEDGER = claims()
 BY_ID = {claim.id: claim for claim in LEDGER}
-EMPTY = pd.DataFrame()
-NOTHING = Evidence(EMPTY, dict.fromkeys(PROBES, EMPTY))
+OF_CLAIM = pytest.mark.parametrize("claim", LEDGER, ids=lambda claim: claim.id)
 
 # the ledger
 
+COLUMNS = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)}
+COLUMNS |= {"model", "added", "share_added", "attention", "network", "input_variance", "best_of"}
 
-@pytest.mark.parametrize("claim", LEDGER, ids=lambda claim: claim.id)
+
+@OF_CLAIM
 def test_every_claim_says_what_it_claims_and_where(claim):
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
-    assert re.fullmatch(r"[12]\.\d+(\.\d)?|slides|ours", claim.section)
-    assert re.fullmatch(r"(<=|>=|<|>) [-+.e\d]+", claim.rule)
+    assert re.fullmatch(r"[12]\.\d+(\.\d)?(, [12]\.\d+(\.\d)?)*|blog|slides|ours", claim.section)
     assert claim.statement.endswith(".")
     assert claim.unit.strip()
-    assert claim.quantity in QUANTITIES
+    assert claim.scales
     assert (ROOT / "book" / f"{claim.chapter}.md").is_file()
     assert f"- file: book/{claim.chapter}\n" in (ROOT / "_toc.yml").read_text()
+    assert set(claim.compact) <= {"of", "with", "rule", "why"}
+    assert bool(claim.compact) == bool(claim.compact.get("why"))
+    for selection in (claim.of, claim.against, claim.versus, claim.compact.get("of")):
+        named = {
+            *(selection or {}),
+            *(name for way in (selection or {}).get("best_of", ()) for name in way),
+        }
+        assert named <= COLUMNS
 
 
-@pytest.mark.parametrize("claim", LEDGER, ids=lambda claim: claim.id)
-def test_a_rule_can_fail_and_can_hold(claim):
-    threshold = float(claim.rule.split()[1])
-    assert claim.satisfied(threshold - 1) != claim.satisfied(threshold + 1)
+@OF_CLAIM
+def test_a_rule_is_registered_with_its_date(claim):
+    assert datetime(2026, 1, 1, tzinfo=UTC) < claim.registered < datetime.now(UTC)
+    assert claim.registered.utcoffset().total_seconds() == 0
 
 
-class Fabricated(Store):
-    """Every probe has measured something, the same everywhere."""
-
-    def __init__(self, folder, trainings, probes):
-        super().__init__(folder)
-        self.trainings_keys, self._probes = trainings["key"], probes
-
-    def measured(self, kind):
-        places = [{"position": place, "mean": 1.0} for place in range(1, 101)]
-        points = {
-            "gradients": places,
-            "nwi": places,
-            "trace": [{"examples": 64 * i, "ratio": 0.5} for i in range(9)],
-            "sweep": [
-                {"setting_added": added, "share_added": tenth / 10, "accuracy": 70.0}
-                for added in ("left", "mid", "right")
-                for tenth in range(10)
-            ],
-            "memory": [{"words": words, "megabytes": 9.0} for words in (1_000, 2_000, 4_000)],
-        }[kind]
-        keys = self._probes.loc[self._probes["probe"] == kind, "key"]
-        return pd.DataFrame([{"key": key, **point} for key in keys for point in points])
-
-    def histories(self):
-        epoch = {"train_loss": 0.1, "attention_accuracy": 70.0, "validation_accuracy": 70.0}
-        epoch |= {"seconds": 1.0}
-        epochs = [
-            epoch | {"epoch": 1, "factor": 0.5, "mass_left": 0.1},
-            epoch | {"epoch": 2, "factor": 1.0},
-        ]
-        return pd.DataFrame([{"key": key, **row} for key in self.trainings_keys for row in epochs])
-
-
-def with_vectors(run):
-    """A small run as it is where word vectors are at hand."""
-    if isinstance(run, Probe):
-        return replace(run, training=with_vectors(run.training))
-    return replace(run, vectors=VECTORS[0])
-
-
-@pytest.fixture
-def all_that_is_planned(place):
-    """Evidence from every run that the book plans for IMDb and Amazon, and of few labels for Yahoo, made
-    up, with three seeds."""
-    choices = [Choice("paper", ("imdb", "amazon"), seeds=3, masked=masked) for masked in (True, False)]
-    breadth = {claim.chapter for claim in LEDGER if READS[claim.quantity].startswith("small")}
-    others = ("corpora", "few_shot", "sequence_labelling", *breadth)
-    names = [name for name in PLANS if name not in others]
-    runs = dict.fromkeys(
-        run
-        for choice in choices
-        for name in names
-        for run in plan(name, choice, place)
-        if name != "learnability" or run.training.corpus == "imdb"
-    )
-    common = {"corpus_complete": True}
-    rows = {"trainings": [], "probes": []}
-    small = [run for name in breadth for run in plan(name, Choice("quick", ("imdb",)), place)]
-    for number, run in enumerate([*runs, *map(with_vectors, small)]):
-        row = {"key": str(number)} | common
-        if isinstance(run, Probe):
-            rows["probes"].append(row | run.row() | {"ratio_at_95": 0.5, "exponent": 1.5})
-        else:
-            done = {"test_accuracy": 70.0, "validation_accuracy": 70.0, "device": "cpu", "threads": 1}
-            rows["trainings"].append(row | asdict(run) | done)
-    trainings, probes = (pd.DataFrame(rows[name]) for name in ("trainings", "probes"))
-    few = Choice("paper", ("imdb", "yahoo"), seeds=3)
-    result = {"test_accuracy": 70.0, "test_texts": 5_000, "labelled_texts": 20} | common
-    few_shots = pd.DataFrame(
-        {"key": str(run), "classes": 2 if run.corpus == "imdb" else 10}
-        | {"unlabelled_texts": run.unlabelled}
-        | asdict(run)
-        | result
-        for run in plan("few_shot", few, place)
-    )
-    assert (of_record(as_plain(trainings)) | of_breadth(trainings)).all()
-    probed = probes_of_record(probes) | of_learnability(probes) | probes_of_breadth(probes)
-    assert (probed | memory_of_record(probes)).all()
-    stored = Fabricated(place.store.directory, trainings, probes)
-    return evidence_of(stored, trainings, probes, few_shots, tagged(place))
-
-
-def tagged(place):
-    """The tagging runs that the book plans for real corpora, made up."""
-    measured = {
-        "test_accuracy": 90.0, "entity_f1": 30.0, "entities_boundary": 5, "entities_predicted": 20,
-        "gradient_evenness": 0.9, "gradient_reach": 0.1, "train_texts": 9, "corpus_complete": True,
-    }  # fmt: skip
-    asked = Choice("quick", ("ud_ewt", "wnut17"), seeds=3)
-    runs = [replace(run, vectors=VECTORS[0]) for run in plan("sequence_labelling", asked, place)]
-    return pd.DataFrame({"key": str(run)} | asdict(run) | measured for run in runs)
-
-
-def test_every_claim_can_be_decided_by_runs_that_the_book_plans(all_that_is_planned):
-    """A model, size, share or place that no run has would leave a claim "not run" for ever."""
-    read = [claim for claim in LEDGER if READS[claim.quantity] != "networks"]
-    seeds = {claim.id: list(decide(claim, all_that_is_planned).values) for claim in read}
-    timed = {claim.id for claim in read if claim.quantity == "epoch_time_ratio"}
-    assert seeds == {claim.id: list(TIMED_SEEDS) if claim.id in timed else [0, 1, 2] for claim in read}
-
-
-def cells_of(chapter):
-    text = (ROOT / "book" / f"{chapter}.md").read_text()
-    return re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-
-
-@pytest.mark.parametrize("chapter", sorted({claim.chapter for claim in LEDGER}))
-def test_a_chapter_shows_all_its_claims(chapter):
-    code = "\n".join(cells_of(chapter))
-    assert f'open_chapter("{chapter}", ' in code
-    (name,) = re.findall(r"^(\w+) = chapter\.claims\(\)$", code, re.MULTILINE)
-    assert re.search(rf"claims\.claims_table\({name}\b", code)
-    reads = {READS[claim.quantity] for claim in LEDGER if claim.chapter == chapter}
-    assert (f"chapter.evidence_runs({name})" in code) == (reads != {"networks"})
-
-
-def test_no_chapter_shows_claims_that_are_not_in_the_ledger():
-    pages = [path.stem for path in (ROOT / "book").glob("*.md")]
-    showing = {page for page in pages if "chapter.claims()" in "\n".join(cells_of(page))}
-    assert showing == {claim.chapter for claim in LEDGER}
-    for page in pages:
-        glued = re.findall(
-            r"\b(?:claim|measured)_([a-z0-9-]+)`", (ROOT / "book" / f"{page}.md").read_text()
+@OF_CLAIM
+def test_a_rule_can_hold_and_can_fail(claim):
+    for scale in claim.scales:
+        rule = Rule.parse(claim.at(scale).rule)
+        assert rule.low < rule.high
+        ends = [end for end in (rule.low, rule.high) if math.isfinite(end)]
+        inside = sum(ends) / 2 if len(ends) == 2 else ends[0] + (1 if math.isinf(rule.high) else -1)
+        outside = 2 * ends[0] - inside
+        assert (rule.verdict(inside, inside), rule.verdict(outside, outside)) == (
+            "holds",
+            "does not hold",
         )
-        assert {name for name in glued if name not in BY_ID} == set()
 
 
 WHOLE = """
 - id: first
   chapter: natural_bias
   section: "1.7"
+  registered: "2026-01-02T03:04:05+02:00"
   statement: A statement.
-  quantity: accuracy_gap
-  with: {size: 1000, setting: standard}
+  measure: tagging
+  with: {column: entity_f1}
+  of: {model: last}
   rule: ">= 10"
   unit: points
+  evidence: fig-a
 """
 
 
 def test_a_ledger_is_read_from_a_file(tmp_path):
     file = tmp_path / "claims.yml"
-    file.write_text(
-        WHOLE + WHOLE.replace("first", "second").replace("  with: {", "  with: {choose: max, ")
-    )
+    more = "  scales: [compact]\n  compact: {of: {size: 5}, with: {column: b}, rule: < 3, why: w}\n"
+    file.write_text(WHOLE + WHOLE.replace("first", "second") + more)
     first, second = claims(file)
-    assert first.written == second.written == "before"
-    assert (first.id, first.rule, first.arguments) == (
-        "first", ">= 10", {"size": 1000, "setting": "standard"},
-    )  # fmt: skip
-    assert second.arguments["choose"] == "max"
-    file.write_text(WHOLE + "  written: later\n")
-    assert [claim.written for claim in claims(file)] == ["later"]
+    assert (first.id, first.rule, first.scales) == ("first", ">= 10", ("thesis", "compact"))
+    assert first.registered == datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)
+    assert first.at("thesis") == first.at("compact") == first
+    assert second.at("thesis") == second
+    small = second.at("compact")
+    assert (small.of, small.options, small.rule) == (
+        {"model": "last", "size": 5},
+        {"column": "b"},
+        "< 3",
+    )
     file.write_text("# nothing yet\n")
     assert claims(file) == []
 
@@ -233,45 +132,35 @@ def test_a_ledger_is_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("{size: 1000, setting: standard}", "{size: 1000", "is not YAML: .*line 8"),
-        ("quantity: accuracy_gap", "quantity: acuracy_gap", "'first' names an unknown .* 'acuracy_gap'"),
-        ("quantity: accuracy_gap", "quantity: [a]", r"'first' has quantity: \['a'\], which is no text"),
+        ("{model: last}", "{model: last", "is not YAML: .*line 10"),
+        (WHOLE, "first: second\n", "is not a list of claims"),
+        (WHOLE, "- first\n", "'first' is no claim"),
+        (WHOLE, WHOLE + WHOLE, "the claim 'first' stands there twice"),
+        ("- id: first\n ", "-", "'without id' has id: None, which is no text"),
+        ("  unit: points\n", "", "'first' has unit: None, which is no text"),
+        ("  evidence: fig-a\n", "", "'first' has evidence: None, which is no text"),
+        ("measure: tagging", "measure: [a]", r"'first' has measure: \['a'\], which is no text"),
+        ('"1.7"', "1.10", "'first' has section: 1.1, which is no text"),
+        ("2026-01-02T03:04:05+02:00", "soon", "'first' has registered: 'soon'; write when"),
+        ('  registered: "2026-01-02T03:04:05+02:00"\n', "", "'first' has registered: None; write when"),
+        ("unit: points", "unit: points\n  scales: [tiny]", "has the scale 'tiny'; choose among thesis, c"),
+        ("measure: tagging", "measure: tugging", "'first' names an unknown measure 'tugging'"),
+        ("unit: points", "unit: points\n  unity: a", "'first' is not whole: .*'unity'"),
         ('">= 10"', '"at least 10"', "'first' has the rule 'at least 10'; write one like '>= 10'"),
         ('">= 10"', '">=10"', "'first' has the rule '>=10'; write"),
         ('">= 10"', '"≥ 10"', "'first' has the rule '≥ 10'; write"),
-        ('">= 10"', '">= ten"', "'first' has the rule '>= ten'; write"),
+        ('">= 10"', '">= inf"', "'first' has the rule '>= inf'; write"),
+        ('">= 10"', '"3 to -3"', "'first' has the rule '3 to -3'; write"),
         ('">= 10"', '""', "'first' has the rule ''; write"),
-        ('">= 10"', "10", "'first' has rule: 10, which is no text; put it in quotes"),
-        ('"1.7"', "1.10", "'first' has section: 1.1, which is no text"),
-        ("  unit: points\n", "", "'first' is not whole: .*'unit'"),
-        ("- id: first\n ", "-", "'without id' is not whole: .*'id'"),
-        (
-            "unit: points",
-            "unit: points\n  written: soon",
-            "'first' has written: soon; write one of before, later",
-        ),
-        ("unit: points", "unit: points\n  written: 2020-01-01", "'first' has written: .*no text"),
-        (
-            "unit: points",
-            "unit: points\n  scale: tiny",
-            "'first' has scale: tiny; write one of thesis, small",
-        ),
-        (
-            "unit: points",
-            "unit: points\n  scale: small",
-            "'first' has scale: small; what accuracy_gap reads is thesis",
-        ),
-        ("unit: points", "unity: points", "'first' is not whole: .*'unity'"),
-        ("size: 1000, ", "", "'first' does not fit accuracy_gap: .*'size'"),
-        ("size: 1000", "sizes: 1000", "'first' does not fit accuracy_gap: .*'sizes'"),
-        ("{size: 1000, setting: standard}", "[1000]", "'first' does not fit accuracy_gap: .*mapping"),
-        ("setting: standard", "setting: mid, choose: mean", "'first' does not fit accuracy_gap: 'mean'"),
-        (WHOLE, WHOLE + WHOLE, "the claim 'first' stands there twice"),
-        (WHOLE, "- first\n", "'first' is no claim"),
-        (WHOLE, "first: second\n", "is not a list of claims"),
-        (WHOLE, "- a: \x07", "is not YAML"),
+        ("unit: points", "unit: points\n  compact: {rule: 3, why: w}", "'first' has the rule 3; write"),
+        ("unit: points", "unit: points\n  compact: {with: {colour: 3}, why: w}", "not fit tagging: .*colour"),
+        ("column: entity_f1", "colour: red", "'first' does not fit tagging: .*'colour'"),
+        ("  with: {column: entity_f1}\n", "", "'first' does not fit tagging: .*'column'"),
+        ("{column: entity_f1}", "[1000]", "'first' does not fit tagging: .*mapping"),
+        ("{model: last}", "[last]", "'first' does not fit tagging: "),
+        ("unit: points", "unit: points\n  against: last", "'first' does not fit tagging: "),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_with_a_claim_is_told_in_one_line(tmp_path, before, after, message):
     file = tmp_path / "claims.yml"
     assert before in WHOLE
@@ -293,341 +182,509 @@ def test_a_ledger_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch):
         claims()
 
 
-# the numbers
-
-POOLED = ("mean", "max", "attention", "max_attention")
+# rules and intervals
 
 
-def of(model, seed=0, **changes):
-    pooling, bias = ("last", "low") if model == "low" else (model, "thesis")
-    base = {
-        "corpus": "imdb", "length": "long", "setting": "standard", "size": 1000, "pooling": pooling,
-        "forget_bias": bias, "masked": True, "epochs": 20, "share": 0.66, "seed": seed,
-    }  # fmt: skip
-    run = base | changes
-    return {"shortest": 50 if run["length"] == "short" else 400} | run
-
-
-def frame(runs):
-    """Rows of runs, each a configuration and its points, in no order."""
-    rows = [
-        {"key": f"k{number}", **run, **point}
-        for number, (run, points) in enumerate(runs)
-        for point in points
-    ]
-    return pd.DataFrame(rows).sample(frac=1, random_state=0)
-
-
-def profile(values):
-    return [{"position": place, "mean": value} for place, value in enumerate(values, 1)]
-
-
-def gradients(first, last, low, high):
-    """Of the first and last word, and the two in the middle."""
-    return profile([first, *[50.0] * 48, low, high, *[50.0] * 48, last])
-
-
-def importance(left, right, middle):
-    return profile([left] * 10 + [90.0] * 30 + [middle] * 20 + [90.0] * 30 + [right] * 10)
-
-
-def inside(start, stop, text, filler):
-    """Positions from start to stop, counted from 0, are the text."""
-    return profile([text if start <= place < stop else filler for place in range(100)])
-
-
-def traced(ratios, at_95):
-    return [{"examples": n, "ratio": ratio, "ratio_at_95": at_95} for n, ratio in ratios.items()]
-
-
-def swept(**accuracies):
-    """left_8=76: accuracy with the text left and 80 % filler."""
-    return [
-        {"setting_added": added, "share_added": int(tenth) * 0.1, "accuracy": float(value)}
-        for name, value in accuracies.items()
-        for added, tenth in [name.split("_")]
-    ]
-
-
-EARLY = {"size": 500, "epochs": 1}
-TABLES = {
-    "gradients": frame(
-        [
-            (of("last", 0, **EARLY), gradients(2.0, 4.0, 0.2, 0.4)),
-            (of("last", 1, **EARLY), gradients(1.0, 1.0, 0.5, 0.5)),
-            (of("low", 0, **EARLY), gradients(2.0, 2.0, 0.001, 0.003)),
-            (of("mean", 0, **EARLY), gradients(5.0, 5.0, 4.0, 4.0)),
-            (of("mean", 1, **EARLY), gradients(5.0, 5.0, 4.5, 4.5)),
-            (of("max", 0, **EARLY), gradients(2.0, 2.0, 3.0, 3.0)),
-            (of("max", 1, **EARLY), gradients(5.0, 5.0, 3.0, 3.0)),
-        ]
-    ),
-    "trace": frame(
-        [
-            (of("last", 0), traced({0: 0.02, 1000: 0.01, 3000: 0.04}, 0.03)),
-            (of("last", 1), traced({0: 0.5, 1000: 0.25, 3000: 0.1}, math.nan)),
-            (of("last", 0, size=20_000), traced({0: 0.02, 500: 0.7}, 0.6)),
-            (of("mean", 0), traced({0: 0.9, 1000: 0.3, 3000: 1.2}, 0.6)),
-            (of("mean", 1), traced({0: 0.7, 1000: 0.8}, 0.5)),
-            (of("max", 0), traced({0: 0.4, 1000: 0.5}, 0.3)),
-            (of("max", 1), traced({0: 0.9, 1000: 0.2}, 0.25)),
-        ]
-    ),
-    "sweep": frame(
-        [
-            (
-                of("last"),
-                swept(
-                    left_0=80, left_7=77, left_8=76, mid_0=80, mid_7=55, mid_8=52,
-                    right_0=80, right_7=66, right_8=60,
-                ),
-            ),
-            (of("last", masked=False), swept(left_0=80, left_8=70, right_0=80, right_8=30)),
-            (of("max"), swept(mid_0=82, mid_7=80)),
-            (of("attention"), swept(mid_0=84, mid_7=76)),
-            (of("mean"), swept(mid_0=79, mid_7=65)),
-        ]
-    ),
-    "nwi": frame(
-        [
-            (of("last"), importance(2.0, 4.0, 1.5)),
-            (of("mean"), importance(1.0, 1.0, 1.0)),
-            (of("max"), importance(4.0, 2.0, 2.0)),
-            (of("last", corpus="amazon", length="short", size=10_000), importance(6.0, 6.0, 2.0)),
-            (of("last", setting="mid"), inside(33, 67, 0.5, 1.0)),
-            (of("mean", setting="mid"), inside(33, 67, 3.0, 1.0)),
-            (of("max", setting="mid"), inside(33, 67, 4.0, 2.0)),
-            (of("last", setting="left"), inside(0, 34, 3.0, 1.5)),
-            (of("last", setting="right"), inside(66, 100, 1.0, 4.0)),
-            (of("last", shortest=None), importance(90.0, 90.0, 1.0)),  # of other lengths of text
-        ]
-    ),
-}  # fmt: skip
-TRAININGS = frame(
+@pytest.mark.parametrize(
+    ("text", "interval", "verdict"),
     [
-        (of(model, seed), [{"test_accuracy": value}])
-        for model, values in {
-            "last": (60.0, 70.0), "mean": (75.0, 71.0), "max": (80.0, 74.0),
-            "attention": (78.0, 79.0), "max_attention": (82.0, 81.0),
-        }.items()
-        for seed, value in enumerate(values)
-    ]
-    + [
-        (of("last", seed, setting=setting, masked=masked), [{"test_accuracy": value}])
-        for seed, setting, masked, value in [
-            (0, "left", True, 66.0), (0, "right", True, 64.0),
-            (0, "left", False, 80.0), (0, "right", False, 58.0),
-            (1, "left", True, 66.0), (1, "right", True, 64.0), (1, "left", False, 80.0),
-            (0, "mid", True, 55.0), (0, "mid", False, 51.0),
-        ]
-    ]
-    + [
-        (
-            of("last", corpus="amazon", length="short", size=10_000, setting="mid"),
-            [{"test_accuracy": 30.0}],
-        )
-    ]
+        (">= 2", (2, 3), "holds"), (">= 2", (1.9, 3), "undecided"), (">= 2", (1, 2), "undecided"),
+        (">= 2", (1, 1.9), "does not hold"), ("> 2", (2, 3), "undecided"), ("> 2", (2.1, 3), "holds"),
+        ("> 2", (1, 2), "does not hold"), ("<= 2", (1, 2), "holds"), ("<= 2", (2, 3), "undecided"),
+        ("< 2", (1, 2), "undecided"), ("< 2", (2, 3), "does not hold"), ("< 2e-5", (1e-6, 1e-5), "holds"),
+        ("-3 to 3", (-3, 3), "holds"), ("-3 to 3", (-3.1, 3), "undecided"),
+        ("-3 to 3", (-9, 9), "undecided"), ("-3 to 3", (3, 9), "undecided"),
+        ("-3 to 3", (3.1, 9), "does not hold"), ("-3 to 3", (-9, -3.1), "does not hold"),
+        ("1e-7 to 1e-5", (1e-6, 2e-6), "holds"), (">= 2", (math.inf, math.inf), "holds"),
+    ],
 )  # fmt: skip
-EVIDENCE = Evidence(TRAININGS, TABLES)
-
-EXAMPLES = [
-    ("early_level", {"model": "last", "place": "middle"}, {0: 0.3, 1: 0.5}),
-    ("early_level", {"model": "last", "place": "ends"}, {0: 3.0, 1: 1.0}),
-    ("early_middle_to_ends", {"models": ["last"]}, {0: 0.1, 1: 0.5}),
-    ("early_middle_to_ends", {"models": ["last"], "relative_to": "low"}, {0: 100.0}),
-    ("early_middle_to_ends", {"models": ["mean", "max"]}, {0: 0.8, 1: 0.6}),
-    ("early_middle_to_ends", {"models": ["mean", "max"], "choose": "max"}, {0: 1.5, 1: 0.9}),
-    ("ratio_at_95", {"size": 1000, "model": "last"}, {0: 0.03}),
-    ("ratio_at_95", {"size": 1000, "model": "last", "relative_to": ["mean", "max"]}, {0: 0.1}),
-    ("ratio_after", {"size": 1000, "model": "last", "examples": 1900}, {0: 0.01, 1: 0.25}),
-    ("ratio_after", {"size": 1000, "model": "last", "examples": 2100}, {0: 0.04, 1: 0.1}),
-    ("ratio_growth", {"model": "last", "sizes": [1000, 20_000]}, {0: 20.0}),
-    ("lowest_ratio", {"size": 1000, "models": ["mean", "max"]}, {0: 0.3, 1: 0.2}),
-    ("ratio_recovery", {"size": 1000, "model": "last"}, {0: 2.0, 1: 0.2}),
-    ("accuracy_gap", {"size": 1000, "setting": "standard"}, {0: 15.0, 1: 1.0}),
-    ("accuracy_gap", {"size": 1000, "setting": "standard", "choose": "max"}, {0: 22.0, 1: 11.0}),
-    ("trained_accuracy", {"size": 1000, "model": "last", "setting": "mid"}, {0: 55.0}),
-    (
-        "trained_accuracy",
-        {"size": 10_000, "model": "last", "setting": "mid", "corpus": "amazon", "length": "short"},
-        {0: 30.0},
-    ),
-    (
-        "trained_lead",
-        {"size": 1000, "model": "max_attention", "setting": "standard"},
-        {0: 2.0, 1: 2.0},
-    ),
-    ("trained_lead", {"size": 1000, "model": "max", "setting": "standard"}, {0: -2.0, 1: -7.0}),
-    ("trained_lead", {"size": 1000, "model": "last", "setting": "standard"}, {0: -22.0, 1: -11.0}),
-    ("trained_both_ends_against_one", {"size": 1000, "model": "last"}, {0: 9.0}),
-    ("sweep_drop", {"size": 1000, "model": "last", "added": "left", "share": 0.8}, {0: 4.0}),
-    ("sweep_drop", {"size": 1000, "model": "last", "added": "mid", "share": 0.7}, {0: 25.0}),
-    ("sweep_drop", {"size": 1000, "model": "last", "added": "worst", "share": 0.8}, {0: 28.0}),
-    (
-        "sweep_drop",
-        {"size": 1000, "model": "last", "added": "left", "share": 0.8, "masked": False},
-        {0: 10.0},
-    ),
-    ("sweep_asymmetry", {"size": 1000, "model": "last", "share": 0.8}, {0: 16.0}),
-    ("asymmetry_by_padding", {"size": 1000, "model": "last", "share": 0.8}, {0: 24.0}),
-    ("trained_asymmetry_by_padding", {"size": 1000, "model": "last"}, {0: 20.0}),
-    ("both_ends_against_one", {"size": 1000, "model": "last", "share": 0.7}, {0: 11.0}),
-    (
-        "sweep_advantage",
-        {"size": 1000, "models": ["max", "attention"], "added": "mid", "share": 0.7},
-        {0: 17.0},
-    ),
-    (
-        "sweep_advantage",
-        {"size": 1000, "models": ["max", "attention"], "added": "mid", "share": 0.7, "against": "mean"},
-        {0: 6.0},
-    ),
-    ("importance_ends_to_middle", {"size": 1000, "setting": "standard", "models": ["last"]}, {0: 2.0}),
-    (
-        "importance_ends_to_middle",
-        {"size": 1000, "setting": "standard", "models": ["mean", "max"], "choose": "max"},
-        {0: 1.5},
-    ),
-    (
-        "importance_ends_to_middle",
-        {"models": ["last"], "size": 10_000, "setting": "standard", "corpus": "amazon"}
-        | {"length": "short"},
-        {0: 3.0},
-    ),
-    ("importance_text_to_filler", {"size": 1000, "setting": "mid", "models": ["last"]}, {0: 0.5}),
-    ("importance_text_to_filler", {"size": 1000, "setting": "left", "models": ["last"]}, {0: 2.0}),
-    ("importance_text_to_filler", {"size": 1000, "setting": "right", "models": ["last"]}, {0: 0.25}),
-    ("importance_text_to_filler", {"size": 1000, "setting": "mid", "models": ["mean", "max"]}, {0: 2.0}),
-    (
-        "importance_text_to_filler",
-        {"size": 1000, "setting": "mid", "models": ["mean", "max"], "choose": "max"},
-        {0: 3.0},
-    ),
-]  # fmt: skip
-BY_EXAMPLE = pytest.mark.parametrize(("name", "arguments", "expected"), EXAMPLES)
+def test_a_rule_holds_where_the_whole_interval_satisfies_it(text, interval, verdict):
+    assert Rule.parse(text).verdict(*interval) == verdict
 
 
-@BY_EXAMPLE
-def test_a_quantity_is_what_was_computed_by_hand(name, arguments, expected):
-    assert QUANTITIES[name](EVIDENCE, **arguments) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    "text", ["", "2", ">= ", ">= two", ">=2", "=> 2", ">= nan", "3 to 3", "3 to", "a to 3"]
+)
+def test_what_is_no_rule_is_refused(text):
+    with pytest.raises(ValueError, match="."):
+        Rule.parse(text)
 
 
-def disturbed(table, *changes):
-    """With rows of other runs, whose numbers are all different."""
-    numbers = ["mean", "ratio", "ratio_at_95", "accuracy", "test_accuracy"]
-    found = {name: 7.3 * table[name] - 1.1 for name in numbers if name in table}
-    others = [table.assign(**found, **change, key=table["key"] + str(change)) for change in changes]
-    return pd.concat([*others, table, *others])
+@pytest.mark.parametrize(
+    ("text", "value", "slack", "of_ratio"),
+    [
+        (">= 2", 5, 3, math.log(2.5)), ("<= 2", 5, -3, -math.log(2.5)), ("> 0", 7, 7, math.inf),
+        ("1 to 100", 90, 10, math.log(100 / 90)), ("1 to 100", 2, 1, math.log(2)),
+        ("1 to 100", 0.5, -0.5, math.log(0.5)),
+    ],
+)  # fmt: skip
+def test_slack_is_how_far_inside_a_value_lies(text, value, slack, of_ratio):
+    assert Rule.parse(text).slack(value) == pytest.approx(slack)
+    assert Rule.parse(text).slack(value, ratio=True) == pytest.approx(of_ratio)
 
 
-@BY_EXAMPLE
-def test_other_runs_do_not_change_it(name, arguments, expected):
-    others = [
-        {"corpus": "yelp"}, {"length": "any"}, {"size": 77}, {"forget_bias": "high"},
-        {"pooling": "last_attention"},
-    ]  # fmt: skip
-    extra = {"gradients": [{"epochs": 20}], "sweep": [{"setting": "right"}]}
-    extra |= {kind: [*extra.get(kind, []), {"masked": False}] for kind in ("gradients", "trace", "nwi")}
-    tables = {
-        kind: disturbed(table, *others, *extra.get(kind, [])).reset_index(drop=True)
-        for kind, table in TABLES.items()
-    }
-    found = QUANTITIES[name](Evidence(disturbed(TRAININGS, *others), tables), **arguments)
-    assert found == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("rule", "text"), [(">= 10", "≥ 10"), ("< 2e-5", "< 2·10⁻⁵"), ("-3 to 3", "from -3 to 3")]
+)
+def test_a_rule_as_a_reader_sees_it(rule, text):
+    assert rule_text(rule) == text
 
 
-def test_every_quantity_has_an_example_and_a_claim():
-    here = quantities.QUANTITIES | skip_quantities.QUANTITIES
-    assert {name for name, _, _ in EXAMPLES} == set(here)
-    assert {claim.quantity for claim in LEDGER} == set(QUANTITIES)
-    takes_evidence = {
-        name
-        for name, value in (vars(quantities) | vars(skip_quantities)).items()
-        if callable(value) and getattr(value, "__annotations__", {}).get("evidence") is Evidence
-    }
-    own = {name for name in takes_evidence if not name.startswith("_")}
-    assert own == set(here)
+def sample(values):
+    return Sample(float(np.mean(values)), float(np.std(values, ddof=1)), len(values))
 
 
-@BY_EXAMPLE
-def test_a_quantity_reads_nothing_but_what_it_is_said_to_read(name, arguments, expected):
-    """`Chapter.evidence_runs` names the runs behind a verdict by it."""
-    if READS[name] == "trainings":
-        only = Evidence(TRAININGS, {})
-    else:
-        only = Evidence(None, {READS[name]: TABLES[READS[name]]})
-    assert QUANTITIES[name](only, **arguments) == pytest.approx(expected)
+groups = st.lists(st.floats(-50, 50).map(lambda value: round(value, 2)), min_size=2, max_size=6).filter(
+    lambda values: np.std(values) > 1e-3
+)
 
 
-@BY_EXAMPLE
-def test_without_runs_there_is_no_number(name, arguments, expected):
-    assert QUANTITIES[name](NOTHING, **arguments) == {}
-    tables = {kind: table.head(0) for kind, table in TABLES.items()}
-    assert QUANTITIES[name](Evidence(TRAININGS.head(0), tables), **arguments) == {}
+@given(groups)
+def test_the_interval_of_a_level_is_students(values):
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    found = estimate([(1, sample(values))])
+    assert found == pytest.approx((np.mean(values), expected.low, expected.high), abs=1e-6)
 
 
-def test_where_no_training_was_fitted_there_is_no_ratio_at_95():
-    """The column is not there at all then, see `Store.measured_on`."""
-    tables = TABLES | {"trace": TABLES["trace"].drop(columns="ratio_at_95")}
-    assert QUANTITIES["ratio_at_95"](Evidence(EMPTY, tables), 1000, "last") == {}
+@given(groups, groups)
+def test_the_interval_of_a_difference_is_welchs(ours, theirs):
+    expected = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    found = estimate([(1, sample(ours)), (-1, sample(theirs))])
+    assert found == pytest.approx(
+        (np.mean(ours) - np.mean(theirs), expected.low, expected.high), abs=1e-6
+    )
 
 
-def test_a_share_that_was_not_swept_has_no_number():
-    arguments = {"size": 1000, "model": "last", "added": "left"}
-    assert QUANTITIES["sweep_drop"](EVIDENCE, share=0.5, **arguments) == {}
-    assert QUANTITIES["sweep_drop"](EVIDENCE, share=0.7, **arguments) == pytest.approx({0: 3.0})
+@given(groups, groups, groups, groups)
+def test_the_interval_of_a_difference_of_differences_is_satterthwaites(a, b, c, d):
+    def part(values):
+        return np.var(values, ddof=1) / len(values)
+
+    error = part(a) + part(b) + part(c) + part(d)
+    freedom = error**2 / sum(part(x) ** 2 / (len(x) - 1) for x in (a, b, c, d))
+    reach = stats.t(freedom).isf(0.025) * math.sqrt(error)
+    value = np.mean(a) - np.mean(b) - np.mean(c) + np.mean(d)
+    found = estimate([(1, sample(a)), (-1, sample(b)), (-1, sample(c)), (1, sample(d))])
+    assert found == pytest.approx((value, value - reach, value + reach), abs=1e-6)
+
+
+def test_one_value_has_no_interval_and_equal_ones_have_a_point():
+    several, one, same = Sample(5.0, 1.0, 3), Sample(2.0, math.nan, 1), Sample(2.0, 0.0, 3)
+    for terms in ([(1, one)], [(1, several), (-1, one)], [(-1, one), (1, several)]):
+        value, low, high = estimate(terms)
+        assert value == sum(sign * part.mean for sign, part in terms)
+        assert math.isnan(low)
+        assert math.isnan(high)
+    assert estimate([(1, same)]) == (2, 2, 2)
+    assert estimate([(1, same), (-1, same)]) == (0, 0, 0)
+    assert estimate([(1, several), (-1, same)]) == pytest.approx(estimate([(1, Sample(3.0, 1.0, 3))]))
 
 
 # verdicts
 
-
-def gaps(values):
-    """Evidence in which the poolings are so many points above the BiLSTM, a seed each."""
-    runs = []
-    for seed, value in enumerate(values):
-        runs.append((of("last", seed), [{"test_accuracy": 50.0}]))
-        runs += [(of(name, seed), [{"test_accuracy": 50.0 + value}]) for name in POOLED]
-    return Evidence(frame(runs) if runs else EMPTY, {})
-
-
-GAP = Claim(
-    "gap", "natural_bias", "1.7", "A gap.", "accuracy_gap", ">= 10", "points",
-    {"size": 1000, "setting": "standard"},
+LEVEL = Claim(
+    "level", "natural_bias", "1.7", datetime(2026, 1, 1, tzinfo=UTC), "A level.", "accuracy", ">= 60", "%",
+    "fig-a", of={"model": "last"},
 )  # fmt: skip
+GAP = replace(LEVEL, id="gap", rule=">= 10", of={"model": "max"}, against={"model": "last"})
+RATIO = replace(LEVEL, measure="ratio_at_95", rule="0.1 to 100")
+
+
+def accuracies(**values):
+    """Runs of which each model has such values, by seed."""
+    return table_of("accuracy", [row for model, own in values.items() for row in valued(own, model)])
+
+
+def found(claim, made, scale="thesis", **more):
+    finding = by_runs(claim, made, scale, **more)
+    assert finding.verdict in VERDICTS
+    return finding
 
 
 @pytest.mark.parametrize(
-    ("values", "verdict"),
+    ("rule", "values", "verdict"),
     [
-        ([12.0, 11.0, 10.0], "holds"),
-        ([12.0, 11.0, 10.0, 30.0, 20.0], "holds"),
-        ([9.0, -3.0, 9.9], "does not hold"),
-        ([12.0, 9.0, 12.0], "undecided"),
-        ([9.0, 12.0], "undecided"),
-        ([12.0, 12.0], "so far holds"),
-        ([12.0], "so far holds"),
-        ([9.0, 9.0], "so far does not hold"),
-        ([], "not run"),
-        ([math.nan, math.nan, math.nan], "not run"),
-        ([math.nan, 12.0, 12.0], "so far holds"),
-        ([math.nan, 12.0, 12.0, 12.0], "holds"),
-        ([math.inf, 12.0, 12.0], "holds"),
+        (">= 60", [64, 65, 66], "holds"),
+        (">= 60", [61, 62, 63], "undecided"),  # from 59.5
+        (">= 60", [61, 62, 63, 62, 62], "holds"),
+        (">= 60", [57, 58, 59], "undecided"),  # to 60.5
+        (">= 60", [50, 51, 52], "does not hold"),
+        (">= 60", [60, 60, 60], "holds"),
+        ("> 60", [60, 60, 60], "does not hold"),
+        (">= 60", [61, 90], "so far holds"),
+        (">= 60", [20, 61], "so far does not hold"),
+        (">= 60", [61], "so far holds"),
+        (">= 60", [59], "so far does not hold"),
+        (">= 60", [], "not run"),
+        ("60 to 70", [63, 65, 67], "holds"),
+        ("60 to 70", [59, 65, 71], "undecided"),
     ],
 )
-def test_a_claim_holds_where_it_holds_for_every_one_of_three_seeds(values, verdict):
-    decision = decide(GAP, gaps(values))
-    assert decision.verdict == verdict
-    assert verdict in VERDICTS
-    counted = {seed: value for seed, value in enumerate(values) if not math.isnan(value)}
-    assert decision.values == pytest.approx(counted)
+def test_a_level_is_held_against_the_rule_with_its_whole_interval(rule, values, verdict):
+    finding = found(replace(LEVEL, rule=rule), accuracies(last=values, max=[0.0] * 3))
+    assert (finding.verdict, finding.n) == (verdict, len(values))
+    if len(set(values)) > 1:
+        expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+        assert (finding.low, finding.high) == pytest.approx((expected.low, expected.high))
+    assert len(finding.keys) == len(values)
+
+
+def test_a_gap_is_a_difference_of_means_of_as_many_seeds_as_the_fewest():
+    finding = found(GAP, accuracies(max=[82, 83, 84, 85], last=[60, 61, 62]))
+    assert (finding.verdict, finding.value, finding.n) == ("holds", 22.5, 3)
+    assert len(finding.keys) == 7
+    assert found(GAP, accuracies(max=[82, 83, 84], last=[60, 61])).verdict == "so far holds"
+    assert found(GAP, accuracies(max=[82, 83, 84])) == Finding()
+
+
+def test_a_ratio_is_compared_by_its_logarithm():
+    values = [0.01, 0.1, 10.0]
+    finding = found(replace(RATIO, rule="<= 1"), table_of("ratio_at_95", valued(values)))
+    expected = stats.ttest_1samp(np.log(values), 0).confidence_interval(0.95)
+    assert finding.value == pytest.approx(0.01 ** (1 / 3))
+    assert (finding.low, finding.high) == pytest.approx(
+        (math.exp(expected.low), math.exp(expected.high))
+    )
+    rows = valued(values) + valued([1e-3, 1e-2, 1.0], "max")
+    over = found(replace(RATIO, against={"model": "max"}), table_of("ratio_at_95", rows))
+    assert over.value == pytest.approx(10)
+
+
+def test_a_ratio_that_is_nought_for_a_seed_has_an_endless_interval():
+    """A gradient too small for a float is no reason to stop."""
+    finding = found(replace(RATIO, rule="<= 1"), table_of("ratio_at_95", valued([0.0, 1e-15, 1e-14])))
+    assert (finding.verdict, finding.high) == ("undecided", math.inf)
+    assert finding.as_data()["interval"] is None
+
+
+def test_of_several_comparisons_the_one_least_in_favour_decides():
+    claim = replace(GAP, of={"model": ["mean", "max", "attention"]})
+    last = [60.0, 60.1, 60.2]
+    made = accuracies(last=last, mean=[80, 81, 82], max=[71, 72, 73], attention=[90, 91, 92])
+    finding = found(claim, made)
+    assert finding.value == pytest.approx(11.9)
+    assert finding.verdict == "undecided"
+    assert len(finding.keys) == 12  # all runs that were compared
+    assert found(replace(claim, rule="<= 10"), made).value == pytest.approx(30.9)
+    missing = accuracies(last=last, mean=[80, 81, 82], max=[71, 72, 73])
+    assert found(claim, missing) == Finding()
+
+
+def test_of_ratios_the_one_least_in_favour_is_so_on_a_log_scale():
+    """0.5 is nearer to an end of the band than 90, but not by the factor."""
+    claim = replace(RATIO, of={"model": ["mean", "max"]})
+    rows = valued([0.5] * 3, "mean") + valued([90.0] * 3, "max")
+    assert found(claim, table_of("ratio_at_95", rows)).value == pytest.approx(90)
+
+
+def test_what_would_be_compared_with_itself_is_left_out():
+    both = {"model": ["mean", "max"]}
+    made = accuracies(mean=[70, 70, 70], max=[75, 75, 75])
+    finding = found(replace(GAP, of=both, against=both, rule="<= 4"), made)
+    assert (finding.value, finding.verdict) == (5, "does not hold")
+
+
+def test_the_best_of_several_ways_is_that_of_the_best_validation_accuracy():
+    ways = [{"drop_connect": 0.1}, {"drop_connect": 0.3}]
+    claim = replace(GAP, of={"model": "max", "best_of": ways}, against={"best_of": [{}]}, rule="> 0")
+    rows = [
+        *valued([75, 75, 75], "max", validation_accuracy=60.0),
+        *valued([99, 99, 99], "max", drop_connect=0.1, validation_accuracy=70.0),
+        *valued([76, 77, 78], "max", drop_connect=0.3, validation_accuracy=71.0),
+    ]
+    assert found(claim, table_of("accuracy", rows)).value == 2
+    assert found(claim, table_of("accuracy", rows[:6])) == Finding()  # not all were tried
+
+
+def test_once_more_is_subtracted():
+    claim = replace(GAP, versus={"setting": "mid"}, rule="> 0")
+    rows = valued([80, 81, 82], "max") + valued([70, 70, 70])
+    mid = {"setting": "mid"}
+    rows += valued([70, 71, 72], "max", **mid) + valued([64, 65, 66], **mid)
+    finding = found(claim, table_of("accuracy", rows))
+    assert finding.value == pytest.approx((81 - 70) - (71 - 65))
+    assert len(finding.keys) == 12
+    level = replace(LEVEL, versus={"setting": "mid"})
+    assert found(level, table_of("accuracy", rows)).value == pytest.approx(70 - 65)
+    assert found(claim, table_of("accuracy", rows[:-3])) == Finding()
+
+
+def test_the_compact_replication_may_need_other_runs_and_another_threshold():
+    compact = {"of": {"size": 2_000}, "rule": ">= 50", "why": "it is small"}
+    claim = replace(LEVEL, compact=compact)
+    rows = valued([70, 70, 70]) + valued([55, 55, 55], scale="compact", size=2_000)
+    rows += valued([1, 1, 1], scale="compact")
+    made = table_of("accuracy", rows)
+    at = decide(claim, made).at
+    assert {scale: (f.verdict, f.value) for scale, f in at.items()} == {
+        "thesis": ("holds", 70), "compact": ("holds", 55),
+    }  # fmt: skip
+    assert found(replace(claim, compact={}), made, "compact").value == 1
+    assert list(decide(replace(claim, scales=("compact",)), made).at) == ["compact"]
+
+
+def test_what_is_exact_is_decided_by_one_run():
+    claim = replace(LEVEL, measure="memory_exponent", rule="<= 1.2", of={"cell": "lstm"})
+    made = table_of("memory_exponent", [run(value=1.1), run(seed=1, value=9.0)])
+    finding = found(claim, made)
+    assert (finding.verdict, finding.value, finding.low, finding.high, finding.n) == (
+        "holds", 1.1, 1.1, 1.1, 1,
+    )  # fmt: skip
+    assert finding.measured == "1.1"
+
+
+def test_a_seed_counts_once_and_other_runs_do_not_count():
+    others = [
+        {"corpus": "yelp"}, {"length": "short"}, {"setting": "mid"}, {"masked": False}, {"cell": "gru"},
+        {"epochs": 8}, {"hidden_size": 64}, {"max_words": 140}, {"vectors": "wiki-reviews.100d"},
+        {"weight_decay": 1e-4}, {"learning_rate": 1e-3}, {"share": 0.5}, {"layers": 2},
+    ]  # fmt: skip
+    rows = [row for change in others for row in valued([1, 2, 3], **change)]
+    made = table_of("accuracy", rows + valued([64, 65, 66]) + valued([64, 65, 66]) + rows)
+    finding = found(replace(LEVEL, of={"model": "last", "size": 1_000}), made)
+    assert (finding.value, finding.n) == (65, 3)
+    assert {row["vectors"] for row in rows} == {"glove.6B.100d", "wiki-reviews.100d"}
+
+
+def test_a_part_of_a_corpus_counts_in_the_compact_replication_alone_and_is_marked():
+    rows = valued([64, 65, 66], corpus_complete=False)
+    small = [run(seed=seed, scale="compact", value=65.0, corpus_complete=seed < 2) for seed in range(3)]
+    made = table_of("accuracy", rows + small)
+    assert found(LEVEL, made) == Finding()
+    assert found(LEVEL, made, pilots=True) == Finding()
+    finding = found(LEVEL, made, "compact")
+    assert (finding.verdict, finding.part) == ("holds", True)
+    assert not found(LEVEL, table_of("accuracy", small[:2]), "compact").part
+
+
+# registered
+
+
+def test_runs_that_began_before_the_rule_are_pilots_and_decide_nothing():
+    old = valued([64, 65, 66], began=BEFORE)
+    new = [row | {"seed": row["seed"] + 9} for row in valued([40, 41, 42])]
+    pilots, both = table_of("accuracy", old), table_of("accuracy", old + new)
+    assert found(LEVEL, pilots) == Finding()
+    assert found(LEVEL, pilots, pilots=True).verdict == "holds"
+    assert (found(LEVEL, both).value, found(LEVEL, both, pilots=True).value) == (41, 65)
+    decision = decide(LEVEL, pilots)
+    assert (decision.verdict("thesis"), decision.told, decision.best) == (
+        "not run",
+        "not run",
+        Finding(),
+    )
+    assert decision.pilots["thesis"].n == 3
+    assert decision.keys == set()
+    at_that_time = replace(LEVEL, registered=BEFORE.to_pydatetime())
+    assert found(at_that_time, pilots) == Finding()  # they must have begun later
+
+
+def test_pilots_may_have_been_trained_from_other_vectors():
+    rows = valued([64, 65, 66], began=BEFORE, vectors="wiki-reviews.100d")
+    made = table_of("accuracy", rows + valued([1, 1, 1], vectors="wiki-reviews.100d"))
+    assert found(LEVEL, made, pilots=True).value == 65
+    assert found(LEVEL, made) == Finding()
+    named = replace(LEVEL, of={"model": "last", "vectors": "random"})
+    assert found(named, made, pilots=True) == Finding()
+
+
+def test_every_run_that_decides_a_claim_began_after_its_rule_was_registered(decided, on_record):
+    """Read from the files of record alone."""
+    rows = pd.concat(
+        [pd.read_csv(ROOT / "data" / "results" / f"{name}.csv", dtype={"key": str})
+         for name in ("trainings", "probes", "few_shots", "taggings")]
+    )  # fmt: skip
+    ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
+    began = dict(zip(rows["key"], ended - pd.to_timedelta(rows["seconds"], unit="s"), strict=True))
+    assert any(decision.pilots["compact"].n for decision in decided if "compact" in decision.pilots)
+    for decision in decided:
+        registered = decision.claim.registered
+        assert all(began[key] > registered for key in decision.keys), decision.claim.id
+        pilots = {key for finding in decision.pilots.values() for key in finding.keys}
+        assert all(began[key] <= registered for key in pilots), decision.claim.id
+
+
+# the thesis by its own rule
+
+
+@OF_CLAIM
+def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself(claim):
+    found = by_the_thesis(claim)
+    fails = found is not None and found.verdict in ("does not hold", "so far does not hold")
+    assert fails == bool(claim.contradiction)
+    if not claim.of_thesis or "thesis" not in claim.scales:
+        assert found is None
 
 
 @pytest.mark.parametrize(
-    ("rule", "holds"), [("<= 2", [1, 2]), (">= 2", [2, 3]), ("< 2", [1]), ("> 2", [3]), ("<= 2e-5", [])]
+    ("name", "verdict", "value", "n"),
+    [
+        ("every-pooling-learns-the-middle-1k", "holds", 64.5 - 49.6, 5),
+        ("gap-with-1k", "so far holds", 77.1 - 64.9, 1),
+        ("overfits-before-gates-open", "so far holds", 3e-4 / 0.43, 1),
+        ("more-data-more-gradient", "so far holds", 0.06 / 3e-4, 1),
+        ("low-forget-gates-vanish", "so far holds", 1e-15, 1),
+        ("penalty-attention-below-max", "so far holds", 80.1 - 70.7, 1),
+        ("tricks-stay-below-max-attention", "so far holds", 87.4 - 88.5, 1),
+        ("vampire-is-lowest-imdb", "so far holds", 61.0 - 67.5, 1),
+        ("lead-grows-with-less-data", "undecided", (75.4 - 75.0) - (86.8 - 86.7), 5),
+    ],
 )
-def test_the_rules(rule, holds):
-    claim = replace(GAP, rule=rule)
-    assert [value for value in (1, 2, 3) if claim.satisfied(value)] == holds
+def test_the_thesiss_own_numbers_are_those_of_its_tables(name, verdict, value, n):
+    found = by_the_thesis(BY_ID[name])
+    assert (found.verdict, found.n) == (verdict, n)
+    assert found.value == pytest.approx(value)
+    assert found.keys == ()
+
+
+def test_where_the_thesis_has_no_number_nothing_is_said_of_it():
+    for name in ("one-chain-dominates-1k", "regularisation-never-hurts", "chrono-learns-the-middle"):
+        assert by_the_thesis(BY_ID[name]) is None
+    best = {"model": "last", "size": 1_000, "setting": "standard", "best_of": [{}]}
+    assert by_the_thesis(replace(LEVEL, of=best)) is None
+
+
+# every claim can be decided
+
+
+class Fabricated(Store):
+    """Every planned run is finished and came to the same."""
+
+    def __init__(self, folder, planned):
+        super().__init__(folder)
+        result = {
+            "corpus_complete": True, "seconds": 1.0, "finished": "2100-01-01T00:00:00+00:00",
+            "protocol": PROTOCOL, "probe_protocol": 1, "test_accuracy": 70.0, "validation_accuracy": 70.0,
+            "majority_accuracy": 50.0, "accuracy_forward": 70.0, "accuracy_backward": 60.0, "exponent": 1.0,
+            "entity_f1": 30.0, "entities_boundary": 5, "entities_predicted": 20, "gradient_evenness": 0.9,
+            "gradient_reach": 0.1,
+        }  # fmt: skip
+        self.rows = {kind: [] for kind in (Training, Probe, FewShot, Tagging)}
+        for number, one in enumerate(planned):
+            kind = next(kind for kind in self.rows if isinstance(one, kind))
+            row = one.row() if kind is Probe else asdict(one)
+            self.rows[kind].append(row | result | {"key": str(number)})
+
+    def trainings(self):
+        return pd.DataFrame(self.rows[Training])
+
+    def probes(self):
+        return pd.DataFrame(self.rows[Probe])
+
+    def few_shots(self):
+        return pd.DataFrame(self.rows[FewShot])
+
+    def taggings(self):
+        return pd.DataFrame(self.rows[Tagging])
+
+    def histories(self):
+        epoch = {"train_accuracy": 96.0, "validation_accuracy": 70.0, "train_loss": 0.1, "seconds": 1.0}
+        epoch |= {"attention_accuracy": 70.0, "mass_left": 0.1}
+        epochs = [epoch | {"epoch": 1, "factor": 0.5}, epoch | {"epoch": 2, "factor": 1.0}]
+        return pd.DataFrame(
+            [{"key": row["key"], **one} for row in self.rows[Training] for one in epochs]
+        )
+
+    def measured(self, kind):
+        positions = [{"position": place, "mean": 1.0 + place % 2} for place in range(1, 101)]
+        look = {"ratio": 0.5, "band_ratio": 0.5, "train_accuracy": 96.0}
+        points = {
+            "trace": [look | {"examples": examples} for examples in (0, 8_000, 16_000)],
+            "sweep": [
+                {"setting_added": added, "share_added": tenth / 10, "accuracy": 70.0}
+                for added in ("left", "mid", "right")
+                for tenth in (0, 7, 8)
+            ],
+        }.get(kind, positions)
+        own = [row["key"] for row in self.rows[Probe] if row["probe"] == kind]
+        return pd.DataFrame([{"key": key, **point} for key in own for point in points])
+
+
+@pytest.fixture(scope="module")
+def planned(shared):
+    """Every run that the book plans in the profiles of both scales, with as many seeds as it says."""
+    (shared.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
+    choices = [Choice(profile) for profile in ("paper", "compact")]
+    every = [one for choice in choices for name in PLANS for one in plan(name, choice, shared)]
+    store = Fabricated(shared.store.directory, dict.fromkeys(every))
+    return Runs(replace(shared, store=store))
+
+
+ON_STORED_RUNS = [claim for claim in LEDGER if not MEASURES[claim.measure].drawn]
+SHAPES_ALONE = {"memory_exponent"}
+"""What the number of a run's texts, epochs or seeds does not change."""
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_claim_is_decided_by_runs_that_the_book_plans(planned, scale):
+    """A model, size, share or place that no run has would leave a claim "not run" for ever. The compact
+    replication has enough seeds of all."""
+    own = [claim for claim in ON_STORED_RUNS if scale in claim.scales]
+    seeds = {claim.id: by_runs(claim, planned, scale).n for claim in own}
+    enough = {claim.id: SEEDS_NEEDED if scale == "compact" else 1 for claim in own}
+    assert {name: n for name, n in seeds.items() if n < enough[name]} == {}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_no_two_planned_runs_of_a_seed_are_taken_for_the_same(planned, scale):
+    """Such as probes that looked at more texts, or fewer: which of them counts would be chance."""
+    doubtful = {}
+    for claim in ON_STORED_RUNS:
+        if scale not in claim.scales or claim.measure in SHAPES_ALONE:
+            continue
+        rows = planned.table(claim.measure, claim.at(scale).options)
+        for terms in deciding._comparisons(claim.at(scale), scale):
+            for _, selection in terms:
+                for way in selection.get("best_of", [{}]):
+                    asked = {**selection, **way}
+                    asked.pop("best_of", None)
+                    mine = rows
+                    for name, value in asked.items():
+                        own = mine[name] if name in mine else pd.Series(None, mine.index, object)
+                        mine = mine[own.isna() if value is None else own == value]
+                    if mine["seed"].duplicated().any():
+                        doubtful[claim.id] = sorted(mine["key"][mine["seed"] == 0])
+    assert doubtful == {}
+
+
+def test_claims_of_theory_are_decided_without_runs():
+    made = Runs(None)
+    own = [claim for claim in LEDGER if claim not in ON_STORED_RUNS]
+    assert {claim.chapter for claim in own} == {"theory"}
+    for claim in own:
+        decision = decide(claim, made)
+        assert decision.verdict("thesis") in ("holds", "does not hold", "undecided")
+        assert decision.keys == set()
+        assert not any(finding.n for finding in decision.pilots.values())
+    rest = {finding.verdict for c in ON_STORED_RUNS for finding in decide(c, made).at.values()}
+    assert rest == {"not run"}
+
+
+# for figures, tables and sentences
+
+
+def test_a_sample_is_of_one_model_at_a_scale_over_its_seeds():
+    rows = valued([60, 62]) + valued([50, 51, 55], scale="compact") + valued([70], "max", began=BEFORE)
+    made = table_of("accuracy", rows)
+    assert sample_of(made, "accuracy", "thesis", model="last") == replace(
+        sample([60, 62]), keys=tuple(row["key"] for row in rows[:2])
+    )
+    assert sample_of(made, "accuracy", "compact", model="last").mean == 52
+    assert sample_of(made, "accuracy", "thesis", model="max").n == 1  # a pilot counts
+    assert sample_of(made, "accuracy", "compact", model="max") is None
+    assert sample_of(Runs(None), "accuracy", "thesis", model="last") is None
+
+
+def test_rows_at_a_scale_have_the_values_that_are_asked_for():
+    rows = [*valued([60, 62]), *valued([70], "max"), *valued([1], "max", setting="mid"),
+            *valued([2], scale="compact")]  # fmt: skip
+    made = table_of("accuracy", rows)
+    assert rows_at(made, "accuracy", "thesis")["value"].tolist() == [60, 62, 70]
+    both = rows_at(made, "accuracy", "thesis", setting=["standard", "mid"], model="max")
+    assert both["value"].tolist() == [70, 1]
+    assert rows_at(made, "accuracy", "compact")["value"].tolist() == [2]
+    assert rows_at(made, "accuracy", "thesis", attention="plain").empty
+    assert len(rows_at(made, "accuracy", "thesis", attention=None)) == 3
 
 
 @pytest.mark.parametrize(
@@ -639,165 +696,79 @@ def test_the_rules(rule, holds):
     ],
 )  # fmt: skip
 def test_numbers_are_written_for_people(value, text):
-    assert Decision(GAP, {0: value}, "so far holds").measured == text
+    assert number_text(value) == text
+    assert Finding("so far holds", value, n=1).measured == text
+    assert Finding("holds", value, 1.5, 2.5, 3).measured == f"{text} (1.5 to 2.5)"
+    assert Finding("not run", value).measured == ""
+
+
+def test_a_verdict_is_told_at_the_thesiss_scale_where_it_was_run_there():
+    large, small = Finding("undecided", 1.0, 0.5, 1.5, 3), Finding("holds", 2.0, n=1, keys=("a",))
+    assert Decision(LEVEL, {"thesis": large, "compact": small}).told == "undecided"
+    other = Decision(LEVEL, {"thesis": Finding(), "compact": small})
+    assert (other.told, other.best) == ("holds (compact)", small)
+    assert Decision(LEVEL, {"compact": small}).told == "holds (compact)"
+    nothing = Decision(LEVEL, {"thesis": Finding(), "compact": Finding()})
+    assert (nothing.told, nothing.best, nothing.keys) == ("not run", Finding(), set())
+    assert (other.verdict("compact"), Decision(LEVEL, {}).verdict("compact")) == ("holds", "")
 
 
 def test_a_table_has_a_row_for_each_claim():
-    slides = replace(GAP, section="slides", rule="< 2e-5", unit="something")
-    decided = [
-        decide(GAP, gaps([12.0, 11.0, 10.5])),
-        decide(slides, gaps([12.34])),
-        decide(GAP, NOTHING),
-    ]
-    assert claims_table(decided).to_dict("records") == [
-        {"claim": "A gap. (§1.7)", "rule": "points ≥ 10", "ours": "12, 11, 10.5",
-         "verdict": "**holds** (3)"},
-        {"claim": "A gap. (slides)", "rule": "something < 2·10⁻⁵", "ours": "12.3",
-         "verdict": "**so far does not hold** (1)"},
-        {"claim": "A gap. (§1.7)", "rule": "points ≥ 10", "ours": "", "verdict": "**not run**"},
+    made = table_of(
+        "accuracy", valued([64, 65, 66]) + valued([61.23], scale="compact", corpus_complete=False)
+    )
+    only = replace(LEVEL, section="slides", rule="< 2e-5", unit="something", scales=("compact",))
+    published = replace(LEVEL, published=64.0)
+    assert claims_table([decide(published, made), decide(only, Runs(None))]).to_dict("records") == [
+        {
+            "claim": "A level. (§1.7)", "rule": "% ≥ 60", "the thesis": "**so far holds**<br>64, n = 1",
+            "thesis's scale": "**holds**<br>65 (62.5 to 67.5), n = 3",
+            "compact": "**so far holds**<br>61.2, n = 1<br>part of the corpus",
+        },
+        {
+            "claim": "A level. (slides)", "rule": "something < 2·10⁻⁵", "the thesis": "",
+            "thesis's scale": "", "compact": "**not run**",
+        },
     ]  # fmt: skip
 
 
 def test_the_ledger_is_decided_in_its_order_and_by_chapter():
-    assert [d.claim for d in decisions(NOTHING)] == LEDGER
-    assert {d.verdict for d in decisions(NOTHING)} == {"not run"}
-    chosen = [d.claim.id for d in decisions(EVIDENCE, "gradient_propagation")]
-    assert chosen == [claim.id for claim in LEDGER if claim.chapter == "gradient_propagation"]
-    verdicts = {d.claim.id: d.verdict for d in decisions(EVIDENCE)}
-    assert verdicts["gap-with-1k"] == "undecided"  # 15 and 1 points
-    assert verdicts["ratio-tiny-at-95-with-1k"] == "so far does not hold"  # 0.03
-    assert verdicts["more-data-more-gradient"] == "so far holds"  # 20 times
-    assert verdicts["robust-poolings"] == "not run"  # 10K
+    assert [d.claim for d in decisions(Runs(None))] == LEDGER
+    chosen = decisions(Runs(None), "gradient_propagation")
+    assert [d.claim.id for d in chosen] == [c.id for c in LEDGER if c.chapter == "gradient_propagation"]
 
 
-# what is of record, and the evidence made of it
-
-THESIS = Training("imdb", "standard", 1000, "last", vectors="wiki-reviews.100d")
-FIRST = replace(THESIS, size=500, epochs=1, test=1000)
+# chapters
 
 
-@pytest.mark.parametrize("complete", [True, False])
-def test_which_probes_are_of_record(complete):
-    low = {"forget_bias": "low"}
-    expected = {
-        GradientProfile(FIRST): True,
-        GradientProfile(replace(FIRST, test=None)): True,
-        GradientProfile(replace(FIRST, masked=False)): True,
-        GradientProfile(replace(FIRST, **low)): True,
-        GradientProfile(replace(FIRST, **low, pooling="max")): False,
-        GradientProfile(replace(FIRST, forget_bias=None)): False,
-        GradientProfile(replace(FIRST, hidden_size=64)): False,
-        GradientProfile(replace(FIRST, vectors=None)): False,
-        GradientProfile(replace(FIRST, max_words=140)): False,
-        GradientProfile(replace(FIRST, size=1000)): False,
-        GradientProfile(replace(FIRST, epochs=2)): False,
-        GradientProfile(THESIS): True,
-        GradientProfile(replace(THESIS, **low)): False,
-        GradientProfile(replace(THESIS, test=1000)): False,
-        GradientTrace(FIRST): False,
-        GradientTrace(THESIS): True,
-        GradientTrace(replace(THESIS, **low)): False,
-        PaddingSweep(FIRST): False,
-        PaddingSweep(THESIS): True,
-        PaddingSweep(replace(THESIS, masked=False)): True,
-        PaddingSweep(replace(THESIS, epochs=8)): False,
-        WordImportance(replace(THESIS, setting="mid")): True,
-        WordImportance(replace(THESIS, setting="mid", share=0.5)): False,
-    }
-    rows = pd.DataFrame([probe.row() | {"corpus_complete": complete} for probe in expected])
-    found = dict(zip(expected, probes_of_record(rows).tolist(), strict=True))
-    assert found == {probe: complete and wanted for probe, wanted in expected.items()}
+def cells_of(chapter):
+    text = (ROOT / "book" / f"{chapter}.md").read_text()
+    return re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def put(store, run, points=(), complete=True, **result):
-    row = run.row() if isinstance(run, Probe) else asdict(run)
-    identity = {"row": row, "complete": complete}
-    values = {"corpus_complete": complete} | result
-    provenance = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02", "seconds": 1}
-    return store.put(identity, row, values, provenance, points)
+@pytest.mark.parametrize("chapter", sorted({claim.chapter for claim in LEDGER}))
+def test_a_chapter_shows_all_its_claims(chapter):
+    code = "\n".join(cells_of(chapter))
+    assert f'open_chapter("{chapter}", ' in code
+    (name,) = re.findall(r"^(\w+) = chapter\.claims\(\)$", code, re.MULTILINE)
+    assert re.search(rf"claims\.claims_table\({name}\b", code)
+    reads_runs = any(claim.chapter == chapter for claim in ON_STORED_RUNS)
+    assert (f"chapter.evidence_runs({name})" in code) == reads_runs
 
 
-@pytest.fixture
-def store(place):
-    return place.store
-
-
-def test_what_probes_measured_stands_beside_what_they_ran_on(store):
-    points = [{"examples": 0, "ratio": 0.5, "validation_accuracy": 40.0}, {"examples": 9, "ratio": 0.1}]
-    trace = put(store, GradientTrace(THESIS), points, validation_accuracy=77.0, ratio_at_95=None)
-    put(store, GradientTrace(replace(THESIS, seed=1)), points)
-    put(store, PaddingSweep(THESIS), [{"setting_added": "mid", "share_added": 0.5, "accuracy": 1.0}])
-    put(store, WordImportance(THESIS), profile([1.0]))
-    probes = store.probes()
-    assert set(store.measured_on(probes, "trace")["seed"]) == {0, 1}
-    assert "k" not in store.measured_on(probes, "trace")  # an option of another kind
-    rows = store.measured_on(probes[probes["seed"] == 0], "trace")
-    assert rows["key"].tolist() == [trace] * 2
-    assert rows["ratio"].tolist() == [0.5, 0.1]
-    assert rows["pooling"].tolist() == ["last"] * 2
-    assert rows["validation_accuracy"].iloc[0] == 40.0
-    assert rows["validation_accuracy_of_run"].tolist() == [77.0] * 2
-    assert "ratio_at_95" not in rows  # nowhere known
-    assert store.measured_on(probes, "sweep")["share"].tolist() == [0.66]
-
-
-def test_a_kind_without_runs_measured_nothing(store):
-    """While another kind has some, and where a kind has some but not of these."""
-    put(store, GradientTrace(THESIS), [{"examples": 0, "ratio": 0.5}])
-    put(store, PaddingSweep(THESIS), [{"setting_added": "mid", "share_added": 0.5, "accuracy": 1.0}])
-    probes = store.probes()
-    traces = probes[probes["probe"] == "trace"]
-    for kind in ("sweep", "nwi"):
-        rows = store.measured_on(traces, kind)
-        assert rows.empty
-        assert "key" in rows
-    assert store.measured_on(probes.head(0), "trace").empty
-    assert Store(store.directory / "none").measured_on(EMPTY, "trace").empty
-
-
-def test_evidence_is_made_of_runs_of_record_alone(store):
-    put(store, THESIS, test_accuracy=60.0)
-    put(store, replace(THESIS, hidden_size=64, seed=1), test_accuracy=61.0)
-    put(store, replace(THESIS, seed=2), complete=False, test_accuracy=62.0)
-    points = gradients(2.0, 4.0, 0.2, 0.4)
-    put(store, GradientProfile(FIRST), points)
-    put(store, GradientProfile(replace(FIRST, hidden_size=64, seed=1)), points)
-    put(store, GradientProfile(replace(FIRST, seed=2)), points, complete=False)
-    evidence = evidence_of(store, store.trainings(), store.probes())
-    assert set(evidence.measured) == set(PROBES)
-    assert evidence.accuracies("last", size=1000, setting="standard") == {0: 60.0}
-    level = QUANTITIES["early_level"](evidence, "last", "middle")
-    assert level == pytest.approx({0: 0.3})
-    assert all(evidence.measured[kind].empty for kind in PROBES if kind != "gradients")
-
-
-def test_there_is_no_evidence_in_an_empty_store(store):
-    evidence = evidence_of(store, store.trainings(), store.probes())
-    assert {d.verdict for d in decisions(replace(evidence, live=False))} == {"not run"}
-
-
-def test_runs_from_two_kinds_of_vectors_are_not_mixed(store):
-    """Where a reader's own runs with GloVe stand beside runs of record."""
-    own = {"vectors": "glove.6B.100d"}
-    for seed in (0, 1):
-        put(store, replace(THESIS, seed=seed), test_accuracy=60.0)
-        put(store, GradientProfile(replace(FIRST, seed=seed)), gradients(2.0, 4.0, 0.2, 0.4))
-    put(store, replace(THESIS, **own), test_accuracy=90.0)
-    put(store, GradientProfile(replace(FIRST, **own)), gradients(9.0, 9.0, 9.0, 9.0))
-    put(store, GradientProfile(replace(FIRST, seed=2, **own)), gradients(9.0, 9.0, 9.0, 9.0))
-    put(store, GradientTrace(replace(THESIS, **own)), traced({0: 0.5, 64: 0.25}, 0.25))
-    evidence = evidence_of(store, store.trainings(), store.probes())
-    assert evidence.accuracies("last", size=1000, setting="standard") == {0: 60.0, 1: 60.0}
-    trace = QUANTITIES["ratio_at_95"](evidence, 1000, "last")
-    assert trace == {0: 0.25}  # the only one of its kind
-    put(store, GradientProfile(replace(FIRST, seed=1, **own)), gradients(9.0, 9.0, 9.0, 9.0))
-    evidence = evidence_of(store, store.trainings(), store.probes())
-    level = QUANTITIES["early_level"](evidence, "last", "middle")
-    assert level == pytest.approx({0: 9.0, 1: 9.0, 2: 9.0})
+def test_no_chapter_shows_claims_that_are_not_in_the_ledger():
+    pages = [path.stem for path in (ROOT / "book").glob("*.md")]
+    showing = {page for page in pages if "chapter.claims()" in "\n".join(cells_of(page))}
+    assert showing == {claim.chapter for claim in LEDGER}
+    for page in pages:
+        glued = re.findall(
+            r"\b(?:claim|measured)_([a-z0-9-]+)`", (ROOT / "book" / f"{page}.md").read_text()
+        )
+        assert {name for name in glued if name not in BY_ID} == set()
 
 
 def opened(place, name, **known):
-    chapter = Chapter(name, Choice("smoke"), place)
+    chapter = Chapter(name, Choice("quick"), place)
     chapter.__dict__.update(known)
     return chapter
 
@@ -805,35 +776,27 @@ def opened(place, name, **known):
 def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monkeypatch):
     glued = {}
     monkeypatch.setattr("whenpool.chapter.glue", glued.__setitem__)
-    chapter = opened(place, "gradient_propagation", evidence=EVIDENCE)
+    rows = [*trained([60.0, 61.0]), *trained([80.0, 81.0], model="chrono", scale="compact", setting="mid"),
+            *trained([77.0], scale="compact", model="max_attention", setting="mid", began=BEFORE),
+            *trained([78.0, 79.0], scale="compact", model="max_attention", setting="mid")]  # fmt: skip
+    chapter = opened(place, "natural_bias", finished=runs(rows))
     decided = chapter.claims()
-    own = [claim.id for claim in LEDGER if claim.chapter == "gradient_propagation"]
+    own = [claim.id for claim in LEDGER if claim.chapter == "natural_bias"]
     assert set(glued) == {f"{kind}_{name}" for kind in ("claim", "measured") for name in own}
-    assert glued["claim_more-data-more-gradient"] == "so far holds"
-    assert glued["measured_more-data-more-gradient"] == "20"
-    assert glued["measured_pooled-gradients-are-flat"] == "no run"  # attention is missing
-    runs = chapter.evidence_runs(decided)
-    keys = {kind: set(TABLES[kind]["key"]) for kind in ("gradients", "trace")}
-    assert len(runs) == len(keys["gradients"]) + len(keys["trace"]) + len(TRAININGS)
-    traces = [d for d in decided if d.claim.quantity == "ratio_growth"]
-    assert set(chapter.evidence_runs(traces)["key"]) == keys["trace"]
-    assert len(chapter.evidence_runs(traces)) == len(keys["trace"])
-    assert chapter.evidence_runs([d for d in decided if d.verdict == "not run"]).empty
+    assert glued["claim_chrono-learns-the-middle"] == "so far holds (compact)"
+    assert glued["measured_chrono-learns-the-middle"] == "30.5 (24.1 to 36.9)"
+    assert glued["claim_chrono-matches-max-attention"] == "so far holds (compact)"
+    assert glued["measured_chrono-matches-max-attention"].startswith("2 (")
+    assert glued["claim_padding-costs-with-biases-of-sum-1"] == "not run"
+    assert glued["measured_padding-costs-with-biases-of-sum-1"] == "no run"
+    behind = [row["key"] for row in rows if row["began"] == AFTER and row["model"] != "last"]
+    assert sorted(chapter.evidence_runs(decided)["key"]) == sorted(behind)
+    assert chapter.evidence_runs([d for d in decided if d.told == "not run"]).empty
 
 
 def test_where_nothing_was_run_no_run_is_named(place, monkeypatch):
     monkeypatch.setattr("whenpool.chapter.glue", lambda name, value: None)
     chapter = opened(place, "natural_bias")
-    runs = chapter.evidence_runs(chapter.claims())
-    assert runs.empty
-    assert chapter.provenance(runs).line == "Provenance: no runs yet."
-
-
-def test_what_a_chapter_measured_is_that_of_its_own_probes(place):
-    point = {"setting_added": "mid", "share_added": 0.5, "accuracy": 1.0}
-    put(place.store, PaddingSweep(THESIS), [point])
-    put(place.store, PaddingSweep(replace(THESIS, seed=1)), [point | {"accuracy": 2.0}])
-    probes = place.store.probes().query("seed == 1")
-    chapter = opened(place, "natural_bias")
-    assert chapter.measured(probes, "sweep")["accuracy"].tolist() == [2.0]
-    assert chapter.measured(probes, "nwi").empty
+    found = chapter.evidence_runs(chapter.claims())
+    assert found.empty
+    assert chapter.provenance(found).line == "Provenance: no runs yet."

@@ -27,7 +27,8 @@ def texts_of(corpus):
     ("words", "length", "longest", "kept"),
     [
         (100, "long", None, False), (101, "long", None, True), (500, "long", 500, True),
-        (501, "long", 500, False), (99, "short", None, True), (100, "short", None, False),
+        (501, "long", 500, False), (99, "short", None, True), (100, "short", None, True),
+        (101, "short", None, False),
         (0, "short", None, False), (0, "any", None, False), (1, "any", None, True),
     ],
 )  # fmt: skip

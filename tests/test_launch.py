@@ -27,7 +27,7 @@ MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
 
 
 def test_the_committed_notebooks_are_what_their_chapters_give():
-    assert [path.name for path in stale(ROOT)] == [], "run make notebooks"
+    assert [path.name for path in stale(ROOT)] == [], "run python -m whenpool.launch"
     assert len(CHAPTERS) >= 10
 
 
@@ -293,7 +293,7 @@ def test_stale_notebooks_are_named_with_what_mends_them(tmp_path):
 
     told = run("--check")
     assert told.returncode == 1
-    assert told.stdout == "book/index.ipynb is not what its chapter gives: run make notebooks\n"
+    assert told.stdout == "book/index.ipynb is not what its chapter gives: run python -m whenpool.launch\n"
     assert run().stdout == "book/index.ipynb written\n"
     assert run("--check").returncode == 0
     assert Path(folder / "book" / "index.ipynb").exists()

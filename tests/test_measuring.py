@@ -1,5 +1,6 @@
 """What probe runs measure, against small models whose answers are known, and loops by hand."""
 
+import copy
 from dataclasses import asdict, replace
 from itertools import cycle
 
@@ -16,7 +17,14 @@ from whenpool.dataset import Dataset
 from whenpool.execution import execute
 from whenpool.measuring import Tracer, measure
 from whenpool.probes import gradient_norms, gradient_profile, nwi
-from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, WordImportance
+from whenpool.probing import (
+    DirectionUse,
+    FirstSteps,
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    WordImportance,
+)
 from whenpool.runs import key
 from whenpool.settings import compose
 from whenpool.text import PADDING_INDEX
@@ -102,6 +110,17 @@ def test_a_trace_has_the_same_ratio():
     tracer = Tracer(GradientTrace(TINY, texts=2), Known(), dataset_of(KNOWN_TEXTS))
     tracer(0)
     assert tracer.rows[0]["ratio"] == pytest.approx((4 + 3) / (2 + 1))
+
+
+def test_a_trace_also_has_the_ratio_of_the_middle_tenth():
+    """The places 45 to 54 of 100, counted from 0, over the first, of the mean profile."""
+    tracer = Tracer(GradientTrace(TINY, texts=3), Known(), dataset_of(KNOWN_TEXTS))
+    tracer(0)
+    places = np.linspace(0, 1, 100)
+    profile = sum(np.interp(places, np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5))
+    expected = sum(profile[place] for place in range(45, 55)) / 10 / profile[0]
+    assert tracer.rows[0]["band_ratio"] == pytest.approx(expected, rel=1e-4)
+    assert abs(tracer.rows[0]["band_ratio"] - tracer.rows[0]["ratio"]) > 0.1
 
 
 def test_a_profile_is_the_mean_and_the_median_at_100_places():
@@ -346,6 +365,82 @@ def test_a_probe_leaves_model_and_generator_as_they_were(plain):
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"pooling": "max", "masked": False, "weight_decay": 0.01, "seed": 3}]
+)
+def test_first_steps_are_those_of_a_plain_loop_over_single_texts(shared, change):
+    """Each text is looked at before the model learns from it; Adam, in the order that the seed draws."""
+    training = replace(TINY, learning_rate=0.05, **change)
+    prepared = prepare(training, shared)
+    result, rows = measure(FirstSteps(training, texts=9), prepared.model, prepared.dataset)
+    model = prepare(training, shared).model
+    texts = prepared.dataset.train.first(9)
+    torch.manual_seed(training.seed)
+    order = torch.randperm(9).tolist()
+    adam = torch.optim.Adam(
+        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
+    )
+    profiles = []
+    for number in order:
+        ids = torch.tensor([texts.ids.to_lists()[number]])
+        length, label = torch.tensor([ids.shape[1]]), texts.labels[number : number + 1]
+        profiles.append(gradient_profile(gradient_norms(model, ids, length, label), length)[0].numpy())
+        adam.zero_grad()
+        torch.nn.functional.cross_entropy(model(ids, length), label).backward()
+        adam.step()
+    mean = np.mean(profiles, axis=0)
+    assert [row["position"] for row in rows] == list(range(1, 101))
+    assert [row["mean"] for row in rows] == pytest.approx(mean.tolist(), rel=1e-3)
+    assert result["texts_probed"] == 9
+    assert result["middle_to_ends"] == pytest.approx(mean[49:51].mean() / mean[[0, 99]].mean(), rel=1e-3)
+    profile, _ = measure(
+        GradientProfile(training, texts=9), prepare(training, shared).model, prepared.dataset
+    )
+    assert abs(profile["middle_to_ends"] - result["middle_to_ends"]) > 1e-4  # it has learnt meanwhile
+
+
+def test_first_steps_leave_the_generator_as_it_was(shared):
+    prepared = prepare(TINY, shared)
+    before = torch.random.get_rng_state()
+    measure(FirstSteps(TINY, texts=3), prepared.model, prepared.dataset)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("pooling", ["last", "max_attention", "mean"])
+def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared, pooling):
+    """Against a classifier whose weights of the other half are zero, text by text; what classifies by
+    one direction alone is told from what does not."""
+    training = replace(TINY, pooling=pooling)
+    prepared = prepare(training, shared)
+    model, dataset = prepared.model, prepared.dataset
+    texts, units, seen = dataset.test.first(30), training.hidden_size, []
+    with (
+        torch.no_grad(),
+        model.classifier.register_forward_pre_hook(lambda _, given: seen.append(given[0])),
+    ):
+        evaluate(model, texts)
+        mean = torch.cat(seen).mean(0)[:units]
+        model.classifier.bias.copy_(
+            -model.classifier.weight[:, :units] @ mean
+        )  # so that half is undecided
+    result, rows = measure(DirectionUse(training, texts=30), model, dataset)
+    expected = {}
+    for name, zeros in (("both", []), ("forward", range(units, 2 * units)), ("backward", range(units))):
+        halved = copy.deepcopy(model).eval()
+        with torch.no_grad():
+            halved.classifier.weight[:, list(zeros)] = 0
+            right = [
+                int(halved(torch.tensor([ids]), torch.tensor([len(ids)])).argmax()) == label
+                for ids, label in zip(texts.ids.to_lists(), texts.labels.tolist(), strict=True)
+            ]
+        expected[name] = pytest.approx(100 * sum(right) / 30)
+    assert {row["direction"]: row["accuracy"] for row in rows} == expected
+    assert result == {"texts_probed": 30} | {f"accuracy_{name}": v for name, v in expected.items()}
+    assert rows[1]["accuracy"] != rows[2]["accuracy"]
+    assert not model.classifier._forward_pre_hooks
+    assert measure(DirectionUse(training, texts=30), model, dataset) == (result, rows)
 
 
 def test_what_is_stored_of_a_probe(place):

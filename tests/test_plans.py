@@ -3,18 +3,33 @@
 from collections import Counter
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from whenpool import InputError
-from whenpool.choice import Choice, corpora_named
+from whenpool.choice import PROFILES, Choice, corpora_named
+from whenpool.corpora.published import THESIS_CORPORA
+from whenpool.plan_bases import SEEDS
 from whenpool.plans import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
-from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
-from whenpool.registry import LISTED
+from whenpool.probing import (
+    DirectionUse,
+    FirstSteps,
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
+from whenpool.registry import COMPARED, LISTED
+from whenpool.report.claims import SEEDS_NEEDED
 from whenpool.report.paper import published
-from whenpool.report.verdicts import probes_of_record
+from whenpool.report.verdicts import probes_of_either_scale, probes_of_record
+from whenpool.rows import training_of
+from whenpool.runs import VECTORS, Training
 from whenpool.settings import SETTINGS
+from whenpool.store import Store
 
 
 @pytest.fixture
@@ -117,7 +132,7 @@ def test_own_files_and_quick_real_corpora(place, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"profile": "quik"}, "profile 'quik' is unknown; choose one of smoke, quick, paper"),
+        ({"profile": "quik"}, "profile 'quik' is unknown; choose one of smoke, quick, compact, paper"),
         ({"settings": ("centre",)}, "setting 'centre' is unknown; choose one of standard, left"),
         ({"poolings": ("maximum",)}, "pooling 'maximum' is unknown; choose one of last, mean"),
         ({"seeds": 0}, "seeds is how many, at least 1, not 0"),
@@ -166,29 +181,40 @@ def test_unmasked_runs_stand_in_no_table_of_the_thesis(place):
 
 PROBING = {
     "gradient_propagation": {GradientProfile, GradientTrace},
-    "natural_bias": {PaddingSweep},
+    "natural_bias": {PaddingSweep, DirectionUse},
     "word_importance": {WordImportance},
 }
+ON_REAL_TEXTS = {
+    "gradient_propagation": {FirstSteps},
+    "natural_bias": {Training},
+    "word_importance": set(),
+}
+"""What the profiles "compact" and "paper" ask for besides."""
 
 
 @pytest.mark.parametrize("chapter", PROBING)
-@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+@pytest.mark.parametrize("profile", PROFILES)
 def test_chapters_on_probes_ask_for_their_kinds(chapter, profile, place):
-    assert {type(run) for run in plan(chapter, Choice(profile), place)} == PROBING[chapter]
+    more = ON_REAL_TEXTS[chapter] if profile in ("compact", "paper") else set()
+    assert {type(run) for run in plan(chapter, Choice(profile), place)} == PROBING[chapter] | more
 
 
 @pytest.mark.parametrize("chapter", PROBING)
-def test_the_probes_of_the_paper_are_those_that_go_on_record(chapter, place):
-    runs = plan(chapter, Choice("paper"), place)
+@pytest.mark.parametrize("profile", ["compact", "paper"])
+def test_the_probes_of_both_scales_are_those_that_go_on_record(chapter, profile, place):
+    (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
+    runs = [run for run in plan(chapter, Choice(profile), place) if isinstance(run, Probe)]
     rows = pd.DataFrame([run.row() for run in runs]).assign(corpus_complete=True)
-    assert probes_of_record(rows).all()
+    assert probes_of_either_scale(rows).all()
+    of_figures = rows[~rows["probe"].eq("first_steps")]
+    assert probes_of_record(of_figures).all() == (profile == "paper")
 
 
 @pytest.mark.parametrize("chapter", PROBING)
 def test_the_paper_probes_trainings_of_its_tables(chapter, place, paper_runs):
     """Nothing is trained for a probe alone but the first steps, and what lets padding in."""
-    trainings = {run.training for run in plan(chapter, Choice("paper"), place)}
-    extra = trainings - set(paper_runs)
+    probes = [run for run in plan(chapter, Choice("paper"), place) if isinstance(run, Probe)]
+    extra = {run.training for run in probes} - set(paper_runs)
     if chapter == "gradient_propagation":
         assert {(run.size, run.epochs, run.test) for run in extra} == {(500, 1, 1000)}
     else:
@@ -196,12 +222,94 @@ def test_the_paper_probes_trainings_of_its_tables(chapter, place, paper_runs):
         assert bool(extra) == (chapter == "natural_bias")
 
 
-def test_the_start_of_training_is_looked_at_with_low_forget_gates_as_well(place):
-    runs = plan("gradient_propagation", Choice("paper", seeds=2), place)
-    starts = [run.training for run in runs if run.training.epochs == 1]
-    found = Counter((run.pooling, run.forget_bias) for run in starts)
-    poolings = ("last", "mean", "max", "attention", "max_attention")
-    assert found == {(pooling, "thesis"): 2 for pooling in poolings} | {("last", "low"): 2}
+@pytest.mark.parametrize("profile", ["compact", "paper"])
+def test_padding_and_the_start_of_the_forget_gate_are_crossed(profile, place):
+    trainings = [
+        run for run in plan("natural_bias", Choice(profile), place) if isinstance(run, Training)
+    ]
+    last = [run for run in trainings if run.pooling == "last"]
+    assert {(run.setting, run.masked, run.forget_bias) for run in last} == {
+        *((setting, False, "thesis") for setting in SETTINGS),
+        *product(("standard", "mid"), (True, False), (2.0,)),
+        *product(("standard", "mid"), (True,), ("chrono",)),
+    }
+    assert {(run.corpus, run.size) for run in trainings} == {("imdb", 1_000)}
+    assert Counter(run.seed for run in last if run.forget_bias == "thesis") == dict.fromkeys(range(5), 4)
+    assert {run.seed for run in trainings if run not in last} >= set(range(SEEDS_NEEDED))
+
+
+@pytest.mark.parametrize("profile", ["compact", "paper"])
+def test_the_start_of_training_is_looked_at_with_low_forget_gates_as_well(profile, place):
+    runs = plan("gradient_propagation", Choice(profile, seeds=2), place)
+    starts = [run for run in runs if run.training.epochs == 1]
+    found = Counter((type(run), run.training.pooling, run.training.forget_bias) for run in starts)
+    models = [*((pooling, "thesis") for pooling in COMPARED), ("last", "low")]
+    assert found == {(kind, *model): 2 for kind in (GradientProfile, FirstSteps) for model in models}
+    assert {run.texts for run in starts} == {500}
+
+
+# the compact replication
+
+
+@pytest.fixture
+def compact(place):
+    (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
+    return lambda chapter, **more: plan(chapter, Choice("compact", **more), place)
+
+
+def test_the_compact_replication_is_of_small_models_on_short_texts(compact):
+    every = [run for chapter in PLANS for run in compact(chapter)]
+    trainings = [run.training for run in every if run.training and run.training.corpus in THESIS_CORPORA]
+    trainings = [one for one in trainings if one.hidden_size != 256]  # but where memory is measured
+    assert {one.max_words for one in trainings} == {140}
+    assert {(one.hidden_size, one.cell) for one in trainings if one.hidden_size != 64} == set()
+    assert {one.epochs for one in trainings} == {1, 8, 20, 50}
+    of_table = [run for run in compact("training_to_skip") if run.vectors == "glove.6B.100d"]
+    assert {run.epochs for run in of_table} == {8}
+    assert {run.test for run in of_table if run.corpus == "imdb"} == {2_000}
+    assert {run.test for run in of_table if run.corpus != "imdb"} == {None}
+
+
+def test_the_compact_tables_have_corpora_sizes_and_seeds(compact):
+    """Of what the thesis has: fewer sizes of what is at hand in part, and fewer seeds of more texts."""
+    runs = [run for run in compact("training_to_skip") if run.vectors == "glove.6B.100d"]
+    cells = len(SETTINGS) * len(COMPARED)
+    seeds = Counter((run.corpus, run.length, run.size) for run in runs)
+    assert all(count in (cells * SEEDS, cells * SEEDS_NEEDED) for count in seeds.values())
+    long = {
+        ("imdb", "long", size): SEEDS if size < 5_000 else 3 for size in (1_000, 2_000, 5_000, 10_000)
+    }
+    for corpus, length in {("yelp", "long"), *product(("yahoo", "amazon"), ("long", "short"))}:
+        long |= {(corpus, length, 1_000): SEEDS, (corpus, length, 2_000): 3}
+    assert {cell: seeds[cell] // cells for cell in long} == long
+    assert {cell[:2] for cell in seeds} == {cell[:2] for cell in long}
+    other = [run for run in compact("training_to_skip") if run not in runs]
+    assert Counter((run.vectors, run.setting, run.pooling) for run in other) == dict.fromkeys(
+        product(("wiki-reviews.100d", None), ("standard", "mid"), COMPARED), 3
+    )
+
+
+@pytest.mark.parametrize("chapter", [name for name in PLANS if name != "learnability"])
+def test_what_quick_runs_on_a_published_corpus_is_part_of_the_compact_replication(
+    chapter, compact, place
+):
+    """Except for the tricks, which quick tries on fewer reviews."""
+    corpora = None if chapter == "sequence_labelling" else ("imdb",)
+    quick = set(plan(chapter, Choice("quick", corpora or ("ud_ewt", "wnut17")), place))
+    assert quick <= set(compact(chapter, corpora=corpora))
+    assert len(quick) > 10 or chapter == "natural_bias"
+
+
+def test_trainings_of_record_are_still_planned(place, tmp_path):
+    """So that none has to be computed again: those of the thesis's model, padding masked or not."""
+    rows = Store(tmp_path, Path(__file__).parents[1] / "data" / "results").trainings()
+    rows = rows[rows["hidden_size"].eq(256) & rows["epochs"].eq(20) & rows["corpus_complete"].eq(True)]
+    recorded = {replace(training_of(row), vectors=VECTORS[0]) for row in rows.to_dict("records")}
+    choices = [Choice("paper", masked=masked) for masked in (True, False)]
+    runs = {run for choice in choices for name in PLANS for run in plan(name, choice, place)}
+    trainings = {run.training for run in runs if run.training}
+    assert len(recorded) > 30
+    assert recorded - trainings == set()
 
 
 def test_a_choice_narrows_probes(place):
@@ -220,7 +328,7 @@ def test_a_choice_narrows_probes(place):
 
 
 @pytest.mark.parametrize("chapter", PROBING)
-@pytest.mark.parametrize("profile", ["quick", "paper"])
+@pytest.mark.parametrize("profile", ["quick", "compact", "paper"])
 def test_padding_that_is_let_in_is_let_in_everywhere(chapter, profile, place):
     runs = plan(chapter, Choice(profile, ("imdb",), masked=False), place)
     assert not any(run.training.masked for run in runs)
@@ -254,10 +362,11 @@ def test_without_being_asked_the_paper_looks_at_words_where_the_thesis_has_a_fig
     assert cells == {figure[:3] for figure in IMPORTANCE_FIGURES}
 
 
-@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+@pytest.mark.parametrize("profile", PROFILES)
 def test_probed_are_the_trainings_of_all_probes(profile, place):
     found = needed(Choice(profile), place)
     assert all(not isinstance(run, Probe) for run in found)
     for chapter in PROBING:
-        assert {run.training for run in plan(chapter, Choice(profile), place)} <= found
+        probes = [run for run in plan(chapter, Choice(profile), place) if isinstance(run, Probe)]
+        assert {run.training for run in probes} <= found
     assert len(found) < len({run.training for c in PLANS for run in plan(c, Choice(profile), place)})

@@ -15,11 +15,23 @@ from conftest import PoolHere
 from test_faults import children, needs_proc, wait_for
 from test_probing import TINY
 
+from whenpool.chapter import Chapter
+from whenpool.choice import Choice
 from whenpool.engine import Workforce, running
 from whenpool.errors import InputError
-from whenpool.probing import PROBE_PROTOCOL, GradientProfile, GradientTrace, PaddingSweep, WordImportance
+from whenpool.probing import (
+    PROBE_PROTOCOL,
+    PROBES,
+    DirectionUse,
+    FirstSteps,
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    WordImportance,
+)
 from whenpool.record import export_probes, export_runs
-from whenpool.report.verdicts import probes_of_record
+from whenpool.report.gathering import evidence_of
+from whenpool.report.verdicts import probes_of_either_scale, probes_of_record
 from whenpool.results import (
     compute,
     probe_rows_of,
@@ -401,6 +413,7 @@ def test_trainings_and_probes_are_put_on_record_apart(place, tmp_path):
         (True, GradientProfile(KEPT)),
         (True, GradientProfile(START)),
         (True, GradientProfile(replace(START, pooling="last", forget_bias="low"))),
+        (True, GradientProfile(replace(START, masked=False, test=None))),
         (False, PaddingSweep(START)),
         (False, GradientTrace(START)),
         (False, GradientProfile(replace(START, size=400))),
@@ -412,7 +425,11 @@ def test_trainings_and_probes_are_put_on_record_apart(place, tmp_path):
         (False, PaddingSweep(replace(KEPT, test=1000))),
         (False, PaddingSweep(replace(KEPT, max_words=140))),
         (False, PaddingSweep(replace(KEPT, vectors=None))),
+        (False, PaddingSweep(replace(KEPT, epochs=8))),
+        (False, GradientProfile(replace(START, forget_bias=None))),
+        (False, GradientProfile(replace(KEPT, epochs=1))),
         (False, WordImportance(replace(KEPT, cell="gru"))),
+        (False, WordImportance(replace(KEPT, share=0.5))),
     ],
 )
 def test_what_is_of_record(place, counts, probe):
@@ -423,3 +440,105 @@ def test_what_is_of_record(place, counts, probe):
     assert probes_of_record(table)[asked].tolist() == [counts]
     incomplete = table.assign(corpus_complete=False)
     assert not probes_of_record(incomplete).any()
+
+
+COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "probe"),
+    [
+        (True, False, PaddingSweep(KEPT)),
+        (True, False, DirectionUse(replace(KEPT, masked=False))),
+        (True, False, FirstSteps(replace(START, forget_bias="low"))),
+        (True, False, FirstSteps(KEPT)),
+        (True, False, GradientTrace(replace(KEPT, trick="dropout_attention", pooling="last"))),
+        (True, False, WordImportance(replace(KEPT, test=1_000, forget_bias="chrono"))),
+        (False, False, PaddingSweep(replace(KEPT, vectors=None))),
+        (False, False, PaddingSweep(replace(KEPT, hidden_size=64))),
+        (False, False, PaddingSweep(replace(KEPT, epochs=1))),
+        (False, False, PaddingSweep(replace(KEPT, share=0.5))),
+        (False, False, PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
+        (True, True, PaddingSweep(replace(KEPT, **COMPACT))),
+        (True, True, PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
+        (True, True, FirstSteps(replace(START, max_words=140, hidden_size=64))),
+        (False, False, FirstSteps(replace(START, max_words=140))),
+        (False, False, PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
+    ],
+)
+def test_what_is_of_either_scale(place, whole, part, probe):
+    """On a whole corpus, and on a part of it."""
+    record_probe(place, probe)
+    record_probe(place, PaddingSweep(replace(KEPT, seed=9)))  # another row, so that columns are mixed
+    table = place.store.probes()
+    asked = [probe_of(row) == probe for row in table.to_dict("records")]
+    for complete, expected in ((True, whole), (False, part)):
+        rows = table.assign(corpus_complete=complete)
+        assert probes_of_either_scale(rows)[asked].tolist() == [expected]
+
+
+# what probes measured, beside what they ran on
+
+
+def test_what_probes_measured_stands_beside_what_they_ran_on(place):
+    store, trace = place.store, GradientTrace(replace(KEPT, setting="standard"))
+    points = [{"examples": 0, "ratio": 0.5, "texts": 7}, {"examples": 9, "ratio": 0.1, "texts": 7}]
+    name = record_probe(place, trace, points)
+    record_probe(place, replace(trace, training=replace(trace.training, seed=1)), points)
+    record_probe(place, PaddingSweep(KEPT), MEASURED[PaddingSweep(KEPT)])
+    record_probe(place, WordImportance(KEPT), MEASURED[WordImportance(KEPT, shortest=400, longest=500)])
+    probes = store.probes()
+    assert set(store.measured_on(probes, "trace")["seed"]) == {0, 1}
+    assert "k" not in store.measured_on(probes, "trace")  # an option of another kind
+    rows = store.measured_on(probes[probes["seed"] == 0], "trace")
+    assert rows["key"].tolist() == [name] * 2
+    assert rows["ratio"].tolist() == [0.5, 0.1]
+    assert rows["pooling"].tolist() == ["max"] * 2
+    assert (rows["texts"].tolist(), rows["texts_of_run"].tolist()) == ([7] * 2, [64] * 2)
+    assert "shortest" not in rows  # nowhere known
+    assert store.measured_on(probes, "sweep")["share"].tolist() == [0.66] * 3
+
+
+def test_a_kind_without_runs_measured_nothing(place):
+    """While another kind has some, and where a kind has some but not of these."""
+    for probe in (GradientTrace(KEPT), PaddingSweep(KEPT)):
+        record_probe(place, probe, [{"examples": 0, "ratio": 0.5}])
+    probes = place.store.probes()
+    traces = probes[probes["probe"] == "trace"]
+    for kind in ("sweep", "nwi"):
+        rows = place.store.measured_on(traces, kind)
+        assert rows.empty
+        assert "key" in rows
+    assert place.store.measured_on(probes.head(0), "trace").empty
+    assert Store(place.store.directory / "none").measured_on(pd.DataFrame(), "trace").empty
+
+
+def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
+    def keys(kind):
+        found = evidence_of(place.store, place.store.trainings(), place.store.probes())
+        assert set(found.measured) == set(PROBES)
+        return set(found.measured[kind].get("key", ()))
+
+    assert not any(keys(kind) for kind in PROBES)
+    points = MEASURED[GradientProfile(START)]
+    seeds = [replace(START, seed=seed) for seed in range(5)]
+    kept = {record_probe(place, GradientProfile(start), points) for start in seeds[:2]}
+    record_probe(place, GradientProfile(replace(seeds[2], hidden_size=64)), points)
+    record_probe(place, GradientProfile(seeds[3]), points, complete=False)
+    other = [replace(start, vectors="glove.6B.100d") for start in seeds[:3]]
+    glove = {record_probe(place, GradientProfile(other[0]), points)}
+    trace = record_probe(place, GradientTrace(replace(KEPT, vectors="glove.6B.100d")), points)
+    assert keys("gradients") == kept
+    assert keys("trace") == {trace}  # the only one of its kind
+    glove |= {record_probe(place, GradientProfile(start), points) for start in other[1:]}
+    assert keys("gradients") == glove
+
+
+def test_what_a_chapter_measured_is_that_of_its_own_probes(place):
+    for seed, accuracy in enumerate((1.0, 2.0)):
+        point = {"setting_added": "mid", "share_added": 0.5, "accuracy": accuracy}
+        record_probe(place, PaddingSweep(replace(KEPT, seed=seed)), [point])
+    probes = place.store.probes().query("seed == 1")
+    chapter = Chapter("natural_bias", Choice("smoke"), place)
+    assert chapter.measured(probes, "sweep")["accuracy"].tolist() == [2.0]
+    assert chapter.measured(probes, "nwi").empty

@@ -9,6 +9,8 @@ from whenpool import InputError
 from whenpool.probing import (
     PROBE_PROTOCOL,
     PROBES,
+    DirectionUse,
+    FirstSteps,
     GradientProfile,
     GradientTrace,
     MemoryUse,
@@ -56,6 +58,8 @@ def test_defaults_of_a_probe_never_change():
         "sweep": {"texts": 1000},
         "nwi": {"texts": 200, "k": 5, "shortest": None, "longest": None},
         "memory": {"longest": 4000, "halvings": 4, "attention": "fused"},
+        "first_steps": {"texts": 500},
+        "directions": {"texts": 1000},
     }
 
 
@@ -72,7 +76,7 @@ def test_no_option_has_the_name_of_a_field_of_the_training(kind):
 
 @pytest.mark.parametrize(("kind", "name"), EVERY_FIELD)
 def test_the_key_depends_on_every_field(place, kind, name):
-    probe = kind(replace(TINY, cell="transformer"))
+    probe = kind(TINY if kind is DirectionUse else replace(TINY, cell="transformer"))
     value = OTHER.get((kind, name), 7)
     other = replace(probe, **{name: value})
     assert key(other, place) != key(probe, place)
@@ -97,7 +101,7 @@ def test_the_key_depends_on_the_training_and_on_nothing_else(place, kind):
 
 def test_kinds_with_the_same_options_are_different_runs(place):
     runs = [TINY, *(kind(TINY, texts=9) for kind in OF_TEXTS)]
-    assert len({key(run, place) for run in runs}) == 5
+    assert len({key(run, place) for run in runs}) == len(PROBES)  # and the training, without memory
 
 
 @by_name(KINDS)
@@ -154,6 +158,8 @@ ASKED = [
     WordImportance(replace(TINY, setting="mid", test=20), texts=4, k=2, shortest=50, longest=60),
     MemoryUse(replace(TINY, cell="transformer"), longest=96, attention="plain"),
     MemoryUse(TINY),
+    FirstSteps(replace(TINY, orthogonal=True), texts=20),
+    DirectionUse(TINY),
 ]
 
 
@@ -176,6 +182,20 @@ def test_the_configuration_can_be_read_back_from_a_row(tmp_path):
 def test_a_row_names_the_kind_and_every_field(probe):
     assert probe.row() == {"probe": probe.kind} | probe.options() | asdict(probe.training)
     assert probe_of(probe.row()) == probe
+
+
+@pytest.mark.parametrize("change", [{"bidirectional": False}, {"cell": "transformer"}])
+def test_of_a_model_of_one_direction_none_can_be_left_out(place, change):
+    with pytest.raises(InputError, match=" reads in one direction: there is none to leave out"):
+        key(DirectionUse(replace(TINY, **change)), place)
+    assert key(DirectionUse(replace(TINY, cell="gru")), place)
+
+
+def test_what_trains_a_model_itself_needs_none():
+    """`GradientTrace` and `FirstSteps` begin with the model as a training begins with it."""
+    needs = {kind: kind(TINY).needs for kind in KINDS}
+    assert {kind for kind, run in needs.items() if run is None} == {GradientTrace, FirstSteps, MemoryUse}
+    assert set(needs.values()) == {None, TINY}
 
 
 def test_a_probe_says_what_it_looks_at():

@@ -60,11 +60,9 @@ def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_cells_of_chapters_are_short(path):
     cells = [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-    lengths = sorted(len(cell.source.splitlines()) for cell in cells)
-    if cells:
-        assert lengths[len(lengths) // 2] <= 8
-        assert lengths[-1] <= 25
-        assert max(len(line) for cell in cells for line in cell.source.splitlines()) <= 88
+    for cell in cells:
+        assert len(cell.source.splitlines()) <= 30
+        assert max(map(len, cell.source.splitlines()), default=0) <= 100
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -84,9 +82,9 @@ def test_every_figure_and_table_is_referred_to(path):
         assert f"{{numref}}`{name[0] or name[1]}`" in text, name
 
 
-def test_files_of_the_library_stay_on_few_screens():
+def test_files_of_the_library_are_one_concept_each():
     for path in (ROOT / "lib").rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 300, path
+        assert len(path.read_text().splitlines()) <= 650, path
 
 
 PICKLES = re.compile(
@@ -137,11 +135,15 @@ def test_a_pickle_would_be_found(tmp_path, line):
 def test_commands_of_the_readme_are_targets_or_verbs():
     readme = (ROOT / "README.md").read_text()
     makefile = (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"^([a-z]+):.*##", makefile, re.MULTILINE))
-    used = set(re.findall(r"^make ([a-z]+)", readme, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
+    used = set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE))
     assert {"book", "test"} <= used <= targets
     verbs = set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE))
     assert verbs <= set(cli.commands)
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
 
 
 def test_files_that_the_readme_links_are_there():

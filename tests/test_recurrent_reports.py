@@ -1,4 +1,4 @@
-"""The chapter on recurrent cells: its plan, tables, figure, claims; and other models elsewhere."""
+"""The chapter on recurrent cells: its plan, tables and figure; and other models elsewhere."""
 
 from dataclasses import asdict, replace
 
@@ -18,9 +18,7 @@ from whenpool.plans import PLANS, plan, thesis_table
 from whenpool.probing import GradientProfile, Probe
 from whenpool.registry import LISTED_CELLS
 from whenpool.report import recurrent
-from whenpool.report.background_quantities import cell_distance, cell_lead
 from whenpool.report.cell_figures import draw_cell_profiles
-from whenpool.report.evidence import Evidence
 from whenpool.report.provenance import provenance_line
 from whenpool.report.verdicts import SMALL_MODEL, of_breadth, of_record
 from whenpool.runs import Training, key
@@ -264,28 +262,6 @@ def test_the_figure_has_a_line_for_each_model_relative_to_its_last_word():
     both = draw_cell_profiles(recurrent.directions(profiles)).axes[1]
     assert [line.get_label() for line in both.lines] == ["LSTM", "BiLSTM"]
     assert draw_cell_profiles(pd.DataFrame()).axes
-
-
-# claims
-
-
-def evidence(**by_cell):
-    small = {name: value for name, value in SMALL_MODEL.items() if name != "masked"}
-    rows = [
-        asdict(replace(RUN, **(small | {"cell": cell}), seed=seed))
-        | {"test_accuracy": value, "key": cell}
-        for cell, values in by_cell.items()
-        for seed, value in enumerate(values)
-    ]
-    return Evidence(pd.DataFrame(), {}, small=pd.DataFrame(rows))
-
-
-def test_what_the_claims_measure():
-    found = evidence(lstm=[70.0, 72.0], elman=[60.0, 75.0], gru=[71.0])
-    assert cell_lead(found, "lstm", "elman") == {0: 10.0, 1: -3.0}
-    assert cell_distance(found, "lstm", "gru") == {0: 1.0}
-    assert cell_distance(found, "elman", "lstm") == {0: 10.0, 1: 3.0}
-    assert cell_lead(found, "prototype", "elman") == {}
 
 
 def test_the_chapter_is_planned_and_looks_into_models_with_one_text_or_more(place):

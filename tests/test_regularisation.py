@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
+from made_up import AFTER, runs
 
 from whenpool.choice import Choice
 from whenpool.plans import plan
@@ -19,8 +20,9 @@ from whenpool.regularisation_plan import (
     TIMED_SEEDS,
 )
 from whenpool.report import regularisation
-from whenpool.report import regularisation_quantities as quantities
-from whenpool.report.gathering import evidence_of, no_evidence
+from whenpool.report.claims import by_runs, claims
+from whenpool.report.evidence import Evidence
+from whenpool.report.gathering import evidence_of
 from whenpool.report.verdicts import of_breadth, probes_of_breadth
 from whenpool.runs import VECTORS, Training, key
 from whenpool.store import Store
@@ -42,9 +44,12 @@ def row(accuracy=70.0, validation=None, **changes):
 
 def evidence(rows, seconds=()):
     """Evidence of small runs, and the seconds of some epochs by place of the row."""
-    table = pd.DataFrame(rows)
     epochs = [{"key": rows[place]["key"], "epoch": 1, "seconds": s} for place, s in seconds]
-    return replace(no_evidence(), small=table, epochs=pd.DataFrame(epochs or {"key": [], "seconds": []}))
+    table = pd.DataFrame(epochs or {"key": [], "seconds": []})
+    return Evidence(pd.DataFrame(), {}, small=pd.DataFrame(rows), epochs=table)
+
+
+NOTHING = Evidence(pd.DataFrame(), {})
 
 
 # the runs
@@ -191,17 +196,22 @@ def grid_of(model, gain, seed=0, **changes):
         yield row(accuracy, validation, pooling=model, seed=seed, **way, **changes)
 
 
-def test_the_gain_is_of_the_way_that_validation_prefers():
+CLAIMS = {claim.id: claim for claim in claims() if claim.chapter == "regularisation"}
+
+
+def measured(name, rows, seconds=()):
+    """What a claim measures of some rows: its finding."""
+    made = [row | {"model": row["pooling"], "began": AFTER, "majority_accuracy": 50.0} for row in rows]
+    epochs = evidence(rows, seconds).epochs
+    return by_runs(CLAIMS[name], runs(made, epochs.to_dict("records")), "compact")
+
+
+def test_the_gain_is_of_the_way_that_validation_prefers_for_the_model_that_gains_least():
     rows = [r for i, name in enumerate(COMPARED) for r in grid_of(name, i - 1.0)]
-    assert quantities.regularisation_gain(evidence(rows), "min") == {0: -1.0}
-    assert quantities.regularisation_gain(evidence(rows), "max") == {0: 3.0}
-    assert quantities.regularisation_gain(evidence(rows[:-1])) == {}
-
-
-def test_a_seed_whose_grid_is_not_whole_neither_decides_nor_chooses():
-    rows = [r for name in COMPARED for r in grid_of(name, 2.0)]
-    more = [row(90.0, 99.0, pooling=n, seed=1, **w) for n in COMPARED for w in GRID[:-1]]
-    assert quantities.regularisation_gain(evidence(rows + more)) == {0: 2.0}
+    assert measured("regularisation-never-hurts", rows).value == -1
+    assert measured("regularisation-gains-at-most-two", rows).value == 3
+    assert measured("regularisation-helps-throughout", rows).verdict == "so far does not hold"
+    assert measured("regularisation-never-hurts", rows[:-1]).verdict == "not run"
 
 
 def test_sustained_training_is_each_models_better_way():
@@ -213,10 +223,9 @@ def test_sustained_training_is_each_models_better_way():
         row(51.0, 50.0, epochs=50, drop_connect=0.3, setting="mid"),
         row(99.0),
     ]
-    found = evidence(rows)
-    assert quantities.sustained_gap(found) == {0: 15.0}
-    assert quantities.sustained_accuracy(found, "last", "mid") == {0: 51.0}
-    assert quantities.sustained_gap(evidence(rows[1:])) == {}
+    assert measured("regularised-bilstm-still-suffers", rows).value == 15
+    assert measured("regularised-bilstm-guesses-in-the-middle", rows).value == 1
+    assert measured("regularised-bilstm-still-suffers", rows[1:]).verdict == "not run"
 
 
 def test_a_learning_rate_leads_by_validation():
@@ -226,9 +235,8 @@ def test_a_learning_rate_leads_by_validation():
         for name in COMPARED
         for rate in LEARNING_RATES
     ]  # fmt: skip
-    assert quantities.learning_rate_lead(evidence(rows), 2e-3, "min") == {0: -2.0}
-    assert quantities.learning_rate_lead(evidence(rows), 2e-3, "max") == {0: 10.0}
-    assert quantities.learning_rate_lead(evidence(rows[1:]), 2e-3) == {}
+    assert measured("learning-rate-of-the-thesis-is-best", rows).value == -2
+    assert measured("learning-rate-of-the-thesis-is-best", rows[1:]).verdict == "not run"
 
 
 def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
@@ -246,22 +254,11 @@ def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
     rows += [*others, together, elsewhere]
     seconds = [(0, 0.1), (1, 2.0), (1, 3.0), (2, 1.0), (2, 9.0), (3, 2.0), (4, 3.0)]
     seconds += [(place, 0.1) for place in range(5, len(rows))]
-    assert quantities.epoch_time_ratio(evidence(rows, seconds)) == {5: 3.0}
+    assert measured("epoch-time-varies-marginally", rows, seconds).value == pytest.approx(3)
     shown = regularisation.time_table(
         regularisation.on_record(evidence(rows, seconds)), evidence(rows, seconds).epochs
     )
     assert shown["relative"].tolist() == ["1.00", "20.00", "10.00", "20.00", "30.00"]
-    assert quantities.epoch_time_ratio(evidence(rows[:3], seconds[:3])) == {}
-
-
-@pytest.mark.parametrize("name", quantities.QUANTITIES)
-def test_without_runs_there_is_no_number(name):
-    arguments = {
-        "sustained_accuracy": {"model": "last", "setting": "mid"},
-        "learning_rate_lead": {"rate": 2e-3},
-    }.get(name, {})
-    assert quantities.QUANTITIES[name](no_evidence(), **arguments) == {}
-    assert quantities.QUANTITIES[name](evidence([row()]), **arguments) == {}
 
 
 # the page
@@ -274,7 +271,8 @@ def test_the_table_and_the_claim_choose_the_same_way():
     assert table["best by validation"].tolist() == ["DropConnect 0.3"] * 5
     assert table["gain"].tolist() == ["+1.5, +2.5"] * 5
     assert table["none"].tolist() == ["70.0 ± 0.0 (2)"] * 5
-    assert quantities.regularisation_gain(evidence(rows)) == {0: 1.5, 1: 2.5}
+    whole = [one for one in rows if one["seed"] < 2]
+    assert measured("regularisation-never-hurts", whole).value == 2  # the mean of 1.5 and 2.5
 
 
 def test_every_gain_is_drawn():
@@ -314,8 +312,7 @@ def test_rates_and_sustained_trainings_have_their_tables():
 
 
 def test_without_runs_every_part_of_the_page_says_so():
-    nothing = no_evidence()
-    runs, epochs = regularisation.on_record(nothing), pd.DataFrame({"key": [], "seconds": []})
+    runs, epochs = regularisation.on_record(NOTHING), pd.DataFrame({"key": [], "seconds": []})
     for table in (
         regularisation.gains_table(runs),
         regularisation.rates_table(runs),

@@ -16,7 +16,7 @@ from whenpool.report.figures import use_style
 from whenpool.runs import PROTOCOL, TRICKS, Training
 
 mpl.use("agg")
-THESIS = Training("imdb", "mid", 10_000, "last", vectors="wiki-reviews.100d")
+THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
 SMALL = replace(THESIS, size=1000, hidden_size=64, epochs=8, max_words=140, test=2000)
 CHANGES = {
     "last": {},

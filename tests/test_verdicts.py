@@ -58,7 +58,7 @@ def test_without_any_spread_the_interval_is_a_point():
         ([90.0, 90.5, 89.5], "differs"),
         ([75.0, 80.0, 85.0], "undecided"),
         ([83.0, 83.5, 82.5], "undecided"),  # the interval holds 3 points
-        ([80.0, 80.1], "indicative"),
+        ([80.0, 80.1], "so far"),
         ([], "not run"),
     ],
 )
@@ -73,38 +73,62 @@ def test_the_rule(accuracies, verdict):
 @pytest.mark.parametrize(
     "change",
     [
-        {"hidden_size": 64}, {"epochs": 8}, {"vectors": None}, {"max_words": 140},
-        {"learning_rate": 1e-3}, {"cell": "gru"}, {"forget_bias": "low"}, {"weight_decay": 1e-4},
-        {"share": 0.5}, {"test": 2000},
+        {"hidden_size": 64}, {"epochs": 8}, {"max_words": 140}, {"learning_rate": 1e-3}, {"cell": "gru"},
+        {"forget_bias": "low"}, {"weight_decay": 1e-4}, {"share": 0.5}, {"test": 2000},
         {"bidirectional": False}, {"embedding_size": 50}, {"drop_connect": 0.1}, {"layers": 2},
-        {"batch_size": 64},
+        {"batch_size": 64}, {"vectors": None}, {"masked": False}, {"corpus_complete": False},
+        {"trick": "penalty_attention"}, {"orthogonal": True}, {"forget_bias": 2.0},
     ],
 )  # fmt: skip
-def test_another_protocol_is_indicative_at_most(change):
-    assert judge(runs([80.0, 80.1, 79.9], **change), PUBLISHED).verdict == "indicative"
+def test_another_protocol_or_a_part_of_a_corpus_is_not_judged(change):
+    cell = judge(runs([80.0, 80.1, 79.9], **change), PUBLISHED)
+    assert (cell.verdict, cell.runs, cell.keys, cell.compact) == ("not run", 0, (), "")
 
 
-def test_stand_ins_are_not_comparable_and_unmasked_runs_do_not_count():
-    assert judge(runs([80.0] * 3, corpus_complete=False), PUBLISHED).verdict == "not comparable"
-    assert judge(runs([80.0] * 3, masked=False), PUBLISHED).verdict == "not run"
-
-
-def test_runs_of_the_protocol_are_judged_alone_and_a_seed_counts_once():
-    mixed = pd.concat([runs([80.0, 80.2, 79.8]), runs([50.0] * 5, epochs=8), runs([80.0, 80.2, 79.8])])
-    cell = judge(mixed, PUBLISHED)
+def test_runs_from_other_vectors_are_pilots_and_never_mixed_with_others():
+    other = runs([60.0, 61.0, 62.0, 63.0], vectors="wiki-reviews.100d")
+    cell = judge(other, PUBLISHED)
+    assert (cell.verdict, cell.runs, cell.mean) == ("pilot", 4, pytest.approx(61.5))
+    few = pd.concat([other, runs([80.0, 80.2])])
+    assert (judge(few, PUBLISHED).verdict, judge(few, PUBLISHED).runs) == ("pilot", 4)
+    whole = pd.concat([other, runs([80.0, 80.2, 79.8])])
+    cell = judge(whole, PUBLISHED)
     assert (cell.verdict, cell.runs, cell.mean) == ("reproduced", 3, pytest.approx(80.0))
 
 
-def test_indicative_runs_of_several_configurations_are_not_averaged():
-    mixed = pd.concat([runs([60.0, 62.0], epochs=8), runs([90.0], epochs=4)])
-    cell = judge(mixed, PUBLISHED)
-    assert (cell.verdict, cell.runs, cell.mean) == ("indicative", 2, pytest.approx(61.0))
-    assert len(cell.keys) == 2
+def test_a_seed_counts_once():
+    cell = judge(pd.concat([runs([50.0, 50.2, 49.8]), runs([80.0, 80.2, 79.8])]), PUBLISHED)
+    assert (cell.verdict, cell.runs, cell.mean) == ("reproduced", 3, pytest.approx(80.0))
 
 
-def test_runs_from_two_kinds_of_vectors_are_not_mixed():
-    mixed = pd.concat([runs([80.0, 80.2, 79.8]), runs([60.0, 61.0], vectors="other")])
-    assert judge(mixed, PUBLISHED).mean == pytest.approx(80.0)
+COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "change", "text"),
+    [
+        ([70.0, 71.0, 72.0], {}, "71.0 ± 1.0 (3)"),
+        ([70.0], {}, "70.0 (1)"),
+        ([70.0, 71.0, 72.0], {"corpus_complete": False}, "71.0 ± 1.0 (3)*"),
+        ([70.0], {"test": None}, ""),
+        ([70.0], {"vectors": "wiki-reviews.100d"}, ""),
+        ([70.0], {"vectors": None}, ""),
+        ([70.0], {"masked": False}, ""),
+        ([70.0], {"epochs": 20}, ""),
+        ([70.0], {"cell": "gru"}, ""),
+        ([70.0], {"forget_bias": "chrono"}, ""),
+        ([70.0], {"corpus": "yelp"}, ""),
+        ([70.0], {"corpus": "yelp", "test": None}, "70.0 (1)"),
+    ],
+)
+def test_the_compact_replication_stands_beside_and_is_never_judged(accuracies, change, text):
+    small = runs(accuracies, **COMPACT | change)
+    cell = judge(small, PUBLISHED)
+    assert (cell.verdict, cell.runs, cell.compact) == ("not run", 0, text)
+    assert set(cell.keys) == (set(small["key"]) if text else set())
+    both = judge(pd.concat([small, runs([80.0, 80.5, 79.5])]), PUBLISHED)
+    assert (both.verdict, both.mean, both.compact) == ("reproduced", pytest.approx(80.0), text)
+    assert len(both.keys) == 3 + (len(accuracies) if text else 0)
 
 
 # tables
@@ -118,6 +142,10 @@ def test_judged_cells_keep_the_published_order():
     assert cells["n"].tolist() == [3, 0]
     assert cell_text(cells.iloc[0]) == "**80.0 ± 0.5 (3)** ✓<br>80.0 ± 0.5"
     assert cell_text(cells.iloc[1]) == "50.0 ± 0.5"
+    small = judged(runs([70.0, 71.0, 72.0], **COMPACT), published).iloc[0]
+    assert cell_text(small) == "compact 71.0 ± 1.0 (3)<br>80.0 ± 0.5"
+    both = judged(pd.concat([runs([80.0]), runs([70.0], **COMPACT)]), published).iloc[0]
+    assert cell_text(both) == "**80.0 (1)** …<br>compact 70.0 (1)<br>80.0 ± 0.5"
     assert judged(pd.DataFrame(), published)["verdict"].tolist() == ["not run", "not run"]
 
 

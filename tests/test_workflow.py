@@ -48,7 +48,7 @@ def test_the_schema_finds_a_mistake(tmp_path, old, new):
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_every_command_is_a_target_a_verb_or_a_file(path):
-    targets = set(re.findall(r"^([a-z]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     found = [
         words for job in yaml.safe_load(path.read_text())["jobs"].values() for words in commands(job)
     ]
@@ -66,7 +66,7 @@ def test_each_change_is_tested_and_the_gpu_waits_for_a_hand_or_a_version():
     assert {"push", "pull_request", "workflow_dispatch"} <= set(STARTS)
     assert JOBS["test"]["runs-on"] == "ubuntu-latest"
     assert "if" not in JOBS["test"]
-    assert list(commands(JOBS["test"])) == [["make", "lint"], ["make", "audit"], ["make", "test"]]
+    assert list(commands(JOBS["test"])) == [["make", "lint"], ["make", "test"]]
     paper = JOBS["paper"]
     assert paper["runs-on"] == ["self-hosted", "gpu"]
     assert paper["needs"] == "test"

@@ -1,0 +1,82 @@
+"""Finished runs that were made up, as `whenpool.report.measures.Runs` holds them."""
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pandas as pd
+
+from whenpool.plan_bases import COMPACT_TEST
+from whenpool.report.measures import SCALES, Runs
+
+BEFORE = pd.Timestamp(datetime(2020, 1, 1, tzinfo=UTC))
+AFTER = pd.Timestamp(datetime(2100, 1, 1, tzinfo=UTC))
+"""When runs begin: before the rule of any claim was registered, and after."""
+NO_MORE = {"corpus_complete": True, "began": AFTER}
+
+
+def run(model="last", seed=0, scale="thesis", **changes):
+    """The row of a run, in all that is not named a scale's model on 1K unmixed IMDb reviews."""
+    row = {"model": model, "seed": seed, "size": 1_000, **SCALES[scale], **NO_MORE} | changes
+    if scale == "compact":
+        row = {"test": COMPACT_TEST.get(row["corpus"])} | row
+    row = {"test": None} | row
+    return {"key": " ".join(f"{name}={value}" for name, value in row.items())} | row
+
+
+def trained(accuracies, scale="thesis", **changes):
+    """A row for each seed: a model's test accuracies, which its validation accuracies equal where they
+    are not given."""
+    rows = [run(seed=seed, scale=scale, test_accuracy=v, **changes) for seed, v in enumerate(accuracies)]
+    return [
+        {"validation_accuracy": row["test_accuracy"], "majority_accuracy": 50.0} | row for row in rows
+    ]
+
+
+def measured(row, points):
+    """What a probe run measured: a row for each point, in another order."""
+    return [row | point for point in points[::-1]]
+
+
+def profile(values):
+    """Of 100 positions."""
+    assert len(values) == 100
+    return [{"position": place, "mean": value} for place, value in enumerate(values, 1)]
+
+
+def gradients(first=1.0, last=1.0, middle=(1.0, 1.0)):
+    """Of the first and last position, and both in the middle."""
+    return profile([first, *[50.0] * 48, *middle, *[50.0] * 48, last])
+
+
+def importance(text, filler, inside, ends=None):
+    """Of the text and the filler, and where that is given of the five positions at each end."""
+    values = np.where(np.isin(np.arange(100), inside), text, filler).astype(float)
+    if ends is not None:
+        values[[*range(5), *range(95, 100)]] = ends
+    return profile(list(values))
+
+
+def runs(trainings=(), epochs=(), probes=(), few_shots=(), taggings=(), **points):
+    """All of them.
+
+    Args:
+        points: rows of `measured`, by kind of probe.
+    """
+    found = Runs(None)
+    tables = {"trainings": trainings, "epochs": epochs, "probes": probes, "few_shots": few_shots}
+    for name, rows in (tables | {"taggings": taggings}).items():
+        setattr(found, name, pd.DataFrame(rows))
+    found._tables.update({kind: pd.DataFrame(rows) for kind, rows in points.items()})
+    return found
+
+
+def table_of(measure, rows, **options):
+    """Runs of which a measure has such a table: rows of `run` with a ``value`` each."""
+    found = runs()
+    found._tables[measure, tuple(sorted(options.items()))] = pd.DataFrame(rows)
+    return found
+
+
+def valued(values, model="last", **changes):
+    """A row for each seed with its value."""
+    return [run(model, seed, value=value, **changes) for seed, value in enumerate(values)]

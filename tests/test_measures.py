@@ -1,0 +1,458 @@
+"""The numbers that claims are about: each measure on made-up runs, against numbers worked out by hand."""
+
+import math
+from dataclasses import asdict, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import gradients, importance, measured, profile, run, runs, trained
+
+from whenpool.few_shot_run import SYSTEMS
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.report.claims import claims
+from whenpool.report.few_shot_rules import STEPS
+from whenpool.report.measures import MEASURES, SCALES, Runs, Sample
+from whenpool.runs import Training
+from whenpool.theory.comparison import MODELS
+from whenpool.theory.lattice import longest_parity_of_machines
+from whenpool.theory.shrinkage import factor_of, measured_shrinkage
+
+NONE = math.nan
+TEXT_IN_THE_MIDDLE = range(33, 67)  # of 100 positions, 66 % of them filler
+EARLY = {"size": 500, "epochs": 1}
+
+
+def values(name, made, *by, **options):
+    """What a measure gives, by seed or other columns."""
+    rows = MEASURES[name].rows(made, **options)
+    return rows.set_index([*by] or "seed")["value"].to_dict() if len(rows) else {}
+
+
+# trainings
+
+TRAININGS = [
+    run(seed=0, test_accuracy=60.0, majority_accuracy=51.0, validation_accuracy=61.0),
+    run(seed=1, test_accuracy=62.0, majority_accuracy=50.0, validation_accuracy=60.0, strength=0.3,
+        divergence="forward"),
+    run(seed=2, scale="compact", test_accuracy=63.0, majority_accuracy=50.5, validation_accuracy=64.0),
+    run(seed=3, scale="compact", corpus="yahoo", test_accuracy=9.0, majority_accuracy=8.0,
+        validation_accuracy=7.0),
+    # tested on other texts than those of the scale, diverged, and with another λ than the one in use
+    run(seed=90, test=2_000, test_accuracy=1.0),
+    run(seed=91, scale="compact", test=None, test_accuracy=1.0),
+    run(seed=92, scale="compact", corpus="yahoo", test=2_000, test_accuracy=1.0),
+    run(seed=93, test_accuracy=NONE),
+    run(seed=94, test_accuracy=1.0, strength=10.0, divergence="forward"),
+    run(seed=95, test_accuracy=1.0, strength=0.3, divergence="reverse"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("accuracy", {0: 60, 1: 62, 2: 63, 3: 9}),
+        ("validation_accuracy", {0: 61, 1: 60, 2: 64, 3: 7}),
+        ("above_chance", {0: 9, 1: 12, 2: 12.5, 3: 1}),
+    ],
+)
+def test_trainings_count_as_they_were_tested(name, expected):
+    assert values(name, runs(TRAININGS)) == expected
+
+
+def with_epochs(*histories, seeds=None):
+    """Trainings with the epochs that are given, each a table of columns."""
+    trainings = trained([70.0] * len(histories))
+    if seeds:
+        trainings = [row | {"seed": seed} for row, seed in zip(trainings, seeds, strict=True)]
+    epochs = [
+        {"key": row["key"], "epoch": number + 1} | {name: column[number] for name, column in of.items()}
+        for row, of in zip(trainings, histories, strict=True)
+        for number in reversed(range(len(next(iter(of.values())))))
+    ]
+    return runs(trainings, [*epochs, {**epochs[0], "key": "another"}])
+
+
+BY_EPOCHS = [
+    (  # from the first epoch at 95 %, whatever comes of the training accuracy later
+        "gain_after_saturation",
+        [
+            {"train_accuracy": [90, 95, 99, 93], "validation_accuracy": [85, 71, 74, 80]},
+            {"train_accuracy": [96, 97, 98], "validation_accuracy": [75, 70, 73]},
+            {"train_accuracy": [90, 94.9], "validation_accuracy": [70, 80]},  # never
+            {"train_accuracy": [90, 95], "validation_accuracy": [70, 80]},  # at the end alone
+        ],
+        {0: 9, 1: -2},
+    ),
+    (
+        "largest_fall",
+        [
+            {"validation_accuracy": [70, 80, 74, 76, 73]},
+            {"validation_accuracy": [60, 61, 62]},
+            {"validation_accuracy": [60]},  # from which there is no next
+        ],
+        {0: 6, 1: 0},
+    ),
+    ("teacher_error", [{"train_loss": [0.5, 1e-6, 2e-6]}, {"train_loss": [0.25]}], {0: 1e-6, 1: 0.25}),
+    (
+        "attention_left",
+        [{"factor": [0.0, 0.5, 1.0, 1.0], "mass_left": [0.9, 0.2, 0.1, 0.0]}],
+        {0: 0.2},
+    ),
+    (
+        "ending_cost",
+        [
+            {
+                "factor": [0.5, 0.9, 1.0, 1.0], "attention_accuracy": [60, 81, 50, 40],
+                "validation_accuracy": [1, 2, 71, 90],
+            },
+            {"factor": [0.5, 0.9], "attention_accuracy": [60, 81], "validation_accuracy": [1, 2]},
+        ],
+        {0: 10},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "histories", "expected"), BY_EPOCHS, ids=[c[0] for c in BY_EPOCHS])
+def test_epochs_tell_what_was_worked_out_by_hand(name, histories, expected):
+    assert values(name, with_epochs(*histories)) == pytest.approx(expected)
+
+
+def test_the_time_of_an_epoch_is_the_fastest_of_trainings_that_are_there_to_be_timed():
+    times = [{"seconds": [3.0, 2.0, 9.0]}, {"seconds": [5.0]}, {"seconds": [0.1]}]
+    assert values("epoch_seconds", with_epochs(*times, seeds=[5, 7, 0])) == {5: 2.0, 7: 5.0}
+
+
+# what probes measured
+
+LOOKS = [(0, 0.02, 0.5, 50.0), (128, 0.01, 0.4, 94.9), (256, 0.03, 0.6, 95.0), (384, 0.5, 0.7, 90.0)]
+
+
+def looks(rows):
+    names = ("examples", "ratio", "band_ratio", "train_accuracy")
+    return [dict(zip(names, row, strict=False)) for row in rows]
+
+
+MANY = [(128 * place, 1 + 37 * place % 21, 0.0, 50.0) for place in range(21)]  # the ratios 1 to 21
+TRACED = runs(
+    trace=[
+        *measured(run(seed=0), looks(LOOKS)),
+        *measured(run(seed=1), looks(LOOKS[:2])),
+        *measured(run(seed=2), looks(MANY)),
+    ]
+)
+GRADIENTS = [
+    *measured(run(seed=0, **EARLY), gradients(2.0, 4.0, (0.2, 0.4))),
+    *measured(run(seed=1, untrained=False, **EARLY), gradients(1.0, 1.0, (0.5, 0.5))),
+    *measured(run(seed=90, untrained=True, **EARLY), gradients()),
+    *measured(run(seed=91, size=500), gradients()),
+    *measured(run(seed=92, epochs=1), gradients()),
+]
+PLACES = {"left": (80, 77, 76), "mid": (80, 55, 52), "right": (80, 66, 60)}  # by 0, 70 and 80 % filler
+SWEPT = [
+    point
+    for seed, places in enumerate([PLACES, {"mid": (90, 70, 60), "left": (90, 80, 85)}])
+    for point in measured(
+        run(seed=seed),
+        [
+            {"setting_added": place, "share_added": share, "accuracy": accuracy}
+            for place, accuracies in places.items()
+            for share, accuracy in zip((0.0, 0.1 * 7, 0.1 * 8), accuracies, strict=True)
+        ],
+    )
+]
+ENDS = [2.0] * 10 + [9.0] * 30 + [1.5] * 20 + [9.0] * 30 + [4.0] * 10
+NWI = [
+    *measured(run(seed=0, shortest=400), profile(ENDS)),
+    *measured(run(seed=1, scale="compact", shortest=NONE), profile([3.0] * 40 + [2.0] * 20 + [5.0] * 40)),
+    *measured(run(seed=2, length="short", shortest=50), profile([1.0] * 100)),
+    *measured(run(seed=90, shortest=NONE), profile([7.0] * 100)),  # of other lengths than the figures
+    *measured(run(seed=91, shortest=50), profile([7.0] * 100)),
+    *measured(run(seed=92, scale="compact", shortest=400), profile([7.0] * 100)),
+]  # fmt: skip
+
+
+def found(setting, *args, seed=0, **more):
+    row = run(seed=seed, setting=setting, shortest=400, **more)
+    return measured(row, importance(*args))
+
+
+FOUND = [
+    *found("mid", 3.0, 1.5, TEXT_IN_THE_MIDDLE),
+    *found("left", 4.0, 1.0, range(34), seed=1),
+    *found("right", 1.0, 4.0, range(66, 100), seed=2),
+    *found("standard", 3.0, 1.0, range(50), seed=90),  # which has no filler
+]
+PEAKS = [
+    *found("mid", 3.0, 2.0, TEXT_IN_THE_MIDDLE, 6.0),
+    *found("left", 3.0, 2.0, range(34), 6.0, seed=1),  # the left end is text
+    *found("standard", 3.0, 2.0, [], 6.0, seed=90),
+]
+DIRECTIONS = [
+    run(seed=0, probe="directions", accuracy_forward=70.0, accuracy_backward=62.5),
+    run(seed=1, probe="directions", accuracy_forward=50.0, accuracy_backward=55.0),
+    run(seed=90, probe="sweep"),
+]
+MEMORY = [
+    run(seed=0, probe="memory", longest=4_000, exponent=1.75),
+    run(seed=90, probe="memory", longest=500, exponent=9.0),
+    run(seed=91, probe="sweep", longest=4_000, exponent=9.0),
+]
+BY_PROBES = [
+    ("early_gradient", {}, runs(gradients=GRADIENTS), {0: 0.3, 1: 0.5}),
+    ("early_middle_to_ends", {}, runs(gradients=GRADIENTS), {0: 0.1, 1: 0.5}),
+    ("first_middle_to_ends", {}, runs(first_steps=GRADIENTS), {0: 0.1, 1: 0.5}),
+    ("first_middle_to_ends", {}, runs(gradients=GRADIENTS), {}),
+    ("ratio_at_95", {}, TRACED, {0: 0.03}),
+    ("ratio_at_95", {"column": "band_ratio"}, TRACED, {0: 0.6}),
+    ("ratio_at_95", {"column": "band_ratio"},
+     runs(trace=measured(run(), [{k: v for k, v in look.items() if k != "band_ratio"}
+                                 for look in looks(LOOKS)])), {}),
+    ("ratio_after", {"examples": 193}, TRACED, {0: 0.03, 2: 12}),
+    ("ratio_after", {"examples": 191}, TRACED, {0: 0.01, 2: 17}),
+    ("ratio_after", {"examples": 426}, TRACED, {0: 0.5, 2: 7}),  # it ended at 384
+    ("ratio_after", {"examples": 427}, TRACED, {2: 7}),  # of which that is less than nine tenths
+    ("train_accuracy_after", {"examples": 193}, TRACED, {0: 95, 2: 50}),
+    ("low_ratio", {}, TRACED, {0: 0.0115, 1: 0.0105, 2: 2}),
+    ("ratio_recovery", {}, TRACED, {0: 25, 1: 0.5, 2: 6}),
+    ("direction_gap", {}, runs(probes=DIRECTIONS), {0: 7.5, 1: -5}),
+    ("ends_to_middle", {}, runs(nwi=NWI), {0: 2, 1: 2, 2: 1}),
+    ("text_to_filler", {}, runs(nwi=FOUND), {0: 2, 1: 4, 2: 0.25}),
+    ("end_peaks", {}, runs(nwi=PEAKS), {0: 3, 1: 3}),
+    ("memory_exponent", {}, runs(probes=MEMORY), {0: 1.75}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "made", "expected"), BY_PROBES, ids=[f"{c[0]} {c[1]}" for c in BY_PROBES]
+)
+def test_probes_tell_what_was_worked_out_by_hand(name, options, made, expected):
+    assert values(name, made, **options) == pytest.approx(expected)
+
+
+def test_importance_is_read_where_no_text_was_cut_at_all():
+    """A column that is empty for all runs is missing, see `Store.measured_on`."""
+    rows = [point for point in NWI if point["max_words"] is None]
+    whole = runs(nwi=pd.DataFrame(rows).drop(columns="max_words"))
+    assert values("ends_to_middle", whole) == {0: 2, 2: 1}
+
+
+def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
+    """Of [5 and 1, filler 2 and 1] the minimum is 1: mean 2 over mean 0.5."""
+    curve = np.ones(100)
+    curve[[*TEXT_IN_THE_MIDDLE]] = [5.0, 1.0] * 17
+    filler = [place for place in range(100) if place not in TEXT_IN_THE_MIDDLE]
+    curve[filler] = [2.0, 1.0] * 33
+    made = runs(nwi=measured(run(setting="mid", shortest=400), profile(list(curve))))
+    assert values("text_to_filler", made, minimum="curve") == {0: pytest.approx(4.0)}
+    assert values("text_to_filler", made) == {0: pytest.approx(2.0)}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("swept_accuracy", {(0, "left", 0.7): 77, (0, "mid", 0.0): 80, (1, "mid", 0.8): 60}),
+        ("swept_loss", {(0, "left", 0.7): 3, (0, "mid", 0.0): 0, (1, "mid", 0.8): 30}),
+        ("sweep_asymmetry", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 16}),
+        ("both_ends_cost", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 8, (1, "mid", 0.8): 25}),
+    ],
+)
+def test_sweeps_tell_what_was_worked_out_by_hand(name, expected):
+    """The second run has no text on the right, so that there is no side to hold the left against."""
+    every = values(name, runs(sweep=SWEPT), "seed", "added", "share_added")
+    assert {place: every[place] for place in expected} == expected
+    assert ((1, "mid", 0.8) in every) == (name != "sweep_asymmetry")
+
+
+# few-shot runs and taggers
+
+
+def few(system, encoder=DEFAULT_ENCODER, **changes):
+    row = {"system": system, "encoder": encoder, "steps": STEPS[system], "test": None, "length": "any"}
+    return row | {"test_accuracy": 70.0} | changes
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_which_few_shot_runs_are_of_which_scale(system):
+    reads = system != "vampire"
+    cases = [
+        (few(system), "thesis"),
+        (few(system, test=1_000), "other" if reads else "compact"),
+        (few(system, steps=STEPS[system] - 1), "other" if reads else "compact"),
+        (few(system, MINILM), "other" if reads else "thesis"),
+        (few(system, MINILM, test=1_000, steps=9), "compact"),
+        (few(system, "some/other"), "other" if reads else "thesis"),
+    ]
+    # VAMPIRE reads no encoder, so that whole runs of its are of the thesis's scale with any
+    made = runs(few_shots=[row | {"seed": seed} for seed, (row, _) in enumerate(cases)])
+    found = MEASURES["few_shot_accuracy"].rows(made)
+    assert found["scale"].tolist() == [scale for _, scale in cases]
+    assert set(found["value"]) == {70.0}
+    longer = runs(few_shots=[few(system, length="long"), few(system)])
+    assert len(MEASURES["few_shot_accuracy"].rows(longer)) == 1
+
+
+def tagged(seed, **changes):
+    row = {
+        "corpus": "wnut17", "epochs": 16, "layers": 1, "encoding": None, "entities_boundary": 5,
+        "entities_predicted": 20, "entity_f1": 30.0, "test_accuracy": 92.0, "gradient_reach": NONE,
+    }  # fmt: skip
+    return row | changes | {"seed": seed}
+
+
+TAGGINGS = [
+    tagged(0),
+    tagged(1, encoding="io", entity_f1=20.0),
+    tagged(2, corpus="ud_ewt", epochs=8, gradient_reach=0.5),
+    tagged(90, epochs=8),
+    tagged(91, corpus="ud_ewt"),
+    tagged(92, layers=2),
+]
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ("entity_f1", {(0, "own"): 30, (1, "io"): 20, (2, "own"): 30}),
+        ("boundary_share", {(0, "own"): 25, (1, "io"): 25, (2, "own"): 25}),
+        ("accuracy_above_f1", {(0, "own"): 62, (1, "io"): 72, (2, "own"): 62}),
+        ("gradient_reach", {(2, "own"): 0.5}),
+    ],
+)
+def test_taggers_tell_what_was_worked_out_by_hand(column, expected):
+    assert values("tagging", runs(taggings=TAGGINGS), "seed", "encoding", column=column) == expected
+
+
+# theory
+
+
+def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
+    rows = MEASURES["step_change"].rows(runs(), first=2, last=5, hidden_size=6)
+    expected = [
+        100 * (factor_of(measured_shrinkage(cell, 6, 100, bias, 1.0, 5, seed), 2, 5) - 1)
+        for cell, bias in MODELS.values()
+        for seed in range(5)
+    ]
+    assert rows["value"].tolist() == pytest.approx(expected)
+    assert rows["network"].tolist() == [name for name in MODELS for _ in range(5)]
+    assert set(rows["input_variance"]) == {1.0}
+
+
+def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
+    """Made-up machines; the true ones are in `tests/test_lattice.py`."""
+    monkeypatch.setattr(
+        "whenpool.theory.lattice.longest_parity_of_machines",
+        lambda states, units, values: (values, {2: 8.0, 3: 9.0, 4: math.inf}[values]),
+    )
+    assert values("parity_reach", runs()) == {0: 3.0}
+    assert longest_parity_of_machines(2, 1, 2)[1] > longest_parity_of_machines(2, 1, 2)[0]
+
+
+# of all measures
+
+
+@pytest.mark.parametrize("name", [name for name, one in MEASURES.items() if not one.drawn])
+def test_without_runs_there_is_no_number(name):
+    needed = {"ratio_after": {"examples": 9}, "train_accuracy_after": {"examples": 9}}
+    options = needed.get(name, {"column": "entity_f1"} if name == "tagging" else {})
+    assert MEASURES[name].rows(Runs(None), **options).empty
+    assert Runs(None).table(name, options).empty
+
+
+def test_every_measure_is_worked_out_here_and_is_claimed_somewhere():
+    here = {"accuracy", "above_chance", "validation_accuracy", "epoch_seconds", "few_shot_accuracy"}
+    here |= {name for name, *_ in (*BY_EPOCHS, *BY_PROBES)} | {"tagging", "step_change", "parity_reach"}
+    here |= {"swept_accuracy", "swept_loss", "sweep_asymmetry", "both_ends_cost"}
+    assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_constructions.py is
+    assert {claim.measure for claim in claims()} == set(MEASURES)
+
+
+# the thesis's numbers
+
+PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("accuracy", {}, Sample(64.7, 2.3, 5)),
+        ("accuracy", {"with_tricks": True}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
+        ("accuracy", {"with_tricks": True, "size": 10_000}, Sample(86.6, NONE, 1)),
+        ("accuracy", {"with_tricks": False, "size": 10_000}, Sample(86.6, 0.8, 5)),
+        ("accuracy", {"model": "dropout_attention", "size": 10_000}, None),
+        ("accuracy", {"size": 3_000}, None),
+        ("accuracy", {"model": "chrono"}, None),
+        ("accuracy", {"cell": "gru"}, None),
+        ("accuracy", {"cell": "lstm", "epochs": 20, "max_words": None}, Sample(64.7, 2.3, 5)),
+        ("accuracy", {"hidden_size": 64}, None),
+        ("accuracy", {"masked": False}, None),
+        ("above_chance", {"setting": "mid"}, Sample(49.6 - 50, 0.7, 5)),
+        ("above_chance", {"corpus": "yahoo", "setting": "mid"}, Sample(12.7 - 12, 1.1, 5)),
+        ("validation_accuracy", {}, Sample(64.9, NONE, 1)),
+        ("validation_accuracy", {"setting": "mid"}, None),
+        ("ratio_at_95", {}, Sample(math.log(3e-4), NONE, 1)),
+        ("ratio_at_95", {"size": 7}, None),
+        ("swept_accuracy", {}, None),
+    ],
+)
+def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
+    found = MEASURES[name].published(PLAIN | changes)
+    assert (found is None) == (expected is None)
+    if expected:
+        numbers = [(one.mean, one.std, one.n) for one in (found, expected)]
+        assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
+
+
+def test_the_thesiss_few_labels_are_those_of_table_1_9():
+    read = MEASURES["few_shot_accuracy"].published
+    assert read({"system": "tmix", "corpus": "imdb"}).mean == 69.3
+    assert read({"system": "tmix", "corpus": "yelp"}) is None
+
+
+# rows of runs
+
+
+def stored(place, training, finished="2026-11-22T08:00:00", **result):
+    """Put a finished training into the store; returns its key."""
+    identity = {"run": training.changed(), "data": {}, "protocol": 1}
+    result = {"test_accuracy": 70.0, "corpus_complete": True, "seconds": 60.0} | result
+    provenance = {"commit": "abc", "device": "cpu", "torch": "2", "finished": finished}
+    return place.store.put(identity, asdict(training), result, provenance)
+
+
+def test_a_run_began_before_it_finished_and_is_called_by_what_sets_it_apart(place):
+    plain = Training("imdb", "standard", 1_000, "last")
+    expected = {
+        stored(place, plain): ("last", "random", 60),
+        stored(place, replace(plain, forget_bias="low", vectors="a"), seconds=1.5): ("low", "a", 1.5),
+        stored(place, replace(plain, forget_bias=2.0)): ("forget 2", "random", 60),
+        stored(place, replace(plain, forget_bias="chrono")): ("chrono", "random", 60),
+        stored(place, replace(plain, trick="penalty_attention")): ("penalty_attention", "random", 60),
+        stored(place, replace(plain, orthogonal=True)): ("orthogonal", "random", 60),
+        stored(place, replace(plain, pooling="max")): ("max", "random", 60),
+    }
+    rows = Runs(place).trainings
+    ended = pd.Timestamp("2026-11-22T08:00:00", tz="UTC")
+    assert {
+        row.key: (row.model, row.vectors, (ended - row.began).total_seconds())
+        for row in rows.itertuples()
+    } == expected
+    two = list(expected)[:2]
+    assert set(Runs(place).of({*two, "unknown"})["key"]) == set(two)
+    assert Runs(None).of({"unknown"}).empty
+
+
+def test_the_time_of_a_run_is_read_with_its_zone(place):
+    plain = Training("imdb", "standard", 1_000, "last")
+    for seed, finished in enumerate(["2026-11-22T10:00:00+02:00", "2026-11-22T08:00:00Z", "2026-11-22"]):
+        stored(place, replace(plain, seed=seed), finished, seconds=None if seed else 0)
+    began = Runs(place).trainings.sort_values("seed")["began"].dt.strftime("%d %H:%M").tolist()
+    assert began == ["22 08:00", "22 08:00", "22 00:00"]
+
+
+def test_a_table_has_the_columns_that_claims_choose_by_and_is_made_once():
+    made = runs(trained([60.0, 61.0], more="x"))
+    table = made.table("accuracy", {})
+    assert {"model", "seed", "value", "key", "began", "corpus_complete", *SCALES["thesis"]} <= set(table)
+    assert "more" not in table
+    assert made.table("accuracy", {}) is table

@@ -232,7 +232,6 @@ def test_figures_draw_what_is_there_and_say_what_is_not():
     assert [len(axes.lines) for axes in drawn] == [1, 0]
     lines = architectures.memory_of(pd.DataFrame([memory(), memory("lstm", "fused")]))
     assert len(architecture_figures.draw_memory(lines).axes[0].lines) == 2
-    assert architecture_figures.draw_paths().axes
     empty = pd.DataFrame()
     for draw in ("accuracies", "sweeps", "importance", "memory"):
         figure = getattr(architecture_figures, f"draw_{draw}")(empty)

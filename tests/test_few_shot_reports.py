@@ -19,10 +19,9 @@ from whenpool import TextClassifier
 from whenpool.batches import Ragged, Texts
 from whenpool.few_shot_run import CONTRAST, SYSTEMS, UNLABELLED, FewShot
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.report import few_shot, few_shot_drawing, few_shot_examples, few_shot_facts
+from whenpool.report import few_shot, few_shot_examples, few_shot_facts
 from whenpool.report import few_shot_figures as figures
 from whenpool.report import few_shot_rules as rules
-from whenpool.report.drawings import FONT, WIDTH
 from whenpool.report.figures import COLOURS, use_style
 from whenpool.report.verdicts import MARKS
 
@@ -364,25 +363,6 @@ def test_only_the_first_corpus_is_drawn():
     rows = [invented("bert", 60.0), invented("uda", 40.0, corpus="yahoo")]
     (axes,) = figures.draw_accuracy(rules.arranged(table(*rows))).axes
     assert [text.get_text() for text in axes.get_yticklabels()] == ["Fine-tuning (BERT)"]
-
-
-def test_the_drawing_says_what_each_system_reads():
-    rows = few_shot_drawing.ROWS
-    reads = {row.name for row in rows if "unlabelled" in row.texts}
-    assert reads == {"VAMPIRE", "UDA", "MixText"}
-    assert {row.name for row in rows if "reworded" in row.texts} == {"UDA", "MixText"}
-    assert {row.name for row in rows if row.frozen} == {"VAMPIRE", "MaxAtt"}
-    assert {row.name for row in rows if "mixing" in row.reader} == {"TMix", "MixText"}
-    figure = few_shot_drawing.draw_sources()
-    figure.canvas.draw()
-    (axes,) = figure.axes
-    assert figure.get_size_inches()[0] == WIDTH
-    assert all(text.get_fontsize() >= FONT for text in axes.texts)
-    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
-    width, height = figure.get_size_inches() * figure.dpi
-    assert all(b.x0 >= 0 and b.x1 <= width and b.y0 >= 0 and b.y1 <= height for b in boxes)
-    for place, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
 
 
 # facts

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jupytext
 import pytest
@@ -82,7 +83,46 @@ def test_every_figure_and_table_is_referred_to(path):
         assert f"{{numref}}`{name[0] or name[1]}`" in text, name
 
 
+<<<<<<< HEAD
 def test_files_of_the_library_are_one_concept_each():
+=======
+DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
+FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_drawings_of_pages_have_a_name_a_caption_and_words_for_who_cannot_see_them(path):
+    text = path.read_text()
+    found = FIGURE.findall(text)
+    assert len(found) == text.count("{figure}")
+    for file, options, caption in found:
+        options = yaml.safe_load(options)
+        assert path.parent / file in DRAWINGS, file
+        assert options["name"].startswith("fig-")
+        assert len(caption) > 20
+        assert len(options["alt"]) > 20
+
+
+@pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
+def test_drawings_are_whole_by_themselves_and_used(path):
+    svg = "{http://www.w3.org/2000/svg}"
+    root = ElementTree.parse(path).getroot()
+    assert root.tag == f"{svg}svg"
+    assert len(root.get("viewBox").split()) == 4
+    assert root.find(f"{svg}title").text
+    assert root.find(f"{svg}desc").text
+    assert {element.tag.removeprefix(svg) for element in root.iter()}.isdisjoint(
+        {"script", "foreignObject", "image"}
+    )
+    names = {element.get("id") for element in root.iter()}
+    text = path.read_text()
+    assert {*re.findall(r'href="([^"]+)"', text)} <= {f"#{name}" for name in names if name}
+    assert {*re.findall(r"url\(#([^)]+)\)", text)} <= names
+    assert any(f"_static/drawings/{path.name}" in page.read_text() for page in CHAPTERS)
+
+
+def test_files_of_the_library_stay_on_few_screens():
+>>>>>>> svg
     for path in (ROOT / "lib").rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 650, path
 

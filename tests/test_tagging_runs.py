@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from drawn import check_words
 from made_up import AFTER, runs
 
 from whenpool import InputError
@@ -24,7 +23,6 @@ from whenpool.record import export_taggings
 from whenpool.report import tagging, tagging_figures, tagging_rules
 from whenpool.report.claims import by_runs, claims
 from whenpool.report.provenance import provenance_line
-from whenpool.report.tagging_drawings import draw_both_ways, draw_transducer
 from whenpool.results import compute, standing, tagging_rows_of
 from whenpool.rows import current_taggings, tagging_of
 from whenpool.runs import VECTORS, Place, key
@@ -409,11 +407,6 @@ def test_figures_draw_what_was_measured(executed):
     assert [axes.get_title() for axes in panels] == ["both directions", "left to right"]
     single = panels[1].lines[1].get_ydata()
     assert np.isnan(single[-3:]).all()  # no loss reaches back from the future
-
-
-@pytest.mark.parametrize("draw", [draw_transducer, draw_both_ways])
-def test_words_of_drawings_are_large_and_stay_inside_and_apart(draw):
-    check_words(draw())
 
 
 def test_stored_runs_are_plain_json(executed):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import jupytext
+import yaml
 
 from whenpool.notebooks import is_notebook
 
@@ -13,6 +14,10 @@ _ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?
 _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
 _FENCE = re.compile(r"\s*(?P<fence>:{3,}|`{3,})\s*(?:\{(?P<kind>[\w:-]+)\}\s*(?P<title>.*))?$")
 _LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=\s*\n+#+ +(?P<heading>.+)$", re.MULTILINE)
+_FIGURE = re.compile(
+    r"^```\{figure\} +(?P<file>\S+)\n---\n(?P<options>.*?)\n---\n(?P<caption>.*?)\n```$",
+    re.MULTILINE | re.DOTALL,
+)
 _TABLE = re.compile(r'"(tab-[\w-]+)"')
 _DROPPED = {"bibliography", "toctree", "contents", "raw"}
 
@@ -58,7 +63,13 @@ class Plain:
         """The text of a cell without anything that only the book's pages understand."""
         text = re.sub(r"^\([\w-]+\)=\n?|^%.*\n?|^\+\+\+.*\n?", "", text, flags=re.MULTILINE)
         text = re.sub(r"(\$\$) *\([\w-]+\)$", r"\1", text, flags=re.MULTILINE)
+        text = _FIGURE.sub(self._figure, text)
         return _ROLE.sub(self._role, _without_directives(text)).strip()
+
+    def _figure(self, found: re.Match[str]) -> str:
+        options = yaml.safe_load(found["options"])
+        image = f"![{options['alt']}]({found['file']})"
+        return f"{image}\n\n**{self.label(options['name'])}.** {found['caption']}"
 
     def _role(self, found: re.Match[str]) -> str:
         titled = _TITLED.fullmatch(found["text"])
@@ -95,6 +106,9 @@ def _numbered(chapter: Path) -> dict[str, str]:
     for cell in jupytext.read(chapter).cells:
         if figure := cell.metadata.get("mystnb", {}).get("figure"):
             names["Figure"].append(figure["name"])
+        if cell.cell_type == "markdown":
+            drawn = _FIGURE.finditer(cell.source)
+            names["Figure"] += [yaml.safe_load(one["options"])["name"] for one in drawn]
         if cell.cell_type == "code":
             names["Table"] += _TABLE.findall(cell.source)
     return {

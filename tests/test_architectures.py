@@ -5,6 +5,7 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+from whenpool.report.architecture_quantities import memory_growth, pooling_gain, transformer_gap
 
 from whenpool.architecture_plan import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
 from whenpool.choice import Choice
@@ -12,7 +13,6 @@ from whenpool.plans import plan
 from whenpool.probing import MemoryUse, PaddingSweep, WordImportance
 from whenpool.registry import LISTED_CELLS
 from whenpool.report import architecture_figures, architectures
-from whenpool.report.architecture_quantities import memory_growth, pooling_gain, transformer_gap
 from whenpool.report.claims import claims, decide
 from whenpool.report.evidence import Evidence
 from whenpool.report.gathering import evidence_of, no_evidence

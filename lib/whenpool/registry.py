@@ -56,7 +56,7 @@ COLOURS = _filled({name: listed.colour for name, listed in LISTED.items()}, SPAR
 MARKERS = _filled({name: listed.marker for name, listed in LISTED.items()}, SPARE_MARKERS)
 PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}
 """`COLOURS` by what figures call a pooling."""
-MARKS = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
+SHAPES = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
 """`MARKERS` by what figures call a pooling."""
 
 

@@ -62,7 +62,6 @@ def gains(runs: "DataFrame") -> "DataFrame":
     return pd.DataFrame(rows, columns=["pooling", "seed", "kind", "value", "gain"])
 
 
-
 def gains_table(runs: "DataFrame") -> "DataFrame":
     """A row for each model: test accuracy without regularisation, the regularisation that the
     validation accuracy prefers, the mean over seeds, and its gain; of seeds with the whole grid."""

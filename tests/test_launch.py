@@ -296,7 +296,9 @@ def test_stale_notebooks_are_named_with_what_mends_them(tmp_path):
 
     told = run("--check")
     assert told.returncode == 1
-    assert told.stdout == "book/index.ipynb is not what its chapter gives: run python -m whenpool.launch\n"
+    assert (
+        told.stdout == "book/index.ipynb is not what its chapter gives: run python -m whenpool.launch\n"
+    )
     assert run().stdout == "book/index.ipynb written\n"
     assert run("--check").returncode == 0
     assert Path(folder / "book" / "index.ipynb").exists()

@@ -83,9 +83,6 @@ def test_every_figure_and_table_is_referred_to(path):
         assert f"{{numref}}`{name[0] or name[1]}`" in text, name
 
 
-<<<<<<< HEAD
-def test_files_of_the_library_are_one_concept_each():
-=======
 DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
 FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 
@@ -121,8 +118,7 @@ def test_drawings_are_whole_by_themselves_and_used(path):
     assert any(f"_static/drawings/{path.name}" in page.read_text() for page in CHAPTERS)
 
 
-def test_files_of_the_library_stay_on_few_screens():
->>>>>>> svg
+def test_files_of_the_library_are_one_concept_each():
     for path in (ROOT / "lib").rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 650, path
 

@@ -18,7 +18,6 @@ from whenpool.plans import PLANS, plan, thesis_table
 from whenpool.probing import GradientProfile, Probe
 from whenpool.registry import LISTED_CELLS
 from whenpool.report import recurrent
-from whenpool.report.cell_figures import draw_cell_profiles
 from whenpool.report.provenance import provenance_line
 from whenpool.report.verdicts import SMALL_MODEL, of_breadth, of_record
 from whenpool.runs import Training, key
@@ -247,21 +246,20 @@ def test_reviews_are_held_by_seed_and_strangers_left_out():
     assert none.to_numpy().tolist() == [["no such runs yet"]]
 
 
-def test_the_figure_has_a_line_for_each_model_relative_to_its_last_word():
+def test_profiles_are_relative_to_the_last_word():
     one_way = [replace(with_cell(RUN, cell), bidirectional=False) for cell in ("gru", "lstm")]
     without = replace(one_way[1], forget_bias=None)
     profiles = profile_rows(*one_way, without, RUN)
-    figure = draw_cell_profiles(recurrent.one_way(profiles))
-    before, after = figure.axes
-    assert not before.lines
-    labels = [line.get_label() for line in after.lines]
-    assert labels == ["LSTM, no forget bias", "LSTM", "GRU"]
-    assert {line.get_ydata()[-1] for line in after.lines} == {1.0}
-    assert len({line.get_linestyle() for line in after.lines[:2]}) == 2
-    assert np.isnan(after.lines[0].get_ydata()[0])  # below what float32 keeps
-    both = draw_cell_profiles(recurrent.directions(profiles)).axes[1]
-    assert [line.get_label() for line in both.lines] == ["LSTM", "BiLSTM"]
-    assert draw_cell_profiles(pd.DataFrame()).axes
+    drawn = recurrent.relative_profiles(recurrent.one_way(profiles))
+    assert set(drawn["stage"]) == {"after training"}
+    lines = drawn.groupby("model", sort=False)
+    assert lines["variant"].first().to_dict() == {"LSTM, no forget bias": 0, "LSTM": 1, "GRU": 0}
+    assert set(lines["gradient"].last()) == {1.0}
+    assert set(lines["place"].max()) == {100.0}
+    assert np.isnan(drawn["gradient"].iloc[0])  # below what float32 keeps
+    both = recurrent.relative_profiles(recurrent.directions(profiles))
+    assert list(both["model"].unique()) == ["LSTM", "BiLSTM"]
+    assert recurrent.relative_profiles(pd.DataFrame()).empty
 
 
 def test_the_chapter_is_planned_and_looks_into_models_with_one_text_or_more(place):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -20,7 +19,7 @@ from whenpool.estimates import Pace
 from whenpool.execution import execute, read_once
 from whenpool.plans import plan
 from whenpool.record import export_taggings
-from whenpool.report import tagging, tagging_figures, tagging_rules
+from whenpool.report import tagging, tagging_frames, tagging_rules
 from whenpool.report.claims import by_runs, claims
 from whenpool.report.provenance import provenance_line
 from whenpool.results import compute, standing, tagging_rows_of
@@ -357,17 +356,14 @@ def test_tables_say_what_was_measured():
     assert "100 training sentences" in provenance_line(runs)
 
 
-def test_without_runs_tables_and_figures_say_so():
+def test_without_runs_tables_say_so_and_figures_have_nothing():
     none = tagging_rules.arranged(pd.DataFrame(columns=["key", "bidirectional", "train_texts"]))
     for table in (tagging.results_table(none), tagging.errors_table(none)):
         assert table.to_dict("records") == [{"": "no such runs yet"}]
     assert "not run yet" in set(tagging.published_table(none)["%"])
     assert set(tagging.facts(none, "x").values()) == {"not run"}
-    for figure in (
-        tagging_figures.draw_later(none),
-        tagging_figures.draw_gradients(pd.DataFrame(columns=["bidirectional", "stage"])),
-    ):
-        assert figure.axes[0].texts[0].get_text() == "no such runs yet"
+    assert tagging_frames.later_words(none).empty
+    assert tagging_frames.along_sentences(pd.DataFrame(columns=["bidirectional", "stage"])).empty
 
 
 def test_the_slides_examples():
@@ -389,24 +385,23 @@ def test_the_slides_examples():
     assert bank["F1"].tolist() == ["100", "50", "67"]
 
 
-def test_figures_draw_what_was_measured(executed):
+def test_figures_have_what_was_measured(executed):
     runs = tagging_rules.arranged(current_taggings(executed))
     runs = runs[runs["corpus"].str.startswith("generated")]
-    figure = tagging_figures.draw_later(runs)
-    left, right = figure.axes
-    drawn = sorted(float(line.get_xdata()[0]) for line in left.lines[:-1])
+    found = tagging_frames.later_words(runs).groupby("words")["accuracy"]
     shown = runs[runs["encoding"].isna()]
+    drawn = sorted(found.get_group("decided by a later word"))
     assert drawn == pytest.approx(sorted(shown["later_accuracy"]))
     all_words = shown["later_words"] * shown["later_accuracy"]
     rest = (shown["test_words"] * shown["test_accuracy"] - all_words) / (
         shown["test_words"] - shown["later_words"]
     )
-    assert sorted(float(line.get_xdata()[0]) for line in right.lines) == pytest.approx(sorted(rest))
+    assert sorted(found.get_group("all other words")) == pytest.approx(sorted(rest))
     points = executed.store.tagging_gradients().merge(runs[["key", "bidirectional"]], on="key")
-    panels = tagging_figures.draw_gradients(points).axes
-    assert [axes.get_title() for axes in panels] == ["both directions", "left to right"]
-    single = panels[1].lines[1].get_ydata()
-    assert np.isnan(single[-3:]).all()  # no loss reaches back from the future
+    lines = tagging_frames.along_sentences(points)
+    assert set(lines["reads"]) == {"both directions", "left to right"}
+    single = lines.query("reads == 'left to right' and loss == \"the middle word's loss\"")
+    assert single[single["place"] == 1]["gradient"].isna().all()  # none comes back from the future
 
 
 def test_stored_runs_are_plain_json(executed):

@@ -7,11 +7,10 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from test_probe_reports import legend, lines, says_nothing_yet
 from test_probe_runs import record_probe
 
 from whenpool.probing import GradientProfile
-from whenpool.report import trick_epochs, trick_facts, trick_figures, tricks
+from whenpool.report import trick_epochs, trick_facts, trick_looks, tricks
 from whenpool.report.figures import use_style
 from whenpool.runs import PROTOCOL, TRICKS, Training
 
@@ -380,76 +379,32 @@ def validated(*accuracies):
     return [{"validation_accuracy": accuracy} for accuracy in accuracies]
 
 
-def test_learning_has_a_panel_for_each_setting_and_a_line_for_each_variant(place):
+def test_looks_tell_all_variants_apart():
+    names = [trick_looks.BEFORE, *tricks.VARIANTS.values()]
+    assert list(trick_looks.PALETTE) == list(trick_looks.DASHES) == names
+    assert len({(trick_looks.PALETTE[name], trick_looks.DASHES[name]) for name in names}) == len(names)
+
+
+def test_epochs_are_named_in_the_order_of_the_table(place):
     put(place, of("orthogonal"), history=validated(50.0, 52.0))
     put(place, of("last"), history=validated(50.0, 60.0, 70.0))
-    put(place, of("last", seed=1), history=validated(54.0, 62.0))
-    put(place, of("teacher_forcing"), DIVERGED, history=validated(48.0))
     put(place, of("max", "standard"), history=validated(80.0, 84.0))
-    figure = trick_figures.draw_learning(epochs_of(place))
-    figure.canvas.draw()
-    standard, mid = figure.axes
-    assert [axes.get_title() for axes in figure.axes] == ["standard", "mid"]
-    assert lines(standard) == {"MaxPool": ([1, 2], [80.0, 84.0])}
-    assert lines(mid) == {
-        "BiLSTM": ([1, 2, 3], [52.0, 61.0, 70.0]),  # the mean of the seeds that are there
-        "Teacher forcing": ([1], [48.0]),
-        "BiLSTM, orthogonal start": ([1, 2], [50.0, 52.0]),
-    }
-    assert sorted(legend(figure)) == sorted({**lines(standard), **lines(mid)})
-    looks = {line.get_label(): line.get_linestyle() for line in mid.lines}
-    assert looks == {
-        "BiLSTM": "-", "Teacher forcing": "-", "BiLSTM, orthogonal start": "-."
-    }  # fmt: skip
+    drawn = trick_looks.named(epochs_of(place))
+    assert list(drawn["setting"].cat.categories) == ["standard", "mid"]
+    assert list(drawn["variant"].cat.categories) == ["BiLSTM", "MaxPool", "BiLSTM, orthogonal start"]
+    assert len(drawn) == 7
 
 
-def test_looks_tell_all_variants_apart():
-    assert set(trick_figures.LOOKS) == set(tricks.VARIANTS)
-    looks = {(look["color"], look.get("ls", "-")) for look in trick_figures.LOOKS.values()}
-    assert len(looks) == len(tricks.VARIANTS)
-
-
-def dashed(axes):
-    return [list(line.get_ydata()) for line in axes.lines if line.get_linestyle() == "--"]
-
-
-def vertical(axes):
-    """Where a dotted line stands from the bottom to the top."""
-    found = [line for line in axes.lines if line.get_linestyle() == ":"]
-    assert all(list(line.get_ydata()) == [0, 1] for line in found)
-    return [line.get_xdata()[0] for line in found]
-
-
-def test_the_ending_shows_both_accuracies_and_what_attention_is_left(place):
+def test_the_ending_is_of_what_attends(place):
     put(place, of("penalty_attention"), history=PENALTY)
-    put(place, of("penalty_attention", seed=1), history=AGAIN)
-    put(place, of("dropout_attention"), history=PENALTY)
+    put(place, of("dropout_attention", "standard"), history=NEVER_FULL)
     put(place, of("last"), history=validated(*[50.0] * 4))
-    for variant in ("penalty_attention", "dropout_attention"):
-        put(place, of(variant, "standard"), history=NEVER_FULL)
-    figure = trick_figures.draw_ending(epochs_of(place))
-    figure.canvas.draw()
-    standard, mid, below_standard, below_mid = figure.axes
-    assert [axes.get_title() for axes in figure.axes] == ["standard", "mid", "", ""]
-    names = ["Penalty attention", "Dropout attention"]
-    assert legend(figure) == list(lines(mid)) == list(lines(standard)) == names
-    assert lines(mid)["Penalty attention"] == ([1, 2, 3, 4], [50.0, 53.0, 67.0, 67.0])
-    assert lines(mid)["Dropout attention"][1] == [50.0, 55.0, 66.0, 67.0]
-    assert dashed(mid) == [[60.0, 70.5, 74.5, 68.0], [60.0, 70.0, 69.0, 68.0]]
-    masses = [list(line.get_ydata()) for line in below_mid.lines if line.get_linestyle() == "-"]
-    assert masses[0] == pytest.approx([0.45, 0.015, 1e-3, 1e-4])
-    assert masses[1] == [0.4, 0.01, 1e-3, 1e-4]
-    assert below_mid.get_yscale() == "log"
-    assert {*vertical(mid)} == {*vertical(below_mid)} == {3}
-    assert vertical(standard) == vertical(below_standard) == []
+    drawn = trick_looks.ending(epochs_of(place))
+    assert list(drawn["variant"].cat.categories) == ["Penalty attention", "Dropout attention"]
+    assert drawn[drawn["setting"] == "mid"]["validation_accuracy"].tolist() == [50.0, 55.0, 66.0, 67.0]
 
 
-def test_a_trick_that_was_not_run_is_not_in_the_legend_of_the_ending(place):
-    put(place, of("dropout_attention"), history=PENALTY)
-    assert legend(trick_figures.draw_ending(epochs_of(place))) == ["Dropout attention"]
-
-
-def test_profiles_before_training_are_dashed_and_of_all_seeds(place):
+def test_profiles_before_training_are_of_all_seeds(place):
     def look(variant, value, untrained=False, **where):
         probe = GradientProfile(of(variant, **where), untrained=untrained)
         record_probe(place, probe, [{"position": 2, "mean": value}, {"position": 1, "mean": 8.0}])
@@ -465,37 +420,28 @@ def test_profiles_before_training_are_dashed_and_of_all_seeds(place):
     look("gradient_directed", 99.0, strength=1.0)
     look("last", 99.0, base=replace(THESIS, size=1000))
     profiles = tricks.small_profiles(place.store, place.store.probes(), 1000)
-    figure = trick_figures.draw_trick_profiles(profiles)
-    figure.canvas.draw()
-    standard, mid = figure.axes
-    assert [axes.get_title() for axes in figure.axes] == ["standard", "mid"]
-    assert lines(standard) == {"Dropout attention": ([1, 2], [8.0, 9.0])}
-    assert lines(mid) == {
-        "before training": ([1, 2], [8.0, 2.0]),
-        "BiLSTM": ([1, 2], [8.0, 0.25]),
-        "Dropout attention": ([1, 2], [8.0, 1.0]),
-    }
-    assert dashed(mid) == [[8.0, 2.0]]
-    assert mid.get_yscale() == "log"
-    assert sorted(legend(figure)) == sorted(lines(mid))
+    drawn = trick_looks.named(profiles).groupby(["setting", "variant", "position"], observed=True)
+    assert drawn["mean"].mean().to_dict() == {
+        ("standard", "Dropout attention", 1): 8.0, ("standard", "Dropout attention", 2): 9.0,
+        ("mid", "before training", 1): 8.0, ("mid", "before training", 2): 2.0,
+        ("mid", "BiLSTM", 1): 8.0, ("mid", "BiLSTM", 2): 0.25,
+        ("mid", "Dropout attention", 1): 8.0, ("mid", "Dropout attention", 2): 1.0,
+    }  # fmt: skip
 
 
 def test_profiles_that_are_older_than_the_untrained_ones_are_drawn(place):
     record_probe(place, GradientProfile(of("last")), [{"position": 1, "mean": 0.5}])
     probes = place.store.probes().drop(columns=["untrained", *NEW_COLUMNS[:-1]])
-    figure = trick_figures.draw_trick_profiles(tricks.small_profiles(place.store, probes, 1000))
-    assert lines(figure.axes[0]) == {"BiLSTM": ([1], [0.5])}
+    drawn = trick_looks.named(tricks.small_profiles(place.store, probes, 1000))
+    assert drawn[["variant", "mean"]].to_numpy().tolist() == [["BiLSTM", 0.5]]
 
 
-def test_where_nothing_is_known_a_figure_says_so(place):
-    assert says_nothing_yet(trick_figures.draw_learning(epochs_of(place)))
-    profiles = tricks.small_profiles(place.store, place.store.probes(), 1000)
-    assert says_nothing_yet(trick_figures.draw_trick_profiles(profiles))
-    assert says_nothing_yet(trick_figures.draw_ending(epochs_of(place)))
+def test_where_nothing_is_known_nothing_is_drawn(place):
+    assert epochs_of(place).empty
+    assert trick_looks.ending(epochs_of(place)).empty
+    assert tricks.small_profiles(place.store, place.store.probes(), 1000).empty
     put(place, of("last"), history=validated(50.0))
     older = epochs_of(place)
     assert {"factor", "mass_left"}.isdisjoint(older)
-    assert says_nothing_yet(trick_figures.draw_ending(older))
-    assert lines(trick_figures.draw_learning(older).axes[0]) == {"BiLSTM": ([1], [50.0])}
-    put(place, of("gradient_directed"), history=DIRECTED)  # has a factor, and no attention
-    assert says_nothing_yet(trick_figures.draw_ending(epochs_of(place).assign(mass_left=math.nan)))
+    assert trick_looks.ending(older).empty
+    assert trick_looks.named(older)["validation_accuracy"].tolist() == [50.0]

@@ -54,6 +54,10 @@ def _filled(given: dict[str, str], spare: tuple[str, ...]) -> dict[str, str]:
 
 COLOURS = _filled({name: listed.colour for name, listed in LISTED.items()}, SPARE_COLOURS)
 MARKERS = _filled({name: listed.marker for name, listed in LISTED.items()}, SPARE_MARKERS)
+PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}
+"""`COLOURS` by what figures call a pooling."""
+SHAPES = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
+"""`MARKERS` by what figures call a pooling."""
 
 
 @dataclass(frozen=True)

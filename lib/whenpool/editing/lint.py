@@ -13,6 +13,8 @@ IGNORED = (
     "B023",  # a lambda is called within its own turn of the loop
     "E402", "I001",  # imports stand where a reader needs them
     "E731",  # a short lambda under the sentence that it proves
+    "RET503",  # a function that draws returns early where there is nothing to draw
+    "RUF059",  # figure, axes = plt.subplots()
     "S101", "W391",
 )  # fmt: skip
 _CELL = re.compile(

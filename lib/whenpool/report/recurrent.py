@@ -19,6 +19,9 @@ _RANKS: dict[str, Callable[[Any], Any]] = {
 }
 """What a chapter's models are ordered by: the slides' order of cells."""
 
+FLOOR = 1e-12
+"""Below this a line ends: float32 keeps no more of a sum."""
+
 
 def model_title(cell: str, layers: int, bidirectional: bool, forget_bias: Any = "thesis") -> str:
     """What a recurrence is called: "LSTM" for one direction, "BiLSTM" for both, "BiLSTM, 2 layers".
@@ -54,6 +57,35 @@ def one_way(rows: "DataFrame") -> "DataFrame":
 def directions(rows: "DataFrame") -> "DataFrame":
     """LSTMs with a forget bias, whichever way and however many layers they have."""
     return rows[(rows["cell"] == "lstm") & rows["forget_bias"].notna()] if len(rows) else rows
+
+
+def relative_profiles(profiles: "DataFrame") -> "DataFrame":
+    """‖∂L/∂h_t‖ over the text relative to the last word's, the mean over runs.
+
+    Args:
+        profiles: what `whenpool.probing.GradientProfile` measured on models without pooling.
+
+    Returns:
+        Columns ``model``, ``cell``, ``variant`` (the number of the model among those of its cell),
+        ``stage`` (``before training`` or ``after training``), ``place`` (%) and ``gradient``, empty
+        below `FLOOR`; models in the order of the chapter.
+    """
+    if profiles.empty:
+        return profiles
+    stages = profiles["untrained"].eq(True).map({True: "before training", False: "after training"})
+    named = with_title(profiles.assign(stage=stages))
+    means = named.groupby(["model", "cell", "stage", "position"], sort=False)["mean"].mean()
+    points = means.rename("gradient").reset_index().sort_values("position", kind="stable")
+    lines = points.groupby(["model", "stage"])
+    relative = points["gradient"] / lines["gradient"].transform("last")
+    place = 100 * lines.cumcount() / (lines["gradient"].transform("size") - 1).clip(lower=1)
+    models = named.drop_duplicates("model")
+    variants = dict(zip(models["model"], models.groupby("cell").cumcount(), strict=True))
+    points = points.assign(
+        gradient=relative.where(relative > FLOOR), place=place, variant=points["model"].map(variants)
+    )
+    order = models["model"].tolist()
+    return points.sort_values("model", key=lambda names: names.map(order.index), kind="stable")
 
 
 def family_table(runs: "DataFrame", profiles: "DataFrame") -> "DataFrame":

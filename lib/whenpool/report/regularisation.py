@@ -3,18 +3,17 @@
 ``runs`` are rows of `Store.trainings` of one corpus and size, ``histories`` rows of `Store.histories`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from whenpool.registry import COLOURS, MARKERS, POOLING_NAMES
+from whenpool.registry import POOLING_NAMES
 from whenpool.regularisation_plan import TIMED_SEEDS
 from whenpool.report.tables import mean_text
 from whenpool.report.verdicts import Cell, column
 from whenpool.report.wording import number_text
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame, Series
 
     from whenpool.report.evidence import Evidence
@@ -61,47 +60,6 @@ def gains(runs: "DataFrame") -> "DataFrame":
                 gain = run["test_accuracy"] - none.iloc[-1]
                 rows.append((pooling, seed, kind, run[kind], gain))
     return pd.DataFrame(rows, columns=["pooling", "seed", "kind", "value", "gain"])
-
-
-def draw_gains(runs: "DataFrame", claimed: tuple[float, float] = (1, 2)) -> "Figure":
-    """A panel for each kind of regularisation: what each rate gains, a point for each seed, a line
-    through the means.
-
-    Args:
-        claimed: the points that the thesis reports, a band.
-    """
-    import matplotlib.pyplot as plt
-
-    from whenpool.report.figures import CHANCE_COLOUR, finish, nothing_yet
-
-    found = gains(runs)
-    kinds = [kind for kind in KINDS if kind in set(found["kind"])]
-    if not kinds:
-        return nothing_yet()
-    size = (3.3 * len(kinds), 3.1)
-    figure, grid = plt.subplots(1, len(kinds), figsize=size, sharey=True, squeeze=False)
-    panels, poolings = list(grid.flat), _in_order(found)
-    for axes, kind in zip(panels, kinds, strict=True):
-        own = found[found["kind"] == kind]
-        values = sorted(own["value"].unique())
-        axes.axhspan(*claimed, color="#d9d9d9", zorder=0, label="the thesis")
-        axes.axhline(0, color=CHANCE_COLOUR, lw=1.2, ls=":", zorder=1)
-        for number, pooling in enumerate(poolings):
-            rows = own[own["pooling"] == pooling]
-            places = rows["value"].map(values.index) + 0.13 * (number - (len(poolings) - 1) / 2)
-            colour, marker = COLOURS[pooling], MARKERS[pooling]
-            axes.plot(places, rows["gain"], marker, color=colour, ms=5, alpha=0.45, mec="none")
-            means = rows.assign(place=places).groupby("place")["gain"].mean()
-            axes.plot(
-                means.index, means, marker, ls="-", lw=1.2, color=colour, ms=6.5, mec="white",
-                label=POOLING_NAMES[pooling], zorder=3,
-            )  # fmt: skip
-        axes.set_title(KINDS[kind])
-        axes.set_xticks(range(len(values)), [number_text(value) for value in values])
-        axes.set_xlim(-0.6, len(values) - 0.4)
-        axes.grid(axis="x", visible=False)
-    finish(figure, panels, "test accuracy gained, points", "rate")
-    return figure
 
 
 def gains_table(runs: "DataFrame") -> "DataFrame":
@@ -202,28 +160,24 @@ def sustained_table(runs: "DataFrame") -> "DataFrame":
     return pd.DataFrame(rows).fillna("")
 
 
-def draw_sustained(runs: "DataFrame", histories: "DataFrame") -> "Figure":
-    """Training (dashed) and validation (solid) accuracy over the epochs of the longest trainings on
-    unmixed texts, a panel for each rate of DropConnect, the mean over seeds."""
-    from whenpool.report.figures import finish, make_panels, nothing_yet
+def sustained_epochs(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
+    """The epochs of the longest trainings on unmixed texts.
 
+    Returns:
+        Columns ``pooling``, ``drop_connect``, ``regularised`` (as written in a title), ``seed``,
+        ``epoch``, ``texts`` (``training`` or ``validation``) and ``accuracy``, by ``drop_connect``.
+    """
     long = sustained(runs)
-    long = long[long["setting"] == "standard"] if len(long) else long
-    epochs = histories.merge(long[["key", "pooling", "drop_connect"]], on="key") if len(long) else long
-    if epochs.empty:
-        return nothing_yet()
-    rates = sorted(epochs["drop_connect"].unique())
-    figure, panels = make_panels(len(rates))
-    for axes, rate in zip(panels, rates, strict=True):
-        for pooling in _in_order(epochs):
-            own = epochs[(epochs["pooling"] == pooling) & (epochs["drop_connect"] == rate)]
-            means = own.groupby("epoch")[["train_accuracy", "validation_accuracy"]].mean()
-            look: dict[str, Any] = {"color": COLOURS[pooling]}
-            axes.plot(means["validation_accuracy"], **look, label=POOLING_NAMES[pooling])
-            axes.plot(means["train_accuracy"], "--", lw=0.9, **look)
-        axes.set_title(f"DropConnect {rate:g}" if rate else "not regularised")
-    finish(figure, panels, "accuracy, %", "epoch")
-    return figure
+    if long.empty:
+        return long
+    long = long[long["setting"] == "standard"].sort_values("drop_connect", kind="stable")
+    told = [f"DropConnect {rate:g}" if rate else "not regularised" for rate in long["drop_connect"]]
+    long = long.assign(regularised=told)[["key", "pooling", "drop_connect", "regularised", "seed"]]
+    epochs = long.merge(histories, on="key").rename(
+        columns={"validation_accuracy": "validation", "train_accuracy": "training"}
+    )
+    kept = ["pooling", "drop_connect", "regularised", "seed", "epoch"]
+    return epochs.melt(kept, ["validation", "training"], "texts", "accuracy")
 
 
 def timed_runs(runs: "DataFrame") -> "DataFrame":

@@ -8,7 +8,7 @@ from whenpool.errors import InputError
 from whenpool.places import project_root
 from whenpool.report.literal import corpus_name
 from whenpool.report.tables import mean_text
-from whenpool.report.tagging_figures import model_name, task_name
+from whenpool.report.tagging_frames import model_name, task_name
 from whenpool.report.verdicts import Cell
 from whenpool.tagging import convert, entity_scores
 

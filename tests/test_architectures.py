@@ -12,7 +12,7 @@ from whenpool.choice import Choice
 from whenpool.plans import plan
 from whenpool.probing import MemoryUse, PaddingSweep, WordImportance
 from whenpool.registry import LISTED_CELLS
-from whenpool.report import architecture_figures, architectures
+from whenpool.report import architectures
 from whenpool.report.claims import by_runs, claims
 from whenpool.report.evidence import Evidence
 from whenpool.report.gathering import evidence_of
@@ -222,17 +222,13 @@ def test_facts_name_what_was_not_run():
     assert found["gain_transformer"] == "not run"
 
 
-def test_figures_draw_what_is_there_and_say_what_is_not():
-    rows = pd.DataFrame([run("lstm", "last"), run("transformer", "max", "mid")])
-    figure = architecture_figures.draw_accuracies(architectures.in_order(rows))
-    assert [axes.get_title() for axes in figure.axes] == ["standard", "mid"]
-    points = rows.assign(setting_added="mid", share_added=0.5, accuracy=60.0, position=1, mean=0.5)
-    assert len(architecture_figures.draw_sweeps(points).axes) == 2
-    drawn = architecture_figures.draw_importance(points).axes
-    assert [len(axes.lines) for axes in drawn] == [1, 0]
-    lines = architectures.memory_of(pd.DataFrame([memory(), memory("lstm", "fused")]))
-    assert len(architecture_figures.draw_memory(lines).axes[0].lines) == 2
-    empty = pd.DataFrame()
-    for draw in ("accuracies", "sweeps", "importance", "memory"):
-        figure = getattr(architecture_figures, f"draw_{draw}")(empty)
-        assert figure.axes[0].texts[0].get_text() == "no such runs yet"
+def test_figures_name_what_is_there():
+    rows = pd.DataFrame([run("transformer", "max", "mid"), run("lstm", "last")])
+    drawn = architectures.named(architectures.in_order(rows))
+    assert drawn[["cell", "pooling"]].to_numpy().tolist() == [
+        ["LSTM", "none"],
+        ["Transformer", "MaxPool"],
+    ]
+    assert list(drawn["cell"].cat.categories) == ["LSTM", "Transformer"]
+    assert set(drawn["pooling"].cat.categories) <= set(architectures.PALETTE)
+    assert architectures.named(pd.DataFrame()).empty

@@ -12,15 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from matplotlib.colors import to_hex
-from test_probe_reports import legend, says_nothing_yet
 
 from whenpool import TextClassifier
 from whenpool.batches import Ragged, Texts
 from whenpool.few_shot_run import CONTRAST, SYSTEMS, UNLABELLED, FewShot
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.report import few_shot, few_shot_examples, few_shot_facts
-from whenpool.report import few_shot_figures as figures
+from whenpool.report import few_shot_looks as looks
 from whenpool.report import few_shot_rules as rules
 from whenpool.report.figures import COLOURS, use_style
 from whenpool.report.verdicts import MARKS
@@ -163,7 +161,8 @@ def test_without_runs_there_is_nothing_to_show(place):
     assert few_shot.accuracy_table(runs).to_dict("records") == NONE_YET
     assert few_shot.given_table(runs).to_dict("records") == NONE_YET
     assert few_shot.what_it_is(runs) == ""
-    assert says_nothing_yet(figures.draw_accuracy(runs))
+    assert looks.named(runs).empty
+    assert looks.in_panels(runs).empty
     told = few_shot_facts.facts(runs)
     assert told.pop("few_title") == "not run yet."
     assert set(told.values()) == {"not run", "none", "0", "unknown", "none of none"}
@@ -316,53 +315,28 @@ def everything(labels=(1, 10, 100)):
     )  # fmt: skip
 
 
-def test_accuracy_over_labels_has_a_line_for_each_system_and_max_attention_twice():
-    figure = figures.draw_accuracy(everything())
-    left, right = figure.axes
-    found = [{line.get_label(): line for line in axes.lines} for axes in (left, right)]
-    without = [few_shot.NAMES[name] for name in ALL if name not in UNLABELLED]
-    assert list(found[0]) == [*without, figures.GUESSING]
-    assert list(found[1]) == ["VAMPIRE", "UDA", "MixText", "MaxAtt", figures.GUESSING]
-    assert set(legend(figure)) == {*few_shot.NAMES.values(), figures.GUESSING}
-    for axes, lines in zip((left, right), found, strict=True):
-        assert axes.get_xscale() == "log"
-        assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "10", "100"]
-        line = lines["MaxAtt"]
-        assert to_hex(line.get_color()) == COLOURS["max_attention"]
-        means = [50.0 + ALL.index("max_attention") + 0.5 + count / 10 for count in (1, 10, 100)]
-        np.testing.assert_allclose(line.get_ydata(), means)
-        points = np.concatenate([dots.get_offsets().data[:, 1] for dots in axes.collections])
-        assert len(points) == 6 * (len(lines) - 1)
-    assert found[0]["MaxAtt, word vectors"].get_linestyle() == "--"
-    assert found[0][figures.GUESSING].get_ydata()[0] == 50.5
+def test_max_attention_stands_in_both_panels_and_every_other_system_in_one():
+    drawn = looks.in_panels(everything())
+    systems = {panel: set(rows["system"]) for panel, rows in drawn.groupby("panel")}
+    assert systems["with unlabelled texts"] == {"VAMPIRE", "UDA", "MixText", "MaxAtt"}
+    others = {few_shot.NAMES[name] for name in ALL if name not in UNLABELLED}
+    assert systems["no unlabelled texts"] == others
+    assert len(drawn) == 6 * (len(ALL) + 1)
+    assert list(drawn["system"].cat.categories) == list(few_shot.NAMES.values())
 
 
 def test_systems_of_a_panel_differ_in_colour_or_line_and_in_marker_or_line():
-    for systems in figures.PANELS.values():
-        for what in ("color", "marker"):
-            looks = {(figures.LOOKS[name][what], figures.LOOKS[name].get("ls")) for name in systems}
-            assert len(looks) == len(systems)
-    assert {name for systems in figures.PANELS.values() for name in systems} == set(ALL)
-    assert set(figures.LOOKS) == set(few_shot.NAMES) == set(ALL)
-
-
-def test_one_number_of_labels_is_a_row_for_each_system():
-    (axes,) = figures.draw_accuracy(everything((10,))).axes
-    names = [text.get_text() for text in axes.get_yticklabels()]
-    assert names == list(few_shot.NAMES.values())
-    points = {
-        line.get_ydata()[0]: line.get_xdata() for line in axes.lines if line.get_marker() != "None"
-    }
-    for place, system in enumerate(few_shot.NAMES):
-        first = 51.0 + ALL.index(system)
-        np.testing.assert_allclose(points[place], [first, first + 1])
-    assert axes.get_ylim()[0] > axes.get_ylim()[1]
+    for systems in looks.PANELS.values():
+        names = [few_shot.NAMES[name] for name in systems]
+        for look in (looks.PALETTE, looks.SHAPES):
+            assert len({(look[name], looks.DASHES[name]) for name in names}) == len(names)
+    assert {name for systems in looks.PANELS.values() for name in systems} == set(ALL)
+    assert looks.PALETTE["MaxAtt"] == COLOURS["max_attention"]
 
 
 def test_only_the_first_corpus_is_drawn():
     rows = [invented("bert", 60.0), invented("uda", 40.0, corpus="yahoo")]
-    (axes,) = figures.draw_accuracy(rules.arranged(table(*rows))).axes
-    assert [text.get_text() for text in axes.get_yticklabels()] == ["Fine-tuning (BERT)"]
+    assert list(looks.named(rules.arranged(table(*rows)))["system"]) == ["Fine-tuning (BERT)"]
 
 
 # facts

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from whenpool.architecture_plan import ARCHITECTURES, TRANSFORMER_RATE, TRIED
-from whenpool.registry import LISTED_CELLS, POOLING_NAMES
+from whenpool.registry import COLOURS, LISTED_CELLS, POOLING_NAMES
 from whenpool.report.skip import MAJORITY, settings_of
 from whenpool.report.tables import grid, mean_text
 from whenpool.report.verdicts import SMALL_MODEL, Cell, has, memory_of_record, of_one_kind
@@ -24,6 +24,10 @@ MEMORY_NAMES = {
 }
 """What the memory of a training step was measured of, by cell and attention."""
 _POOLINGS = {**POOLING_NAMES, "last": WITHOUT}
+PALETTE = {title: COLOURS[name] for name, title in _POOLINGS.items()}
+"""A colour for each pooling, by what this chapter calls it."""
+CELL_COLOURS = {listed.title: listed.colour for listed in LISTED_CELLS.values()}
+CELL_SHAPES = {listed.title: listed.marker for listed in LISTED_CELLS.values()}
 
 
 def in_order(runs: "DataFrame") -> "DataFrame":
@@ -36,6 +40,24 @@ def in_order(runs: "DataFrame") -> "DataFrame":
         ["cell", "pooling", "seed"],
         key=lambda values: values.map(places[values.name].index) if values.name in places else values,
         kind="stable",
+    )
+
+
+def named(rows: "DataFrame") -> "DataFrame":
+    """Some rows with ``cell`` and ``pooling`` as figures call and order them.
+
+    Args:
+        rows: from `in_order`, of trainings or of what was measured on them.
+    """
+    import pandas as pd
+
+    if rows.empty:
+        return rows
+    poolings = [name for name in _POOLINGS if name in set(rows["pooling"])]
+    cells = [LISTED_CELLS[cell].title for cell in dict.fromkeys(rows["cell"])]
+    return rows.assign(
+        cell=pd.Categorical([LISTED_CELLS[cell].title for cell in rows["cell"]], cells),
+        pooling=pd.Categorical(rows["pooling"].map(_POOLINGS), [_POOLINGS[name] for name in poolings]),
     )
 
 

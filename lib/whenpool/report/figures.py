@@ -1,7 +1,6 @@
 """Figures in one style: a colour for each pooling throughout the book, safe for the colour-blind."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import seaborn as sns
@@ -12,9 +11,6 @@ from matplotlib.patches import FancyBboxPatch
 
 from whenpool.registry import COLOURS
 from whenpool.settings import SHARE
-
-if TYPE_CHECKING:
-    pass
 
 TRICK_COLOURS = {
     "teacher_forcing": "#0072b2",

@@ -10,10 +10,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from whenpool.registry import COLOURS, MARKERS
 from whenpool.report.figures import (
     CHANCE_COLOUR,
-    COLOURS,
-    MARKERS,
     finish,
     legend_of,
     make_panels,

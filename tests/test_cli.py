@@ -88,9 +88,9 @@ def test_data_lists_what_is_there(tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run", "--profile", "quik"], "profile 'quik' is unknown; choose one of smoke, quick, paper"),
+        (["run", "--profile", "quik"], "profile 'quik' is unknown; choose one of smoke, quick, compact"),
         (["run", "--corpus", "imdbb"], "corpus 'imdbb' is unknown; choose one of synthetic, imdb"),
-        (["run", "--corpus", "imdb"], "aclImdb_v1.tar.gz is not in"),
+        (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
         (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
         (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last"),
         (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),

@@ -8,7 +8,8 @@ from colorspacious import cspace_convert, deltaE
 from matplotlib.colors import to_rgb
 
 from whenpool.pooling import POOLINGS
-from whenpool.report.figures import COLOURS, MARKERS, TRICK_COLOURS
+from whenpool.registry import COLOURS, MARKERS
+from whenpool.report.figures import TRICK_COLOURS
 
 TOLD_APART = 10.0
 """In CAM02-UCS, where 1 is about what can just be seen side by side."""

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from whenpool.registry import COLOURS, MARKERS
-from whenpool.report.figures import CHANCE_COLOUR, COLOURS, MARKERS, legend_of
+from whenpool.report.figures import CHANCE_COLOUR, legend_of
 from whenpool.report.tables import POOLING_NAMES
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from bench.timing import compare
-from whenpool import cells
-from whenpool.linear_recurrence import MinGRU, MinLSTM
+from whenpool.models import cells
+from whenpool.models.linear_recurrence import MinGRU, MinLSTM
 
 B, E = 32, 100
 KINDS = {

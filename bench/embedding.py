@@ -15,11 +15,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from whenpool.batches import Ragged, Texts
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot.contextual import CHUNK, embed
 from whenpool.fewshot.pretrained import MINILM, Pretrained, load_encoder
-from whenpool.runs import Place, Training
+from whenpool.runs.training_run import Place, Training
 
 TEXTS, LONGEST = 1_000, 512
 MEMORY_TEXTS = (500, 2_000)

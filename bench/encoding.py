@@ -4,9 +4,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from whenpool.dataset import encode
-from whenpool.errors import InputError
-from whenpool.runs import Place, Training
+from whenpool.base.errors import InputError
+from whenpool.corpora.dataset import encode
+from whenpool.runs.training_run import Place, Training
 
 
 def main() -> None:

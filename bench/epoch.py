@@ -11,12 +11,12 @@ from torch.nn import functional
 
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.batches import training_batches
-from whenpool.dataset import Dataset, encode, make_dataset
-from whenpool.errors import InputError
-from whenpool.runs import Place, Training
-from whenpool.text import PADDING_INDEX
-from whenpool.training import Recipe, train
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import training_batches
+from whenpool.corpora.dataset import Dataset, encode, make_dataset
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.runs.training_run import Place, Training
+from whenpool.training.loop import Recipe, train
 
 POOLINGS = ("last", "max", "max_attention")
 LEARNING_RATE = 2e-3

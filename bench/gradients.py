@@ -6,7 +6,7 @@ from torch.nn.functional import cross_entropy
 
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.encoder import word_mask
+from whenpool.models.encoder import word_mask
 from whenpool.probes import gradient_norms
 
 E, CLASSES, WORDS = 100, 2, 5_000

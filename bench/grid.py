@@ -13,15 +13,15 @@ from pathlib import Path
 
 import torch
 
-from whenpool.choice import Choice
-from whenpool.engine import Workforce, run_all
-from whenpool.engine.local import WORKER_VARIABLES, processors
-from whenpool.errors import InputError
-from whenpool.execution import execute
-from whenpool.places import variables
-from whenpool.plans import plan
-from whenpool.runs import Place, Training
-from whenpool.store import Store
+from whenpool.base.errors import InputError
+from whenpool.base.paths import variables
+from whenpool.runs.engine import Workforce, run_all
+from whenpool.runs.engine.local import WORKER_VARIABLES, processors
+from whenpool.runs.execute import execute
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.request import Choice
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import Place, Training
 
 
 def main() -> None:

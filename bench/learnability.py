@@ -14,12 +14,12 @@ from torch import Tensor
 
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.batches import Ragged, Texts
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.learnability.gradient_directed import DIVERGENCES, estimated_backward, exact_backward
 from whenpool.learnability.teacher_forcing import sentence_embeddings
-from whenpool.objective import Objective
-from whenpool.text import PADDING_INDEX
+from whenpool.training.objective import Objective
 
 B, T, E, CLASSES, WORDS = 32, 240, 100, 2, 5_000
 LONG = 740

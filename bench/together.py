@@ -11,8 +11,8 @@ from torch.nn import functional
 
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.encoder import encode_all
-from whenpool.recurrences import run_together
+from whenpool.models.batched_lstm import run_together
+from whenpool.models.encoder import encode_all
 
 B, E, C = 32, 100, 2
 VOCABULARY = 10_000

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from bench.timing import compare
 from whenpool import TransformerEncoder
-from whenpool.encoder import word_mask
+from whenpool.models.encoder import word_mask
 
 B, E, LAYERS, HEADS = 32, 100, 1, 4
 RATE = 0.1  # of dropout

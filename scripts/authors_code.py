@@ -37,12 +37,12 @@ from typing import Any
 import torch
 import torchtext
 
-from whenpool.dataset import Dataset, EncodedCorpus, encode, make_dataset
-from whenpool.errors import InputError
-from whenpool.files import write_atomically
-from whenpool.provenance import provenance
-from whenpool.runs import Place, Training
-from whenpool.text import load_vectors
+from whenpool.base.errors import InputError
+from whenpool.base.files import write_atomically
+from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
+from whenpool.corpora.tokens import load_vectors
+from whenpool.runs.provenance import provenance
+from whenpool.runs.training_run import Place, Training
 
 POOLINGS: dict[str, tuple[str, float | None]] = {
     "last1": ("last", 2.0),

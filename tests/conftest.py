@@ -26,8 +26,8 @@ def real_data():
 
 def empty_place(folder):
     """Empty folders for data, store and cache."""
-    from whenpool.runs import Place
-    from whenpool.store import Store
+    from whenpool.runs.store import Store
+    from whenpool.runs.training_run import Place
 
     (folder / "data").mkdir()
     return Place(Store(folder / "store"), folder / "data", folder / "cache")
@@ -47,7 +47,7 @@ def shared(tmp_path_factory):
 
 class PoolHere:
     """Does each task in this process, so that a test can follow and disturb it; see
-    `whenpool.engine.crew.Pool`."""
+    `whenpool.runs.engine.crew.Pool`."""
 
     tries = 2
 
@@ -65,7 +65,7 @@ class PoolHere:
         return task
 
     def listen(self, seconds):
-        from whenpool.engine.work import Message, do
+        from whenpool.runs.engine.work import Message, do
 
         task, told = self._waiting.pop(0), []
         do(task, self.place, self.workforce.device, told.append)
@@ -87,8 +87,8 @@ def built(tmp_path_factory):
 @pytest.fixture(scope="session")
 def on_record(tmp_path_factory):
     """The runs of record alone."""
-    from whenpool.runs import Place
-    from whenpool.store import Store
+    from whenpool.runs.store import Store
+    from whenpool.runs.training_run import Place
 
     folder = tmp_path_factory.mktemp("record")
     return Place(Store(folder, Path(__file__).parents[1] / "data" / "results"), folder, folder)
@@ -97,7 +97,7 @@ def on_record(tmp_path_factory):
 @pytest.fixture(scope="session")
 def recorded(on_record):
     """The same as claims read them."""
-    from whenpool.report.measures import Runs
+    from whenpool.book.report.measures import Runs
 
     return Runs(on_record)
 
@@ -105,6 +105,6 @@ def recorded(on_record):
 @pytest.fixture(scope="session")
 def decided(recorded):
     """What the runs of record say of every claim."""
-    from whenpool.report.claims import decisions
+    from whenpool.book.report.claims import decisions
 
     return decisions(recorded)

@@ -1,12 +1,12 @@
-"""Finished runs that were made up, as `whenpool.report.measures.Runs` holds them."""
+"""Finished runs that were made up, as `whenpool.book.report.measures.Runs` holds them."""
 
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 
-from whenpool.plan_bases import COMPACT_TEST
-from whenpool.report.measures import SCALES, Runs
+from whenpool.book.report.measures import SCALES, Runs
+from whenpool.runs.plans.bases import COMPACT_TEST
 
 BEFORE = pd.Timestamp(datetime(2020, 1, 1, tzinfo=UTC))
 AFTER = pd.Timestamp(datetime(2100, 1, 1, tzinfo=UTC))

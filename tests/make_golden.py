@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from whenpool.engine import Workforce
-from whenpool.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
 from whenpool.fewshot.pretrained import MINILM
-from whenpool.probing import (
+from whenpool.models.registry import LISTED
+from whenpool.runs.compute import compute
+from whenpool.runs.engine import Workforce
+from whenpool.runs.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.probe_run import (
     PROBE_PROTOCOL,
     DirectionUse,
     FirstSteps,
@@ -22,11 +24,9 @@ from whenpool.probing import (
     PaddingSweep,
     WordImportance,
 )
-from whenpool.registry import LISTED
-from whenpool.results import compute
-from whenpool.runs import PROTOCOL, Place, Run, Training, key
-from whenpool.store import Store
-from whenpool.tagging_run import TAGGING_PROTOCOL, Tagging
+from whenpool.runs.store import Store
+from whenpool.runs.tagging_run import TAGGING_PROTOCOL, Tagging
+from whenpool.runs.training_run import PROTOCOL, Place, Run, Training, key
 
 PROTOCOLS = {
     "protocol": PROTOCOL,

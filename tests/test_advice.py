@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from whenpool import InputError
-from whenpool.report import advice
-from whenpool.report.advice import Advice, advice_for, entries, support, with_verdicts
-from whenpool.report.claims import VERDICTS, claims
-from whenpool.report.measures import Runs
+from whenpool.book.report import advice
+from whenpool.book.report.advice import Advice, advice_for, entries, support, with_verdicts
+from whenpool.book.report.claims import VERDICTS, claims
+from whenpool.book.report.measures import Runs
 
 ROOT = Path(__file__).parents[1]
 ENTRIES = entries()

@@ -28,7 +28,7 @@ PARAMETERS = [pytest.param(room, name, id=f"{room}.{name}") for room, name in NA
 
 
 def test_the_page_has_every_room():
-    assert LEAST | {"whenpool.corpora", "whenpool.words"} <= set(ROOMS)
+    assert LEAST | {"whenpool.corpora", "whenpool.explain.words"} <= set(ROOMS)
     assert len(ROOMS) == len(set(ROOMS))
 
 
@@ -99,7 +99,7 @@ def test_every_public_name_is_on_the_page_with_its_signature(rendered):
     anchors = set(re.findall(r'<dt class="sig[^"]*" id="([\w.]+)"', rendered))
     shown = {anchor.rpartition(".")[2] for anchor in anchors}
     assert [f"{room}.{name}" for room, name in NAMES if name not in shown] == []
-    assert "whenpool.pooling.POOLINGS" in anchors
+    assert "whenpool.models.pooling.POOLINGS" in anchors
     signature = re.search(r'id="whenpool.probes.nwi".*?</dt>', rendered, re.DOTALL)[0]
     assert "max_megabytes" in signature
     assert rendered.count("Raises") > 20

@@ -7,17 +7,17 @@ import pandas as pd
 import pytest
 from made_up import runs, trained
 
-from whenpool.architecture_plan import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
-from whenpool.choice import Choice
-from whenpool.plans import plan
-from whenpool.probing import MemoryUse, PaddingSweep, WordImportance
-from whenpool.registry import LISTED_CELLS
-from whenpool.report import architectures
-from whenpool.report.claims import by_runs, claims
-from whenpool.report.evidence import Evidence
-from whenpool.report.gathering import evidence_of
-from whenpool.report.verdicts import SMALL_MODEL, memory_of_record
-from whenpool.runs import Training
+from whenpool.book.report import architectures
+from whenpool.book.report.claims import by_runs, claims
+from whenpool.book.report.evidence import Evidence
+from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.verdicts import SMALL_MODEL, memory_of_record
+from whenpool.models.registry import LISTED_CELLS
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.plans.other_architectures import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
+from whenpool.runs.probe_run import MemoryUse, PaddingSweep, WordImportance
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import Training
 
 
 @pytest.fixture(autouse=True)

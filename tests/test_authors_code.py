@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from whenpool.errors import InputError
-from whenpool.text import UNKNOWN_INDEX, tokenize
+from whenpool.base.errors import InputError
+from whenpool.corpora.tokens import UNKNOWN_INDEX, tokenize
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 script = importlib.import_module("authors_code")

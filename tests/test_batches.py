@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whenpool.batches import Ragged, Texts, evaluation_batches, training_batches
+from whenpool.corpora.batches import Ragged, Texts, evaluation_batches, training_batches
 
 ROWS = [[5, 6, 7], [8], [9, 10]]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from whenpool import InputError
-from whenpool.book import Builder
-from whenpool.choice import Choice
-from whenpool.engine import Report, Workforce
-from whenpool.errors import BookError
-from whenpool.plans import PLANS, plan
-from whenpool.runs import Place
-from whenpool.store import Store
+from whenpool.base.errors import BookError
+from whenpool.book.build import Builder
+from whenpool.runs.engine import Report, Workforce
+from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.request import Choice
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import Place
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.xdist_group("book")  # one process builds the whole book, once
@@ -186,7 +186,7 @@ def test_the_page_shows_the_parameters_it_was_built_with(built):
 def test_failed_runs_fail_the_build_after_the_pages_are_there(built, monkeypatch):
     folder, page, _ = built
     build = builder(folder, [])
-    monkeypatch.setattr("whenpool.book.compute", lambda *_, **__: Report(failed={1: "no luck"}))
+    monkeypatch.setattr("whenpool.book.build.compute", lambda *_, **__: Report(failed={1: "no luck"}))
     with pytest.raises(BookError, match="1 runs failed; the pages show the others"):
         build.build(["corpora"])
     assert page.exists()

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from whenpool import Encoder, InputError, TextClassifier
-from whenpool.cells import GRU, LSTM, Cell, Elman, PrototypeLSTM, SlidesGRU, Sum, TanhSum
-from whenpool.encoder import CELLS, TORCH_CELLS
-from whenpool.linear_recurrence import LinearCell, MinGRU, MinLSTM, linear_recurrence
-from whenpool.registry import LISTED_CELLS
+from whenpool.models.cells import GRU, LSTM, Cell, Elman, PrototypeLSTM, SlidesGRU, Sum, TanhSum
+from whenpool.models.encoder import CELLS, TORCH_CELLS
+from whenpool.models.linear_recurrence import LinearCell, MinGRU, MinLSTM, linear_recurrence
+from whenpool.models.registry import LISTED_CELLS
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)

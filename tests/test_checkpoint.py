@@ -9,7 +9,7 @@ import torch
 
 import whenpool
 from whenpool import POOLINGS, InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.checkpoint import FACTS_FILE, WEIGHTS_FILE
+from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.learnability import PenaltyAttention
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "<script>"]
@@ -64,7 +64,9 @@ def test_a_model_trained_by_a_trick_is_a_plain_one(tmp_path):
     model, batch = small("last"), (torch.tensor([[2, 3], [4, 5]]), torch.tensor([2, 2]))
     objective = PenaltyAttention(1)
     objective.start_epoch(0)
-    objective.backward(model, whenpool.batches.Batch(*batch, torch.tensor([1, 0])), torch.arange(2))
+    objective.backward(
+        model, whenpool.corpora.batches.Batch(*batch, torch.tensor([1, 0])), torch.arange(2)
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter -= parameter.grad if parameter.grad is not None else 0

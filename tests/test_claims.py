@@ -15,13 +15,9 @@ from made_up import AFTER, BEFORE, run, runs, table_of, trained, valued
 from scipy import stats
 
 from whenpool import InputError
-from whenpool.chapter import Chapter
-from whenpool.choice import Choice
-from whenpool.few_shot_run import FewShot
-from whenpool.plans import PLANS, plan
-from whenpool.probing import Probe
-from whenpool.report import claims as deciding
-from whenpool.report.claims import (
+from whenpool.book.chapter import Chapter
+from whenpool.book.report import claims as deciding
+from whenpool.book.report.claims import (
     SEEDS_NEEDED,
     VERDICTS,
     Claim,
@@ -39,11 +35,15 @@ from whenpool.report.claims import (
     rule_text,
     sample_of,
 )
-from whenpool.report.measures import MEASURES, SCALES, Runs, Sample
-from whenpool.report.wording import number_text
-from whenpool.runs import PROTOCOL, Training
-from whenpool.store import Store
-from whenpool.tagging_run import Tagging
+from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
+from whenpool.book.report.wording import number_text
+from whenpool.runs.few_shot_run import FewShot
+from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.probe_run import Probe
+from whenpool.runs.request import Choice
+from whenpool.runs.store import Store
+from whenpool.runs.tagging_run import Tagging
+from whenpool.runs.training_run import PROTOCOL, Training
 
 ROOT = Path(__file__).parents[1]
 LEDGER = claims()
@@ -177,7 +177,7 @@ def test_a_ledger_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "latin.yml").write_bytes("- id: ü".encode("latin-1"))
     with pytest.raises(InputError, match=r"latin.yml is not YAML"):
         claims(tmp_path / "latin.yml")
-    monkeypatch.setattr("whenpool.report.claims.project_root", lambda: None)
+    monkeypatch.setattr("whenpool.book.report.claims.project_root", lambda: None)
     with pytest.raises(InputError, match="the clone of the book"):
         claims()
 
@@ -775,7 +775,7 @@ def opened(place, name, **known):
 
 def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monkeypatch):
     glued = {}
-    monkeypatch.setattr("whenpool.chapter.glue", glued.__setitem__)
+    monkeypatch.setattr("whenpool.book.chapter.glue", glued.__setitem__)
     rows = [*trained([60.0, 61.0]), *trained([80.0, 81.0], model="chrono", scale="compact", setting="mid"),
             *trained([77.0], scale="compact", model="max_attention", setting="mid", began=BEFORE),
             *trained([78.0, 79.0], scale="compact", model="max_attention", setting="mid")]  # fmt: skip
@@ -795,7 +795,7 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
 
 
 def test_where_nothing_was_run_no_run_is_named(place, monkeypatch):
-    monkeypatch.setattr("whenpool.chapter.glue", lambda name, value: None)
+    monkeypatch.setattr("whenpool.book.chapter.glue", lambda name, value: None)
     chapter = opened(place, "natural_bias")
     found = chapter.evidence_runs(chapter.claims())
     assert found.empty

@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from whenpool.options import Deadline
+from whenpool.cli.options import Deadline
 
 VERBS = ("book", "run", "status", "data", "record", "compare", "check", "diagnose", "explain")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
@@ -25,7 +25,7 @@ def whenpool(*words, **options):
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
     script = (
-        "import sys\nfrom whenpool.cli import cli\n"
+        "import sys\nfrom whenpool.cli.main import cli\n"
         "cli.main(['--help'], standalone_mode=False)\n"
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))"
     )

@@ -14,11 +14,9 @@ from test_book import ROOT, builder, clone
 from test_engine import GRID, SMALL
 
 from whenpool import InputError
-from whenpool.cli import main
-from whenpool.compare import compare, compare_folders, open_side, put_on_record
-from whenpool.execution import execute
-from whenpool.record import export_runs
-from whenpool.report.comparisons import (
+from whenpool.book.compare import compare, compare_folders, open_side, put_on_record
+from whenpool.book.publish import export_runs
+from whenpool.book.report.comparisons import (
     admission,
     mean_text,
     meaning,
@@ -26,9 +24,11 @@ from whenpool.report.comparisons import (
     read_comparisons,
     table_of,
 )
-from whenpool.report.provenance import provenance_line
-from whenpool.runs import PROTOCOL, Place, Training
-from whenpool.store import Store
+from whenpool.book.report.provenance import provenance_line
+from whenpool.cli.main import main
+from whenpool.runs.execute import execute
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import PROTOCOL, Place, Training
 
 PAPER = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
 EXACT = {"device": "cuda: H100", "precision": "float32"}
@@ -294,7 +294,7 @@ def test_outside_of_a_clone_nothing_can_be_put_on_record(stores, monkeypatch):
     one, two = stores
     for store in stores:
         put(store)
-    monkeypatch.setattr("whenpool.compare.project_root", lambda: None)
+    monkeypatch.setattr("whenpool.book.compare.project_root", lambda: None)
     with pytest.raises(InputError, match="comparisons of record live in the repository"):
         compare_folders(str(one.directory), str(two.directory), record=True)
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from whenpool import InputError
-from whenpool.pooling import LastState, MaxPool
-from whenpool.report.representation_figures import draw_running_maximum
+from whenpool.book.report.representation_figures import draw_running_maximum
+from whenpool.models.pooling import LastState, MaxPool
 from whenpool.theory.constructions import (
     last_state_by_pooling,
     last_state_scale,

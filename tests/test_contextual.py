@@ -12,13 +12,13 @@ import torch
 from torch import nn
 
 from whenpool import InputError, TextClassifier
-from whenpool.batches import Ragged, Texts
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.explain.words import attention_weights
 from whenpool.fewshot import contextual
 from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash, with_numbers
 from whenpool.fewshot.pretrained import MINILM, Pretrained, load_encoder
 from whenpool.probes import gradient_norms
-from whenpool.training import Recipe, evaluate, train
-from whenpool.words import attention_weights
+from whenpool.training.loop import Recipe, evaluate, train
 
 transformers = pytest.importorskip("transformers")
 

@@ -12,11 +12,11 @@ import nbformat
 import pytest
 from test_book import ROOT
 
-from whenpool.choice import Choice
 from whenpool.corpora.synthetic import Grammar, make_corpus
-from whenpool.plans import PLANS, plan
-from whenpool.registry import COLOURS, COMPARED, MARKERS
-from whenpool.runs import key
+from whenpool.models.registry import COLOURS, COMPARED, MARKERS
+from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import key
 
 COMPARING = ("corpora", "gradient_propagation", "natural_bias", "training_to_skip", "word_importance")
 """The chapters whose tables and figures list poolings."""
@@ -74,7 +74,7 @@ def python(folder, code, *arguments):
 EXECUTE = """
 import json, sys
 from pathlib import Path
-from whenpool.notebooks import execute
+from whenpool.book.notebooks import execute
 name, parameters = sys.argv[1], json.loads(sys.argv[2])
 target = Path("executed", f"{name}.ipynb").resolve()
 target.parent.mkdir(exist_ok=True)
@@ -105,7 +105,7 @@ def with_pooling(tmp_path_factory):
 KNOWN = """
 import json
 from whenpool import POOLINGS
-from whenpool.registry import COLOURS, MARKERS, POOLING_NAMES
+from whenpool.models.registry import COLOURS, MARKERS, POOLING_NAMES
 print(json.dumps([POOLINGS["min"].__name__, POOLING_NAMES["min"], COLOURS, MARKERS]))
 """
 
@@ -120,9 +120,9 @@ def test_a_pooling_gets_a_name_a_colour_and_a_marker_that_no_other_has(with_pool
 
 PLANNED = """
 import json
-from whenpool.choice import Choice
-from whenpool.plans import PLANS, plan
-from whenpool.runs import Place, key
+from whenpool.runs.request import Choice
+from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.training_run import Place, key
 place, found = Place.default(), {}
 for profile in ("smoke", "quick"):
     for chapter in PLANS:
@@ -162,8 +162,8 @@ def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, cha
 
 def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
     code = (
-        "from whenpool.report.skip import brief_table, judged_cells\n"
-        "from whenpool.runs import Place\n"
+        "from whenpool.book.report.skip import brief_table, judged_cells\n"
+        "from whenpool.runs.training_run import Place\n"
         "stored = Place.default().store.trainings()\n"
         "print(*judged_cells(stored)['pooling'].unique())\n"
         "print(*brief_table(stored, '1.3').frame['pooling'])"
@@ -213,10 +213,10 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
     assert any(re.search(r"\| *hotels", table) for table in tables)
     assert figures
     code = (
-        "from whenpool.choice import Choice\n"
-        "from whenpool.plans import plan, thesis_table\n"
-        "from whenpool.report.corpora import corpora_table\n"
-        "from whenpool.runs import Place\n"
+        "from whenpool.runs.request import Choice\n"
+        "from whenpool.runs.plans.chapters import plan, thesis_table\n"
+        "from whenpool.book.report.corpora import corpora_table\n"
+        "from whenpool.runs.training_run import Place\n"
         "place = Place.default()\n"
         "choice = Choice('paper', ('hotels',), sizes=(800,))\n"
         "runs = plan('training_to_skip', choice, place)\n"

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from whenpool import InputError, corpora
+from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.filler import FillerStream
-from whenpool.dataset import encode, make_dataset
-from whenpool.settings import compose
-from whenpool.text import tokenize
+from whenpool.corpora.settings import compose
+from whenpool.corpora.tokens import tokenize
 
 SPEC = "synthetic:train=40,validation=20,test=30,shortest=8,longest=12"
 

@@ -13,16 +13,16 @@ import pytest
 from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
 
 from whenpool import InputError, load, load_checkpoint
-from whenpool.browser import opened_browser
-from whenpool.diagnosis import Wish, diagnose
-from whenpool.diagnosis.data import survey
-from whenpool.diagnosis.drawing import Axis, intervals, lines
-from whenpool.diagnosis.plan import make_plan
-from whenpool.engine import Workforce
-from whenpool.explaining import explain
-from whenpool.registry import COMPARED
-from whenpool.runs import Place
-from whenpool.store import Store
+from whenpool.book.browser import opened_browser
+from whenpool.explain.diagnosis import Wish, diagnose
+from whenpool.explain.diagnosis.data import survey
+from whenpool.explain.diagnosis.drawing import Axis, intervals, lines
+from whenpool.explain.diagnosis.plan import make_plan
+from whenpool.explain.explanation import explain
+from whenpool.models.registry import COMPARED
+from whenpool.runs.engine import Workforce
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import Place
 
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")
@@ -363,7 +363,7 @@ def test_windows_fit_what_is_read_and_texts_without_thirds_are_left_out(tmp_path
 
 def test_a_file_that_is_not_there_is_told_at_once(tmp_path):
     code = (
-        "import sys; from whenpool.cli import main\n"
+        "import sys; from whenpool.cli.main import main\n"
         "sys.argv = ['whenpool', 'diagnose', 'nowhere.csv']\n"
         "try: main()\n"
         "except SystemExit: pass\n"

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from whenpool.diagnosis.evidence import evidence_place, evidence_sentence
-from whenpool.diagnosis.findings import Findings
-from whenpool.diagnosis.scores import Score, differences, interval_of, learnt_among
-from whenpool.diagnosis.verdict import advice_on, verdict_on
-from whenpool.report.advice import Advice
+from whenpool.book.report.advice import Advice
+from whenpool.explain.diagnosis.evidence import evidence_place, evidence_sentence
+from whenpool.explain.diagnosis.findings import Findings
+from whenpool.explain.diagnosis.scores import Score, differences, interval_of, learnt_among
+from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
 
 
 def score(pooling, right, total=400, first=0, seeds=(0.0,)):
@@ -256,14 +256,14 @@ def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch
     told = advice_on(200.0, 1_200, "unknown")
     assert all(one.text and one.support and one.claims for one in told)
     assert told
-    import whenpool.report.advice
+    import whenpool.book.report.advice
 
     given = [
         Advice("a", "Good.", ("c",), ("holds",)),
         Advice("b", "Bad.", ("d", "e"), ("does not hold", "undecided")),
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(whenpool.report.advice, "advice_for", lambda *_: given)
+        patch.setattr(whenpool.book.report.advice, "advice_for", lambda *_: given)
         assert [one.text for one in advice_on(200.0, 1_200, "unknown")] == ["Good."]
-    monkeypatch.setattr(whenpool.report.advice, "project_root", lambda: None)
+    monkeypatch.setattr(whenpool.book.report.advice, "project_root", lambda: None)
     assert advice_on(200.0, 1_200, "unknown") == []

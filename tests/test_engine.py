@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from whenpool import InputError
-from whenpool.engine import Workforce, run_all
-from whenpool.engine.local import LocalPool
-from whenpool.engine.tasks import Job
-from whenpool.runs import Place, Training, key
-from whenpool.store import Store
+from whenpool.runs.engine import Workforce, run_all
+from whenpool.runs.engine.local import LocalPool
+from whenpool.runs.engine.tasks import Job
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import Place, Training, key
 
 SMALL = Training(
     "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",

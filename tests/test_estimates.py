@@ -6,13 +6,13 @@ from statistics import median
 
 import pytest
 
-from whenpool import estimates
-from whenpool.engine import Workforce
-from whenpool.estimates import ALONE, HERE, OTHER_MACHINE, OTHER_PRECISION, Pace, together_takes
-from whenpool.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.probing import PROBE_PROTOCOL, GradientProfile, PaddingSweep, Probe
-from whenpool.runs import PROTOCOL, Place, Training
-from whenpool.store import Store
+from whenpool.runs import estimates
+from whenpool.runs.engine import Workforce
+from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, OTHER_PRECISION, Pace, together_takes
+from whenpool.runs.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.probe_run import PROBE_PROTOCOL, GradientProfile, PaddingSweep, Probe
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import PROTOCOL, Place, Training
 
 RECORDS = Path(__file__).parents[1] / "data" / "results"
 HERE_NAME = "cpu: this one"

@@ -7,14 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from whenpool.batches import Ragged, Texts
-from whenpool.chapter import Chapter
-from whenpool.choice import Choice
-from whenpool.dataset import Dataset
-from whenpool.execution import execute
-from whenpool.probing import GradientTrace, PaddingSweep
-from whenpool.report import probe_figures
-from whenpool.report.examples import (
+from whenpool.book.chapter import Chapter
+from whenpool.book.report import probe_figures
+from whenpool.book.report.examples import (
     SHARES,
     SHORTEST,
     attention_strips,
@@ -25,9 +20,14 @@ from whenpool.report.examples import (
     text_of,
     understood,
 )
-from whenpool.runs import Training
-from whenpool.training_execution import Prepared, prepare, trained
-from whenpool.words import strips
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.dataset import Dataset
+from whenpool.explain.words import strips
+from whenpool.runs.execute import execute
+from whenpool.runs.execute_training import Prepared, prepare, trained
+from whenpool.runs.probe_run import GradientTrace, PaddingSweep
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import Training
 
 TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=12,longest=20,density=0.2", "standard", 60,

@@ -8,12 +8,13 @@ import sys
 import pytest
 import torch
 
-from whenpool import InputError, TextClassifier, explaining, load_checkpoint, save_checkpoint
-from whenpool.execution import execute
-from whenpool.explained import as_html, as_json, as_text
-from whenpool.explaining import checkpoint_of, explain, in_file
+from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool.explain import explanation as explaining
+from whenpool.explain.explanation import checkpoint_of, explain, in_file
+from whenpool.explain.shown import as_html, as_json, as_text
 from whenpool.probes import window_importance
-from whenpool.runs import Training
+from whenpool.runs.execute import execute
+from whenpool.runs.training_run import Training
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
 

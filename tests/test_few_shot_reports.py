@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from whenpool import TextClassifier
-from whenpool.batches import Ragged, Texts
-from whenpool.few_shot_run import CONTRAST, SYSTEMS, UNLABELLED, FewShot
+from whenpool.book.report import few_shot, few_shot_examples, few_shot_facts
+from whenpool.book.report import few_shot_looks as looks
+from whenpool.book.report import few_shot_rules as rules
+from whenpool.book.report.figures import COLOURS, use_style
+from whenpool.book.report.verdicts import MARKS
+from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.report import few_shot, few_shot_examples, few_shot_facts
-from whenpool.report import few_shot_looks as looks
-from whenpool.report import few_shot_rules as rules
-from whenpool.report.figures import COLOURS, use_style
-from whenpool.report.verdicts import MARKS
+from whenpool.runs.few_shot_run import CONTRAST, SYSTEMS, UNLABELLED, FewShot
 
 mpl.use("agg")
 PAPER = Path(__file__).parents[1] / "data" / "paper" / "few_shot.csv"

@@ -11,14 +11,17 @@ import pytest
 import torch
 
 from whenpool import InputError
-from whenpool.choice import Choice
+from whenpool.book.publish import export_few_shots
 from whenpool.corpora import load
 from whenpool.corpora.corpus import Corpus, Split
-from whenpool.engine import Workforce
-from whenpool.execution import execute
-from whenpool.few_shot_execution import explained, read
-from whenpool.few_shot_plan import EMBEDDED_CORPUS, LABELS
-from whenpool.few_shot_run import (
+from whenpool.fewshot import UDA, FineTuned, MixText, TMix, load_encoder
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.fewshot.selection import select
+from whenpool.runs.compute import compute, few_shot_rows_of, standing
+from whenpool.runs.engine import Workforce
+from whenpool.runs.execute import execute
+from whenpool.runs.execute_few_shot import explained, read
+from whenpool.runs.few_shot_run import (
     CONTRAST,
     FEW_SHOT_PROTOCOL,
     SYSTEMS,
@@ -27,18 +30,15 @@ from whenpool.few_shot_run import (
     passes_of,
     steps_of,
 )
-from whenpool.few_shot_systems import make
-from whenpool.fewshot import UDA, FineTuned, MixText, TMix, load_encoder
-from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.fewshot.selection import select
-from whenpool.objective import Objective
-from whenpool.plans import plan, thesis_table
-from whenpool.record import export_few_shots
-from whenpool.results import compute, few_shot_rows_of, standing
-from whenpool.rows import current_few_shots, few_shot_of
-from whenpool.runs import Place, key
-from whenpool.store import Store, key_of
-from whenpool.training import Recipe, train
+from whenpool.runs.few_shot_systems import make
+from whenpool.runs.plans.chapters import plan, thesis_table
+from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS, LABELS
+from whenpool.runs.request import Choice
+from whenpool.runs.rows import current_few_shots, few_shot_of
+from whenpool.runs.store import Store, key_of
+from whenpool.runs.training_run import Place, key
+from whenpool.training.loop import Recipe, train
+from whenpool.training.objective import Objective
 
 RECORDS = Path(__file__).parents[1] / "data" / "results"
 CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
@@ -128,8 +128,8 @@ def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
     texts, labels = chosen.labelled.texts, torch.tensor(chosen.labelled.labels)
     ids, _ = load_encoder(MINILM).tokenize(texts, 16)
     from whenpool import TextClassifier
-    from whenpool.batches import Texts
-    from whenpool.dataset import Splits
+    from whenpool.corpora.batches import Texts
+    from whenpool.corpora.dataset import Splits
 
     def steps(recipe):
         torch.manual_seed(0)
@@ -385,7 +385,7 @@ def test_a_file_that_was_changed_is_read_anew(shared, tmp_path):
 
 def test_an_encoder_that_reads_less_cuts_more(shared, monkeypatch):
     short = dataclasses.replace(load_encoder(MINILM), max_tokens=8)
-    monkeypatch.setattr("whenpool.few_shot_systems.load_encoder", lambda name: short)
+    monkeypatch.setattr("whenpool.runs.few_shot_systems.load_encoder", lambda name: short)
     run = replace(TINY, seed=8, steps=1)
     result = shared.store.get(execute(run, shared))["result"]
     assert (result["tokens_read"], run.max_tokens) == (8, 10)

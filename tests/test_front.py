@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from made_up import gradients, measured, run, runs, trained
 
-from whenpool.report import front
-from whenpool.report.claims import VERDICTS, Decision, Finding, claims
-from whenpool.report.figures import use_style
-from whenpool.report.measures import Runs
-from whenpool.report.tricks import GUESSING
+from whenpool.book.report import front
+from whenpool.book.report.claims import VERDICTS, Decision, Finding, claims
+from whenpool.book.report.figures import use_style
+from whenpool.book.report.measures import Runs
+from whenpool.book.report.tricks import GUESSING
 
 ROOT = Path(__file__).parents[1]
 CLAIMS = [claim for claim in claims() if claim.of_thesis]

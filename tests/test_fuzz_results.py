@@ -13,19 +13,20 @@ import torch
 from fuzzing import hold, inputs, words
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.chapter import open_chapter
-from whenpool.checkpoint import FACTS_FILE, WEIGHTS_FILE
-from whenpool.choice import Choice
+from whenpool.book.chapter import open_chapter
+from whenpool.book.notebooks import _with_value
+from whenpool.book.report import advice, ledger, paper
+from whenpool.book.report.claims import Rule, claims, decide
+from whenpool.book.report.comparisons import admission, meaning, read_comparisons, table_of
+from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.measures import Runs
+from whenpool.book.report.provenance import provenance_line
+from whenpool.cli.options import Deadline, Names, _Numbers
 from whenpool.corpora import find
-from whenpool.notebooks import _with_value
-from whenpool.options import Deadline, Names, _Numbers
-from whenpool.report import advice, ledger, paper
-from whenpool.report.claims import Rule, claims, decide
-from whenpool.report.comparisons import admission, meaning, read_comparisons, table_of
-from whenpool.report.gathering import evidence_of
-from whenpool.report.measures import Runs
-from whenpool.report.provenance import provenance_line
-from whenpool.rows import (
+from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
+from whenpool.runs.filter import Only
+from whenpool.runs.request import Choice
+from whenpool.runs.rows import (
     current_few_shots,
     current_probes,
     current_taggings,
@@ -35,9 +36,8 @@ from whenpool.rows import (
     tagging_of,
     training_of,
 )
-from whenpool.runs import Place
-from whenpool.selection import Only
-from whenpool.store import Store
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import Place
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAPER = ROOT / "data" / "results", ROOT / "data" / "paper"

@@ -14,9 +14,9 @@ from whenpool.corpora import downloads, find
 from whenpool.corpora.filler import load_filler
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import YAHOO_TOPICS, load_published
-from whenpool.explaining import in_file
+from whenpool.corpora.tokens import load_vectors
+from whenpool.explain.explanation import in_file
 from whenpool.fewshot.augmentation import load_paraphrases
-from whenpool.text import load_vectors
 
 ROWS = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
 LONG = "word " * 101

@@ -2,9 +2,10 @@
 the same.
 
 When this fails, either a refactoring changed results by accident, or the meaning of a result
-changed on purpose: then raise PROTOCOL in ``whenpool.runs``, or PROBE_PROTOCOL in
-``whenpool.probing`` for probe runs alone, FEW_SHOT_PROTOCOL in ``whenpool.few_shot_run`` for few-shot
-runs, TAGGING_PROTOCOL in ``whenpool.tagging_run`` for taggers, and run ``tests/make_golden.py``.
+changed on purpose: then raise PROTOCOL in ``whenpool.runs.training_run``, or PROBE_PROTOCOL in
+``whenpool.runs.probe_run`` for probe runs alone, FEW_SHOT_PROTOCOL in ``whenpool.runs.few_shot_run`` for
+few-shot runs, TAGGING_PROTOCOL in ``whenpool.runs.tagging_run`` for taggers, and run
+``tests/make_golden.py``.
 """
 
 import json
@@ -13,10 +14,10 @@ from dataclasses import fields
 import pytest
 from make_golden import FEW_SHOTS, FILE, PROBES, PROTOCOLS, RUNS, TAGGINGS, results
 
-from whenpool import probing
-from whenpool.few_shot_run import CONTRAST, SYSTEMS
-from whenpool.pooling import POOLINGS
-from whenpool.runs import TRICKS, Training
+from whenpool.models.pooling import POOLINGS
+from whenpool.runs import probe_run as probing
+from whenpool.runs.few_shot_run import CONTRAST, SYSTEMS
+from whenpool.runs.training_run import TRICKS, Training
 
 GOLDEN = json.loads(FILE.read_text())
 

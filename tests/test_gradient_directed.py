@@ -21,7 +21,7 @@ from test_learnability import (
 from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, TextClassifier
-from whenpool.batches import Batch
+from whenpool.corpora.batches import Batch
 from whenpool.learnability import GradientDirected
 from whenpool.learnability.gradient_directed import (
     DIVERGENCES,
@@ -30,7 +30,7 @@ from whenpool.learnability.gradient_directed import (
     log_odds,
     unevenness,
 )
-from whenpool.objective import Objective
+from whenpool.training.objective import Objective
 
 WAYS = [exact_backward, estimated_backward]
 

@@ -20,16 +20,16 @@ import torch
 from test_fuzz_texts import reviews
 
 from whenpool import InputError
-from whenpool.chapter import Provenance
+from whenpool.book.chapter import Provenance
+from whenpool.book.report.corpora import corpora_table
+from whenpool.book.report.literal import literal
+from whenpool.book.report.provenance import provenance_line
+from whenpool.book.report.tables import CaptionedTable
 from whenpool.corpora import archives, downloads
 from whenpool.corpora.downloads import Download
 from whenpool.corpora.filler import load_filler
 from whenpool.corpora.published import load_published
-from whenpool.report.corpora import corpora_table
-from whenpool.report.literal import literal
-from whenpool.report.provenance import provenance_line
-from whenpool.report.tables import CaptionedTable
-from whenpool.text import load_vectors
+from whenpool.corpora.tokens import load_vectors
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
 
@@ -113,7 +113,7 @@ def grown(read):
         "from whenpool import InputError\n"
         "from whenpool.corpora.published import load_published\n"
         "from whenpool.corpora.filler import load_filler\n"
-        "from whenpool.text import load_vectors\n"
+        "from whenpool.corpora.tokens import load_vectors\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "before = peak()\n"
         f"try:\n    {read}\n"
@@ -293,7 +293,7 @@ def rendered(markdown):
     from myst_parser.config.main import MdParserConfig
     from myst_parser.parsers.mdit import create_md_parser
 
-    from whenpool.places import project_root
+    from whenpool.base.paths import project_root
 
     config = yaml.safe_load((project_root() / "_config.yml").read_text())
     extensions = set(config["parse"]["myst_enable_extensions"]) - {"substitution"}

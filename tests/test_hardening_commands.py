@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from whenpool import InputError, TextClassifier, cli, save_checkpoint
+from whenpool import InputError, TextClassifier, save_checkpoint
+from whenpool.cli import main as cli
 
 BAD_FILES = {
     "empty.csv": b"",

@@ -20,9 +20,9 @@ from test_learnability import (
 from torch.nn.functional import cross_entropy
 
 from whenpool import InputError
-from whenpool.batches import Batch
+from whenpool.corpora.batches import Batch
 from whenpool.learnability import AttentionForm, DropoutAttention, PenaltyAttention
-from whenpool.objective import Objective
+from whenpool.training.objective import Objective
 
 
 def softmax(scores):

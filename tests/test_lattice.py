@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from whenpool import InputError
-from whenpool.report.representation_figures import draw_parity_reach
+from whenpool.book.report.representation_figures import draw_parity_reach
 from whenpool.theory.lattice import (
     longest_chain,
     longest_parity_of_lstms,

@@ -15,11 +15,11 @@ import yaml
 from test_book import HEAD, ROOT, builder, clone
 from test_project import PINS
 
-from whenpool.chapter import Provenance, glue
-from whenpool.launch import chapters, made, stale, write
-from whenpool.launch.plain import Plain
-from whenpool.launch.repository import configured, with_own_repository
-from whenpool.report.tables import CaptionedTable
+from whenpool.book.chapter import Provenance, glue
+from whenpool.book.launch import chapters, made, stale, write
+from whenpool.book.launch.plain import Plain
+from whenpool.book.launch.repository import configured, with_own_repository
+from whenpool.book.report.tables import CaptionedTable
 
 CHAPTERS = chapters(ROOT)
 REPOSITORY = configured(ROOT)
@@ -27,7 +27,7 @@ MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
 
 
 def test_the_committed_notebooks_are_what_their_chapters_give():
-    assert [path.name for path in stale(ROOT)] == [], "run python -m whenpool.launch"
+    assert [path.name for path in stale(ROOT)] == [], "run python -m whenpool.book.launch"
     assert len(CHAPTERS) >= 10
 
 
@@ -281,7 +281,7 @@ def test_binder_adds_the_package_itself():
 def test_stale_notebooks_are_named_with_what_mends_them(tmp_path):
     folder = clone(tmp_path, {"index": HEAD + "```{code-cell} ipython3\n1 + 1\n```\n"})
     shutil.copy(ROOT / "pyproject.toml", folder)
-    command = [sys.executable, "-m", "whenpool.launch"]
+    command = [sys.executable, "-m", "whenpool.book.launch"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
 
     def run(*options):
@@ -297,7 +297,8 @@ def test_stale_notebooks_are_named_with_what_mends_them(tmp_path):
     told = run("--check")
     assert told.returncode == 1
     assert (
-        told.stdout == "book/index.ipynb is not what its chapter gives: run python -m whenpool.launch\n"
+        told.stdout
+        == "book/index.ipynb is not what its chapter gives: run python -m whenpool.book.launch\n"
     )
     assert run().stdout == "book/index.ipynb written\n"
     assert run("--check").returncode == 0

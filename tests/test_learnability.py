@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from whenpool import Encoder, InputError, TextClassifier
-from whenpool.batches import Batch, Ragged, Texts
+from whenpool.corpora.batches import Batch, Ragged, Texts
 from whenpool.learnability import DropoutAttention, PenaltyAttention, TeacherForcing
 from whenpool.learnability import teacher_forcing as forcing
 from whenpool.learnability.curriculum import falling, rising

@@ -19,17 +19,17 @@ import pytest
 from click.testing import CliRunner
 
 from whenpool import InputError
-from whenpool.chapter import Chapter
-from whenpool.choice import Choice
-from whenpool.cli import cli, main
-from whenpool.report import claims as deciding
-from whenpool.report import few_shot, front, ledger, shares, skip, tricks
-from whenpool.report.claims import SEEDS_NEEDED, VERDICTS, Claim, Decision, Finding, Rule, claims
-from whenpool.report.measures import MEASURES, SCALES, Runs
-from whenpool.report.paper import FILES, published
-from whenpool.report.shares import NO_RULE, TABLES, Share
-from whenpool.report.verdicts import MARKS
-from whenpool.rows import current_few_shots, current_trainings
+from whenpool.book.chapter import Chapter
+from whenpool.book.report import claims as deciding
+from whenpool.book.report import few_shot, front, ledger, shares, skip, tricks
+from whenpool.book.report.claims import SEEDS_NEEDED, VERDICTS, Claim, Decision, Finding, Rule, claims
+from whenpool.book.report.measures import MEASURES, SCALES, Runs
+from whenpool.book.report.paper import FILES, published
+from whenpool.book.report.shares import NO_RULE, TABLES, Share
+from whenpool.book.report.verdicts import MARKS
+from whenpool.cli.main import cli, main
+from whenpool.runs.request import Choice
+from whenpool.runs.rows import current_few_shots, current_trainings
 
 ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "book"
@@ -289,8 +289,8 @@ def test_what_we_claim_ourselves_is_counted_apart(decided):
 
 def test_a_chapter_with_tables_and_without_claims_is_known(recorded, monkeypatch):
     others = [claim for claim in CLAIMS if claim.chapter != "training_to_skip"]
-    monkeypatch.setattr("whenpool.report.ledger.claims", lambda: others)
-    monkeypatch.setattr("whenpool.report.claims.claims", lambda: others)
+    monkeypatch.setattr("whenpool.book.report.ledger.claims", lambda: others)
+    monkeypatch.setattr("whenpool.book.report.claims.claims", lambda: others)
     assert ledger.ledger(recorded, "training_to_skip") == []
 
 
@@ -317,7 +317,7 @@ def test_it_needs_none_of_what_only_the_book_needs():
         "import sys\n"
         "for name in ('matplotlib', 'seaborn', 'jupytext', 'papermill', 'tabulate', 'myst_nb'):\n"
         "    sys.modules[name] = None\n"
-        "from whenpool.cli import cli\n"
+        "from whenpool.cli.main import cli\n"
         "cli(['claims', '--chapter', 'few_shot'])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
@@ -445,7 +445,7 @@ def test_page_command_front_page_and_chapters_tell_the_same(
         linked = re.findall(rf'href="ledger.html#{key}=([\w+]+)&amp;source=thesis">(\d+)</a>', line)
         assert {verdict.replace("+", " "): int(count) for verdict, count in linked} == own
     glued = {}
-    monkeypatch.setattr("whenpool.chapter.glue", glued.__setitem__)
+    monkeypatch.setattr("whenpool.book.chapter.glue", glued.__setitem__)
     chapter = Chapter("learnability", Choice("quick"), on_record)
     chapter.__dict__["finished"] = recorded
     assert [ledger.row_of(d) for d in chapter.claims()] == [

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from whenpool.pages import lighten, lighter, smaller
-from whenpool.stylesheets import pruned
+from whenpool.book.pages import lighten, lighter, smaller
+from whenpool.book.stylesheets import pruned
 
 PAGE = """<html><head>
 <script defer src="../_static/scripts/fontawesome.js?digest=1"></script>

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 from made_up import gradients, importance, measured, profile, run, runs, trained
 
-from whenpool.few_shot_run import SYSTEMS
+from whenpool.book.report.claims import claims
+from whenpool.book.report.few_shot_rules import STEPS
+from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.report.claims import claims
-from whenpool.report.few_shot_rules import STEPS
-from whenpool.report.measures import MEASURES, SCALES, Runs, Sample
-from whenpool.runs import Training
+from whenpool.runs.few_shot_run import SYSTEMS
+from whenpool.runs.training_run import Training
 from whenpool.theory.comparison import MODELS
 from whenpool.theory.lattice import longest_parity_of_machines
 from whenpool.theory.shrinkage import factor_of, measured_shrinkage

@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from whenpool import InputError, TextClassifier
-from whenpool.execution import execute
-from whenpool.measuring import growth
 from whenpool.probes import step_megabytes
-from whenpool.probing import MemoryUse
-from whenpool.rows import current_probes, probe_of
-from whenpool.runs import Training
+from whenpool.runs.execute import execute
+from whenpool.runs.measuring import growth
+from whenpool.runs.probe_run import MemoryUse
+from whenpool.runs.rows import current_probes, probe_of
+from whenpool.runs.training_run import Training
 
 BASE = Training(
     "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",

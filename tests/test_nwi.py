@@ -262,7 +262,7 @@ def test_a_sure_model_still_tells_its_words_apart():
 
 
 def test_the_unknown_word_is_that_of_our_vocabularies():
-    from whenpool import text
+    from whenpool.corpora import tokens as text
 
     assert UNKNOWN_INDEX == text.UNKNOWN_INDEX
     model = classifier()

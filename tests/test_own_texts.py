@@ -6,7 +6,7 @@ import pytest
 
 from whenpool import InputError, load
 from whenpool.corpora.own import read_own
-from whenpool.diagnosis.data import survey
+from whenpool.explain.diagnosis.data import survey
 
 ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]
 

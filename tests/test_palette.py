@@ -7,9 +7,9 @@ import pytest
 from colorspacious import cspace_convert, deltaE
 from matplotlib.colors import to_rgb
 
-from whenpool.pooling import POOLINGS
-from whenpool.registry import COLOURS, MARKERS
-from whenpool.report.figures import TRICK_COLOURS
+from whenpool.book.report.figures import TRICK_COLOURS
+from whenpool.models.pooling import POOLINGS
+from whenpool.models.registry import COLOURS, MARKERS
 
 TOLD_APART = 10.0
 """In CAM02-UCS, where 1 is about what can just be seen side by side."""

@@ -2,8 +2,8 @@
 
 import pytest
 
-from whenpool.report.paper import FILES, published
-from whenpool.report.tables import wins
+from whenpool.book.report.paper import FILES, published
+from whenpool.book.report.tables import wins
 
 CELL = ["length", "corpus", "setting", "size", "pooling"]
 

@@ -9,11 +9,15 @@ import pandas as pd
 import pytest
 
 from whenpool import InputError
-from whenpool.choice import PROFILES, Choice, corpora_named
+from whenpool.book.report.claims import SEEDS_NEEDED
+from whenpool.book.report.paper import published
+from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
 from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.plan_bases import SEEDS
-from whenpool.plans import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
-from whenpool.probing import (
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.registry import COMPARED, LISTED
+from whenpool.runs.plans.bases import SEEDS
+from whenpool.runs.plans.chapters import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
+from whenpool.runs.probe_run import (
     DirectionUse,
     FirstSteps,
     GradientProfile,
@@ -22,14 +26,10 @@ from whenpool.probing import (
     Probe,
     WordImportance,
 )
-from whenpool.registry import COMPARED, LISTED
-from whenpool.report.claims import SEEDS_NEEDED
-from whenpool.report.paper import published
-from whenpool.report.verdicts import probes_of_either_scale, probes_of_record
-from whenpool.rows import training_of
-from whenpool.runs import VECTORS, Training
-from whenpool.settings import SETTINGS
-from whenpool.store import Store
+from whenpool.runs.request import PROFILES, Choice, corpora_named
+from whenpool.runs.rows import training_of
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import VECTORS, Training
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from whenpool import Encoder, InputError
-from whenpool.precision import precision, precision_used, product_precision
-from whenpool.provenance import provenance
+from whenpool.models.precision import precision, precision_used, product_precision
+from whenpool.runs.provenance import provenance
 
 LENGTHS = torch.tensor([9, 5])
 
@@ -32,7 +32,7 @@ def test_on_a_gpu_weights_and_inputs_are_rounded_without_autocast(encoder, monke
     """As cuDNN's recurrences need it; the arithmetic is tried here on a processor."""
     inputs = torch.randn(2, 9, 6)
     exact, seen = encoder(inputs, LENGTHS), []
-    monkeypatch.setattr("whenpool.encoder.cast_on_gpu", lambda device: True)
+    monkeypatch.setattr("whenpool.models.encoder.cast_on_gpu", lambda device: True)
     for module in encoder.modules():
         if isinstance(module, torch.nn.LSTM):
             module.register_forward_pre_hook(lambda _, fed: seen.append(fed[0].dtype))

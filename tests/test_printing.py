@@ -10,9 +10,9 @@ from pypdf import PdfReader
 from test_book import ROOT
 
 from whenpool import InputError
-from whenpool.browser import opened_browser
-from whenpool.cli import cli
-from whenpool.printing import NAME, assembled, chapters_of, print_book
+from whenpool.book.browser import opened_browser
+from whenpool.book.printing import NAME, assembled, chapters_of, print_book
+from whenpool.cli.main import cli
 
 pytestmark = pytest.mark.xdist_group("book")
 

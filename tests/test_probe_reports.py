@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whenpool.report import bias, gradients, importance, probe_figures
-from whenpool.report.figures import COLOURS, use_style
-from whenpool.report.skip import settings_of
-from whenpool.report.tables import POOLING_NAMES
-from whenpool.settings import SETTINGS, SHARE, compose, filler_lengths
+from whenpool.book.report import bias, gradients, importance, probe_figures
+from whenpool.book.report.figures import COLOURS, use_style
+from whenpool.book.report.skip import settings_of
+from whenpool.book.report.tables import POOLING_NAMES
+from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 
 mpl.use("agg")
 ROOT = Path(__file__).parents[1]

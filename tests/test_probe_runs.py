@@ -15,11 +15,19 @@ from conftest import PoolHere
 from test_faults import children, needs_proc, wait_for
 from test_probing import TINY
 
-from whenpool.chapter import Chapter
-from whenpool.choice import Choice
-from whenpool.engine import Workforce, running
-from whenpool.errors import InputError
-from whenpool.probing import (
+from whenpool.base.errors import InputError
+from whenpool.book.chapter import Chapter
+from whenpool.book.publish import export_probes, export_runs
+from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
+from whenpool.runs.compute import (
+    compute,
+    probe_rows_of,
+    rows_of,
+    standing,
+)
+from whenpool.runs.engine import Workforce, running
+from whenpool.runs.probe_run import (
     PROBE_PROTOCOL,
     PROBES,
     DirectionUse,
@@ -29,18 +37,10 @@ from whenpool.probing import (
     PaddingSweep,
     WordImportance,
 )
-from whenpool.record import export_probes, export_runs
-from whenpool.report.gathering import evidence_of
-from whenpool.report.verdicts import probes_of_either_scale, probes_of_record
-from whenpool.results import (
-    compute,
-    probe_rows_of,
-    rows_of,
-    standing,
-)
-from whenpool.rows import current_probes, probe_of
-from whenpool.runs import PROTOCOL, Place, Training, key
-from whenpool.store import Store
+from whenpool.runs.request import Choice
+from whenpool.runs.rows import current_probes, probe_of
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import PROTOCOL, Place, Training, key
 
 OTHER = replace(TINY, pooling="max", setting="mid")
 PROFILE = GradientProfile(TINY, texts=8)

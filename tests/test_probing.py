@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from whenpool import InputError
-from whenpool.probing import (
+from whenpool.runs.probe_run import (
     PROBE_PROTOCOL,
     PROBES,
     DirectionUse,
@@ -18,9 +18,9 @@ from whenpool.probing import (
     Probe,
     WordImportance,
 )
-from whenpool.rows import probe_of
-from whenpool.runs import Training, key
-from whenpool.store import Store
+from whenpool.runs.rows import probe_of
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import Training, key
 
 TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",

@@ -8,15 +8,15 @@ from test_estimates import HERE_NAME, store
 from test_probing import TINY
 from test_results import on_record, record_run
 
-from whenpool import estimates
-from whenpool.choice import Choice
-from whenpool.engine import Workforce
-from whenpool.engine.local import processors
-from whenpool.plans import PLANS, plan
-from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep
-from whenpool.progress import ALL, NEEDED, status_table
-from whenpool.runs import Training, key
-from whenpool.selection import Only, planned
+from whenpool.book.progress import ALL, NEEDED, status_table
+from whenpool.runs import estimates
+from whenpool.runs.engine import Workforce
+from whenpool.runs.engine.local import processors
+from whenpool.runs.filter import Only, planned
+from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.probe_run import GradientProfile, GradientTrace, PaddingSweep
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import Training, key
 
 PAPER, SMOKE = Choice("paper", ("imdb",)), Choice("smoke")
 ONE = Workforce(workers=1)

@@ -19,13 +19,13 @@ from conftest import empty_place
 from test_engine import GRID, SMALL, results
 
 from whenpool import InputError, __version__
-from whenpool.engine import Workforce, on_ray, run_all
-from whenpool.engine.on_node import Order, perform
-from whenpool.engine.tasks import Job
-from whenpool.execution import execute
-from whenpool.probing import GradientProfile, GradientTrace
-from whenpool.runs import Place, key
-from whenpool.store import Store
+from whenpool.runs.engine import Workforce, on_ray, run_all
+from whenpool.runs.engine.on_node import Order, perform
+from whenpool.runs.engine.tasks import Job
+from whenpool.runs.execute import execute
+from whenpool.runs.probe_run import GradientProfile, GradientTrace
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import Place, key
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.xdist_group("ray")
@@ -332,7 +332,8 @@ def test_ray_that_is_not_installed_is_one_line(place, monkeypatch):
 
 def test_ray_is_loaded_by_its_engine_alone():
     code = (
-        "import sys, whenpool.cli, whenpool.results, whenpool.engine.on_ray; print('ray' in sys.modules)"
+        "import sys, whenpool.cli, whenpool.runs.compute, whenpool.runs.engine.on_ray; "
+        "print('ray' in sys.modules)"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
 
@@ -374,7 +375,7 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
 
 
 def test_a_failure_of_the_node_itself_is_no_silence(place, monkeypatch):
-    from whenpool.engine import on_node
+    from whenpool.runs.engine import on_node
 
     monkeypatch.setattr(on_node, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):

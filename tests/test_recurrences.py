@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from whenpool.precision import precision
-from whenpool.recurrences import _STEPS, run_together
+from whenpool.models.batched_lstm import _STEPS, run_together
+from whenpool.models.precision import precision
 
 E, H = 5, 4
 

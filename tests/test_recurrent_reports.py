@@ -9,18 +9,18 @@ import pandas as pd
 import pytest
 
 from whenpool import InputError
-from whenpool.background_plan import COMPARED_CELLS, FAMILY
-from whenpool.choice import Choice
-from whenpool.encoder import CELLS
-from whenpool.models import TextClassifier
-from whenpool.plan_bases import base_run, with_cell
-from whenpool.plans import PLANS, plan, thesis_table
-from whenpool.probing import GradientProfile, Probe
-from whenpool.registry import LISTED_CELLS
-from whenpool.report import recurrent
-from whenpool.report.provenance import provenance_line
-from whenpool.report.verdicts import SMALL_MODEL, of_breadth, of_record
-from whenpool.runs import Training, key
+from whenpool.book.report import recurrent
+from whenpool.book.report.provenance import provenance_line
+from whenpool.book.report.verdicts import SMALL_MODEL, of_breadth, of_record
+from whenpool.models.encoder import CELLS
+from whenpool.models.registry import LISTED_CELLS
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.runs.plans.bases import base_run, with_cell
+from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
+from whenpool.runs.plans.recurrent_networks import COMPARED_CELLS, FAMILY
+from whenpool.runs.probe_run import GradientProfile, Probe
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import Training, key
 
 mpl.use("agg")
 NAME = "recurrent_networks"

@@ -7,11 +7,14 @@ import pandas as pd
 import pytest
 from made_up import AFTER, runs
 
-from whenpool.choice import Choice
-from whenpool.plans import plan
-from whenpool.probing import PROBES, GradientProfile, WordImportance
-from whenpool.registry import COMPARED, LISTED_CELLS
-from whenpool.regularisation_plan import (
+from whenpool.book.report import regularisation
+from whenpool.book.report.claims import by_runs, claims
+from whenpool.book.report.evidence import Evidence
+from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.verdicts import of_breadth, probes_of_breadth
+from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.plans.regularisation import (
     DECAYS,
     GRID,
     LEARNING_RATES,
@@ -19,13 +22,10 @@ from whenpool.regularisation_plan import (
     SUSTAINED,
     TIMED_SEEDS,
 )
-from whenpool.report import regularisation
-from whenpool.report.claims import by_runs, claims
-from whenpool.report.evidence import Evidence
-from whenpool.report.gathering import evidence_of
-from whenpool.report.verdicts import of_breadth, probes_of_breadth
-from whenpool.runs import VECTORS, Training, key
-from whenpool.store import Store
+from whenpool.runs.probe_run import PROBES, GradientProfile, WordImportance
+from whenpool.runs.request import Choice
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import VECTORS, Training, key
 
 SMALL = Training(
     "imdb", "standard", 1_000, "last", vectors=VECTORS[0], max_words=140, hidden_size=64, epochs=8,

@@ -7,12 +7,12 @@ import pytest
 from test_engine import GRID, SMALL
 
 from whenpool import InputError
-from whenpool.engine import Workforce
-from whenpool.record import export_runs, export_statistics
-from whenpool.results import compute, rows_of, standing
-from whenpool.rows import current_trainings, training_of
-from whenpool.runs import PROTOCOL, Place, Training, key
-from whenpool.store import Store
+from whenpool.book.publish import export_runs, export_statistics
+from whenpool.runs.compute import compute, rows_of, standing
+from whenpool.runs.engine import Workforce
+from whenpool.runs.rows import current_trainings, training_of
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import PROTOCOL, Place, Training, key
 
 
 def record_run(place, run, complete=True, **result):
@@ -146,7 +146,7 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place, tmp
 
 
 def test_statistics_of_whole_corpora_are_put_on_record(place, tmp_path, monkeypatch):
-    from whenpool.report import corpora as reports
+    from whenpool.book.report import corpora as reports
 
     known = pd.DataFrame(
         {
@@ -157,6 +157,6 @@ def test_statistics_of_whole_corpora_are_put_on_record(place, tmp_path, monkeypa
             "source": ["here", "here"],
         }
     )
-    monkeypatch.setattr("whenpool.record.measured", lambda place: known)
+    monkeypatch.setattr("whenpool.book.publish.measured", lambda place: known)
     assert export_statistics(place, tmp_path) == 1
     assert pd.read_csv(tmp_path / reports.STATISTICS_OF_RECORD)["corpus"].tolist() == ["imdb"]

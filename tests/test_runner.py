@@ -41,7 +41,7 @@ def smoke(tmp_path_factory):
 
 
 def test_the_runs_that_were_asked_for_are_packed(smoke):
-    from whenpool.store import Store
+    from whenpool.runs.store import Store
 
     _, folder, _ = smoke
     trainings = Store(folder / "runs").trainings()

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from whenpool.choice import Choice
-from whenpool.errors import InputError
-from whenpool.few_shot_run import FewShot
-from whenpool.plans import PLANS, plan, thesis_table
-from whenpool.probing import PaddingSweep
-from whenpool.runs import Training
-from whenpool.selection import TABLES, Only, chapters_of, each_once, planned
+from whenpool.base.errors import InputError
+from whenpool.runs.few_shot_run import FewShot
+from whenpool.runs.filter import TABLES, Only, chapters_of, each_once, planned
+from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
+from whenpool.runs.probe_run import PaddingSweep
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import Training
 
 PAPER = Choice("paper", ("imdb", "yahoo"))
 PLAIN = Training("imdb", "mid", 1_000, "last", seed=2)
@@ -179,7 +179,7 @@ def test_a_run_of_several_chapters_is_planned_once(place):
 
 def test_picking_loads_no_torch_until_a_pooling_is_named():
     script = (
-        "import sys\nfrom whenpool.selection import Only\n"
+        "import sys\nfrom whenpool.runs.filter import Only\n"
         "Only.parse('table=1.3,size=1000')\nsys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -22,7 +22,7 @@ from test_fine_tuning import (
 from torch import nn
 
 from whenpool import InputError
-from whenpool.batches import Batch, Ragged
+from whenpool.corpora.batches import Batch, Ragged
 from whenpool.fewshot.mixtext import MixText, guess
 from whenpool.fewshot.tmix import MixDraws, TMix
 from whenpool.fewshot.uda import UDA, consistency

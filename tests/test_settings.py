@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import InputError
-from whenpool.settings import SETTINGS, compose
+from whenpool.corpora.settings import SETTINGS, compose
 
 
 def sentences():

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from whenpool import InputError
-from whenpool.record_columns import COLUMNS
-from whenpool.store import Store, key_of
+from whenpool.runs.columns import COLUMNS
+from whenpool.runs.store import Store, key_of
 
 IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
 HISTORY = [{"epoch": 1, "validation_accuracy": 50.0}, {"epoch": 2, "validation_accuracy": 60.0}]
@@ -181,7 +181,7 @@ def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
     script = f"""
 import resource, signal
 from pathlib import Path
-from whenpool.store import Store
+from whenpool.runs.store import Store
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 store = Store(Path({str(tmp_path)!r}))
 first = store.put({{"run": 1}}, {{}}, {{}}, {{}})

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool.corpora.settings import compose
 from whenpool.probes.sweep import SHARES, SweepPoint, padding_sweep
-from whenpool.settings import compose
 
 WORDS = 40
 TEXTS = [

@@ -9,13 +9,13 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, SequenceTagger
+from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, entities, make_tagged
+from whenpool.corpora.tagged.numbering import PAD_TAG, UNKNOWN_TAG, number, shape, suffix
+from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors
+from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes import gradient_norms, tagging_gradient_norms
-from whenpool.sequence_tagger import tagging_loss
-from whenpool.tagger_training import label, train_tagger
-from whenpool.tagging import SentenceGrammar, Tagged, TaggedCorpus, entities, make_tagged
-from whenpool.tagging.numbering import PAD_TAG, UNKNOWN_TAG, number, shape, suffix
-from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX, WordVectors
-from whenpool.training import DivergenceError, Recipe
+from whenpool.training.loop import DivergenceError, Recipe
+from whenpool.training.taggers import label, train_tagger
 
 LENGTHS = torch.tensor([7, 4, 1])
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whenpool import InputError
-from whenpool.tagging import (
+from whenpool.corpora.tagged import (
     Entity,
     Tagged,
     convert,
@@ -19,8 +19,8 @@ from whenpool.tagging import (
     find_tagged,
     read_tagged,
 )
-from whenpool.tagging.encodings import ENCODINGS, check_entities, mark_entities
-from whenpool.tagging.sources import PUBLISHED, is_tagged
+from whenpool.corpora.tagged.encodings import ENCODINGS, check_entities, mark_entities
+from whenpool.corpora.tagged.sources import PUBLISHED, is_tagged
 
 CONLLU = """\
 # sent_id = 1

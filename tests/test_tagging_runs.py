@@ -12,24 +12,24 @@ from click.testing import CliRunner
 from made_up import AFTER, runs
 
 from whenpool import InputError
-from whenpool.choice import Choice
-from whenpool.cli import cli
-from whenpool.engine import Workforce
-from whenpool.estimates import Pace
-from whenpool.execution import execute, read_once
-from whenpool.plans import plan
-from whenpool.record import export_taggings
-from whenpool.report import tagging, tagging_frames, tagging_rules
-from whenpool.report.claims import by_runs, claims
-from whenpool.report.provenance import provenance_line
-from whenpool.results import compute, standing, tagging_rows_of
-from whenpool.rows import current_taggings, tagging_of
-from whenpool.runs import VECTORS, Place, key
-from whenpool.selection import Only
-from whenpool.store import Store, key_of
-from whenpool.tagging_execution import PLACES
-from whenpool.tagging_plan import SMALL
-from whenpool.tagging_run import TAGGING_PROTOCOL, Tagging
+from whenpool.book.publish import export_taggings
+from whenpool.book.report import tagging, tagging_frames, tagging_rules
+from whenpool.book.report.claims import by_runs, claims
+from whenpool.book.report.provenance import provenance_line
+from whenpool.cli.main import cli
+from whenpool.runs.compute import compute, standing, tagging_rows_of
+from whenpool.runs.engine import Workforce
+from whenpool.runs.estimates import Pace
+from whenpool.runs.execute import execute, read_once
+from whenpool.runs.execute_tagging import PLACES
+from whenpool.runs.filter import Only
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.plans.sequence_labelling import SMALL
+from whenpool.runs.request import Choice
+from whenpool.runs.rows import current_taggings, tagging_of
+from whenpool.runs.store import Store, key_of
+from whenpool.runs.tagging_run import TAGGING_PROTOCOL, Tagging
+from whenpool.runs.training_run import VECTORS, Place, key
 
 mpl.use("agg")
 RECORDS = Path(__file__).parents[1] / "data" / "results"

@@ -10,14 +10,14 @@ from conftest import PoolHere
 from test_engine import GRID, SMALL, fresh, results
 
 from whenpool import InputError
-from whenpool.engine import Workforce, run_all, running, work
-from whenpool.engine.claims import Claims
-from whenpool.engine.tasks import halves, outstanding, tasks_of
-from whenpool.errors import StorageError
-from whenpool.priority import informative
-from whenpool.probing import GradientProfile
-from whenpool.runs import key
-from whenpool.store import Store
+from whenpool.base.errors import StorageError
+from whenpool.runs.engine import Workforce, run_all, running, work
+from whenpool.runs.engine.claims import Claims
+from whenpool.runs.engine.tasks import halves, outstanding, tasks_of
+from whenpool.runs.priority import informative
+from whenpool.runs.probe_run import GradientProfile
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import key
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
 
 
 def test_workers_take_turns_in_the_gpus_of_the_machine(place, monkeypatch):
-    from whenpool.engine import local
+    from whenpool.runs.engine import local
 
     given = []
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from whenpool import InputError
-from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX, build_vocabulary, load_vectors, tokenize
+from whenpool.corpora.tokens import (
+    PADDING_INDEX,
+    UNKNOWN_INDEX,
+    build_vocabulary,
+    load_vectors,
+    tokenize,
+)
 
 
 @pytest.fixture

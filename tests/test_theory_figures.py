@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whenpool.report import theory_figures
-from whenpool.report.figures import COLOURS, use_style
-from whenpool.report.tables import POOLING_NAMES
+from whenpool.book.report import theory_figures
+from whenpool.book.report.figures import COLOURS, use_style
+from whenpool.book.report.tables import POOLING_NAMES
 from whenpool.theory import comparison
 
 mpl.use("agg")

@@ -6,10 +6,10 @@ import pytest
 from test_book import ROOT, clone
 from test_compare import put
 
-from whenpool.choice import Choice
-from whenpool.notebooks import execute
-from whenpool.plans import plan
-from whenpool.report import corpora as reports
+from whenpool.book.notebooks import execute
+from whenpool.book.report import corpora as reports
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.request import Choice
 
 
 def table_of(store, place, wanted):

@@ -10,12 +10,12 @@ from conftest import empty_place
 from test_engine import SMALL
 
 from whenpool import InputError, TextClassifier
-from whenpool.execution import execute
-from whenpool.execution_together import execute_together
-from whenpool.runs import key
-from whenpool.together import Student, train_together
-from whenpool.training import DivergenceError, Recipe, train
-from whenpool.training_execution import prepare, recipe_of
+from whenpool.runs.execute import execute
+from whenpool.runs.execute_batched import execute_together
+from whenpool.runs.execute_training import prepare, recipe_of
+from whenpool.runs.training_run import key
+from whenpool.training.batched import Student, train_together
+from whenpool.training.loop import DivergenceError, Recipe, train
 
 SHORT = replace(SMALL, epochs=3, batch_size=8)
 POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention")

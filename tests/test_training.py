@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn import functional
 
 from whenpool import TextClassifier, corpora
-from whenpool.dataset import encode, make_dataset
-from whenpool.text import PADDING_INDEX
-from whenpool.training import DivergenceError, Recipe, evaluate, train
+from whenpool.corpora.dataset import encode, make_dataset
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.training.loop import DivergenceError, Recipe, evaluate, train
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
 

@@ -8,19 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from whenpool import (
-    InputError,
-    TextClassifier,
-    TransformerEncoder,
-    load_checkpoint,
-    save_checkpoint,
-)
-from whenpool.checkpoint import FACTS_FILE
-from whenpool.encoder import word_mask
-from whenpool.pooling import POOLINGS
+from whenpool import InputError, TextClassifier, TransformerEncoder, load_checkpoint, save_checkpoint
+from whenpool.explain.checkpoint import FACTS_FILE
+from whenpool.models.encoder import word_mask
+from whenpool.models.pooling import POOLINGS
+from whenpool.models.transformer import sinusoids
 from whenpool.probes import gradient_norms, nwi
-from whenpool.runs import TRICKS, Training
-from whenpool.transformer import sinusoids
+from whenpool.runs.training_run import TRICKS, Training
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}

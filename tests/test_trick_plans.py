@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from test_verdicts import PUBLISHED, runs
 
-from whenpool.choice import Choice
-from whenpool.plans import TRIED, needed, plan, thesis_table
-from whenpool.probing import GradientProfile, Probe
-from whenpool.report.verdicts import follows_protocol, judge, of_record, probes_of_record
-from whenpool.runs import TRICKS, Training
+from whenpool.book.report.verdicts import follows_protocol, judge, of_record, probes_of_record
+from whenpool.runs.plans.chapters import TRIED, needed, plan, thesis_table
+from whenpool.runs.probe_run import GradientProfile, Probe
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import TRICKS, Training
 
 VARIANTS = {
     "last", "max", "max_attention", *TRICKS, "forget 2", "chrono", "orthogonal",

@@ -21,11 +21,10 @@ from test_trick_reports import (
     put_all,
 )
 
-from whenpool.probing import GradientProfile, GradientTrace, PaddingSweep
-from whenpool.record import export_probes, export_runs
-from whenpool.report import paper, tricks
-from whenpool.report.tables import judged
-from whenpool.report.verdicts import (
+from whenpool.book.publish import export_probes, export_runs
+from whenpool.book.report import paper, tricks
+from whenpool.book.report.tables import judged
+from whenpool.book.report.verdicts import (
     as_plain,
     follows_protocol,
     is_plain,
@@ -33,9 +32,10 @@ from whenpool.report.verdicts import (
     of_learnability,
     of_record,
 )
-from whenpool.rows import current_probes, current_trainings, probe_of, training_of
-from whenpool.runs import TRICKS
-from whenpool.store import Store
+from whenpool.runs.probe_run import GradientProfile, GradientTrace, PaddingSweep
+from whenpool.runs.rows import current_probes, current_trainings, probe_of, training_of
+from whenpool.runs.store import Store
+from whenpool.runs.training_run import TRICKS
 
 PAPER = Path(__file__).parents[1] / "data" / "paper"
 SMALL_MODEL = {name: getattr(SMALL, name) for name in ("hidden_size", "epochs", "max_words", "test")}

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from test_probe_runs import record_probe
 
-from whenpool.probing import GradientProfile
-from whenpool.report import trick_epochs, trick_facts, trick_looks, tricks
-from whenpool.report.figures import use_style
-from whenpool.runs import PROTOCOL, TRICKS, Training
+from whenpool.book.report import trick_epochs, trick_facts, trick_looks, tricks
+from whenpool.book.report.figures import use_style
+from whenpool.runs.probe_run import GradientProfile
+from whenpool.runs.training_run import PROTOCOL, TRICKS, Training
 
 mpl.use("agg")
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")

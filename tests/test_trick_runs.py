@@ -14,15 +14,15 @@ from test_results import on_record, record_run
 from test_trick_training import logits_by_torch
 
 from whenpool import InputError, LastState
-from whenpool.engine import Workforce
-from whenpool.execution import execute
-from whenpool.probing import GradientProfile, GradientTrace
-from whenpool.results import compute, standing
-from whenpool.rows import probe_of, training_of
-from whenpool.runs import TRICKS, Place, Training, key, variant_of
-from whenpool.store import Store, key_of
-from whenpool.text import PADDING_INDEX
-from whenpool.training_execution import prepare, trained
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.runs.compute import compute, standing
+from whenpool.runs.engine import Workforce
+from whenpool.runs.execute import execute
+from whenpool.runs.execute_training import prepare, trained
+from whenpool.runs.probe_run import GradientProfile, GradientTrace
+from whenpool.runs.rows import probe_of, training_of
+from whenpool.runs.store import Store, key_of
+from whenpool.runs.training_run import TRICKS, Place, Training, key, variant_of
 
 executed = test_probe_runs.executed  # a fixture
 RECORDS = Path(__file__).parents[1] / "data" / "results"

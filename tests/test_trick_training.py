@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from whenpool import corpora
-from whenpool.dataset import encode, make_dataset
+from whenpool.corpora.dataset import encode, make_dataset
+from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.learnability import (
     AttentionForm,
     DropoutAttention,
@@ -17,10 +18,9 @@ from whenpool.learnability import (
     PenaltyAttention,
     TeacherForcing,
 )
-from whenpool.objective import Objective
-from whenpool.pooling import LastState
-from whenpool.text import PADDING_INDEX
-from whenpool.training import DivergenceError, Recipe, evaluate, train
+from whenpool.models.pooling import LastState
+from whenpool.training.loop import DivergenceError, Recipe, evaluate, train
+from whenpool.training.objective import Objective
 
 RECIPE = Recipe(epochs=4, learning_rate=1e-2)
 

@@ -11,9 +11,10 @@ from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import cross_entropy, softplus
 
 from whenpool import InputError
-from whenpool.batches import Ragged, Texts
 from whenpool.corpora import load
-from whenpool.dataset import Dataset
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.dataset import Dataset
+from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.fewshot import vampire
 from whenpool.fewshot.bag_of_words import bag_vocabulary, bags
 from whenpool.fewshot.vampire import (
@@ -23,8 +24,7 @@ from whenpool.fewshot.vampire import (
     kl_weight,
     pretrain,
 )
-from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX
-from whenpool.training import Recipe, train
+from whenpool.training.loop import Recipe, train
 
 WORDS = 7
 ROWS = [[2, 3, 3, 8], [5], [0, 4, 4, 4, 2, 6], [7, 8], [0]]

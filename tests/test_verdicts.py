@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from whenpool.report.tables import CaptionedTable, cell_text, grid, judged, size_text, wins
-from whenpool.report.verdicts import MARKS, judge, welch_interval
+from whenpool.book.report.tables import CaptionedTable, cell_text, grid, judged, size_text, wins
+from whenpool.book.report.verdicts import MARKS, judge, welch_interval
 
 ROW = {
     "corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max", "cell": "lstm",

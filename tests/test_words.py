@@ -12,7 +12,7 @@ import torch
 from matplotlib.patches import Rectangle
 
 from whenpool import InputError, TextClassifier
-from whenpool.words import COLOUR, DEEPEST, attention_weights, figure, per_word, strip, strips
+from whenpool.explain.words import COLOUR, DEEPEST, attention_weights, figure, per_word, strip, strips
 
 mpl.use("agg")
 WORDS = ["a", "fine", "film"]

@@ -6,13 +6,14 @@ Names are imported at first use, so that what needs no torch starts fast.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from whenpool.base.version import __version__
+
 if TYPE_CHECKING:
-    from whenpool.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+    from whenpool.base.errors import InputError
     from whenpool.corpora import Corpus, load
-    from whenpool.encoder import Encoder
-    from whenpool.errors import InputError
-    from whenpool.models import TextClassifier
-    from whenpool.pooling import (
+    from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+    from whenpool.models.encoder import Encoder
+    from whenpool.models.pooling import (
         POOLINGS,
         Attention,
         LastAttention,
@@ -22,29 +23,29 @@ if TYPE_CHECKING:
         MeanPool,
         Pooling,
     )
-    from whenpool.transformer import TransformerEncoder
+    from whenpool.models.text_classifier import TextClassifier
+    from whenpool.models.transformer import TransformerEncoder
 
-__version__ = "0.1.0"
 
 _HOMES = {
-    "POOLINGS": "pooling",
-    "Pooling": "pooling",
-    "LastState": "pooling",
-    "MeanPool": "pooling",
-    "MaxPool": "pooling",
-    "Attention": "pooling",
-    "MaxAttention": "pooling",
-    "LastAttention": "pooling",
-    "Encoder": "encoder",
-    "SequenceTagger": "sequence_tagger",
-    "TextClassifier": "models",
-    "TransformerEncoder": "transformer",
-    "InputError": "errors",
+    "POOLINGS": "models.pooling",
+    "Pooling": "models.pooling",
+    "LastState": "models.pooling",
+    "MeanPool": "models.pooling",
+    "MaxPool": "models.pooling",
+    "Attention": "models.pooling",
+    "MaxAttention": "models.pooling",
+    "LastAttention": "models.pooling",
+    "Encoder": "models.encoder",
+    "SequenceTagger": "models.sequence_tagger",
+    "TextClassifier": "models.text_classifier",
+    "TransformerEncoder": "models.transformer",
+    "InputError": "base.errors",
     "Corpus": "corpora",
     "load": "corpora",
-    "Checkpoint": "checkpoint",
-    "load_checkpoint": "checkpoint",
-    "save_checkpoint": "checkpoint",
+    "Checkpoint": "explain.checkpoint",
+    "load_checkpoint": "explain.checkpoint",
+    "save_checkpoint": "explain.checkpoint",
 }
 _ROOMS = ("corpora", "probes", "settings", "words")
 
@@ -64,6 +65,7 @@ __all__ = [
     "SequenceTagger",
     "TextClassifier",
     "TransformerEncoder",
+    "__version__",
     "load",
     "load_checkpoint",
     "save_checkpoint",

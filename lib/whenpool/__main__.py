@@ -1,3 +1,3 @@
-from whenpool.cli import main
+from whenpool.cli.main import main
 
 main()

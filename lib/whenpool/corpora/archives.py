@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 
 LARGEST_TEXT = 2**24
 """Bytes of one text, and letters of one line or field; the longest of the corpora has 70 thousand."""

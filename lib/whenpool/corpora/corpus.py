@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, overload
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 
 LENGTHS = ("long", "short", "any")
 LONG_OVER = 100

@@ -11,8 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from whenpool.base.errors import InputError
 from whenpool.corpora.archives import lines_of, whole
-from whenpool.errors import InputError
 
 WIKITEXT = "wikitext-103-raw/wiki.train.raw"
 FILES = (

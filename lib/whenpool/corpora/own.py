@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
+from whenpool.base.errors import InputError
+from whenpool.base.files import is_file
 from whenpool.corpora.archives import LARGEST_TEXT
 from whenpool.corpora.corpus import (
     Corpus,
@@ -18,8 +20,6 @@ from whenpool.corpora.corpus import (
     select_and_split,
     split_each_class,
 )
-from whenpool.errors import InputError
-from whenpool.files import is_file
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 DELIMITERS = (",", ";", "\t", "|")

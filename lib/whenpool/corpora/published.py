@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from whenpool.base.errors import InputError
 from whenpool.corpora.archives import LARGEST_TEXT, lines_of, opened_tar, text_of
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
-from whenpool.errors import InputError
 
 AMAZON_CATEGORIES = (
     "Automotive",

@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from whenpool.base.errors import InputError
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
+from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
 from whenpool.corpora.corpus import Corpus, check_length
 from whenpool.corpora.filler import find_filler, load_filler
 from whenpool.corpora.published import PUBLICATIONS, load_published
-from whenpool.errors import InputError
-from whenpool.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
-from whenpool.places import data_directory
 
 NAMES = ("synthetic", *PUBLICATIONS)
 

@@ -4,9 +4,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from whenpool.base.files import code_fingerprint, hash_of, remembered
 from whenpool.corpora.corpus import Corpus, count_words
 from whenpool.corpora.sources import CorpusSource
-from whenpool.files import code_fingerprint, hash_of, remembered
 
 
 @dataclass(frozen=True)

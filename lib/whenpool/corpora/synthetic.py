@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate, islice
 
+from whenpool.base.errors import InputError
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.corpora.lexicon import (
     ENCYCLOPEDIA_FRAMES,
@@ -23,7 +24,6 @@ from whenpool.corpora.lexicon import (
     REVIEW_FRAMES,
     TOPICS,
 )
-from whenpool.errors import InputError
 
 
 @dataclass(frozen=True)

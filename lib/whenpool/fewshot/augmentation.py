@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from whenpool.errors import InputError
-from whenpool.text import tokenize
+from whenpool.base.errors import InputError
+from whenpool.corpora.tokens import tokenize
 
 SHOWN = 60
 """Letters of a text that a message shows."""

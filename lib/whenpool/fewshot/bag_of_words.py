@@ -11,9 +11,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from whenpool.batches import Ragged
-from whenpool.errors import InputError
-from whenpool.text import PADDING_INDEX, UNKNOWN_INDEX, tokenize
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Ragged
+from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, tokenize
 
 WORDS = 5_000
 """Words of the largest vocabulary."""

@@ -24,12 +24,12 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from whenpool.batches import Batch, Ragged, Texts, evaluation_batches
-from whenpool.encoder import word_mask
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.base.files import whole_file
+from whenpool.corpora.batches import Batch, Ragged, Texts, evaluation_batches
 from whenpool.fewshot.pretrained import Pretrained
-from whenpool.files import whole_file
-from whenpool.models import TextClassifier
+from whenpool.models.encoder import word_mask
+from whenpool.models.text_classifier import TextClassifier
 
 CHUNK = 256
 """Texts that are embedded before they are written: among so many, those of similar length meet."""
@@ -49,7 +49,7 @@ class EmbeddedTexts(Texts):
         device: where batches are put; the embeddings stay in the file.
 
     Examples:
-        >>> from whenpool.batches import Ragged
+        >>> from whenpool.corpora.batches import Ragged
         >>> embeddings = Ragged(torch.zeros(5, 384, dtype=torch.float16), torch.tensor([0, 3, 5]))
         >>> texts = EmbeddedTexts(embeddings, torch.tensor([0, 1]))
         >>> texts.batch(torch.arange(2), padding_index=0).ids.shape
@@ -106,7 +106,7 @@ def embed(
 
     Examples:
         >>> import pathlib, tempfile
-        >>> from whenpool.batches import Texts
+        >>> from whenpool.corpora.batches import Texts
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
         >>> texts = Texts(encoder.tokenize(["what a film"], max_tokens=16)[0], torch.tensor([1]))
         >>> file = pathlib.Path(tempfile.mkdtemp(), "embedded.safetensors")

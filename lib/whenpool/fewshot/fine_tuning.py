@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whenpool.encoder import word_mask
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.models.encoder import word_mask
 
 HEAD_SIZE = 128
 MIXED_OF_TWELVE = (7, 9, 12)

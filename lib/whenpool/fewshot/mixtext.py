@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whenpool.batches import Batch
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch
+from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.fewshot.fine_tuning import FineTuned
 from whenpool.fewshot.tmix import MixDraws
 from whenpool.fewshot.unlabelled import Padded, SemiSupervised, Unlabelled, stack
-from whenpool.text import PADDING_INDEX
 
 
 class MixText(SemiSupervised):
@@ -52,7 +52,7 @@ class MixText(SemiSupervised):
         InputError: for weights that do not fit, or a number out of range.
 
     Examples:
-        >>> from whenpool.batches import Ragged
+        >>> from whenpool.corpora.batches import Ragged
         >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
         >>> MixText(texts, classes=2, steps=10, seed=0).weight
         1.0

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import TqdmWarning
 
-from whenpool.errors import InputError
-from whenpool.files import fingerprint, hash_of
+from whenpool.base.errors import InputError
+from whenpool.base.files import fingerprint, hash_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from whenpool.batches import Ragged
+    from whenpool.corpora.batches import Ragged
 
 # torch is imported where it is used: asking for runs, and where an encoder lies, must not wait for it.
 
@@ -91,7 +91,7 @@ class Pretrained:
         Raises:
             InputError: for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
         """
-        from whenpool.batches import Ragged
+        from whenpool.corpora.batches import Ragged
 
         if max_tokens < FEWEST_TOKENS:
             raise InputError(f"max_tokens is {max_tokens}; texts keep at least {FEWEST_TOKENS} tokens")

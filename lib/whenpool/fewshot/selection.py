@@ -3,9 +3,9 @@
 import random
 from dataclasses import dataclass
 
+from whenpool.base.errors import InputError
 from whenpool.corpora import Corpus
 from whenpool.corpora.corpus import Split
-from whenpool.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whenpool.batches import Batch
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch
 from whenpool.fewshot.fine_tuning import FineTuned, mix_layers
-from whenpool.objective import Objective
+from whenpool.training.objective import Objective
 
 
 class Mix(NamedTuple):
@@ -70,7 +70,7 @@ class TMix(Objective):
             advice below 100 labels per class (§5.3).
 
     Examples:
-        >>> from whenpool.batches import Batch
+        >>> from whenpool.corpora.batches import Batch
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
         >>> model = FineTuned(encoder.model, encoder.size, classes=2)
         >>> batch = Batch(torch.randint(999, (2, 5)), torch.tensor([5, 3]), torch.tensor([0, 1]))

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.batches import Batch
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch
+from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.fewshot.unlabelled import Padded, SemiSupervised, Unlabelled, stack
-from whenpool.text import PADDING_INDEX
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "log": lambda done: 1 - math.exp(-5 * done),
@@ -49,7 +49,7 @@ class UDA(SemiSupervised):
         InputError: for an unknown schedule, or a number out of range.
 
     Examples:
-        >>> from whenpool.batches import Ragged
+        >>> from whenpool.corpora.batches import Ragged
         >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
         >>> UDA(texts, classes=2, steps=10, seed=0).classes
         2

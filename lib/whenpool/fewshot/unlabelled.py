@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whenpool.batches import Ragged, Texts
-from whenpool.errors import InputError
-from whenpool.objective import Accuracy, Objective
-from whenpool.text import PADDING_INDEX
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.training.objective import Accuracy, Objective
 
 
 class Padded(NamedTuple):
@@ -33,7 +33,7 @@ class Unlabelled:
         InputError: where there are none, or one version has another number of texts.
 
     Examples:
-        >>> from whenpool.batches import Ragged
+        >>> from whenpool.corpora.batches import Ragged
         >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
         >>> [padded.ids.shape for padded in texts.batch(torch.arange(2), padding_index=0)]
         [torch.Size([2, 2]), torch.Size([2, 2])]

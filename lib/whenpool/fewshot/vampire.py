@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.batches import Ragged, Texts
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.fewshot.bag_of_words import SPECIALS, bags
-from whenpool.text import PADDING_INDEX
 
 EPSILON = 1e-3
 """What BatchNorm adds to a variance, as in their code: while all texts have about the same topics, it

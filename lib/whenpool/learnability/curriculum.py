@@ -1,6 +1,6 @@
 """How the factor of a modification changes over the epochs, which are counted from 0."""
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:

@@ -3,9 +3,9 @@
 from torch import Tensor
 from torch.nn import functional
 
-from whenpool.batches import Batch
+from whenpool.corpora.batches import Batch
 from whenpool.learnability.last_attention import AttentionForm, LastAttentionObjective
-from whenpool.models import TextClassifier
+from whenpool.models.text_classifier import TextClassifier
 
 
 class DropoutAttention(LastAttentionObjective):
@@ -17,7 +17,7 @@ class DropoutAttention(LastAttentionObjective):
         power: η.
 
     Examples:
-        >>> from whenpool.batches import Batch
+        >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
         >>> objective = DropoutAttention(epochs=20)

@@ -23,12 +23,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from whenpool.batches import Batch
-from whenpool.encoder import word_mask
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch
 from whenpool.learnability.curriculum import check_epochs, falling
-from whenpool.models import TextClassifier
-from whenpool.objective import Accuracy, Objective
+from whenpool.models.encoder import word_mask
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.training.objective import Accuracy, Objective
 
 STEP = 1e-3
 """How far the word that is moved most is moved, in units of its embedding: see bench/README.md."""
@@ -53,7 +53,7 @@ class GradientDirected(Objective):
         InputError: for an unknown divergence, a strength below 0, or epochs below 1.
 
     Examples:
-        >>> from whenpool.batches import Batch
+        >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
         >>> objective = GradientDirected(epochs=20)

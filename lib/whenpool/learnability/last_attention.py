@@ -9,12 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from whenpool.encoder import word_mask
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 from whenpool.learnability.curriculum import check_epochs, rising
-from whenpool.models import TextClassifier
-from whenpool.objective import Accuracy, Objective
-from whenpool.pooling import LastAttention, LastState
+from whenpool.models.encoder import word_mask
+from whenpool.models.pooling import LastAttention, LastState
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.training.objective import Accuracy, Objective
 
 
 class Attended(NamedTuple):

@@ -3,15 +3,15 @@
 from torch import Tensor
 from torch.nn import functional
 
-from whenpool.batches import Batch
+from whenpool.corpora.batches import Batch
 from whenpool.learnability.last_attention import AttentionForm, LastAttentionObjective
-from whenpool.models import TextClassifier
+from whenpool.models.text_classifier import TextClassifier
 
 
 class PenaltyAttention(LastAttentionObjective):
     """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1.
 
-    α is the attention of `whenpool.pooling.LastAttention`; of two directions the mean of the two
+    α is the attention of `whenpool.models.pooling.LastAttention`; of two directions the mean of the two
     penalties counts, and of a batch the mean over its texts.
 
     Args:
@@ -19,7 +19,7 @@ class PenaltyAttention(LastAttentionObjective):
         power: η.
 
     Examples:
-        >>> from whenpool.batches import Batch
+        >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
         >>> objective = PenaltyAttention(epochs=20)

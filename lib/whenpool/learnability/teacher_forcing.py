@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from whenpool.batches import Batch, Texts, batches_for
-from whenpool.errors import InputError
-from whenpool.models import TextClassifier
-from whenpool.objective import Objective
-from whenpool.text import PADDING_INDEX
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch, Texts, batches_for
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.training.objective import Objective
 
 TEACHER_WORDS = 32_768
 """Padded words of a batch that the teacher reads."""
@@ -27,7 +27,7 @@ class TeacherForcing(Objective):
         teacher: trained, with max-pooling in the thesis; its classifier fits the model.
 
     Examples:
-        >>> from whenpool.batches import Ragged, Texts
+        >>> from whenpool.corpora.batches import Ragged, Texts
         >>> texts = Texts(Ragged.of([[5, 6, 7], [8, 9]]), torch.tensor([0, 1]))
         >>> teacher, model = (whenpool.TextClassifier(50, 2, name) for name in ("max", "last"))
         >>> objective = TeacherForcing(teacher)

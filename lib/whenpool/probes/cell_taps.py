@@ -1,4 +1,4 @@
-"""Looking into a cell of `whenpool.cells`: the total gradient at each of its states.
+"""Looking into a cell of `whenpool.models.cells`: the total gradient at each of its states.
 
 A cell that is unrolled makes a tensor of each state, which both the next step and whatever reads the
 states take: the gradient at it is the total one. Of a linear recurrence h_t = a_t ⊙ h_{t-1} + b_t it is
@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whenpool.cells import Cell
-from whenpool.errors import InputError
-from whenpool.linear_recurrence import LinearCell, linear_recurrence
+from whenpool.base.errors import InputError
+from whenpool.models.cells import Cell
+from whenpool.models.linear_recurrence import LinearCell, linear_recurrence
 
 
 @dataclass
@@ -50,7 +50,7 @@ class CellTap:
 
 
 def can_tap_cell(module: nn.Module) -> bool:
-    """Whether a module is a cell that runs as `whenpool.cells` says."""
+    """Whether a module is a cell that runs as `whenpool.models.cells` says."""
     known = (Cell.forward, LinearCell.forward)
     return isinstance(module, Cell) and type(module).forward in known
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from whenpool.encoder import Encoder, reversal_rows, word_mask
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.models.encoder import Encoder, reversal_rows, word_mask
 from whenpool.probes.interpolation import interpolate
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating
 from whenpool.probes.taps import AnyTap, tapped
@@ -19,8 +19,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
     right-to-left state of one word count as one vector; of a stack, the states of the top layer.
-    The recurrence may be a `whenpool.Encoder`, one of `whenpool.cells`, or a ``nn.LSTM``, ``nn.GRU`` or
-    ``nn.RNN``, packed or not, whichever the model calls last; recurrences side by side must be one
+    The recurrence may be a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``, ``nn.GRU``
+    or ``nn.RNN``, packed or not, whichever the model calls last; recurrences side by side must be one
     module. A model that has none, such as a Transformer, has no path through later states of the same
     layer: its gradient is that at the states that ``encode`` returns. A recurrence that is written in
     another way cannot be seen and must not be probed.

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 
 
 def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:

@@ -7,14 +7,14 @@ longest text.
 import torch
 from torch import Tensor, nn
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 from whenpool.probes.interpolation import interpolate
 from whenpool.probes.occlusion import occluded_log_probabilities
 from whenpool.probes.protocol import checked_batch, evaluating
 from whenpool.probes.reuse import can_reuse, reused_log_probabilities
 
 UNKNOWN_INDEX = 0
-"""The number of ``<unk>`` in the vocabularies of `whenpool.text`, which is not imported for this."""
+"""The number of ``<unk>`` in the vocabularies of `whenpool.corpora.tokens`, not imported for this."""
 ROUNDING = 64
 """Importances that differ by fewer rounding errors than this are equal."""
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whenpool.cells import Cell
+from whenpool.models.cells import Cell
 from whenpool.probes.protocol import check_labels, log_probability
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 
 
 def last_path(states: Tensor, query: Tensor | None = None) -> Tensor:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 
 STEPS = ("embed", "encode", "classify")
 

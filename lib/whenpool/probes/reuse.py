@@ -13,8 +13,8 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
-from whenpool.encoder import TORCH_CELLS, Encoder, word_mask
-from whenpool.models import TextClassifier
+from whenpool.models.encoder import TORCH_CELLS, Encoder, word_mask
+from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes.protocol import check_labels, log_probability
 from whenpool.probes.reading import Reading
 from whenpool.probes.split_pooling import SPLIT_POOLINGS

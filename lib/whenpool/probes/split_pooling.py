@@ -1,4 +1,4 @@
-"""The poolings of `whenpool.pooling` over states that are shared in part, see `HalfStates`.
+"""The poolings of `whenpool.models.pooling` over states that are shared in part, see `HalfStates`.
 
 Letters: B texts, W windows, T words of the longest, H units of a state of one direction, D units of
 both.
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whenpool import pooling
+from whenpool.models import pooling
 from whenpool.probes.window_states import HalfStates
 
 Halves = Sequence[HalfStates]

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.batches import Ragged, Texts, batches_for
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Ragged, Texts, batches_for
+from whenpool.corpora.settings import compose, filler_lengths
 from whenpool.probes.protocol import check_labels, evaluating
-from whenpool.settings import compose, filler_lengths
 
 SHARES = tuple(tenth / 10 for tenth in range(10))
 """Filler's part of all words, as on the axis of the thesis's Figure 1.4."""
@@ -70,7 +70,7 @@ def padding_sweep(
         labels: N classes.
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
-        settings: where the original stands, see `whenpool.settings.compose`.
+        settings: where the original stands, see `whenpool.corpora.settings.compose`.
         padding_index: the word number that stands behind the end of a text.
         max_words: padded words in a batch (B x T), unless a single text has more.
 

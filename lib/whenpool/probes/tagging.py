@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from whenpool.encoder import word_mask
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.models.encoder import word_mask
 from whenpool.probes.gradients import total_norms
 from whenpool.probes.protocol import check_steps, evaluating
 from whenpool.probes.taps import tapped

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from whenpool.cells import Cell
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
+from whenpool.models.cells import Cell
 from whenpool.probes.cell_taps import can_tap_cell, record_cell, unread
 
 _TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
@@ -121,7 +121,7 @@ class Tap:
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`, and
-    every call of a `whenpool.cells.Cell` one of `whenpool.probes.cell_taps`.
+    every call of a `whenpool.models.cells.Cell` one of `whenpool.probes.cell_taps`.
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from whenpool.encoder import ForgetBias
+from whenpool.models.encoder import ForgetBias
 from whenpool.probes.paths import DIRECT_PATHS
 from whenpool.theory.gates import direct_gain
 from whenpool.theory.shrinkage import expected_shrinkage, factor_of, measured_shrinkage

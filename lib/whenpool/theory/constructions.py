@@ -16,8 +16,8 @@ import torch
 from scipy.special import lambertw
 from torch import Tensor, nn
 
-from whenpool.errors import InputError
-from whenpool.pooling import MaxPool
+from whenpool.base.errors import InputError
+from whenpool.models.pooling import MaxPool
 
 OPEN = 40.0
 """σ(40) is 1 in float64: a gate that is held open loses nothing."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from whenpool.errors import InputError
+from whenpool.base.errors import InputError
 
 
 def longest_chain(units: int, values: int) -> int:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from whenpool.encoder import ForgetBias
+from whenpool.models.encoder import ForgetBias
 
 Array = NDArray[np.float64]
 COUPLING = 1 / 3

@@ -28,9 +28,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whenpool.encoder import TORCH_CELLS, ForgetBias
-from whenpool.errors import InputError
-from whenpool.models import TextClassifier
+from whenpool.base.errors import InputError
+from whenpool.models.encoder import TORCH_CELLS, ForgetBias
+from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
 from whenpool.theory.moments import (
     COUPLING,

@@ -1,0 +1,110 @@
+"""Writing files so that a crash leaves none half done, and telling them apart by content."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO
+
+from whenpool.base.errors import StorageError
+from whenpool.base.paths import cache_directory
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write beside ``path``, then move there in one step.
+
+    After a crash at any moment there is either the whole new file or what was there before.
+
+    Raises:
+        StorageError: when the disk is full or the folder read-only.
+    """
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    with whole_file(path) as scratch:
+        scratch.write(data)
+
+
+@contextmanager
+def whole_file(
+    path: Path, what: str = "", mend: str = "what is finished stays finished"
+) -> Iterator[BinaryIO]:
+    """A stream to a file that gets its name when all is written; otherwise nothing is left.
+
+    Args:
+        what: stands before the file's name when it cannot be written.
+        mend: ends that line.
+
+    Raises:
+        StorageError: when the disk is full or the folder read-only.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(name, 0o644)
+            os.replace(name, path)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise StorageError(
+            f"cannot write {what}{path}: {error.strerror or error}; free or unlock the place, {mend}"
+        ) from None
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; what cannot be a name, since it is too long, names none."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fingerprint(path: Path) -> str:
+    """The SHA-256 of a file, or of the names and hashes of a folder's files.
+
+    Remembered by name, size and time of change, since corpora can be large.
+    """
+    if path.is_dir():
+        parts = [f"{file.name} {fingerprint(file)}" for file in sorted(path.iterdir()) if file.is_file()]
+        return hash_of(*parts)
+    stamp = path.stat()
+    identity = hash_of(str(path.resolve()), str(stamp.st_size), str(stamp.st_mtime_ns))
+    return remembered(identity, lambda: sha256_of(path))
+
+
+def remembered(identity: str, compute: Callable[[], str]) -> str:
+    """A short text that depends on nothing but its identity, computed once and kept in the cache."""
+    memory = cache_directory() / "fingerprints" / identity
+    if not memory.exists():
+        write_atomically(memory, compute())
+    return memory.read_text("utf-8")
+
+
+def hash_of(*parts: str) -> str:
+    """The SHA-256 of some texts, their borders included."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+@cache
+def code_fingerprint(folder_or_file: Path) -> str:
+    """The SHA-256 of Python sources: what was made by other code must not be taken for its like."""
+    files = sorted(folder_or_file.glob("*.py")) if folder_or_file.is_dir() else [folder_or_file]
+    return hash_of(*(file.read_text("utf-8") for file in files))

@@ -1,0 +1,249 @@
+"""What a chapter of the book opens with: its runs, their results, and where they come from."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whenpool.runs.request import Choice, corpora_named, placed
+from whenpool.corpora.published import THESIS_CORPORA
+from whenpool.runs.few_shot_run import FewShot
+from whenpool.runs.plans.chapters import plan
+from whenpool.models.pooling import POOLINGS
+from whenpool.runs.probe_run import Probe
+from whenpool.book.report.claims import Decision, decisions, rows_at
+from whenpool.book.report.evidence import Evidence
+from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.literal import html_of, plain
+from whenpool.book.report.measures import Runs
+from whenpool.book.report.provenance import provenance_line
+from whenpool.runs.compute import (
+    compute,
+    few_shot_rows_of,
+    probe_rows_of,
+    rows_of,
+    standing,
+    tagging_rows_of,
+)
+from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
+from whenpool.runs.training_run import Place, Run, Training
+from whenpool.runs.tagging_run import Tagging
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from whenpool.runs.execute_few_shot import Explained
+    from whenpool.runs.execute_training import Prepared
+
+COMPUTED = "WHENPOOL_COMPUTED"
+"""Set for chapters whose runs were computed before they are executed."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """A line under a figure, set small."""
+
+    line: str
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {
+            "text/markdown": f":::{{div}} provenance\n{self.line}\n:::",
+            "text/html": f"<p><small>{html_of(self.line)}</small></p>",
+            "text/plain": plain(self.line),
+        }
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A chapter's access to runs; see `open_chapter`."""
+
+    name: str
+    choice: Choice
+    place: Place
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """The runs that the chapter needs; what is missing is computed now, unless `whenpool book`
+        has done so already."""
+        runs = plan(self.name, self.choice, self.place)
+        if not os.environ.get(COMPUTED):
+            compute(runs, self.place, skip_absent=self.choice.lets_lack, label=self.name)
+        return runs
+
+    @cached_property
+    def trainings(self) -> "DataFrame":
+        """The results of the trainings among them, a row each."""
+        return rows_of([run for run in self.runs if isinstance(run, Training)], self.place)
+
+    @cached_property
+    def probes(self) -> "DataFrame":
+        """The results of the probes among them, a row each."""
+        return probe_rows_of([run for run in self.runs if isinstance(run, Probe)], self.place)
+
+    @cached_property
+    def few_shots(self) -> "DataFrame":
+        """The results of the few-shot runs among them, a row each."""
+        return few_shot_rows_of([run for run in self.runs if isinstance(run, FewShot)], self.place)
+
+    @cached_property
+    def taggings(self) -> "DataFrame":
+        """The results of the tagging runs among them, a row each."""
+        return tagging_rows_of([run for run in self.runs if isinstance(run, Tagging)], self.place)
+
+    @cached_property
+    def stored(self) -> "DataFrame":
+        """Every finished training there is, runs of record included; nothing is computed."""
+        return current_trainings(self.place)
+
+    @cached_property
+    def stored_probes(self) -> "DataFrame":
+        """Every finished probe run there is, the same way."""
+        return current_probes(self.place)
+
+    @cached_property
+    def stored_few_shots(self) -> "DataFrame":
+        """Every finished few-shot run there is, the same way."""
+        return current_few_shots(self.place)
+
+    @cached_property
+    def stored_taggings(self) -> "DataFrame":
+        """Every finished tagging run there is, the same way."""
+        return current_taggings(self.place)
+
+    def measured(self, probes: "DataFrame", kind: str) -> "DataFrame":
+        """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
+        return self.place.store.measured_on(probes, kind)
+
+    def models(self, setting: str = "standard") -> "dict[str, Prepared]":
+        """The trained models of the first corpus and size of this chapter, by pooling: those whose
+        weights are here."""
+        from whenpool.runs.execute_training import trained
+
+        probed = [run.training for run in self.runs if isinstance(run, Probe)]
+        plain = [run for run in probed if run.setting == setting and run.seed == 0]
+        first = next(iter(plain), None)
+        done = standing(dict.fromkeys(plain), self.place).done
+        found = {}
+        for run in dict.fromkeys(plain):
+            same = first and replace(run, pooling=first.pooling) == first
+            if same and run in done and self.place.store.weights_file(done[run]).exists():
+                found[run.pooling] = trained(run, self.place)
+        return {name: found[name] for name in POOLINGS if name in found}
+
+    def few_shot_model(self) -> "Explained | None":
+        """The model on frozen embeddings among the few-shot runs whose weights are here: with as many
+        labels as in Table 1.9, if there is one."""
+        from whenpool.runs.execute_few_shot import explained
+
+        done = standing(self.runs, self.place).done
+        own = [run for run in done if isinstance(run, FewShot) and run.system == "max_attention"]
+        for run in sorted(own, key=lambda run: abs(run.per_class - FewShot.per_class)):
+            if self.place.store.weights_file(done[run]).exists():
+                return explained(run, self.place)
+        return None
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The runs of record that figures draw."""
+        return evidence_of(
+            self.place.store,
+            self.stored,
+            self.stored_probes,
+            self.stored_taggings,
+        )
+
+    @cached_property
+    def finished(self) -> Runs:
+        """Every finished run there is, those of ``data/results`` included, as `whenpool.book.report.claims`
+        reads them; in the profile "smoke" those alone."""
+        return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
+
+    def reference(self, measure: str, scale: str = "compact", **selection: Any) -> "DataFrame":
+        """The numbers of a measure that reference runs gave at a scale, a row for each, to be drawn.
+
+        Args:
+            measure: a name in `whenpool.book.report.measures.MEASURES`.
+            scale: "compact" or "thesis".
+            selection: what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``; what
+                is not named is the scale's model on unmixed, masked, long IMDb reviews.
+        """
+        return rows_at(self.finished, measure, scale, **selection)
+
+    def claims(self) -> list[Decision]:
+        """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, and what was
+        measured as ``measured_<id>``: at the thesis's scale where it was run there, else compact."""
+        decided = decisions(self.finished, self.name)
+        for decision in decided:
+            glue(f"claim_{decision.claim.id}", decision.told)
+            glue(f"measured_{decision.claim.id}", decision.best.measured or "no run")
+        return decided
+
+    def evidence_runs(self, decided: Sequence[Decision]) -> "DataFrame":
+        """The runs that the verdicts rest on, a row each, for their provenance."""
+        return self.finished.of({key for decision in decided for key in decision.keys})
+
+    @property
+    def other_corpora(self) -> list[str]:
+        """The chosen corpora that are not the thesis's, or the embedded one."""
+        named = self.choice.corpora or ("synthetic",)
+        return [name for name in named if name not in THESIS_CORPORA]
+
+    def histories(self, runs: "DataFrame") -> "DataFrame":
+        """A row for each epoch of some runs, with their setting and pooling."""
+        epochs = self.place.store.histories()
+        return epochs.merge(runs[["key", "setting", "pooling", "seed"]], on="key")
+
+    def provenance(self, runs: "DataFrame") -> Provenance:
+        """The line that says where a figure or table comes from.
+
+        Args:
+            runs: rows of runs, or of anything that has their ``key``, as `reference` gives.
+        """
+        if "device" not in runs and "key" in runs:
+            runs = self.finished.of(set(runs["key"]))
+        return Provenance(provenance_line(runs))
+
+
+def open_chapter(
+    name: str,
+    profile: str = "quick",
+    corpus: str | Sequence[str] | None = None,
+    data: str | None = None,
+    only: Mapping[str, Any] | None = None,
+    encoder: str | None = None,
+) -> Chapter:
+    """Open a chapter with the values of its parameters cell.
+
+    Args:
+        name: of the chapter, a key of `whenpool.runs.plans.chapters.PLANS`.
+        profile: "smoke", "quick" or "paper".
+        corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
+        data: the folder of published corpora; None: ``WHENPOOL_DATA``.
+        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; or
+            puts another model into them: "cell", "layers";
+            of few-shot runs "labels", "systems", "unlabelled", "paraphrases".
+        encoder: of few-shot runs: a name or folder that transformers loads.
+
+    Raises:
+        InputError: for a value that is unknown.
+    """
+    from whenpool.book.report.figures import use_style
+
+    use_style()
+    narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
+    choice = Choice(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
+    place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
+    return Chapter(name, choice, place)
+
+
+def glue(name: str, value: Any) -> None:
+    """Make a value available to the text of the chapter as ``{glue:text}`name```; in a notebook that is
+    opened by itself, whose text names it alone, say it."""
+    if not os.environ.get(COMPUTED):
+        print(f"{name} = {value}")
+        return
+    from myst_nb import glue as keep
+
+    keep(name, value, display=False)

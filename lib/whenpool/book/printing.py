@@ -1,0 +1,219 @@
+"""The book as one PDF: the articles of its pages put together, set like a paper, printed by Chromium."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import yaml
+
+from whenpool.book.browser import opened_browser, wait_for_formulas
+from whenpool.base.errors import InputError
+from whenpool.runs.provenance import commit
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+NAME = "whenpool.pdf"
+_MARGINS = {"top": "22mm", "bottom": "20mm", "left": "20mm", "right": "20mm"}
+_TEXT_WIDTH = 643
+"""Of A4 without its margins, in the pixels of CSS."""
+_FOOTER = (
+    '<div style="width: 100%; text-align: center; font: 8pt serif; color: #555">'
+    '<span class="pageNumber"></span></div>'
+)
+_SERIF = (
+    ("", "normal", 400),
+    ("Italic", "italic", 400),
+    ("Bol", "normal", 700),
+    ("BolIta", "italic", 700),
+)
+_OF_NO_USE = ".headerlink, .ledger-filters, script, style, button, details.hide.above-input"
+_FORMULAS = '{options: {processHtmlClass: "math", ignoreHtmlClass: "document"}}'
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5")
+_FIT = """() => {
+  const available = document.body.clientWidth;
+  for (const wide of document.querySelectorAll("table, pre")) {
+    if (wide.scrollWidth > available + 1) wide.style.zoom = available / wide.scrollWidth;
+  }
+}"""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One page of the book.
+
+    Attributes:
+        name: of its file, "book/corpora".
+        title: its heading.
+        part: of the table of contents it stands in.
+        article: its text, with anchors and files named for where all pages stand together.
+    """
+
+    name: str
+    title: str
+    part: str
+    article: "Tag"
+
+
+def print_book(root: Path) -> Path:
+    """Print the built pages of a clone; returns the PDF, ``_build/whenpool.pdf``.
+
+    Raises:
+        InputError: when no book is built, or there is no browser.
+    """
+    html, together = root / "_build" / "html", root / "_build" / "print.html"
+    if not (html / "index.html").exists():
+        raise InputError("there is no book yet: run make book")
+    target = root / "_build" / NAME
+    front, *others = chapters_of(root, html)
+    with opened_browser() as browser:
+        page = browser.new_page(viewport={"width": _TEXT_WIDTH, "height": 900})
+        page.emulate_media(media="print")
+        numbers: Sequence[int] = ()
+        for _ in range(2):  # the numbers of pages are known once the text is broken into pages
+            together.write_text(assembled(root, html, front, others, numbers), "utf-8")
+            page.goto(together.as_uri(), wait_until="load")
+            wait_for_formulas(page)
+            page.evaluate(_FIT)
+            page.pdf(
+                path=target,
+                format="A4",
+                margin=_MARGINS,  # type: ignore[arg-type]
+                print_background=True,
+                display_header_footer=True,
+                header_template="<span></span>",
+                footer_template=_FOOTER,
+                tagged=True,
+                outline=True,
+            )
+            numbers = pages_of(target, others)
+    together.unlink()
+    return target
+
+
+def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
+    """The built pages in the order of the table of contents.
+
+    Raises:
+        InputError: for a page that is not built.
+    """
+    from bs4 import BeautifulSoup
+
+    toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
+    parts = [("", [{"file": toc["root"]}])]
+    parts += [(part.get("caption", ""), part["chapters"]) for part in toc["parts"]]
+    names = [entry["file"] for _, entries in parts for entry in entries]
+    for part, entries in parts:
+        for entry in entries:
+            file = html / f"{entry['file']}.html"
+            if not file.exists():
+                raise InputError(f"{file} is not built: run make book")
+            soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
+            yield _chapter(entry["file"], part, soup, file, names)
+
+
+def _chapter(name: str, part: str, soup: "BeautifulSoup", file: Path, names: Sequence[str]) -> Chapter:
+    article = soup.select_one("article.bd-article")
+    heading = article and article.find("h1")
+    if article is None or heading is None:
+        raise InputError(f"{file} is no page of the book: run make book")
+    for unused in article.select(_OF_NO_USE):
+        unused.decompose()
+    for anchored in article.select("[id]"):
+        anchored["id"] = _anchor(name, str(anchored["id"]))
+    for image in article.select("[src]"):
+        image["src"] = (file.parent / str(image["src"])).resolve().as_uri()
+    for link in article.select("a[href]"):
+        link["href"] = _target(name, str(link["href"]), names)
+    title = heading.get_text().strip()
+    if not part:  # the front page: the title stands above all
+        heading.extract()
+    else:
+        for level in reversed(article.find_all(_HEADINGS)):
+            level.name = f"h{int(level.name[1]) + 1}"
+    return Chapter(name, title, part, article)
+
+
+def _anchor(name: str, fragment: str = "") -> str:
+    """Two pages may use one anchor, all pages together may not."""
+    return f"{Path(name).name}--{fragment}"
+
+
+def _target(name: str, link: str, names: Sequence[str]) -> str:
+    """Where a link of a page leads when all pages stand together."""
+    parts = urlsplit(link)
+    if parts.scheme or parts.netloc:
+        return link
+    page = str(Path(name).with_name(Path(parts.path).stem)) if parts.path else name
+    fragment = "" if "=" in parts.fragment else parts.fragment  # what the ledger should show
+    return f"#{_anchor(page, fragment)}" if page in names else "#"
+
+
+def assembled(
+    root: Path, html: Path, front: Chapter, others: Sequence[Chapter], numbers: Sequence[int] = ()
+) -> str:
+    """All chapters as one page.
+
+    Args:
+        front: the page that opens the book.
+        numbers: the page of the PDF on which each of the others begins, for the table of contents.
+    """
+    static = html / "_static"
+    own = root / "book" / "_static" / "print.css"
+    sheets = [*static.glob("pygments.css"), *static.glob("mystnb.*.css"), own]
+    links = "".join(f'<link rel="stylesheet" href="{sheet.as_uri()}">' for sheet in sheets)
+    body = [_head(root, front), str(front.article), _contents(others, numbers)]
+    body += [f'<section class="chapter" id="{_anchor(c.name)}">{c.article}</section>' for c in others]
+    mathjax = (static / "mathjax" / "tex-chtml.js").as_uri()
+    return (
+        '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
+        f"<title>{escape(front.title)}</title>{links}<style>{_fonts()}</style>"
+        f"<script>window.MathJax = {_FORMULAS}</script>"
+        f'<script defer src="{mathjax}"></script></head>'
+        f'<body class="document">{"".join(body)}</body></html>'
+    )
+
+
+def _head(root: Path, front: Chapter) -> str:
+    author = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"]
+    edition = f'<p class="edition">Commit {escape(commit())}</p>' if commit() else ""
+    return f"<header><h1>{escape(front.title)}</h1><p>{escape(author)}</p>{edition}</header>"
+
+
+def _contents(chapters: Sequence[Chapter], numbers: Sequence[int]) -> str:
+    lines, part = [], ""
+    for index, chapter in enumerate(chapters):
+        if chapter.part != part:
+            part = chapter.part
+            lines.append(f'<p class="part">{escape(part)}</p>')
+        number = numbers[index] if index < len(numbers) else ""
+        lines.append(
+            f'<a href="#{_anchor(chapter.name)}"><span>{escape(chapter.title)}</span>'
+            f'<span class="number">{number}</span></a>'
+        )
+    return f'<nav class="contents"><h2>Contents</h2>{"".join(lines)}</nav>'
+
+
+def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
+    """The pages, counted from 1, on which chapters begin: those that links to them lead to."""
+    from pypdf import PdfReader
+
+    reader = PdfReader(pdf)
+    places = reader.named_destinations
+    found = (places[f"/{_anchor(chapter.name)}"] for chapter in chapters)
+    return [(reader.get_destination_page_number(place) or 0) + 1 for place in found]
+
+
+def _fonts() -> str:
+    """The serifs that come with matplotlib, so that a page looks the same on every machine."""
+    import matplotlib
+
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    return "".join(
+        f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
+        f"src: url('{(folder / f'STIXGeneral{name}.ttf').as_uri()}'); }}\n"
+        for name, style, weight in _SERIF
+    )

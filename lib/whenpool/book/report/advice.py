@@ -1,0 +1,269 @@
+"""Advice on which pooling to take, each tied to claims and their verdicts: ``data/paper/advice.yml``."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whenpool.base.documents import check_once, listed, shown
+from whenpool.base.errors import InputError
+from whenpool.runs.few_shot_run import READ_BY_ENCODER, FewShot
+from whenpool.fewshot.pretrained import MINILM
+from whenpool.base.paths import project_root
+from whenpool.book.report.claims import Claim, claims, decide
+from whenpool.book.report.few_shot import NAMES
+from whenpool.book.report.measures import Runs
+from whenpool.runs.training_run import Place
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+WHERE = ("unknown", "everywhere", "start", "middle", "end")
+"""Where in a text the words stand that decide its label."""
+SUPPORTS = (
+    "borne out",
+    "borne out so far",
+    "borne out in part",
+    "not borne out",
+    "open",
+    "not run here",
+)
+"""What the verdicts on the claims of an advice come to, see `support`."""
+LEGEND = (
+    "✓ borne out: each claim holds; so far: some by fewer than three seeds. ◐ in part: some hold. ✗ not "
+    "borne out: some fail, none holds. ? open: seeds disagree. – not run here: the thesis's word alone."
+)
+"""What the marks of `advice_table` mean."""
+_MARKS = dict(zip(SUPPORTS, ("✓", "✓", "◐", "✗", "?", "–"), strict=True))
+_KEYS = ("id", "topic", "when", "text", "claims", "words", "texts", "where", "beside")
+_Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One advice and how far the runs of record bear it out.
+
+    Attributes:
+        text: what to do, in whole sentences.
+        claims: ids of the claims that it rests on, see `whenpool.book.report.claims`.
+        verdicts: on each of them, in the same order.
+    """
+
+    id: str
+    text: str
+    claims: tuple[str, ...]
+    verdicts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An advice as the file has it, without verdicts.
+
+    Attributes:
+        topic, when: its heading, and the case it is for, as a reader finds them.
+        words, texts: from and up to how many words a text has, and labelled texts there are.
+        where: a part of `WHERE`; empty: wherever.
+        general: whether it is for no particular texts.
+        beside: "few_shot", where what our own runs with few labels say is told beside it.
+    """
+
+    id: str
+    topic: str
+    when: str
+    text: str
+    claims: tuple[str, ...]
+    words: _Span
+    texts: _Span
+    where: tuple[str, ...]
+    general: bool
+    beside: str = ""
+
+    def fits(self, words: float, texts: int, where: str) -> bool:
+        """Whether it is for such texts."""
+        spans = ((self.words, int(words)), (self.texts, texts))
+        within = all(least <= value <= most for (least, most), value in spans)
+        return not self.general and within and (not self.where or where in self.where)
+
+
+def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
+    """What the book advises for some texts, with the verdicts on what it rests on.
+
+    Args:
+        words: words of a text, the mean or median.
+        texts: labelled texts to train on.
+        where: where the words stand that decide the label, one of `WHERE`.
+
+    Returns:
+        In the order of ``data/paper/advice.yml``, without what our runs speak against. Empty outside a
+        clone of the book, where there are neither advice nor runs of record.
+
+    Raises:
+        InputError: for a value that cannot be.
+    """
+    if where not in WHERE:
+        raise InputError(
+            f"the place of the evidence {where!r} is unknown; choose one of {', '.join(WHERE)}"
+        )
+    if not (words >= 0 and texts >= 0):
+        raise InputError(f"a text has 0 words or more and there are 0 or more, not {words} and {texts}")
+    if project_root() is None:
+        return []
+    fitting = [entry for entry in entries() if entry.fits(words, texts, where)]
+    found = with_verdicts(fitting, Runs(Place.default()))
+    return [advice for advice in found if support(advice) != "not borne out"]
+
+
+def with_verdicts(chosen: Sequence[Entry], runs: Runs) -> list[Advice]:
+    """Some entries with the verdicts that finished runs give to their claims, at the thesis's scale where
+    they were run there, else compact; no others are decided."""
+    by_id = {claim.id: claim for claim in claims()}
+    wanted = dict.fromkeys(name for entry in chosen for name in entry.claims)
+    verdicts = {name: decide(by_id[name], runs).told for name in wanted}
+    return [
+        Advice(
+            entry.id, _told(entry, runs), entry.claims, tuple(verdicts[name] for name in entry.claims)
+        )
+        for entry in chosen
+    ]
+
+
+def _told(entry: Entry, runs: Runs) -> str:
+    """The text of an advice, and what our own runs with few labels put where."""
+    rows = runs.few_shots if entry.beside else None
+    if rows is None or rows.empty:
+        return entry.text
+    own = (
+        (rows["corpus"] == "imdb") & (rows["length"] == "any") & (rows["per_class"] == FewShot.per_class)
+    )
+    read = rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
+    found = rows[own & read].groupby("system")["test_accuracy"].agg(["mean", "std", "count"])
+    if "max_attention" not in found.index:
+        return entry.text
+    ranked = found.sort_values("mean", ascending=False)
+    place = list(ranked.index).index("max_attention") + 1
+    name, best = NAMES[str(ranked.index[0])], ranked.iloc[0]
+    return (
+        f"{entry.text} Our own runs with MiniLM on IMDb, {FewShot.per_class} labels of each class, do not "
+        f"say so: max-attention has {found['mean']['max_attention']:.1f} %, place {place} of {len(ranked)}; "
+        f"{name} has {best['mean']:.1f} ± {best['std']:.1f}."
+        if place > 1
+        else entry.text
+    )
+
+
+def support(advice: Advice) -> str:
+    """How far the runs of record bear an advice out, one of `SUPPORTS`: wholly where every claim
+    holds, in part where some do, not at all where some fail and none holds."""
+    full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
+    bare = [verdict.removeprefix("so far ") for verdict in full]
+    if all(verdict == "holds" for verdict in bare):
+        return "borne out" if bare == full else "borne out so far"
+    if "holds" in bare:
+        return "borne out in part"
+    if "does not hold" in bare:
+        return "not borne out"
+    return "open" if "undecided" in bare else "not run here"
+
+
+def advice_table(chosen: Sequence[Entry], given: Sequence[Advice]) -> "DataFrame":
+    """A row for each advice: the case, what to do, what our runs say, and its claims with their
+    verdicts, each a link to the ledger.
+
+    Args:
+        given: the same advices with verdicts, from `with_verdicts`.
+    """
+    import pandas as pd
+
+    rows = []
+    for entry, advice in zip(chosen, given, strict=True):
+        said = support(advice)
+        claimed = zip(advice.claims, advice.verdicts, strict=True)
+        rows.append(
+            {
+                "when": f"*{entry.topic}:* {entry.when}",
+                "advice": advice.text,
+                "our runs": f"**{_MARKS[said]} {said}**",
+                "claims": "<br>".join(f"{_link(name)}: {verdict}" for name, verdict in claimed),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def facts(given: Sequence[Advice]) -> dict[str, int]:
+    """How many pieces of advice our runs bear out, wholly, in part or not, as a page names them."""
+    found = Counter(support(advice) for advice in given)
+    return {
+        "all": len(given),
+        "borne": found["borne out"] + found["borne out so far"],
+        "so_far": found["borne out so far"],
+        "part": found["borne out in part"],
+        "against": found["not borne out"],
+        "unknown": found["open"] + found["not run here"],
+    }
+
+
+def entries(file: Path | None = None) -> list[Entry]:
+    """All advice there is.
+
+    Raises:
+        InputError: outside a clone, or for an entry that is not whole, naming it.
+    """
+    if file is None:
+        root = project_root()
+        if root is None:
+            raise InputError("the advice is in the clone of the book: run this inside it")
+        file = root / "data" / "paper" / "advice.yml"
+    known = claims()
+    found = [_entry(item, known, file) for item in listed(file, "advice")]
+    check_once(file, "advice", [entry.id for entry in found])
+    return found
+
+
+def _entry(item: Any, known: Sequence[Claim], file: Path) -> Entry:
+    if not isinstance(item, dict):
+        raise InputError(f"{file}: {shown(item)} is no advice, which has an id and more")
+    where = f"{file}: the advice {shown(item.get('id', 'without id'))}"
+    for name in item:
+        if name not in _KEYS:
+            raise InputError(f"{where} has an unknown key {shown(name)}; there are {', '.join(_KEYS)}")
+    for name in ("id", "topic", "when", "text"):
+        if not isinstance(item.get(name), str):
+            raise InputError(f"{where} lacks {name}, a text")
+    rests_on = _names(item, "claims", where)
+    if not rests_on:
+        raise InputError(f"{where} rests on no claim; name one of data/paper/claims.yml")
+    for name, allowed in (("claims", [claim.id for claim in known]), ("where", list(WHERE))):
+        for value in _names(item, name, where):
+            if value not in allowed:
+                close = ", ".join(allowed) if name == "where" else "data/paper/claims.yml has them"
+                raise InputError(f"{where} names {value!r} among its {name}, which is unknown; {close}")
+    return Entry(
+        **{name: item[name] for name in ("id", "topic", "when", "text")},
+        claims=rests_on,
+        words=_span(item, "words", where),
+        texts=_span(item, "texts", where),
+        where=_names(item, "where", where),
+        general=not {"words", "texts", "where"} & set(item),
+        beside=str(item.get("beside", "")),
+    )
+
+
+def _names(item: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = item.get(key, [])
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise InputError(f"{where} has {key}: {shown(value)}, which is no list of names")
+    return tuple(value)
+
+
+def _span(item: dict[str, Any], key: str, where: str) -> _Span:
+    value = item.get(key, [0, None])
+    whole = isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)
+    if not whole or not (value[1] is None or (isinstance(value[1], int) and value[1] >= value[0])):
+        raise InputError(f"{where} has {key}: {shown(value)}; write [from, up to], or [from, null]")
+    return float(value[0]), float("inf") if value[1] is None else float(value[1])
+
+
+def _link(claim: str) -> str:
+    return f'<a href="ledger.html#claim-{escape(claim)}">{escape(claim)}</a>'

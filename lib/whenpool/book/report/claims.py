@@ -1,0 +1,539 @@
+"""What the thesis claims, decided by our runs: ``data/paper/claims.yml``.
+
+A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.report.measures`), or the
+difference of two means over seeds, or their ratio; the rule is a threshold or a band. It *holds* when the
+whole 95 % interval of the quantity satisfies the rule, it *does not hold* when all of it violates the rule,
+else it is *undecided*; with fewer than three seeds the mean says so far. The same rule is held against the
+runs at the thesis's scale, against the compact replication, and against the thesis's own numbers.
+
+Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whenpool.base.documents import check_once, listed, shown
+from whenpool.base.errors import InputError
+from whenpool.base.paths import project_root
+from whenpool.book.report.measures import MEASURES, SCALES, Measure, Runs, Sample
+from whenpool.book.report.verdicts import column
+from whenpool.book.report.wording import number_text
+from whenpool.runs.training_run import TRICKS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+OURS = "ours"
+"""The section of a claim that the thesis does not make."""
+SEEDS_NEEDED = 3
+VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
+_SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
+
+Selection = dict[str, Any]
+"""Values of columns; several stand for each of them."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Where a quantity must lie.
+
+    Examples:
+        >>> Rule.parse(">= 10"), Rule.parse("-3 to 3")
+        (Rule(low=10.0, high=inf, open=False), Rule(low=-3.0, high=3.0, open=False))
+    """
+
+    low: float
+    high: float
+    open: bool = False  # whether the ends themselves violate it
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """Raises `ValueError` for a text that is no rule."""
+        first, _, second = text.partition(" to ")
+        if second:
+            low, high = float(first), float(second)
+            if not low < high:
+                raise ValueError("a band has its lower end first")
+            return cls(low, high)
+        sign, number = text.split()
+        value = float(number)
+        if sign not in _SIGNS or not math.isfinite(value):
+            raise ValueError("a rule has a sign and a number")
+        low, high = (-math.inf, value) if "<" in sign else (value, math.inf)
+        return cls(low, high, open="=" not in sign)
+
+    def slack(self, value: float, ratio: bool = False) -> float:
+        """How far inside a value lies, negative outside; of ratios on a log scale."""
+        if ratio:
+            value, low, high = (
+                math.log(x) if x > 0 else -math.inf for x in (value, self.low, self.high)
+            )
+        else:
+            low, high = self.low, self.high
+        return min(value - low, high - value)
+
+    def admits(self, value: float) -> bool:
+        slack = self.slack(value)
+        return slack > 0 if self.open else slack >= 0
+
+    def verdict(self, low: float, high: float) -> str:
+        """Of an interval."""
+        if self.admits(low) and self.admits(high):
+            return "holds"
+        outside = high < self.low or low > self.high
+        if self.open:
+            outside = high <= self.low or low >= self.high
+        return "does not hold" if outside else "undecided"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What some runs say of a claim.
+
+    Attributes:
+        verdict: one of `VERDICTS`.
+        value: the quantity; of several comparisons the one least in favour.
+        low, high: its 95 % interval; none with a single seed.
+        n: seeds, the fewest of what is compared.
+        part: whether some of the runs read a part of a corpus, or a stand-in.
+        keys: of the runs.
+    """
+
+    verdict: str = "not run"
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    n: int = 0
+    part: bool = False
+    keys: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> str:
+        """The quantity with its interval, as a reader sees it."""
+        if not self.n:
+            return ""
+        text = number_text(self.value)
+        if math.isnan(self.low) or self.low == self.high:
+            return text
+        return f"{text} ({number_text(self.low)} to {number_text(self.high)})"
+
+    def as_data(self) -> dict[str, Any] | None:
+        """As JSON has it."""
+        if not self.n:
+            return {"verdict": self.verdict, "value": None, "interval": None, "n": 0}
+        known = math.isfinite(self.low) and math.isfinite(self.high)
+        return {
+            "verdict": self.verdict,
+            "value": self.value if math.isfinite(self.value) else None,
+            "interval": [self.low, self.high] if known else None,
+            "n": self.n,
+            **({"part_of_corpus": True} if self.part else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim and the rule that decides it; the file says what each attribute is."""
+
+    id: str
+    chapter: str
+    section: str
+    registered: datetime
+    statement: str
+    measure: str
+    rule: str
+    unit: str
+    evidence: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    of: Mapping[str, Any] = field(default_factory=dict)
+    against: Mapping[str, Any] | None = None
+    versus: Mapping[str, Any] | None = None
+    scales: tuple[str, ...] = tuple(SCALES)
+    compact: Mapping[str, Any] = field(default_factory=dict)
+    published: float | None = None
+    contradiction: str = ""
+    remark: str = ""
+    needs: str = ""
+
+    def at(self, scale: str) -> "Claim":
+        """As it is read at a scale: the compact replication may need other texts, or another threshold."""
+        if scale != "compact" or not self.compact:
+            return self
+        changed = self.compact
+        return replace(
+            self,
+            of={**self.of, **changed.get("of", {})},
+            options={**self.options, **changed.get("with", {})},
+            rule=changed.get("rule", self.rule),
+        )
+
+    @property
+    def of_thesis(self) -> bool:
+        """Whether the thesis, its blog post or slides claim it."""
+        return self.section != OURS
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis itself.
+
+    Attributes:
+        at: by scale; a scale that does not decide the claim is not in it.
+        pilots: the same by runs that began before the rule was registered.
+        thesis: by the thesis's own numbers, none where it published none.
+    """
+
+    claim: Claim
+    at: Mapping[str, Finding]
+    pilots: Mapping[str, Finding] = field(default_factory=dict)
+    thesis: Finding | None = None
+
+    def verdict(self, scale: str) -> str:
+        return self.at[scale].verdict if scale in self.at else ""
+
+    @property
+    def told(self) -> str:
+        """The verdict at the thesis's scale, or where it was not run there the compact one, which says so."""
+        large, small = (self.at.get(scale, Finding()) for scale in SCALES)
+        return large.verdict if large.n or not small.n else f"{small.verdict} (compact)"
+
+    @property
+    def best(self) -> Finding:
+        """At the thesis's scale where it was run there, else by the compact replication."""
+        found = [finding for finding in self.at.values() if finding.n]
+        return found[0] if found else Finding()
+
+    @property
+    def keys(self) -> set[str]:
+        return {key for finding in self.at.values() for key in finding.keys}
+
+
+def claims(file: Path | None = None) -> list[Claim]:
+    """All claims of the ledger.
+
+    Raises:
+        InputError: outside a clone, or for an entry that is not whole, naming it.
+    """
+    if file is None:
+        root = project_root()
+        if root is None:
+            raise InputError("the claims are in the clone of the book: run this inside it")
+        file = root / "data" / "paper" / "claims.yml"
+    found = [_claim(entry, file) for entry in listed(file, "claims")]
+    check_once(file, "claim", [claim.id for claim in found])
+    return found
+
+
+_TEXTS = ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence")
+
+
+def _claim(entry: Any, file: Path) -> Claim:
+    if not isinstance(entry, dict):
+        raise InputError(f"{file}: {shown(entry)} is no claim, which has an id and more")
+    where = f"{file}: the claim {shown(entry.get('id', 'without id'))}"
+    for name in _TEXTS:
+        if not isinstance(entry.get(name), str):
+            raise InputError(f"{where} has {name}: {shown(entry.get(name))}, which is no text")
+    values = {name: value for name, value in entry.items() if name not in ("with", "registered")}
+    try:
+        registered = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
+    except ValueError:
+        raise InputError(
+            f"{where} has registered: {shown(entry.get('registered'))}; write when the rule was written, "
+            'such as "2026-11-22T07:45:13+00:00"'
+        ) from None
+    values["scales"] = tuple(entry.get("scales", SCALES))
+    for scale in values["scales"]:
+        if scale not in SCALES:
+            raise InputError(f"{where} has the scale {scale!r}; choose among {', '.join(SCALES)}")
+    if entry["measure"] not in MEASURES:
+        raise InputError(f"{where} names an unknown measure {entry['measure']!r}")
+    try:
+        claim = Claim(**values, registered=registered, options=entry.get("with", {}))
+    except TypeError as error:
+        raise InputError(f"{where} is not whole: {error}") from None
+    for scale in claim.scales:
+        try:
+            Rule.parse(claim.at(scale).rule)
+        except (ValueError, TypeError):
+            text = claim.at(scale).rule
+            raise InputError(
+                f"{where} has the rule {text!r}; write one like '>= 10' or '-3 to 3'"
+            ) from None
+        try:
+            _comparisons(claim.at(scale), scale)
+            if not MEASURES[claim.measure].drawn:
+                MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(f"{where} does not fit {claim.measure}: {error}") from None
+    return claim
+
+
+# From a claim to the comparisons that decide it.
+
+Terms = list[tuple[int, Selection]]
+"""What is added (1) and subtracted (-1)."""
+
+
+def _comparisons(claim: Claim, scale: str) -> list[Terms]:
+    """Every comparison that a claim asks for: one for each combination of several values."""
+    fixed = (MEASURES[claim.measure].fixed or SCALES).get(scale, {})
+    found = []
+    for own in _each({**fixed, **claim.of}):
+        for rival in _each(claim.against) if claim.against is not None else [None]:
+            terms: Terms = [(1, own)]
+            if rival is not None:
+                other = {**own, **rival}
+                if other == own:
+                    continue
+                terms.append((-1, other))
+            for once_more in _each(claim.versus) if claim.versus is not None else []:
+                terms += [(-sign, {**selection, **once_more}) for sign, selection in terms[:2]]
+            found.append(terms)
+    return found
+
+
+def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
+    """A selection for each combination of several values; ``best_of`` stays as it is."""
+    lists = [
+        [(name, value)]
+        if name == "best_of" or not isinstance(value, list)
+        else [(name, v) for v in value]
+        for name, value in selection.items()
+    ]
+    return [dict(combination) for combination in product(*lists)]
+
+
+def _sample(rows: "DataFrame", selection: Selection, measure: Measure) -> Sample | None:
+    """The runs of a selection, one for each seed, or of several the one that validates best."""
+    ways = selection.get("best_of")
+    plain = {name: value for name, value in selection.items() if name != "best_of"}
+    if ways:
+        tried = [_chosen(rows, {**plain, **way}) for way in ways]
+        if any(part.empty for part in tried):
+            return None  # the best of some is not the best of all
+        best = max(tried, key=lambda part: part["validation_accuracy"].mean())
+        return _summary(best, measure)
+    return _summary(_chosen(rows, plain), measure)
+
+
+def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
+    """A measure of one model at a scale, over the seeds that were run; none where none was.
+
+    Args:
+        selection: what the runs have where it is not what `SCALES` says, such as ``model="last"``.
+    """
+    own = MEASURES[measure]
+    rows = runs.table(measure, {})
+    fixed = (own.fixed or SCALES).get(scale)
+    return None if rows.empty or fixed is None else _sample(rows, {**fixed, **selection}, own)
+
+
+def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> "DataFrame":
+    """The numbers of a measure at a scale, a row for each, to be drawn or tabulated.
+
+    Args:
+        selection: as for `sample_of`; a list stands for each of its values.
+    """
+    rows = runs.table(measure, {})
+    wanted = {**(MEASURES[measure].fixed or SCALES)[scale], **selection}
+    for name, value in wanted.items():
+        several = value if isinstance(value, list | tuple) else [value]
+        own = column(rows, name)  # one that is empty for all runs may be missing
+        rows = rows[own.isin(several) | (own.isna() & (None in several))]
+    return rows
+
+
+def _chosen(rows: "DataFrame", selection: Selection) -> "DataFrame":
+    mine = np.ones(len(rows), bool)
+    for name, value in selection.items():
+        if name in rows:
+            own = rows[name].to_numpy()
+            mine &= rows[name].isna().to_numpy() if value is None else np.asarray(own == value, bool)
+        elif value is not None:  # a column that is empty for all runs is missing
+            return rows.head(0)
+    return rows[mine].drop_duplicates("seed", keep="last") if mine.any() else rows.head(0)
+
+
+def _summary(rows: "DataFrame", measure: Measure) -> Sample | None:
+    if rows.empty:
+        return None
+    rows = rows.head(1) if measure.exact else rows
+    values = rows["value"].to_numpy(float)
+    if measure.ratio:
+        values = np.log(np.maximum(values, np.finfo(float).tiny))
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    whole = bool(rows["corpus_complete"].eq(True).all()) if "corpus_complete" in rows else True
+    keys = tuple(rows["key"]) if "key" in rows else ()
+    return Sample(float(values.mean()), std, len(values), keys, whole)
+
+
+def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
+    """A sum of means and its 95 % interval: t for one mean, Welch's for a difference, and
+    Satterthwaite's degrees of freedom for more. Without a deviation for each there is no interval.
+
+    Args:
+        terms: each mean with its sign.
+
+    Returns:
+        value, low, high.
+
+    Examples:
+        >>> a, b = Sample(10.0, 1.0, 4), Sample(7.0, 1.0, 4)
+        >>> [round(number, 2) for number in estimate([(1, a), (-1, b)])]
+        [3.0, 1.27, 4.73]
+    """
+    from scipy import stats
+
+    value = sum(sign * sample.mean for sign, sample in terms)
+    if any(sample.n < 2 or math.isnan(sample.std) for _, sample in terms):
+        return value, math.nan, math.nan
+    shares = [sample.std**2 / sample.n for _, sample in terms]
+    if not sum(shares):
+        return value, value, value
+    freedom = sum(shares) ** 2 / sum(
+        share**2 / (sample.n - 1) for share, (_, sample) in zip(shares, terms, strict=True)
+    )
+    reach = float(stats.t.ppf(0.975, freedom)) * sum(shares) ** 0.5
+    return value, value - reach, value + reach
+
+
+def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
+    """The verdict on a claim from every comparison that it asks for, each a sum of samples."""
+    measure, rule = MEASURES[claim.measure], Rule.parse(claim.rule)
+    found = []
+    for terms in compared:
+        known = [(sign, sample) for sign, sample in terms if sample is not None]
+        if len(known) < len(terms):
+            return Finding()
+        n = min(sample.n for _, sample in known)
+        value, low, high = estimate(known)
+        if measure.ratio:
+            value, low, high = math.exp(value), math.exp(low), math.exp(high)
+        if measure.exact:
+            verdict, low, high = rule.verdict(value, value), value, value
+        elif n < SEEDS_NEEDED or math.isnan(low):
+            verdict = f"so far {rule.verdict(value, value)}"
+        else:
+            verdict = rule.verdict(low, high)
+        keys = tuple(key for _, sample in known for key in sample.keys)
+        part = not all(sample.whole for _, sample in known)
+        found.append(
+            (rule.slack(value, measure.ratio), Finding(verdict, value, low, high, n, part, keys))
+        )
+    if not found:
+        return Finding()
+    least = min(found, key=lambda one: one[0])[1]
+    return replace(
+        least,
+        part=any(finding.part for _, finding in found),
+        keys=tuple(dict.fromkeys(key for _, finding in found for key in finding.keys)),
+    )
+
+
+def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Finding:
+    """What the finished runs at a scale say of a claim: those that began after its rule was registered, or
+    pilots, which began before."""
+    claim = claim.at(scale)
+    measure = MEASURES[claim.measure]
+    if measure.drawn and pilots:
+        return Finding()
+    rows = runs.table(claim.measure, claim.options)
+    if rows.empty:
+        return Finding()
+    if not measure.drawn:
+        rows = rows[(rows["began"] <= claim.registered) == pilots]
+        whole = scale == "compact" or measure.exact
+        rows = rows if whole else rows[rows["corpus_complete"].eq(True)]
+    wanted = _comparisons(claim, scale)
+    if pilots:  # which were trained from other vectors as well
+        wanted = [
+            [
+                (sign, {k: v for k, v in one.items() if k != "vectors" or k in claim.of})
+                for sign, one in terms
+            ]
+            for terms in wanted
+        ]
+    return judge(claim, [[(s, _sample(rows, one, measure)) for s, one in terms] for terms in wanted])
+
+
+def by_the_thesis(claim: Claim) -> Finding | None:
+    """What the same rule says of the thesis's own numbers, where it published them."""
+    measure = MEASURES[claim.measure]
+    if claim.published is not None:
+        number = math.log(claim.published) if measure.ratio else claim.published
+        found = judge(claim, [[(1, Sample(number, math.nan, 1))]])
+    elif not claim.of_thesis or "thesis" not in claim.scales:
+        return None
+    else:
+        found = judge(claim, [_published(terms, measure) for terms in _comparisons(claim, "thesis")])
+    return found if found.n else None
+
+
+def _published(terms: Terms, measure: Measure) -> list[tuple[int, Sample | None]]:
+    """The thesis's numbers of a comparison; with tricks those of Table 2.1, which has other numbers for
+    MaxPool than Table 1.6."""
+    tricks = {one.get("model") for _, one in terms} & set(TRICKS)
+    return [
+        (sign, None if "best_of" in one else measure.published({**one, "with_tricks": bool(tricks)}))
+        for sign, one in terms
+    ]
+
+
+def decide(claim: Claim, runs: Runs) -> Decision:
+    """All that is said of a claim."""
+    return Decision(
+        claim,
+        {scale: by_runs(claim, runs, scale) for scale in claim.scales},
+        {scale: by_runs(claim, runs, scale, pilots=True) for scale in claim.scales},
+        by_the_thesis(claim),
+    )
+
+
+def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:
+    """The verdicts on all claims, or those of one chapter."""
+    return [decide(claim, runs) for claim in claims() if chapter in (None, claim.chapter)]
+
+
+def claims_table(decided: Sequence[Decision]) -> "DataFrame":
+    """A row for each claim: what it says, the rule, the thesis by it, and our verdicts at both scales."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "claim": f"{d.claim.statement} ({source_text(d.claim.section)})",
+            "rule": f"{d.claim.unit} {rule_text(d.claim.rule)}",
+            "the thesis": _told(d.thesis) if d.thesis else "",
+            "thesis's scale": _told(d.at["thesis"]) if "thesis" in d.at else "",
+            "compact": _told(d.at["compact"]) if "compact" in d.at else "",
+        }
+        for d in decided
+    )
+
+
+def _told(finding: Finding) -> str:
+    text = f"**{finding.verdict}**"
+    if finding.n:
+        text += f"<br>{finding.measured}, n = {finding.n}"
+    return text + ("<br>part of the corpus" if finding.part else "")
+
+
+def source_text(section: str) -> str:
+    """Where a claim stands: §1.5, in the blog post or slides, or with us alone."""
+    return f"§{section}" if section[0].isdigit() else section
+
+
+def rule_text(rule: str) -> str:
+    """A rule as a reader sees it: ">= 10" is ≥ 10."""
+    found = Rule.parse(rule)
+    if math.isfinite(found.low) and math.isfinite(found.high):
+        return f"from {number_text(found.low)} to {number_text(found.high)}"
+    sign, number = rule.split()
+    return f"{_SIGNS[sign]} {number_text(float(number))}"

@@ -1,0 +1,364 @@
+"""The ledger: every claim with its rule, what the thesis's own numbers say to it, and our verdicts at both
+scales, as a page, as text, JSON and CSV."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from whenpool.base.errors import InputError
+from whenpool.base.paths import project_root
+from whenpool.book.report.claims import (
+    OURS,
+    VERDICTS,
+    Claim,
+    Decision,
+    Finding,
+    claims,
+    decisions,
+    rule_text,
+    source_text,
+)
+from whenpool.book.report.measures import SCALES, Runs
+from whenpool.book.report.shares import TABLES, Share, shares
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from whenpool.runs.training_run import Place
+
+FORMATS = ("table", "json", "csv")
+SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}
+"""How a reader sees the scales."""
+MARKS = {
+    "holds": "✓", "does not hold": "✗", "undecided": "?", "so far holds": "✓",
+    "so far does not hold": "✗", "not run": "–", "": "",
+}  # fmt: skip
+"""A sign for each verdict, so that none is told by colour alone."""
+SOURCES = {"thesis": "thesis, blog and slides", OURS: "ours"}
+"""Who claims it, as the filter names them."""
+COLUMNS = (
+    "Claim",
+    "The thesis",
+    "Thesis's scale",
+    "Compact",
+    "Rule",
+    "Registered",
+    "Source",
+    "Shown in",
+)
+LEGEND = (
+    "Each verdict with the quantity, its 95 % interval and n, the seeds (the fewest of what is compared). "
+    "The thesis: what the rule says of its own published numbers. Pilots are runs that began before the rule "
+    "was registered: they are shown in small type and decide nothing."
+)
+
+
+def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -> list[Decision]:
+    """The verdicts on all claims, in the order of ``data/paper/claims.yml``.
+
+    Args:
+        chapter: of its claims alone; no other is computed.
+        verdict: only claims with this one of `VERDICTS`, at either scale.
+
+    Raises:
+        InputError: for a chapter or verdict that there is not, naming those there are.
+    """
+    if verdict is not None and verdict not in VERDICTS:
+        raise InputError(f"there is no verdict {verdict!r}; choose one of {', '.join(VERDICTS)}")
+    known = dict.fromkeys(
+        [*(claim.chapter for claim in claims()), *(t.chapter for t in TABLES.values())]
+    )
+    if chapter is not None and chapter not in known:
+        raise InputError(f"the ledger has no chapter {chapter!r}; choose one of {', '.join(known)}")
+    found = decisions(runs, chapter)
+    return [d for d in found if verdict is None or verdict in map(d.verdict, SCALES)]
+
+
+def of_the_thesis(decided: Sequence[Decision]) -> list[Decision]:
+    """Those on claims of the thesis, its blog post or slides; the others are ours."""
+    return [decision for decision in decided if decision.claim.of_thesis]
+
+
+def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
+    """How many claims have each of `VERDICTS` at a scale, those that none has included."""
+    return {name: sum(d.verdict(scale) == name for d in decided) for name in VERDICTS}
+
+
+@lru_cache
+def title_of(chapter: str) -> str:
+    """The heading of a chapter's page, or its name outside a clone."""
+    file = (project_root() or Path()) / "book" / f"{chapter}.md"
+    if not file.is_file():
+        return chapter
+    lines = file.read_text("utf-8").splitlines()
+    return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), chapter)
+
+
+def link_of(claim: Claim) -> str:
+    """Where the evidence of a claim is shown, from another page of the book."""
+    return f"{claim.chapter}.html#{claim.evidence}"
+
+
+def row_of(decision: Decision) -> dict[str, Any]:
+    """A claim as plain data. A verdict is null at a scale that does not decide the claim, and ``thesis``
+    where the thesis published no number."""
+    claim = decision.claim
+
+    def at(scale: str) -> dict[str, Any] | None:
+        return decision.at[scale].as_data() if scale in decision.at else None
+
+    return {
+        "id": claim.id,
+        "chapter": claim.chapter,
+        "section": claim.section,
+        "statement": claim.statement,
+        "registered": claim.registered.date().isoformat(),
+        "registered_at": claim.registered.isoformat(),
+        "rule": claim.rule,
+        "unit": claim.unit,
+        "verdict": at("thesis"),
+        "compact": at("compact"),
+        "thesis": decision.thesis.as_data() if decision.thesis else None,
+        "pilots": {scale: found.as_data() for scale, found in decision.pilots.items() if found.n},
+        **{name: getattr(claim, name) for name in ("contradiction", "remark", "needs")},
+        "reduced": dict(claim.compact),
+        "evidence": f"book/{link_of(claim)}",
+    }
+
+
+def as_json(decided: Sequence[Decision]) -> str:
+    """A list with an object for each claim."""
+    return json.dumps([row_of(d) for d in decided], ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def as_csv(decided: Sequence[Decision]) -> str:
+    """A line for each claim."""
+    rows = []
+    for decision in decided:
+        row = row_of(decision)
+        for name in ("verdict", "compact", "thesis"):
+            found = row.pop(name)
+            row[name] = found["verdict"] if found else ""
+            low, high = (found and found["interval"]) or ("", "")
+            values = {
+                "value": found and found["value"],
+                "low": low,
+                "high": high,
+                "n": found and found["n"],
+            }
+            row |= {f"{name}_{key}": "" if value is None else value for key, value in values.items()}
+        rows.append({k: v for k, v in row.items() if not isinstance(v, dict) and k != "registered_at"})
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["id"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().rstrip("\n")
+
+
+def as_text(decided: Sequence[Decision], tables: Sequence[Share]) -> str:
+    """The same for a terminal, and the shares of the thesis's tables."""
+    parts = []
+    for chapter in dict.fromkeys(decision.claim.chapter for decision in decided):
+        own = [decision for decision in decided if decision.claim.chapter == chapter]
+        parts.append(f"{title_of(chapter)}\n" + _left_aligned(_brief(own)))
+    parts.append(summary(decided))
+    if tables:
+        parts.append(_left_aligned(shares_frame(tables)))
+    return "\n\n".join(parts)
+
+
+def summary(decided: Sequence[Decision]) -> str:
+    """How many claims have which verdict at each scale, and how many are ours, in a line."""
+    own = len(decided) - len(of_the_thesis(decided))
+    told = f"{len(decided)} claims" + (f" ({own} of them ours)" if own else "")
+    for scale, name in SCALE_NAMES.items():
+        each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
+        told += f"; {name}: {', '.join(each)}" if each else ""
+    return told
+
+
+def shares_frame(tables: Sequence[Share]) -> "DataFrame":
+    """The share of each table of the thesis that was reproduced, as a table."""
+    import pandas as pd
+
+    return pd.DataFrame(share.shown() for share in tables)
+
+
+def written(
+    place: "Place", style: str = "table", chapter: str | None = None, verdict: str | None = None
+) -> str:
+    """The ledger in one of `FORMATS`.
+
+    Raises:
+        InputError: for a chapter, verdict or format that there is not, or outside a clone.
+    """
+    if style not in FORMATS:
+        raise InputError(f"there is no format {style!r}; choose one of {', '.join(FORMATS)}")
+    runs = Runs(place)
+    decided = ledger(runs, chapter, verdict)
+    if style == "json":
+        return as_json(decided)
+    if style == "csv":
+        return as_csv(decided)
+    return as_text(decided, [] if verdict else [s for s in shares(runs) if chapter in (None, s.chapter)])
+
+
+def _brief(decided: Sequence[Decision]) -> "DataFrame":
+    import pandas as pd
+
+    def told(finding: Finding | None) -> str:
+        if finding is None:
+            return ""
+        return f"{finding.verdict} {finding.measured}" + (f" n={finding.n}" if finding.n else "")
+
+    return pd.DataFrame(
+        {
+            "claim": d.claim.id,
+            "source": d.claim.section,
+            "rule": d.claim.rule,
+            "thesis by its rule": told(d.thesis),
+            "thesis's scale": told(d.at.get("thesis")),
+            "compact": told(d.at.get("compact")),
+        }
+        for d in decided
+    )
+
+
+def _left_aligned(frame: "DataFrame") -> str:
+    texts = frame.astype(str)
+    widths = [max([len(str(name)), *map(len, texts[name])]) for name in texts]
+    rows = [list(map(str, texts)), *texts.to_numpy().tolist()]
+    lines = [" ".join(["", *map(str.ljust, row, widths)]) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+# The page, which ``book/_static/ledger.js`` sorts and filters.
+
+
+@dataclass(frozen=True)
+class LedgerTable:
+    """The claims with their verdicts, for a page of the book to show."""
+
+    decided: Sequence[Decision]
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/html": ledger_html(self.decided), "text/plain": f"{len(self.decided)} claims"}
+
+
+def ledger_html(decided: Sequence[Decision]) -> str:
+    """A form that is hidden until a script works it, and the table of all claims.
+
+    Each row has the id ``claim-<id>``; a cell that does not sort by its text has ``data-sort``.
+    """
+    chapters = dict.fromkeys(decision.claim.chapter for decision in decided)
+
+    def verdicts(scale: str) -> list[tuple[str, str]]:
+        return [(name, name) for name, count in counts(decided, scale).items() if count]
+
+    form = (
+        '<form id="ledger-filters" class="ledger-filters" hidden>'
+        + _choice("chapter", ((name, title_of(name)) for name in chapters))
+        + _choice("verdict", verdicts("thesis"), "Thesis's scale")
+        + _choice("compact", verdicts("compact"))
+        + _choice("source", SOURCES.items())
+        + '<label>Text <input type="search" name="text" autocomplete="off"></label>'
+        + '<button type="reset">Show all</button>'
+        + '<output aria-live="polite" name="count"></output></form>'
+    )
+    order = {name: place for place, name in enumerate(chapters)}
+    rows = "\n".join(_row(decision, order[decision.claim.chapter]) for decision in decided)
+    heads = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
+    return (
+        f'<div class="ledger">{form}\n'
+        '<div class="pst-scrollable-table-container" role="region" tabindex="0" '
+        'aria-label="All claims">\n<table class="table ledger-table" id="ledger">\n'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table></div>\n"
+        f'<div class="legend">{LEGEND}</div></div>'
+    )
+
+
+def ledger_link(count: int, **filters: str) -> str:
+    """A number of claims as a link to them in the ledger, filtered so."""
+    return f'<a href="ledger.html#{escape(urlencode(filters))}">{count}</a>'
+
+
+def _choice(name: str, values: Iterable[tuple[str, str]], label: str = "") -> str:
+    options = "".join(f'<option value="{escape(v)}">{escape(text)}</option>' for v, text in values)
+    label = label or name.capitalize()
+    return (
+        f'<label>{label} <select name="{name}"><option value="">all</option>{options}</select></label>'
+    )
+
+
+def _row(decision: Decision, chapter: int) -> str:
+    claim = decision.claim
+    section = {"slides": "9", "blog": "9", OURS: "99"}.get(claim.section, claim.section.split(",")[0])
+    sort = "§" + ".".join(part.zfill(2) for part in section.split("."))
+    notes = {
+        "The thesis contradicts itself: ": claim.contradiction,
+        "": claim.remark,
+        "Needs ": claim.needs,
+    }
+    said = "".join(
+        f'<small class="ledger-note">{escape(head + note)}</small>'
+        for head, note in notes.items()
+        if note
+    )
+    cells = [
+        f'<th scope="row">{escape(claim.statement)} '
+        f'<a class="ledger-id" href="#claim-{escape(claim.id)}">{escape(claim.id)}</a>{said}</th>',
+        _finding(decision.thesis),
+        *(_finding(decision.at.get(scale), decision.pilots.get(scale)) for scale in SCALES),
+        _cell(_rules(claim)),
+        _cell(claim.registered.date().isoformat(), claim.registered.isoformat()),
+        _cell(source_text(claim.section), sort),
+        f'<td data-sort="{chapter}"><a href="{escape(link_of(claim))}">'
+        f"{escape(title_of(claim.chapter))}</a></td>",
+    ]
+    return (
+        f'<tr id="claim-{escape(claim.id)}" data-chapter="{escape(claim.chapter)}" '
+        f'data-verdict="{decision.verdict("thesis")}" data-compact="{decision.verdict("compact")}" '
+        f'data-source="{OURS if not claim.of_thesis else "thesis"}">{"".join(cells)}</tr>'
+    )
+
+
+def _rules(claim: Claim) -> str:
+    """The rule, and what the compact replication changes of it."""
+    text = f"{claim.unit} {rule_text(claim.rule)}"
+    if "compact" not in claim.scales or not claim.compact:
+        return text
+    changed = []
+    if "rule" in claim.compact:
+        changed.append(rule_text(claim.compact["rule"]))
+    changed += [f"{name} {_plainly(value)}" for name, value in claim.compact.get("of", {}).items()]
+    changed += [f"{name} {_plainly(value)}" for name, value in claim.compact.get("with", {}).items()]
+    return f"{text}. Compact: {', '.join(changed)}, since {claim.compact['why']}"
+
+
+def _plainly(value: Any) -> str:
+    return ", ".join(map(_plainly, value)) if isinstance(value, list) else f"{value:,}"
+
+
+def _finding(finding: Finding | None, pilots: Finding | None = None) -> str:
+    """A verdict with its numbers; sorted by verdict, then value."""
+    verdict = finding.verdict if finding else ""
+    place = VERDICTS.index(verdict) if verdict else len(VERDICTS)
+    text = f'<span aria-hidden="true">{MARKS[verdict]}</span> {escape(verdict)}'
+    if finding and finding.n:
+        text += f"<small>{escape(finding.measured)}, n = {finding.n}</small>"
+        text += "<small>part of the corpus</small>" if finding.part else ""
+    if pilots and pilots.n:
+        text += f'<small class="ledger-pilot">pilots: {escape(pilots.measured)}, n = {pilots.n}</small>'
+    return f'<td data-sort="{place}">{text}</td>'
+
+
+def _cell(text: str, sort: str | None = None) -> str:
+    order = "" if sort is None else f' data-sort="{escape(sort)}"'
+    return f"<td{order}>{escape(text)}</td>"

@@ -1,0 +1,184 @@
+"""Tables with a number and a caption, ours beside the thesis's."""
+
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from whenpool.models.registry import POOLING_NAMES
+from whenpool.book.report.literal import corpus_name, html_of, plain
+from whenpool.book.report.verdicts import MARKS, Cell, judge
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LEGEND = (
+    "In bold ours at the thesis's scale, mean ± standard deviation (number of seeds); below it the compact "
+    "replication (64 units, 8 epochs, texts cut at 140 words; * on a part of the corpus or a stand-in); the "
+    f"thesis's number last. {MARKS['reproduced']} reproduced, {MARKS['differs']} differs, "
+    f"{MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, {MARKS['pilot']} a pilot "
+    "from other word vectors ({ref}`the rule <verdicts>`)."
+)
+
+
+@dataclass(frozen=True)
+class CaptionedTable:
+    """A table that the book numbers and refers to by name, and that a notebook shows as it is.
+
+    Cells, caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`.
+
+    Attributes:
+        caption: one sentence.
+        name: for ``{numref}``.
+        provenance: where its numbers come from, a line below.
+        legend: what its marks mean, above that.
+        prose: whether cells hold sentences, whose lines may break.
+    """
+
+    frame: "DataFrame"
+    caption: str
+    name: str
+    provenance: str = ""
+    legend: str = ""
+    prose: bool = False
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        table = self.frame.to_markdown(
+            index=False, stralign="left", numalign="left", disable_numparse=True
+        )
+        below = {"legend": self.legend, "provenance": self.provenance}
+        options = f":name: {self.name}\n" + (":class: prose\n" if self.prose else "")
+        markdown = f":::{{table}} {self.caption}\n{options}\n{table}\n:::\n" + "".join(
+            f"\n:::{{div}} {kind}\n{text}\n:::\n" for kind, text in below.items() if text
+        )
+        html = as_html(self.frame.to_html(index=False, escape=False))
+        notes = "".join(
+            f"<p><small>{as_html(html_of(text))}</small></p>" for text in below.values() if text
+        )
+        return {
+            "text/markdown": markdown,
+            "text/html": f"<p>{escape(self.caption)}</p>{html}{notes}",
+            "text/plain": plain(self.frame.to_string(index=False)),
+        }
+
+
+def as_html(text: str) -> str:
+    """Bold, code, and references and links to pages by their words alone, as a notebook that is no book
+    shows them."""
+    text = re.sub(r'<a href="[\w-]+\.html[^"]*">(.*?)</a>', r"\1", text)
+    text = re.sub(r"\{\w+\}`([^`<&]+?)\s*(?:(?:<|&lt;)[\w-]+(?:>|&gt;))?`", r"\1", text)
+    text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
+
+
+def judged(runs: "DataFrame", published: "DataFrame") -> "DataFrame":
+    """The published cells with ours beside: columns ``ours``, ``ours_std``, ``n``, ``verdict``, ``keys``,
+    of the runs, and ``compact``, the compact replication as text."""
+    keys = ["corpus", "length", "setting", "size", "pooling"]
+    groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
+    empty = runs.head(0)
+    cells = [
+        judge(groups.get(tuple(row[key] for key in keys), empty), row) for _, row in published.iterrows()
+    ]
+    return beside(published, cells)
+
+
+def beside(published: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
+    """Published cells with ours as the columns that `judged` names."""
+    return published.assign(
+        ours=[cell.mean for cell in cells],
+        ours_std=[cell.std for cell in cells],
+        n=[cell.runs for cell in cells],
+        verdict=[cell.verdict for cell in cells],
+        keys=[cell.keys for cell in cells],
+        compact=[cell.compact for cell in cells],
+    )
+
+
+def cell_text(row: Any) -> str:
+    """A judged cell as text, ours above the thesis's; a row that brings a ``text`` is that text."""
+    if isinstance(row.get("text"), str):
+        return row["text"]
+    lines = []
+    if row["n"]:
+        ours = mean_text(Cell(row["ours"], row["ours_std"], int(row["n"]), row["verdict"]))
+        lines.append(f"**{ours}** {MARKS[row['verdict']]}")
+    lines += [f"compact {row['compact']}"] if row.get("compact") else []
+    return "<br>".join([*lines, f"{row['mean']:.1f} ± {row['std']:.1f}"])
+
+
+def mean_text(cell: Cell) -> str:
+    """Mean ± standard deviation (n); a single run has no deviation."""
+    spread = f" ± {cell.std:.1f}" if cell.runs > 1 else ""
+    return f"{cell.mean:.1f}{spread} ({cell.runs})"
+
+
+def grid(
+    cells: "DataFrame",
+    rows: Sequence[str],
+    columns: Sequence[str],
+    text: Callable[[Any], str],
+    heads: dict[str, Callable[[Hashable], str]] | None = None,
+) -> "DataFrame":
+    """Cells laid out in a table, in the order in which their row and column values first occur.
+
+    Args:
+        cells: a row for each cell.
+        rows, columns: the columns of ``cells`` whose values name a row, and a column, of the table.
+        text: writes a cell.
+        heads: how a value of a column is written where it names a row or column.
+    """
+    import pandas as pd
+
+    known = {"pooling": lambda v: POOLING_NAMES.get(str(v), str(v)), "size": size_text}
+    heads = {**known, "corpus": corpus_name, **(heads or {})}
+
+    def head(names: Sequence[str], row: Any) -> tuple[str, ...]:
+        return tuple(heads[name](row[name]) if name in heads else str(row[name]) for name in names)
+
+    table: dict[tuple[str, ...], dict[str, str]] = {}
+    for _, row in cells.iterrows():
+        line = table.setdefault(head(rows, row), {})
+        line[" ".join(head(columns, row))] = text(row)
+    frame = pd.DataFrame(
+        [dict(zip(rows, names, strict=True)) | line for names, line in table.items()]
+    ).fillna("")
+    heads_only = frame[list(rows)]
+    for place, name in enumerate(rows[:-1], 1):  # a repeated head is written once
+        outer = heads_only.iloc[:, :place]
+        frame[name] = frame[name].where((outer != outer.shift()).any(axis=1), "")
+    return frame
+
+
+def size_text(size: Hashable) -> str:
+    """1000 -> 1K."""
+    number = int(size)  # type: ignore[call-overload]
+    return f"{number // 1000}K" if number % 1000 == 0 else str(number)
+
+
+def wins(cells: "DataFrame", value: str) -> "DataFrame":
+    """How often each pooling has the highest mean of its column, ties counted for each.
+
+    Args:
+        cells: judged cells; a column is one corpus, length, setting and size.
+        value: "mean" (the thesis's) or "ours".
+
+    Returns:
+        Columns ``pooling``, ``wins``, ``columns``: of how many columns, those where every pooling
+        has a value.
+    """
+    import pandas as pd
+
+    whole = [
+        group
+        for _, group in cells.groupby(["corpus", "length", "setting", "size"])
+        if group[value].notna().all()
+    ]
+    counts = dict.fromkeys(cells["pooling"].unique(), 0)
+    for group in whole:
+        for pooling in group.loc[np.isclose(group[value], group[value].max()), "pooling"]:
+            counts[pooling] += 1
+    return pd.DataFrame({"pooling": list(counts), "wins": list(counts.values()), "columns": len(whole)})

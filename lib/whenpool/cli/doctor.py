@@ -1,0 +1,262 @@
+"""A look at this machine before long work: versions, device, data, disk.
+
+Nothing heavy is imported at the top, so that a missing package is a line like any other.
+"""
+
+import importlib
+import os
+import platform
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from whenpool.base.errors import InputError
+from whenpool.base.paths import project_root
+
+if TYPE_CHECKING:
+    from whenpool.runs.training_run import Place
+
+GIGABYTE = 1e9
+ROOM_NEEDED = 1.0
+"""Gigabytes: a few thousand stored runs, or a corpus in the cache, need less."""
+LARGEST_ERROR = 1e-3
+"""Of an encoder's states and gradients on a GPU beside the processor's, both in float32: a reordered sum
+is a hundred times closer."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the look.
+
+    Attributes:
+        mark: "ok", "note" (runs can start all the same) or "missing", whose text ends with the mend.
+    """
+
+    mark: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.mark:8}{self.text}"
+
+
+def check_machine(
+    device: str, profile: str, data: Path | None, store: Path | None, say: Callable[[str], None] = print
+) -> bool:
+    """Look at everything that runs need, and tell it a line each; returns whether they can start.
+
+    Where packages or the device are missing there is no use in looking further.
+
+    Raises:
+        InputError: for an unknown profile or device.
+    """
+
+    def told(findings: Iterator[Finding]) -> bool:
+        """Whether none is missing."""
+        marks = []
+        for finding in findings:
+            say(str(finding))
+            marks.append(finding.mark)
+        return "missing" not in marks
+
+    if not told(_packages(*_requirements())):
+        return False
+    from whenpool.runs.request import Choice  # which needs some of the packages
+
+    names = Choice(profile).corpus_names
+    if not told(_device(device)):
+        return False
+    from whenpool.runs.training_run import Place
+
+    place = Place.default(data, store, profile == "smoke")
+    with_data = told(_data(names, place))
+    return told(_folders(place)) and with_data
+
+
+def _requirements() -> tuple[str, list[str]]:
+    """The versions of python, and of packages, that the library runs with."""
+    root = project_root()
+    if root and (root / "pyproject.toml").is_file():
+        project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+        return project["requires-python"], project["dependencies"]
+    installed = metadata.metadata("whenpool")
+    lines = installed.get_all("Requires-Dist") or []
+    return installed["Requires-Python"], [line for line in lines if "extra ==" not in line]
+
+
+def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    here = platform.python_version()
+    if here in SpecifierSet(python):
+        yield Finding("ok", f"python {here}")
+    else:
+        yield Finding("missing", f"python {here}, {python} is needed: make the environment with another")
+    right = []
+    for line in lines:
+        requirement = Requirement(line)
+        name, mend = requirement.name, f"pip install '{line}', or `make`, which sets up .venv"
+        try:
+            version = metadata.version(name)
+            if not requirement.specifier.contains(version, prereleases=True):
+                yield Finding("missing", f"{name} {version}, {requirement.specifier} is needed: {mend}")
+                continue
+            if name in ("torch", "torchtext"):  # compiled parts, or an old package on a new torch
+                importlib.import_module(name)
+            right.append(f"{name} {version}")
+        except metadata.PackageNotFoundError:
+            yield Finding("missing", f"{name} is not installed: {mend}")
+        except (ImportError, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            yield Finding("missing", f"{name} {version} cannot be loaded ({reason}): {mend}")
+    if right:
+        yield Finding("ok", ", ".join(right))
+    try:
+        metadata.version("jupyter-book")
+    except metadata.PackageNotFoundError:
+        yield Finding("note", "no jupyter-book: runs can start, the book cannot be built")
+
+
+def _device(device: str) -> Iterator[Finding]:
+    import torch
+
+    from whenpool.runs.engine.workforce import check_device
+    from whenpool.runs.provenance import processor
+
+    check_device(device, here=False)
+    yield Finding("ok", f"device cpu: {processor()}, {os.cpu_count()} processors")
+    if device == "cpu":
+        return
+    built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+    if not torch.cuda.is_available():
+        yield Finding(
+            "missing",
+            f"device {device}: torch {torch.__version__} is built {built} and sees no GPU: install the "
+            "GPU's driver and a torch for it, or use --device cpu",
+        )
+        return
+    try:
+        properties = torch.cuda.get_device_properties(device)
+        free = torch.cuda.mem_get_info(device)[0] / GIGABYTE
+        error = error_beside_processor(device)
+    except RuntimeError as failure:  # another process holds it, or torch has no kernels for it
+        reason = str(failure).partition("\n")[0]
+        yield Finding(
+            "missing",
+            f"device {device}: it cannot compute ({reason}): free it, or install a torch for it",
+        )
+        return
+    text = (
+        f"device {device}: {properties.name}, {free:.0f} of {properties.total_memory / GIGABYTE:.0f} GB "
+        f"free, compute capability {properties.major}.{properties.minor}, torch built {built}, cuDNN "
+        f"{torch.backends.cudnn.version()}; an encoder differs from the processor's by {error:.0e}"
+    )
+    if error > LARGEST_ERROR:
+        text += f", {LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
+    yield Finding("missing" if error > LARGEST_ERROR else "ok", text)
+
+
+def error_beside_processor(device: str) -> float:
+    """The largest absolute difference of an encoder's states (B, T, D) and gradients on a device from
+    those on the processor, in float32."""
+    import torch
+
+    from whenpool.models.encoder import Encoder
+    from whenpool.models.precision import precision
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        encoder, inputs = Encoder(16, 24), torch.randn(4, 12, 16)
+    lengths = torch.tensor([12, 9, 5, 1])
+    found = []
+    for where in ("cpu", device):
+        encoder.to(where).zero_grad()
+        with precision("float32"):
+            states = encoder(inputs.to(where), lengths.to(where))
+            states.square().sum().backward()
+        values = [states, *(parameter.grad for parameter in encoder.parameters())]
+        found.append([value.detach().cpu() for value in values if value is not None])
+    return max((one - other).abs().max().item() for one, other in zip(*found, strict=True))
+
+
+def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
+    from whenpool.corpora.filler import find_filler
+    from whenpool.corpora.published import PUBLICATIONS
+    from whenpool.runs.training_run import VECTORS, find_vectors
+
+    published = [name for name in names if name in PUBLICATIONS]
+    for name in names:
+        if name not in published:
+            yield Finding("ok", f"corpus {name}: made when it is needed")
+    if not published:
+        return
+    for name in published:
+        yield _corpus(name, place.data)
+    if not any(PUBLICATIONS[name].find(place.data) for name in published):
+        yield Finding(
+            "missing",
+            f"corpora: none of {', '.join(published)} is in {place.data}: run `whenpool data fetch "
+            f"{published[0]}`, or name their folder with --data",
+        )
+    vectors = find_vectors(place)
+    if vectors:
+        yield Finding("ok", f"word vectors: {vectors}")
+    else:
+        yield Finding(
+            "missing",
+            f"word vectors: neither {' nor '.join(VECTORS)} is in {place.data}: run "
+            "`whenpool data fetch glove`",
+        )
+    try:
+        yield Finding("ok", f"filler: {find_filler(place.data).name}")
+    except InputError as error:
+        yield Finding("missing", f"filler: {error}")
+
+
+def _corpus(name: str, folder: Path) -> Finding:
+    """Whether a published corpus is whole; it is read once, and that remembered in the cache."""
+    from whenpool.corpora import find
+    from whenpool.corpora.published import PUBLICATIONS
+    from whenpool.corpora.statistics import statistics_of
+
+    publication = PUBLICATIONS[name]
+    if publication.find(folder) is None:
+        return Finding("note", f"corpus {name}: not there; `whenpool data fetch {name}` brings it")
+    try:
+        source = find(name, folder)
+        lengths = {length: statistics_of(source, length) for length in publication.sizes}
+    except InputError as error:
+        return Finding("missing", f"corpus {name}: {error}")
+    texts = ", ".join(f"{found.train_size:,} {length}" for length, found in lengths.items())
+    if all(found.complete for found in lengths.values()):
+        return Finding("ok", f"corpus {name}: whole, {texts} training texts")
+    return Finding(
+        "note", f"corpus {name}: a part or a stand-in, {texts} training texts; not for runs of record"
+    )
+
+
+def _folders(place: "Place") -> Iterator[Finding]:
+    from whenpool.runs.store import Store
+
+    for name, folder, option in (
+        ("store", place.store.directory, "--store"),
+        ("cache", place.cache, "WHENPOOL_CACHE"),
+    ):
+        try:
+            Store(folder).check_writable()
+        except InputError as error:
+            yield Finding("missing", f"{name} {folder}: {error}; or name another with {option}")
+            continue
+        free = shutil.disk_usage(folder).free / GIGABYTE
+        if free < ROOM_NEEDED:
+            yield Finding(
+                "missing",
+                f"{name} {folder}: {free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some, or "
+                f"name another folder with {option}",
+            )
+        else:
+            yield Finding("ok", f"{name} {folder}: writable, {free:.0f} GB free")

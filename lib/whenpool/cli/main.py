@@ -1,0 +1,264 @@
+"""The command line: ``whenpool book | run | status | claims | data | record | compare | check``, and
+``diagnose | explain``, which are in `whenpool.cli.commands`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whenpool.base.errors import BookError, InputError
+from whenpool.base.version import __version__
+from whenpool.cli.commands import diagnose, explain
+from whenpool.cli.options import (
+    FOLDER,
+    choice_options,
+    chosen,
+    engine_options,
+    only_option,
+    speed_options,
+    workforce_of,
+)
+
+if TYPE_CHECKING:
+    from whenpool.runs.engine import Workforce
+    from whenpool.runs.filter import Only
+    from whenpool.runs.request import Choice
+    from whenpool.runs.training_run import Place, Run
+
+# Rooms are entered inside the commands, so that `whenpool --help` does not wait for torch.
+
+
+def main() -> None:
+    """Run the command line: a user's mistake is one line and exit code 2."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        click.echo(f"whenpool: {InputError(error.format_message())}", err=True)  # in one line
+        sys.exit(2)
+    except InputError as error:
+        click.echo(f"whenpool: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:  # a folder that cannot be made or written, wherever it is needed
+        line = InputError(f"{error.filename or 'a file'}: {error.strerror or error}")
+        click.echo(f"whenpool: {line}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("whenpool: stopped; what is finished is stored, the same command goes on", err=True)
+        sys.exit(130)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="whenpool")
+def cli() -> None:
+    """Why and when should you pool? Build the book, run its experiments, look after its data."""
+
+
+@cli.command()
+@choice_options
+@only_option
+@engine_options
+@click.option("--chapter", "chapters", multiple=True, help="Execute this chapter only. Repeatable.")
+def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None:
+    """Execute the chapters and build the pages."""
+    try:
+        from whenpool.book.build import Builder
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"the book needs the package {error.name}: pip install -e '.[book]', or use make book"
+        ) from None
+    from whenpool.base.paths import project_root
+    from whenpool.runs.filter import Only, planned
+
+    root = project_root()
+    if root is None:
+        raise InputError("the book's sources are in its repository: run this inside a clone")
+    choice, place = chosen(options)
+    workforce, only = workforce_of(options), only or Only()
+    if only:
+        planned(choice, place, only)  # says so where it leaves nothing
+    try:
+        Builder(root, choice, place, workforce, only, say=click.echo).build(chapters)
+    except BookError as error:
+        click.echo(f"whenpool: {error}", err=True)
+        sys.exit(1)
+    if choice.profile != "smoke":
+        click.echo("Open it in a browser, or run `make serve`.")
+
+
+@cli.command()
+def pdf() -> None:
+    """Print the built book into one PDF, with the Chromium of this machine."""
+    from whenpool.base.paths import project_root
+    from whenpool.book.printing import print_book
+
+    root = project_root()
+    if root is None:
+        raise InputError("the book's sources are in its repository: run this inside a clone")
+    click.echo(f"The book is printed: {print_book(root)}")
+
+
+@cli.command()
+@choice_options
+@only_option
+@engine_options
+@click.option("--chapter", help="Whose runs. [default: training_to_skip; with --only table=...: all]")
+@click.option("--keep-weights", is_flag=True, help="Keep the weights of each best epoch.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done, and how long it takes.")
+def run(
+    chapter: str | None, only: "Only | None", keep_weights: bool, dry_run: bool, **options: Any
+) -> None:
+    """Execute the runs that are not stored yet; stop and go on at any time."""
+    from whenpool.runs.compute import compute, standing
+    from whenpool.runs.estimates import Pace
+    from whenpool.runs.filter import Only, chapters_of, each_once, planned
+
+    choice, place = chosen(options)
+    workforce, only = workforce_of(options), only or Only()
+    chapters = planned(choice, place, only, chapters_of(only, chapter))
+    if dry_run:
+        _tell_status(chapters, choice, place, workforce)
+        return
+    runs = each_once(chapters)
+    before = standing(runs, place)
+    pace = Pace.measured(place, workforce) if workforce.until else Pace()
+    report = compute(
+        runs,
+        place,
+        workforce,
+        skip_absent=choice.lets_lack,
+        keep_weights=lambda _: keep_weights,
+        say=lambda line: click.echo(line, err=True),
+        seconds=pace.seconds,
+    )
+    parts = [f"{report.done} runs done now", f"{len(before.done)} were stored already"]
+    parts += [f"{report.shared} were done meanwhile by another command"] if report.shared else []
+    parts += [f"{len(report.failed)} failed", f"{len(before.absent)} lack their data"]
+    parts += [f"{report.left} are left for want of time"] if report.left else []
+    click.echo(", ".join(parts))
+    sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
+
+
+@cli.command()
+@choice_options
+@only_option
+@speed_options
+@click.option("--chapter", "chapters", multiple=True, help="Of this chapter only. Repeatable.")
+def status(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None:
+    """How many runs are done, missing and failed, per table, and how long the rest takes."""
+    from whenpool.runs.filter import Only, planned
+
+    choice, place = chosen(options)
+    workforce = workforce_of(options)
+    _tell_status(planned(choice, place, only or Only(), chapters), choice, place, workforce)
+
+
+def _tell_status(
+    chapters: "dict[str, list[Run]]", choice: "Choice", place: "Place", workforce: "Workforce"
+) -> None:
+    from whenpool.book.progress import status_table
+
+    progress = status_table(chapters, choice, place, workforce)
+    click.echo(progress.table.to_string(index=False))
+    for note in (*progress.notes, *progress.times):
+        click.echo(note)
+
+
+@cli.command()
+@click.option("--chapter", help="Of this chapter only, by the name of its file.")
+@click.option("--verdict", help="Only claims with this verdict, such as holds or 'not run'.")
+@click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
+def claims(chapter: str | None, verdict: str | None, style: str) -> None:
+    """What the thesis claims, our verdicts and numbers, and how much of its tables is reproduced."""
+    from whenpool.book.report.ledger import written
+    from whenpool.runs.training_run import Place
+
+    click.echo(written(Place.default(), style, chapter, verdict))
+
+
+@cli.command()
+@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+@click.argument("action", type=click.Choice(["list", "verify", "fetch"]), default="list")
+@click.argument("names", nargs=-1)
+def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
+    """List the corpora that are there, verify their checksums, or fetch some.
+
+    \b
+    whenpool data                what is there
+    whenpool data verify         whether it is what the publishers give
+    whenpool data fetch imdb     download; also yelp, yahoo, amazon, glove, wikitext
+    """
+    from whenpool.base.paths import data_directory
+    from whenpool.corpora import downloads
+
+    folder = data or data_directory()
+    if action == "fetch":
+        if not names:
+            raise InputError(f"name what to fetch: {', '.join(downloads.SOURCES)}")
+        for name in names:
+            for path in downloads.fetch(name, folder):
+                click.echo(f"{path} is there")
+        return
+    if names:
+        raise InputError(f"only fetch takes names, {action} was given {names[0]!r}")
+    for line in downloads.listing(folder, verify=action == "verify"):
+        click.echo(line)
+
+
+@cli.command()
+@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+@click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+def record(data: Path | None, store: Path | None) -> None:
+    """Copy finished runs on whole published corpora into data/results/, the runs of record."""
+    from whenpool.base.paths import project_root
+    from whenpool.book.publish import (
+        export_few_shots,
+        export_probes,
+        export_runs,
+        export_statistics,
+        export_taggings,
+    )
+    from whenpool.runs.training_run import Place
+
+    root = project_root()
+    if root is None:
+        raise InputError("runs of record live in the repository: run this inside a clone")
+    place, folder = Place.default(data, store), root / "data" / "results"
+    trainings, probes = export_runs(place, folder), export_probes(place, folder)
+    few_shots, taggings = export_few_shots(place, folder), export_taggings(place, folder)
+    corpora = export_statistics(place, folder)
+    click.echo(
+        f"{trainings} trainings, {probes} probes, {few_shots} few-shot runs, {taggings} tagging runs "
+        f"and the statistics of {corpora} corpora are on record in {folder}"
+    )
+
+
+@cli.command()
+@click.argument("folder")
+@click.argument("other")
+@click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")
+@click.option("--results", type=FOLDER, help="Another folder than data/results.")
+def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
+    """Hold the same trainings in two folders of runs against each other.
+
+    The word "record" stands for the runs of record.
+    """
+    from whenpool.book.compare import compare_folders
+
+    compare_folders(folder, other, results, record, click.echo)
+
+
+@cli.command()
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+@click.option("--profile", default="paper", show_default=True, help="smoke, quick, compact or paper.")
+@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+@click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+def check(device: str, profile: str, data: Path | None, store: Path | None) -> None:
+    """Look at versions, the device, data and disk before long work."""
+    from whenpool.cli.doctor import check_machine
+
+    sys.exit(0 if check_machine(device, profile, data, store, click.echo) else 2)
+
+
+for command in (diagnose, explain):
+    cli.add_command(command)

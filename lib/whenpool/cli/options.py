@@ -1,0 +1,181 @@
+"""What the commands can be told: which runs, where their data are, and who executes them."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whenpool.base.errors import InputError
+
+if TYPE_CHECKING:
+    from whenpool.runs.engine import Workforce
+    from whenpool.runs.filter import Only
+    from whenpool.runs.request import Choice
+    from whenpool.runs.training_run import Place
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+Command = Callable[..., Any]
+
+
+class Names(click.ParamType):
+    """Names separated by commas."""
+
+    name = "names"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
+        names = tuple(part.strip() for part in value.split(",") if part.strip())
+        if not names:
+            self.fail(f"{value!r} names nothing", param, ctx)
+        return names
+
+
+class _Numbers(Names):
+    """Whole numbers separated by commas."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:  # type: ignore[override]
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of whole numbers such as 1000,2000", param, ctx)
+
+
+class _Only(click.ParamType):
+    """Keys and values, see `whenpool.runs.filter.Only`."""
+
+    name = "key=value,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> "Only":
+        from whenpool.runs.filter import Only
+
+        return value if isinstance(value, Only) else Only.parse(value)
+
+
+class Deadline(click.ParamType):
+    """A time such as 40m, 2h or 1h30m, in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        from pandas import Timedelta  # takes its time to load, which only a deadline is worth
+
+        text = value.strip().lower().replace("d", "D")  # pandas tells days and hours so
+        try:
+            seconds = 0.0 if text.replace(".", "").isdigit() else Timedelta(text).total_seconds()
+        except ValueError:
+            seconds = 0.0
+        if not seconds >= 1:  # NaN is not either
+            self.fail(f"{value!r} is not a time such as 90s, 40m, 2h or 1h30m", param, ctx)
+        return seconds
+
+
+def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
+    """An option that a variable of the environment can give as well."""
+    variable = f"WHENPOOL_{name.upper()}"
+    return click.option(f"--{name}", envvar=variable, help=f"{help} [{variable}]", **more)
+
+
+choice_options = _with(
+    click.option("--profile", default="quick", show_default=True, help="smoke, quick, compact, paper."),
+    click.option(
+        "--corpus", multiple=True, help="imdb, yahoo, amazon, yelp, synthetic[:option=value,...], "
+        "or a .csv/.tsv/.jsonl file; of tagged words ud_ewt, wnut17, or a .conllu or other file. "
+        "Repeatable. Default: the profile's own.",
+    ),
+    click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]"),
+    click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]"),
+    click.option("--sizes", type=_Numbers(), help="Training texts, such as 1000,2000."),
+    click.option("--settings", type=Names(), help="Some of standard,left,mid,right."),
+    click.option("--poolings", type=Names(), help="Such as last,max_attention."),
+    click.option("--seeds", type=int, help="How many, counted from 0."),
+    click.option("--cell", help="In the place of lstm, such as gru, elman, mingru or transformer."),
+    click.option("--layers", type=int, help="How many are stacked; default: 1."),
+    click.option("--unmasked", is_flag=True, help="Let padding in."),
+    click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
+    click.option("--labels", type=_Numbers(), help="Few-shot: per class, such as 1,3,10."),
+    click.option("--systems", type=Names(), help="Few-shot: such as bert,max_attention."),
+    click.option("--unlabelled", type=int, help="Few-shot: texts without labels."),
+    click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
+)  # fmt: skip
+"""What to run, and where its data are."""
+
+only_option = click.option(
+    "--only", type=_Only(), help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
+    "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
+)  # fmt: skip
+
+speed_options = _with(
+    _from_environment(
+        "workers", "Processes; default: one for each processor or GPU.", type=click.IntRange(1)
+    ),
+    _from_environment("device", "cpu or cuda.", default="cpu", show_default=True),
+    _from_environment("together", "Trainings of one shape in a process.", type=click.IntRange(1)),
+    _from_environment("precision", "float32, tf32 or bfloat16.", default="float32", show_default=True),
+)
+"""What the time of runs depends on."""
+
+engine_options = _with(
+    _from_environment("engine", "local or ray.", default="local", show_default=True),
+    _from_environment("address", "Of a Ray cluster."),
+    speed_options,
+    click.option("--deadline", type=Deadline(), help="Stop after a time such as 40m or 1h30m."),
+)
+"""Who executes runs, and for how long."""
+
+
+def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
+    """What `choice_options` ask for.
+
+    Raises:
+        InputError: for a choice that makes no sense, or a folder of data that is not there.
+    """
+    from whenpool.runs.request import NARROWING, Choice, corpora_named, placed
+    from whenpool.runs.training_run import Place
+
+    narrow = {name: options[name] for name in NARROWING}
+    narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
+    named = corpora_named(options["corpus"])
+    choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
+    if options["data"] is not None and not options["data"].is_dir():
+        raise InputError(f"data folder {options['data']} is not there")
+    return choice, Place.default(options["data"], options["store"], choice.profile == "smoke")
+
+
+def workforce_of(options: dict[str, Any]) -> "Workforce":
+    """What `engine_options` or `speed_options` ask for; a deadline counts from now.
+
+    Raises:
+        InputError: for a workforce that is not to be had here. Where nothing is to be executed, as the
+            options without an engine mean, a GPU need not be here.
+    """
+    from whenpool.runs.engine import Workforce
+    from whenpool.runs.engine.workforce import check_device
+
+    names = ("engine", "address", "workers", "device", "together", "precision")
+    workforce = Workforce(
+        **{name: options[name] for name in names if name in options},
+        until=time.monotonic() + options["deadline"] if options.get("deadline") else None,
+    )
+    if "engine" in options:
+        workforce.check()
+    else:
+        check_device(workforce.device, here=False)
+        if workforce.precision != Workforce.precision:
+            from whenpool.models.precision import check_precision  # which loads torch
+
+            check_precision(workforce.precision)
+    return workforce

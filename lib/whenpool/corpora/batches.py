@@ -1,0 +1,142 @@
+"""Texts of different lengths in one flat tensor, and batches of similar length cut from it.
+
+Letters: N texts, B of them in a batch, T words of the longest in the batch.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+POOL_BATCHES = 100
+"""Batches are cut from so many batches' worth of shuffled texts, sorted by length."""
+
+
+class Batch(NamedTuple):
+    ids: Tensor
+    """(B, T) int64, right-padded."""
+    lengths: Tensor
+    """(B,) int64."""
+    labels: Tensor
+    """(B,) int64."""
+
+
+UNMASKED_BATCH = 32
+"""Texts in a batch of a model that reads its padding."""
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """N rows of whole numbers, stored one behind the other.
+
+    Attributes:
+        flat: all values.
+        offsets: (N + 1,), row i is ``flat[offsets[i]:offsets[i + 1]]``.
+    """
+
+    flat: Tensor
+    offsets: Tensor
+
+    @classmethod
+    def of(cls, rows: Iterable[Sequence[int]]) -> "Ragged":
+        pieces = [np.asarray(row, dtype=np.int32) for row in rows]
+        offsets = torch.zeros(len(pieces) + 1, dtype=torch.int64)
+        if pieces:
+            offsets[1:] = torch.tensor([len(piece) for piece in pieces]).cumsum(0)
+        flat = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int32)
+        return cls(torch.from_numpy(flat), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def row(self, index: int) -> Tensor:
+        return self.flat[self.offsets[index] : self.offsets[index + 1]]
+
+    def first(self, count: int) -> "Ragged":
+        """The first rows."""
+        offsets = self.offsets[: count + 1]
+        return Ragged(self.flat[: offsets[-1]], offsets)
+
+    @property
+    def lengths(self) -> Tensor:
+        """(N,) int64."""
+        return self.offsets.diff()
+
+    def to_lists(self) -> list[list[int]]:
+        """The rows as lists of Python's numbers."""
+        flat, offsets = self.flat.tolist(), self.offsets.tolist()
+        return [flat[start:stop] for start, stop in pairwise(offsets)]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """N labelled texts as numbers of words."""
+
+    ids: Ragged
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def first(self, count: int) -> "Texts":
+        """The first texts, or all where there are fewer."""
+        return Texts(self.ids.first(min(count, len(self))), self.labels[:count])
+
+    def to(self, device: torch.device | str) -> "Texts":
+        """The same with words and labels on a device; lengths stay on the CPU."""
+        return Texts(Ragged(self.ids.flat.to(device), self.ids.offsets), self.labels.to(device))
+
+    def batch(self, indices: Tensor, padding_index: int) -> Batch:
+        """The texts of these numbers, padded to the longest of them."""
+        device = self.ids.flat.device
+        lengths = self.ids.lengths[indices]
+        position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
+        facts = torch.stack([self.ids.offsets[indices], lengths, indices])
+        if device.type == "cuda":  # from pinned memory, so that nothing waits for what is computed there
+            facts = facts.pin_memory().to(device, non_blocking=True)
+        starts, lengths, indices = facts[0].unsqueeze(1), facts[1], facts[2]  # (B, 1), (B,), (B,)
+        is_word = position < lengths.unsqueeze(1)  # (B, T)
+        place = torch.where(is_word, starts + position, 0)
+        ids = self.ids.flat[place].long().masked_fill(~is_word, padding_index)  # (B, T)
+        return Batch(ids, lengths, self.labels[indices])
+
+
+def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:
+    """Numbers of the texts of each batch of one epoch: texts of similar length, batches shuffled.
+
+    The scheme is that of torchtext's ``BucketIterator``, which the authors used, since without
+    masking it decides how much padding a text sees.
+
+    Args:
+        lengths: (N,) words of each text.
+        generator: decides which texts of similar length meet, and the order of the batches.
+    """
+    shuffled = torch.randperm(len(lengths), generator=generator)
+    batches: list[Tensor] = []
+    for pool in shuffled.split(batch_size * POOL_BATCHES):
+        batches += pool[torch.argsort(lengths[pool], stable=True)].split(batch_size)
+    return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
+
+
+def evaluation_batches(lengths: Tensor, words: int) -> Iterator[Tensor]:
+    """Numbers of all texts from short to long, as many in a batch as fit into ``words`` when padded."""
+    order = torch.argsort(lengths, stable=True)
+    start = 0
+    sorted_lengths = lengths[order].tolist()
+    for stop in range(1, len(order) + 1):
+        full = stop == len(order) or (stop + 1 - start) * sorted_lengths[stop] > words
+        if full:
+            yield order[start:stop]
+            start = stop
+
+
+def batches_for(model: object, lengths: Tensor, words: int) -> Iterator[Tensor]:
+    """Numbers of all texts as `evaluation_batches` has them; for a model whose ``masked`` is False 32 at
+    a time, as the thesis trains (§1.4.2), since what it reads then depends on the padding."""
+    if getattr(model, "masked", True):
+        return evaluation_batches(lengths, words)
+    return iter(torch.argsort(lengths, stable=True).split(UNMASKED_BATCH))

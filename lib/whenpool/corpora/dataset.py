@@ -1,0 +1,236 @@
+"""From a corpus to what a training reads: composed texts as numbers of the run's own vocabulary.
+
+A corpus is tokenised once and kept on disk as numbers of a table of all its words. A run takes its
+part of it, surrounds the texts with filler, counts the words of its training texts, and renumbers.
+Composing depends on corpus, split and setting alone: every model reads the same texts.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import code_fingerprint, hash_of, write_atomically
+from whenpool.corpora import CorpusSource
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.filler import FillerStream
+from whenpool.corpora.settings import SHARE, check_setting, compose
+from whenpool.corpora.tokens import UNKNOWN, UNKNOWN_INDEX, WordVectors, build_vocabulary, tokenize
+
+SPLITS = ("train", "validation", "test")
+_TOKENIZER = Path(__file__).with_name("tokens.py")
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedCorpus:
+    """A corpus as numbers of a table of all its words.
+
+    Attributes:
+        words: the table.
+        texts, filler: by split; filler sentences are numbered by the same table. No filler where
+            none was found.
+        classes, complete, notes: as in `Corpus`.
+    """
+
+    words: list[str]
+    texts: dict[str, Texts]
+    filler: dict[str, Ragged]
+    classes: tuple[str, ...]
+    complete: bool
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """The texts of one training."""
+
+    train: Texts
+    validation: Texts
+    test: Texts
+
+
+@dataclass(frozen=True)
+class Dataset(Splits):
+    """What one training reads: composed texts as numbers of its vocabulary.
+
+    Attributes:
+        vocabulary: the words by number, ``<unk>`` and ``<pad>`` first.
+        vectors: (V, E) to start the embedding from, or None.
+        filler_passes: how often each split's filler sentences were begun, 0 without filler.
+        test_filler: the filler sentences that belong to test texts, or None where none were found.
+    """
+
+    vocabulary: list[str]
+    vectors: Tensor | None
+    classes: tuple[str, ...]
+    filler_passes: dict[str, int]
+    test_filler: Ragged | None
+
+
+@lru_cache(maxsize=4)
+def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedCorpus:
+    """Tokenise a corpus and its filler, or read them from the cache.
+
+    Raises:
+        InputError: for files that cannot be read.
+    """
+    filler = _filler_fingerprint(source)
+    identity = hash_of(source.fingerprint(length), filler or "none", code_fingerprint(_TOKENIZER))
+    stem = f"{Path(source.name).stem}-{identity[:20]}"
+    numbers = cache_directory / "encoded" / f"{stem}.safetensors"
+    names = numbers.with_suffix(".json")
+    if not names.exists():  # written last
+        encoded = _encode(source, length, with_filler=filler is not None)
+        write_atomically(numbers, safetensors.torch.save(_tensors(encoded)))
+        facts = {
+            "words": encoded.words,
+            "classes": encoded.classes,
+            "complete": encoded.complete,
+            "notes": encoded.notes,
+        }
+        write_atomically(names, json.dumps(facts))
+    facts = json.loads(names.read_text("utf-8"))
+    tensors = safetensors.torch.load_file(numbers)
+    return EncodedCorpus(
+        facts["words"],
+        {s: Texts(_ragged(tensors, f"texts.{s}"), tensors[f"labels.{s}"]) for s in SPLITS},
+        {s: _ragged(tensors, f"filler.{s}") for s in SPLITS} if filler else {},
+        tuple(facts["classes"]),
+        facts["complete"],
+        tuple(facts["notes"]),
+    )
+
+
+def make_dataset(
+    encoded: EncodedCorpus,
+    *,
+    size: int,
+    setting: str = "standard",
+    share: float = SHARE,
+    validation: int | None = None,
+    test: int | None = None,
+    max_words: int | None = None,
+    vectors: WordVectors | None = None,
+    seed: int = 0,
+) -> Dataset:
+    """Compose and renumber the texts of one run.
+
+    Args:
+        size: training texts, the first of the corpus's training split.
+        setting, share: see `whenpool.corpora.settings.compose`.
+        validation: validation texts; default: as many as training texts, as far as there are.
+        test: test texts; default: all.
+        max_words: cut each original text to its first words before composing.
+        vectors: to start the embedding from.
+        seed: draws the vectors of words that have none.
+
+    Raises:
+        InputError: when the corpus has fewer texts than asked for.
+    """
+    counts = {
+        "train": size,
+        "validation": min(size, len(encoded.texts["validation"])) if validation is None else validation,
+        "test": len(encoded.texts["test"]) if test is None else test,
+    }
+    for split, count in counts.items():
+        have = len(encoded.texts[split])
+        if not 1 <= count <= have:
+            raise InputError(
+                f"the corpus has {have:,} {split} texts, {count:,} were asked for; choose fewer"
+            )
+    composed, passes = {}, {}
+    for split, count in counts.items():
+        composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
+    occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
+    vocabulary = build_vocabulary(
+        {word: n for word, n in zip(encoded.words, occurrences, strict=True) if n},
+        vectors=vectors,
+        generator=torch.Generator().manual_seed(seed),
+    )
+    number = torch.tensor(
+        [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words], dtype=torch.int32
+    )
+    train, validation_texts, test_texts = (
+        Texts(_renumbered(texts.ids, number), texts.labels) for texts in composed.values()
+    )
+    filler = encoded.filler.get("test")
+    return Dataset(
+        train,
+        validation_texts,
+        test_texts,
+        vocabulary.itos,
+        vocabulary.vectors,
+        encoded.classes,
+        passes,
+        _renumbered(filler, number) if filler is not None else None,
+    )
+
+
+@lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts
+def _composed(
+    encoded: EncodedCorpus, split: str, setting: str, share: float, count: int, max_words: int | None
+) -> tuple[Texts, int]:
+    """The first texts of a split in a setting, and how often the filler was begun."""
+    texts = encoded.texts[split]
+    labels = texts.labels[:count]
+    if setting == "standard" and max_words is None:
+        return Texts(texts.ids.first(count), labels), 0
+    check_setting(setting)
+    if setting != "standard" and not encoded.filler:
+        raise InputError(f"setting {setting!r} needs filler sentences, and the data folder has none")
+    sentences = encoded.filler[split].to_lists() if setting != "standard" else []
+    stream = FillerStream(sentences, f"{split} filler")
+    rows = (compose(texts.ids.row(i)[:max_words].tolist(), stream, setting, share) for i in range(count))
+    return Texts(Ragged.of(rows), labels), stream.passes
+
+
+def _renumbered(ragged: Ragged, number: Tensor) -> Ragged:
+    return Ragged(number[ragged.flat], ragged.offsets)
+
+
+def _filler_fingerprint(source: CorpusSource) -> str | None:
+    try:
+        return source.filler_fingerprint()
+    except InputError:  # told where a setting needs filler
+        return None
+
+
+def _encode(source: CorpusSource, length: str, with_filler: bool) -> EncodedCorpus:
+    corpus = source.load(length)
+    table: dict[str, int] = {}
+
+    def numbers(texts: Iterable[str]) -> Ragged:
+        return Ragged.of(
+            [table.setdefault(word, len(table)) for word in tokenize(text) or [UNKNOWN]]
+            for text in texts
+        )
+
+    texts = {
+        split: Texts(numbers(part.texts), torch.tensor(part.labels))
+        for split, part in zip(SPLITS, (corpus.train, corpus.validation, corpus.test), strict=True)
+    }
+    sentences = source.load_filler() if with_filler else {}
+    filler = {split: numbers(found) for split, found in sentences.items()}
+    return EncodedCorpus(list(table), texts, filler, corpus.classes, corpus.complete, corpus.notes)
+
+
+def _tensors(encoded: EncodedCorpus) -> dict[str, Tensor]:
+    tensors = {}
+    for split in SPLITS:
+        tensors[f"labels.{split}"] = encoded.texts[split].labels
+        parts = {"texts": encoded.texts[split].ids, "filler": encoded.filler.get(split)}
+        for name, ragged in parts.items():
+            if ragged is not None:
+                tensors[f"{name}.{split}.flat"] = ragged.flat
+                tensors[f"{name}.{split}.offsets"] = ragged.offsets
+    return tensors
+
+
+def _ragged(tensors: dict[str, Tensor], name: str) -> Ragged:
+    return Ragged(tensors[f"{name}.flat"], tensors[f"{name}.offsets"])

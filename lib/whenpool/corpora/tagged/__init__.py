@@ -1,0 +1,30 @@
+"""Sequence labelling: tagged words from files, how tags mark entities, and how well they are found.
+
+Examples:
+    >>> from whenpool.corpora.tagged import convert
+    >>> convert(["I-PER", "B-PER", "I-PER", "O"], "iob2")
+    ['B-PER', 'B-PER', 'I-PER', 'O']
+"""
+
+from whenpool.corpora.tagged.encodings import Encoding, Entity, convert, encoding_of, entities
+from whenpool.corpora.tagged.generated import SentenceGrammar, make_tagged
+from whenpool.corpora.tagged.reading import read_tagged
+from whenpool.corpora.tagged.scoring import EntityScores, entity_scores
+from whenpool.corpora.tagged.sentences import Tagged, TaggedCorpus
+from whenpool.corpora.tagged.sources import find_tagged
+
+__all__ = [
+    "Encoding",
+    "Entity",
+    "EntityScores",
+    "SentenceGrammar",
+    "Tagged",
+    "TaggedCorpus",
+    "convert",
+    "encoding_of",
+    "entities",
+    "entity_scores",
+    "find_tagged",
+    "make_tagged",
+    "read_tagged",
+]

@@ -1,0 +1,182 @@
+"""Tagged sentences as numbers, and batches cut from them.
+
+Letters: N sentences, B of them in a batch, T words of the longest in it, W words of all, F columns.
+
+A word has up to three numbers: that of the word in lower case, that of its last `SUFFIX` letters in
+lower case, and that of its shape (``Xx`` for "Chicago", ``d`` for "1,000", see `shape`). Words, suffixes
+and shapes are those of the training sentences, so a word that never stood there is known by its
+suffix and shape alone. A word that has a pretrained vector is known by that as well.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from whenpool.corpora.tagged.sentences import Tagged, TaggedCorpus
+from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors, build_vocabulary
+
+SUFFIX = 3
+"""Letters."""
+PAD_TAG, UNKNOWN_TAG = -100, -1
+"""Where no word is; and a tag that no training word has."""
+_KINDS = ((str.isupper, "X"), (str.islower, "x"), (str.isdigit, "d"))
+
+
+class TaggedBatch(NamedTuple):
+    """What a tagger learns from or is tested on."""
+
+    ids: Tensor
+    """(B, T, F) int64, right-padded."""
+    lengths: Tensor
+    """(B,) int64."""
+    tags: Tensor
+    """(B, T) int64; `PAD_TAG` behind the end of each sentence."""
+
+
+@dataclass(frozen=True)
+class NumberedSentences:
+    """N sentences, one behind the other.
+
+    Attributes:
+        ids: (W, F) int32.
+        tags: (W,) int64; `UNKNOWN_TAG` for those that training has not.
+        lengths: (N,) int64, on the CPU.
+    """
+
+    ids: Tensor
+    tags: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def starts(self) -> Tensor:
+        """(N,): where each begins."""
+        return self.lengths.cumsum(0) - self.lengths
+
+    def to(self, device: torch.device | str) -> "NumberedSentences":
+        """The same with words and tags on a device; lengths stay on the CPU."""
+        return NumberedSentences(self.ids.to(device), self.tags.to(device), self.lengths)
+
+    def batch(self, indices: Tensor) -> TaggedBatch:
+        """The sentences of these numbers (B,), padded to the longest of them."""
+        device = self.ids.device
+        lengths = self.lengths[indices]
+        starts, lengths_there = self.starts[indices].to(device), lengths.to(device)
+        position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
+        is_word = position < lengths_there.unsqueeze(1)  # (B, T)
+        place = torch.where(is_word, starts.unsqueeze(1) + position, 0)
+        ids = self.ids[place].long().masked_fill(~is_word.unsqueeze(-1), PADDING_INDEX)  # (B, T, F)
+        return TaggedBatch(ids, lengths_there, self.tags[place].masked_fill(~is_word, PAD_TAG))
+
+
+@dataclass(frozen=True)
+class NumberedCorpus:
+    """All splits as numbers.
+
+    Attributes:
+        tags: names, in the order of their numbers.
+        sizes: how many different words, suffixes and shapes there are, F of them.
+        rare: (words,) bool, those that stand once in the training sentences.
+        seen: (words,) bool, those that stand there at all.
+        vectors: (words, E) to start from, or None.
+        later: for each test word whether only a later one decides its tag (W,) bool.
+    """
+
+    train: NumberedSentences
+    validation: NumberedSentences
+    test: NumberedSentences
+    tags: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rare: Tensor
+    seen: Tensor
+    vectors: Tensor | None
+    later: Tensor
+
+
+def number(
+    corpus: TaggedCorpus,
+    with_features: bool = True,
+    vectors: WordVectors | None = None,
+    seed: int = 0,
+) -> NumberedCorpus:
+    """Number the words and tags of a corpus.
+
+    Args:
+        with_features: suffix and shape as well, F = 3; else the word alone, F = 1.
+        vectors: words of the corpus that have one are known, even where no training sentence has them.
+        seed: draws the vectors of words that have none.
+    """
+    counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
+    known = set(vectors.words) if vectors else set()
+    others = [s for part in (corpus.validation, corpus.test) for s in part] if known else []
+    unseen = {word.lower() for sentence in others for word in sentence.words} & known - counts.keys()
+    generator = torch.Generator().manual_seed(seed)
+    among = counts | dict.fromkeys(sorted(unseen), 1)  # what has no count is left out
+    words = build_vocabulary(among, len(among), vectors, generator)
+    numbers = [dict(words.stoi)]
+    if with_features:
+        train = [word for sentence in corpus.train for word in sentence.words]
+        for feature in (suffix, shape):
+            values = sorted({feature(word) for word in train})
+            numbers.append({value: place for place, value in enumerate(values, PADDING_INDEX + 1)})
+    tags = corpus.tags
+    number_of = {tag: place for place, tag in enumerate(tags)}
+    splits = {name: _numbered(part, numbers, number_of) for name, part in corpus.splits.items()}
+    frequency = torch.tensor([counts.get(word, 0) for word in words.itos])
+    return NumberedCorpus(
+        **splits,
+        tags=tags,
+        sizes=(len(words), *(len(values) + PADDING_INDEX + 1 for values in numbers[1:])),
+        rare=frequency == 1,
+        seen=frequency > 0,
+        vectors=words.vectors if vectors else None,
+        later=torch.tensor(
+            [place in sentence.later for sentence in corpus.test for place in range(len(sentence))]
+        ),
+    )
+
+
+def suffix(word: str) -> str:
+    """The last letters of a word, in lower case.
+
+    Examples:
+        >>> suffix("Walking")
+        'ing'
+    """
+    return word[-SUFFIX:].lower()
+
+
+def shape(word: str) -> str:
+    """What a word looks like: upper and lower case, digits and other signs, each run once.
+
+    Examples:
+        >>> [shape(word) for word in ("Chicago", "U.S.", "1990s", "--")]
+        ['Xx', 'X.X.', 'dx', '.']
+    """
+    kinds = (next((mark for test, mark in _KINDS if test(letter)), ".") for letter in word)
+    return "".join(kind for kind, _ in groupby(kinds))[:8]
+
+
+def _numbered(
+    sentences: Sequence[Tagged], numbers: Sequence[dict[str, int]], tags: dict[str, int]
+) -> NumberedSentences:
+    read = (str.lower, suffix, shape)[: len(numbers)]
+    row_of = {  # a word is looked at once
+        word: [
+            known.get(feature(word), UNKNOWN_INDEX) for known, feature in zip(numbers, read, strict=True)
+        ]
+        for word in {word for sentence in sentences for word in sentence.words}
+    }
+    rows = [row_of[word] for sentence in sentences for word in sentence.words]
+    labels = [tags.get(tag, UNKNOWN_TAG) for sentence in sentences for tag in sentence.tags]
+    lengths = [len(sentence) for sentence in sentences]
+    return NumberedSentences(
+        torch.tensor(rows, dtype=torch.int32), torch.tensor(labels), torch.tensor(lengths)
+    )

@@ -1,0 +1,252 @@
+"""From the name of a tagged corpus to its sentences."""
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.tagged.encodings import check_entities, encoding_of, mark_entities
+from whenpool.corpora.tagged.generated import SentenceGrammar, make_tagged
+from whenpool.corpora.tagged.reading import COLUMNS, LONGEST_LINE, is_conllu, read_tagged
+from whenpool.corpora.tagged.sentences import Tagged, TaggedCorpus
+
+GENERATED = "generated"
+_HERE = Path(__file__).parent
+_TEXTS = (".csv", ".tsv", ".jsonl")
+"""Files of labelled texts, which other chapters read."""
+
+
+@dataclass(frozen=True)
+class Treebank:
+    """A published corpus.
+
+    Attributes:
+        folder: where its files may lie inside of the folder of data.
+        files: of training, validation and test.
+        sentences: how many each of them has.
+    """
+
+    folder: str
+    files: tuple[str, str, str]
+    sentences: tuple[int, int, int]
+
+
+PUBLISHED = {
+    "ud_ewt": Treebank(
+        "ud_ewt",
+        ("en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu"),
+        (12_544, 2_001, 2_077),
+    ),
+    "wnut17": Treebank(
+        "wnut17",
+        ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"),
+        (3_394, 1_009, 1_287),
+    ),
+}
+"""UD English EWT (2.15), and WNUT 2017; each file as it is published, or gzipped."""
+
+
+@dataclass(frozen=True)
+class TaggedSource:
+    """Where tagged sentences come from; nothing is read before it is asked for.
+
+    Attributes:
+        name: "generated", one of `PUBLISHED`, or the path of a file.
+        options: of the `SentenceGrammar`, or ``column``, ``dev`` and ``test`` of a file.
+        paths: the files of training, validation and test, or one that is split; none for "generated".
+    """
+
+    name: str
+    options: tuple[tuple[str, Any], ...]
+    paths: tuple[Path, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name and options in one way of writing them, without the folder of a file."""
+        name = self.name if self.name in (GENERATED, *PUBLISHED) else Path(self.name).name
+        options = ",".join(f"{key}={value}" for key, value in self.options)
+        return f"{name}:{options}" if options else name
+
+    def load(self) -> TaggedCorpus:
+        """The corpus.
+
+        Raises:
+            InputError: for files that cannot be read, or tags of entities in none of our encodings.
+        """
+        if not self.paths:
+            return make_tagged(SentenceGrammar(**dict(self.options)))
+        column = str(dict(self.options).get("column", "upos"))
+        parts = [read_tagged(path, column) for path in self.paths]
+        entities = any(map(mark_entities, parts))
+        for part, path in zip(parts, self.paths, strict=True):
+            if entities:
+                check_entities(part, str(path))
+        notes = self._notes(parts) if entities else []
+        if len(parts) == 1:
+            parts = _split(parts[0], self.paths[0])
+            notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
+        whole = tuple(map(len, parts)) == PUBLISHED[self.name].sentences if self.is_published else False
+        train, validation, test = parts
+        return TaggedCorpus(train, validation, test, entities, self.label, whole, tuple(notes))
+
+    @property
+    def is_published(self) -> bool:
+        return self.name in PUBLISHED
+
+    def fingerprint(self) -> str:
+        """A hash of the words and tags of all splits."""
+        files = (fingerprint(path) for path in self.paths)
+        identity = hash_of("tagged", *files, repr(self.options), code_fingerprint(_HERE))
+        return remembered(identity, lambda: _hash(self.load()))
+
+    def _notes(self, parts: Sequence[Sequence[Tagged]]) -> list[str]:
+        """What should be known of how entities are encoded."""
+        found = []
+        for path, part in zip(self.paths, parts, strict=True):
+            encoding = encoding_of(sentence.tags for sentence in part)
+            if encoding.begun_inside and encoding.name != "io":
+                found.append(
+                    f"{path.name} is {'IOB1' if encoding.name == 'iob1' else 'of mixed encodings'}: "
+                    f"{encoding.begun_inside:,} of its {encoding.entities:,} entities begin with I-, "
+                    "which are read as entities."
+                )
+        return found
+
+
+def find_tagged(name: str, data: Path) -> TaggedSource:
+    """Resolve the name of a tagged corpus, with its options, to its source.
+
+    Args:
+        name: "generated", "ud_ewt", "wnut17", or a file (see `read_tagged`), which alone is split by a
+            hash of each sentence: 80 % training, 10 % validation, 10 % test. Options stand behind a
+            colon: ``generated:task=pos``, ``ud_ewt:column=xpos``,
+            ``train.conllu:dev=dev.conllu,test=test.conllu`` with files of the same folder.
+        data: the folder of published corpora.
+
+    Raises:
+        InputError: for an unknown name or option, or files that are not there.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> find_tagged("generated:task=pos", Path()).label
+        'generated:task=pos'
+    """
+    name, given = _parse(name)
+    if name == GENERATED:
+        return TaggedSource(name, _grammar_options(given))
+    if unknown := set(given) - {"column", *(() if name in PUBLISHED else ("dev", "test"))}:
+        raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}")
+    if given.get("column", "upos") not in COLUMNS:
+        raise InputError(f"column={given['column']} is unknown; choose one of {', '.join(COLUMNS)}")
+    file = PUBLISHED[name].files[0] if name in PUBLISHED else name
+    if "column" in given and not is_conllu(Path(file)):
+        raise InputError(f"{name}: column= is of CoNLL-U, a file that ends in .conllu; leave it out")
+    options = tuple(sorted(given.items()))
+    if name in PUBLISHED:
+        bank = PUBLISHED[name]
+        return TaggedSource(
+            name, options, tuple(_published_file(bank, file, data) for file in bank.files)
+        )
+    path = Path(os.path.expanduser(name))
+    if not is_file(path):
+        raise InputError(
+            f"tagged corpus {name!r:.200} is unknown; choose one of "
+            f"{', '.join((GENERATED, *PUBLISHED))}, or give the path of a .conllu file or one of columns"
+        )
+    if ("dev" in given) != ("test" in given):
+        raise InputError(f"{path}: give dev= and test= both, or none to have it split")
+    others = [path.with_name(given[key]) for key in ("dev", "test") if key in given]
+    for other in others:
+        if not is_file(other):
+            raise InputError(f"{other} is not there; dev= and test= name files beside {path.name}")
+    return TaggedSource(name, options, (path, *others))
+
+
+def is_tagged(name: str) -> bool:
+    """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may
+    hold either: one of texts begins with the names of its columns."""
+    name, _, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    if Path(name).suffix.lower() == ".tsv" and is_file(Path(name)):
+        return "_column=" not in options and not _names_columns(Path(name))
+    texts = name == "synthetic" or name in PUBLICATIONS or Path(name).suffix.lower() in _TEXTS
+    return not texts
+
+
+def _names_columns(path: Path) -> bool:
+    with path.open("rb") as file:
+        first = file.readline(LONGEST_LINE).decode("utf-8-sig", "replace")
+    return {"text", "label"} <= {cell.strip() for cell in first.split("\t")}
+
+
+def _published_file(bank: Treebank, file: str, data: Path) -> Path:
+    for folder in (data / bank.folder, data):
+        for suffix in ("", ".gz"):
+            if is_file(folder / f"{file}{suffix}"):
+                return folder / f"{file}{suffix}"
+    raise InputError(
+        f"tagged corpus {bank.folder!r}: {file} is not in {data / bank.folder}; put the publisher's "
+        "files there, or name the folder above with DATA= or WHENPOOL_DATA"
+    )
+
+
+def _parse(spec: str) -> tuple[str, dict[str, str]]:
+    if is_file(Path(os.path.expanduser(spec))):
+        return spec, {}
+    name, colon, options = spec.partition(":")
+    given = {}
+    for item in options.split(",") if colon else []:
+        key, equals, value = item.partition("=")
+        if not (key and equals and value):
+            raise InputError(f"corpus {spec!r:.200} is not of the form name:option=value,option=value")
+        given[key] = value
+    return name, given
+
+
+def _grammar_options(given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
+    defaults = SentenceGrammar()
+    kinds = {field.name: type(getattr(defaults, field.name)) for field in fields(defaults)}
+    options: dict[str, Any] = {}
+    for key, value in given.items():
+        if key not in kinds:
+            raise InputError(
+                f"the generated corpus has no option {key!r:.60}; it has {', '.join(kinds)}"
+            )
+        try:
+            options[key] = kinds[key](value)
+        except ValueError:
+            raise InputError(
+                f"option {key}={value!r:.60} of the generated corpus is no whole number"
+            ) from None
+    replace(defaults, **options)  # raises where a value is out of range
+    return tuple(sorted(options.items()))
+
+
+def _split(sentences: Sequence[Tagged], path: Path) -> list[list[Tagged]]:
+    """80, 10 and 10 % by a hash of the words, so that a sentence that is repeated stays on one side."""
+    parts: dict[str, list[Tagged]] = {"train": [], "validation": [], "test": []}
+    for sentence in sentences:
+        digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
+        tenth = int.from_bytes(digest[:8]) % 10
+        parts[("validation", "test")[tenth] if tenth < 2 else "train"].append(sentence)
+    for name, part in parts.items():
+        if not part:
+            raise InputError(
+                f"{path} has {len(sentences)} sentences, of which none falls to {name}; give more, or "
+                "name files with dev= and test="
+            )
+    return list(parts.values())
+
+
+def _hash(corpus: TaggedCorpus) -> str:
+    def parts() -> Iterable[str]:
+        for split, sentences in corpus.splits.items():
+            yield f"{split} {len(sentences)}"
+            for sentence in sentences:
+                yield from ("\t".join(sentence.words), "\t".join(sentence.tags))
+
+    return hash_of(*parts())

@@ -1,0 +1,126 @@
+"""Words, vocabularies and word vectors, by torchtext.
+
+torchtext 0.6 is what the authors' code was written for, and the last version in pure Python; all
+of this project's use of it is in this file. Nothing here touches the network.
+"""
+
+import gzip
+import ssl
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import safetensors.torch
+import torch
+import torchtext.vocab
+from torch import Tensor
+from torchtext.data.utils import get_tokenizer
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import fingerprint, write_atomically
+
+UNKNOWN, PADDING = "<unk>", "<pad>"
+UNKNOWN_INDEX, PADDING_INDEX = 0, 1
+VOCABULARY_LIMIT = 25_000
+"""Words of the largest vocabulary, besides the two special ones (thesis §1.4.2)."""
+
+_MOST_ROWS, _LONGEST_ROW = 10_000_000, 2**20
+"""Of a file of vectors: the largest that are published have five million rows of 300 numbers."""
+
+tokenize = get_tokenizer("basic_english")
+"""Text -> its lower-case words and punctuation marks, by torchtext's ``basic_english``."""
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """Pretrained vectors: ``matrix`` (V, E) holds one row for each of ``words``."""
+
+    words: list[str]
+    matrix: Tensor
+
+    @property
+    def size(self) -> int:
+        return self.matrix.shape[1]
+
+
+def build_vocabulary(
+    counts: Mapping[str, int],
+    limit: int = VOCABULARY_LIMIT,
+    vectors: WordVectors | None = None,
+    generator: torch.Generator | None = None,
+) -> torchtext.vocab.Vocab:
+    """``<unk>``, ``<pad>``, then words from frequent to rare (§1.4.2).
+
+    Args:
+        counts: how often each word occurs in the training texts.
+        limit: at most so many words, the special ones not counted.
+        vectors: fill ``vocabulary.vectors``; a word that has none, and the two special ones, get
+            one from N(0, 1), as in the authors' code.
+        generator: draws those.
+    """
+    vocabulary = torchtext.vocab.Vocab(Counter(counts), max_size=limit, specials=(UNKNOWN, PADDING))
+    if vectors is not None:
+        row_of = {word: row for row, word in enumerate(vectors.words)}
+        vocabulary.set_vectors(
+            row_of, vectors.matrix, vectors.size, lambda row: row.normal_(generator=generator)
+        )
+    return vocabulary
+
+
+def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
+    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped.
+
+    torchtext parses the file once; the copy kept in ``cache_directory`` is safetensors and plain
+    text, which load fast and run no code.
+
+    Raises:
+        InputError: when the file is missing, or its lines differ in their number of values.
+    """
+    if not path.is_file():
+        raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")
+    stem = f"{path.name.split('.txt')[0]}-{fingerprint(path)[:20]}"
+    words_file = cache_directory / "vectors" / f"{stem}.txt"
+    matrix_file = cache_directory / "vectors" / f"{stem}.safetensors"
+    if not words_file.exists():  # written last
+        parsed = _parse(path)
+        write_atomically(matrix_file, safetensors.torch.save({"matrix": parsed.matrix}))
+        write_atomically(words_file, "\n".join(parsed.words))
+    words = words_file.read_bytes().decode("utf-8").split("\n")  # a word may hold "\\r"
+    return WordVectors(words, safetensors.torch.load_file(matrix_file)["matrix"])
+
+
+def _check_size(path: Path) -> None:
+    """Raises `InputError` for more than memory is meant for, as a small packed file may hold."""
+    rows = 0
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        while line := file.readline(_LONGEST_ROW):
+            rows += 1
+            if len(line) == _LONGEST_ROW or rows > _MOST_ROWS:
+                raise InputError(
+                    f"word vectors {path}, line {rows}: more than {_MOST_ROWS:,} lines, or "
+                    f"{_LONGEST_ROW:,} bytes in one; give fewer or shorter vectors"
+                )
+
+
+def _parse(path: Path) -> WordVectors:
+    trust, bar = ssl._create_default_https_context, torchtext.vocab.tqdm
+    torchtext.vocab.tqdm = lambda lines, **_: lines  # it draws a bar for each file
+    try:
+        with tempfile.TemporaryDirectory() as scratch:  # and leaves a pickle there
+            _check_size(path)
+            read = torchtext.vocab.Vectors(str(path), cache=scratch)
+    except (RuntimeError, ValueError, OSError, EOFError, LookupError, TypeError, zlib.error) as error:
+        raise InputError(f"word vectors {path} cannot be read: {error!s:.200}") from None
+    finally:  # it also switches off the checking of https certificates in the whole process
+        ssl._create_default_https_context, torchtext.vocab.tqdm = trust, bar
+    read.vectors = read.vectors[: len(read.itos)]  # words that are no UTF-8 are left out
+    if not read.itos:
+        raise InputError(f"word vectors {path} cannot be read: no line has a word and its numbers")
+    finite = torch.isfinite(read.vectors).all(1)
+    if not bool(finite.all()):
+        word = read.itos[int(finite.int().argmin())]
+        raise InputError(f"word vectors {path}: those of {word!r:.60} are not finite numbers")
+    return WordVectors(read.itos, read.vectors)

@@ -1,5 +1,0 @@
-"""Which pooling for one's own texts: a small training of each, what probes find, and a page on it."""
-
-from whenpool.diagnosis.course import Wish, diagnose
-
-__all__ = ["Wish", "diagnose"]

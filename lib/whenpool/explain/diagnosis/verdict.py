@@ -1,0 +1,190 @@
+"""What the findings come to, in sentences: the recommendation, and how sure it is."""
+
+import math
+from dataclasses import dataclass
+
+from whenpool.base.errors import InputError
+from whenpool.book.report.wording import together
+from whenpool.explain.diagnosis.findings import Findings
+from whenpool.explain.diagnosis.scores import FEW, SEEDS, Score
+
+CLEAR = 2
+"""Standard errors by which accuracies under filler must differ to be told apart."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Attributes:
+    pooling: the name of the pooling to take, or "" where none can be recommended.
+    title: one line.
+    sentences: why, and how sure.
+    """
+
+    pooling: str
+    title: str
+    sentences: tuple[str, ...]
+
+
+def verdict_on(found: Findings) -> Verdict:
+    """The recommendation.
+
+    Only poolings that have learnt are recommended. The most accurate one is taken unless others may be
+    as good, as far as chance goes; then the one among them that does best on the texts as they are and
+    under added filler taken together, each counting half.
+    """
+    best, majority = found.scores[0], f"the most frequent class ({found.majority:.1f} %)"
+    size = f"{found.test:,} test texts"
+    if found.test < FEW:
+        return Verdict(
+            "",
+            "Too few texts to recommend a pooling",
+            (
+                f"{size} cannot tell poolings apart: at least {FEW} are needed, and a fifth of all "
+                f"texts is for the test, so give {5 * FEW + 10} or more.",
+            ),
+        )
+    tied = found.tied
+    if not tied:
+        return Verdict(
+            "",
+            "No pooling learnt enough to be recommended",
+            (
+                f"The best, {best.name}, is right on {best.accuracy:.1f} % of {size}, which is not "
+                f"clearly more than always answering with {majority}.",
+                f"{found.train:,} training texts may be too few: give more, or word vectors "
+                "(--vectors), or train longer (--epochs).",
+            ),
+        )
+    left = [score.name for score in found.near if score not in tied]
+    sentences, doubt = [], ""
+    if len(tied) == 1:
+        chosen = best
+        sentences.append(_alone(found, best, size))
+    else:
+        sentences += [_near(tied, size)]
+        chosen, why = _chosen(found, tied)
+        sentences += [why] if why else []
+        every = len(tied) == len(found.learnt)
+        doubt = f", though any {'that has learnt ' if left else ''}may do" if every else ""
+        doubt = doubt or ", though others may do as well"
+    if left:
+        sentences.append(
+            f"Not clearly above the most frequent class: {together(left)}; but that {best.name} "
+            "is ahead may be chance."
+        )
+    worse = [score.name for score in found.scores if score not in found.near]
+    if worse and len(found.near) > 1:
+        sentences.append(f"Less accurate beyond chance: {together(worse)}.")
+    if len(tied) == 1:
+        sentences += _robust(found)
+    return Verdict(
+        chosen.pooling, f"Take {chosen.name} ({chosen.pooling}){doubt}", (*sentences, *_seeds(found))
+    )
+
+
+def _alone(found: Findings, best: Score, size: str) -> str:
+    right = f"It is right on {best.accuracy:.1f} % of {size}"
+    far = [difference for difference in found.differences if not difference.may_be_chance]
+    if len(found.scores) == 1:
+        return f"{right}; no other pooling was trained beside it."
+    if not far:
+        return f"{right}, and alone clearly above the most frequent class ({found.majority:.1f} %)."
+    least = min(far, key=lambda difference: difference.points)
+    assert least.interval is not None
+    others = "each of the others" if len(far) == len(found.scores) - 1 else "others"
+    return (
+        f"{right}, and more accurate than {others} beyond what chance explains: the nearest is "
+        f"{least.points:.1f} points behind (95 % interval {least.interval[0]:.1f} to "
+        f"{least.interval[1]:.1f})."
+    )
+
+
+def _near(tied: list[Score], size: str) -> str:
+    best = tied[0]
+    first = [score.name for score in tied if math.isclose(score.accuracy, best.accuracy)]
+    if len(first) == len(tied):
+        return f"{together(first)} are equally accurate: {best.accuracy:.1f} % of {size}."
+    leads = (
+        f"{best.name} is the most accurate ({best.accuracy:.1f} %), but its lead"
+        if len(first) == 1
+        else f"{together(first)} are equally accurate ({best.accuracy:.1f} %), but their lead"
+    )
+    return (
+        f"{together([score.name for score in tied])} cannot be told apart by {size}: {leads} over the "
+        f"other{'s' if len(tied) - len(first) > 1 else ''} may be chance."
+    )
+
+
+def _chosen(found: Findings, tied: list[Score]) -> tuple[Score, str]:
+    """One of those that chance may have put in their order, and why it."""
+    kept = {score.pooling: found.kept(score.pooling) for score in tied}
+    known = {pooling: value for pooling, value in kept.items() if value is not None}
+    if not known:
+        return tied[0], ""
+    if len(known) < len(kept):
+        missing = [score.name for score in tied if score.pooling not in known]
+        return tied[0], (
+            f"Filler decides nothing among them, since {together(missing)} could not be tested with it."
+        )
+    chosen = max(tied, key=lambda score: score.accuracy + known[score.pooling])
+    return chosen, (
+        f"Among those, {chosen.name} does best on the texts as they are ({chosen.accuracy:.1f} %) "
+        f"and with {_filler(found)} around them ({known[chosen.pooling]:.1f} % on average) taken "
+        "together."
+    )
+
+
+def _robust(found: Findings) -> list[str]:
+    """What filler tells of the one that is best without: nothing where it tells none apart."""
+    kept = {s.name: value for s in found.learnt if (value := found.kept(s.pooling)) is not None}
+    mine, best = found.scores[0].name, kept.pop(found.scores[0].name, None)
+    if best is None or not kept:
+        return []
+    most = max(kept, key=lambda name: kept[name])
+    parts = [value / 100 for value in (best, kept[most])]
+    error = 100 * math.sqrt(sum(part * (1 - part) for part in parts) / max(1, found.swept))
+    if abs(best - kept[most]) <= CLEAR * error:
+        return []
+    if best > kept[most]:
+        return [f"It also keeps most accuracy when {_filler(found)} is added ({best:.1f} % on average)."]
+    return [
+        f"When {_filler(found)} is added around the texts, {most} keeps more ({kept[most]:.1f} % on "
+        f"average, beside {best:.1f} % of {mine}): prefer it where texts are longer or noisier than "
+        "these."
+    ]
+
+
+def _filler(found: Findings) -> str:
+    return "filler" if found.filler else "filler of invented words"
+
+
+def _seeds(found: Findings) -> list[str]:
+    seeds = min(len(score.accuracies) for score in found.scores)
+    if seeds >= SEEDS or len(found.scores) == 1:
+        return []
+    made = "One training" if seeds == 1 else "Two trainings"
+    return [f"{made} of each pooling cannot tell how much chance in training does: --seeds 3 does."]
+
+
+@dataclass(frozen=True)
+class Told:
+    """An advice of the book, how far the book's runs bear it out, and what its claims came to."""
+
+    text: str
+    support: str
+    claims: tuple[tuple[str, str], ...]
+
+
+def advice_on(words: float, texts: int, where: str) -> list[Told]:
+    """What the book advises for such texts, but for what its own runs do not bear out; nothing outside
+    its clone, or where it cannot be read."""
+    try:
+        from whenpool.book.report.advice import advice_for, support
+
+        found = advice_for(words, texts, where)
+    except (InputError, ModuleNotFoundError):  # the diagnosis stands without it
+        return []
+    told = [
+        Told(one.text, support(one), tuple(zip(one.claims, one.verdicts, strict=True))) for one in found
+    ]
+    return [one for one in told if one.support != "not borne out"]

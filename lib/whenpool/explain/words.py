@@ -1,0 +1,255 @@
+"""Weights of words, such as attention or importance, shown on the words themselves.
+
+`strip` and `strips` are for the page: HTML that needs no style sheet and no script, so that it
+looks the same in the book, in a notebook and in an editor, on light and on dark backgrounds.
+`figure` is for print.
+
+Letters: B texts, T words of a text.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from whenpool.base.errors import InputError
+from whenpool.explain.word_weights import Weights, attention_weights, floats, per_word
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
+
+COLOUR = "#d55e00"
+"""Vermilion of the palette of Okabe and Ito (2008), which the colour-blind see as well."""
+DEEPEST = 0.5
+"""Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5 on it."""
+THICKEST = 4
+"""Pixels of the line below the word with the largest weight, for those who see no colour."""
+
+
+class _Shown:
+    """What a notebook, and a terminal, show in place of an object."""
+
+    html: str
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+
+@dataclass(frozen=True, repr=False)
+class WordStrip(_Shown):
+    """One text, each word as deep in colour and as heavily underlined as its weight.
+
+    Attributes:
+        words: T words.
+        weights: T numbers ≥ 0; NaN where a word has none.
+        title: stands before the words.
+        scale: the weight that is shown deepest; larger ones look the same. 0 shows none.
+        html: for the page.
+        text: for a terminal, the words with their weights in brackets.
+
+    Examples:
+        >>> strip(["what", "a", "film"], [0.1, 0.0, 0.9]).scale
+        0.9
+    """
+
+    words: tuple[str, ...]
+    weights: tuple[float, ...]
+    title: str
+    scale: float
+
+    @property
+    def html(self) -> str:  # type: ignore[override]
+        return WordStrips((self,)).html
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        words = " ".join(map(_word_text, self.words, self.weights))
+        return f"{self.title}: {words}" if self.title else words
+
+
+@dataclass(frozen=True, repr=False)
+class WordStrips(_Shown):
+    """Several strips one below the other, their titles in a column of their own.
+
+    Examples:
+        >>> both = strips([strip(["a", "film"], [0.1, 0.9], name) for name in ("MaxPool", "MaxAtt")])
+        >>> len(both.rows)
+        2
+    """
+
+    rows: tuple[WordStrip, ...]
+
+    @property
+    def html(self) -> str:  # type: ignore[override]
+        column = max(max(len(row.title) for row in self.rows) * 0.7, 4.5)
+        rows = "".join(_row_html(row, min(column, 12)) for row in self.rows)
+        return f'<div style="margin:0.4em 0;line-height:1.9">{rows}</div>'
+
+    @property
+    def text(self) -> str:  # type: ignore[override]
+        return "\n".join(row.text for row in self.rows)
+
+
+def strip(
+    words: Sequence[str], weights: Weights, title: str = "", scale: float | None = None
+) -> WordStrip:
+    """A text with its weights, to be shown by a notebook.
+
+    Args:
+        words: T words.
+        weights: T numbers ≥ 0, NaN for a word without weight, which stays uncoloured.
+        title: stands before the words.
+        scale: the weight to show deepest; default: the largest one. Give several strips the same
+            one to compare their colours.
+
+    Raises:
+        InputError: for no words, one string instead of words, another number of weights than of
+            words, a weight that is negative or infinite, or a scale that is not positive.
+
+    Examples:
+        >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
+        MaxAtt: what(0.1) a(0) film(0.9)
+    """
+    names, values = _checked(words, weights)
+    return WordStrip(names, values, title, _scale(values, scale))
+
+
+def strips(rows: Sequence[WordStrip]) -> WordStrips:
+    """Strips of several models, or texts, one below the other; each keeps its own scale.
+
+    Raises:
+        InputError: for no strips.
+
+    Examples:
+        >>> both = strips([strip(["a", "film"], [0.1, 0.9], name) for name in ("MaxPool", "MaxAtt")])
+        >>> [row.title for row in both.rows]
+        ['MaxPool', 'MaxAtt']
+    """
+    if not rows:
+        raise InputError("there are no strips to show: give at least one, as strip(words, weights)")
+    return WordStrips(tuple(rows))
+
+
+def figure(
+    words: Sequence[str],
+    weights: Weights,
+    title: str = "",
+    scale: float | None = None,
+    width: float = 7.0,
+) -> "Figure":
+    """The same for print: words in coloured boxes, as many on a line as fit.
+
+    Args:
+        words, weights, title, scale: as for `strip`.
+        width: of the figure, in inches.
+
+    Raises:
+        InputError: as `strip`.
+
+    Examples:
+        >>> figure(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt", width=5).get_size_inches().round(1)
+        array([5. , 0.7])
+    """
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
+
+    names, values = _checked(words, weights)
+    full = _scale(values, scale)
+    size, line, gap, margin = 10, 0.32, 0.09, 0.05  # points; the others in inches
+    drawing = plt.figure(figsize=(width, 1), layout="none")
+    axes = drawing.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, width)  # so that one unit is an inch
+    x, y = margin, line * (1.5 if title else 0.5)
+    if title:
+        axes.text(margin, line / 2, title, size=size, weight="bold", va="center", parse_math=False)
+    for word, value in zip(names, values, strict=True):
+        shown = axes.text(x, y, word, size=size, color="black", va="center", parse_math=False, zorder=3)
+        extent = shown.get_window_extent().width / drawing.dpi
+        if x > margin and x + extent > width - margin:
+            x, y = margin, y + line
+            shown.set_position((x, y))
+        share = _share(value, full)
+        if share:
+            left, breadth, bar = x - 0.02, extent + 0.04, THICKEST * share / 96
+            axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=_shade(share), lw=0))
+            axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=COLOUR, lw=0))
+        x += extent + gap
+    height = y + line / 2 + margin
+    drawing.set_size_inches(width, height)
+    axes.set_ylim(height, 0)
+    axes.axis("off")
+    return drawing
+
+
+def _checked(words: Sequence[str], weights: Weights) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    if isinstance(words, str):
+        raise InputError("words are a list, not one string: split it first, as the model's text was")
+    names, values = tuple(map(str, words)), tuple(floats(weights))
+    if not names:
+        raise InputError("there are no words to show: give at least one")
+    if len(names) != len(values):
+        raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
+    for place, value in enumerate(values):
+        if value < 0 or math.isinf(value):
+            raise InputError(
+                f"word {place}, {names[place]!r}, has the weight {value:g}; weights are finite and not "
+                "negative, or NaN for none"
+            )
+    return names, values
+
+
+def _scale(values: Sequence[float], scale: float | None) -> float:
+    if scale is None:
+        return max((value for value in values if not math.isnan(value)), default=0.0)
+    if not 0 < scale < math.inf:
+        raise InputError(f"scale is the weight shown deepest, a number above 0, not {scale}")
+    return scale
+
+
+def _share(value: float, scale: float) -> float:
+    """How deep a weight is shown, from 0 to 1."""
+    return 0.0 if math.isnan(value) or not scale else min(value / scale, 1.0)
+
+
+def _shade(share: float) -> str:
+    return f"{COLOUR}{round(255 * DEEPEST * share):02x}"
+
+
+def _row_html(row: WordStrip, column: float) -> str:
+    words = " ".join(_word_html(*pair, row.scale) for pair in zip(row.words, row.weights, strict=True))
+    title, span = escape(row.title), f"0–{row.scale:.2g}"
+    label = (
+        f'<span style="flex:1 0 {column:.1f}em"><b>{title}</b> '
+        f'<small style="opacity:0.8;white-space:nowrap">{span}</small></span>'
+    )
+    return (
+        f'<div role="group" aria-label="{title or "Words"}, marked by weight, {span}" style="'
+        'display:flex;flex-wrap:wrap;align-items:baseline;margin:0.3em 0;column-gap:0.8em">'
+        f'{label if title else ""}<span dir="auto" style="flex:999 1 18em;min-width:0;'
+        f'overflow-wrap:anywhere">{words}</span></div>'
+    )
+
+
+def _word_html(word: str, value: float, scale: float) -> str:
+    share = _share(value, scale)
+    hint = "no weight" if math.isnan(value) else f"{value:.3g}"
+    line = round(THICKEST * share)  # whole, since a browser draws a part of a pixel as one
+    look = (
+        f' style="background:{_shade(share)};border-bottom:{line}px solid {COLOUR};'
+        'border-radius:2px;padding:0 1px"'
+    )
+    return f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>'
+
+
+def _word_text(word: str, value: float) -> str:
+    return word if math.isnan(value) else f"{word}({value:.2g})"

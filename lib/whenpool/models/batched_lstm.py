@@ -1,0 +1,241 @@
+"""Many LSTM recurrences as one: every model's weights in one batch of matrices.
+
+A batch of 32 texts fills neither a GPU nor, where a model is small, the vector units of a processor.
+Recurrences of one shape that belong to different models, and the two directions of one, are
+independent, so they can take each step together: a product of R pairs of matrices instead of R
+products. Each result equals that of the recurrence run alone but for the order of sums.
+
+Letters: R recurrences, T words of the longest text, B texts of the largest batch, E units of an
+input, H of a state.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from whenpool.models.precision import precision_used, product_precision
+
+_STEPS = 64
+"""Words whose derivatives of gates are computed at once; all of them would take much memory more."""
+
+
+def run_together(lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Run R one-directional LSTMs of one shape, each on a batch of its own.
+
+    Args:
+        lstms: of one layer, equal in input and hidden size.
+        inputs: R of (B_r, T_r, E), which may differ in B_r and T_r.
+
+    Returns:
+        The states, R of (B_r, T_r, H).
+    """
+    weights = [weight for lstm in lstms for weight in _weights(lstm)]
+    return list(_Recurrences.apply(len(lstms), *inputs, *weights))
+
+
+def _weights(lstm: nn.LSTM) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    return tuple(getattr(lstm, name) for name in names)
+
+
+class _Recurrences(torch.autograd.Function):
+    """The R recurrences, longest first, so that those that still have words are the first of them.
+
+    What belongs to a word of a recurrence is a row of B texts; the rows of all recurrences that have a
+    first word come first, then those of second words, and so on (`_Rows`): nothing is kept for words
+    that are not there. The gates stand in torch's order: input, forget, candidate, output.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        inputs, weights = tensors[:count], tensors[count:]
+        order = sorted(range(count), key=lambda r: -inputs[r].shape[1])
+        w_in, w_state, b_in, b_state = (
+            [weights[4 * r + part].detach() for r in order] for part in range(4)
+        )
+        x = _by_word([inputs[r].detach() for r in order])  # R of (T_r, B, E)
+        recurrent = torch.stack(w_state)  # (R, 4H, H)
+        rows = _Rows([len(part) for part in x], recurrent.device)
+        with product_precision():
+            gates = x[0].new_empty(rows.count, x[0].shape[1], recurrent.shape[1])
+            for r, part in enumerate(x):
+                gates[rows.of(r)] = nn.functional.linear(part, w_in[r], b_in[r] + b_state[r])
+            states, cells = _forward(gates, recurrent, rows)
+        ctx.order, ctx.rows, ctx.texts = order, rows, [len(part) for part in inputs]
+        ctx.save_for_backward(gates, states, cells, recurrent, *x, *w_in)
+        found = [states[rows.of(p)][:, : len(inputs[r])] for p, r in enumerate(order)]
+        return _in_given_order(order, [part.transpose(0, 1) for part in found])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        gates, states, cells, recurrent, *rest = ctx.saved_tensors
+        count, rows = len(ctx.order), ctx.rows
+        x, w_in = rest[:count], rest[count:]
+        grad_states = torch.zeros_like(states)
+        for place, r in enumerate(ctx.order):
+            given = x[place].new_zeros(*x[place].shape[:2], states.shape[-1])  # (T_r, B, H)
+            given[:, : ctx.texts[r]] = grads[r].transpose(0, 1)
+            grad_states[rows.of(place)] = given
+        grad_inputs, grad_weights = [], []
+        with product_precision():
+            grad_gates = _backward(grad_states, gates, cells, recurrent, rows)  # as the gates
+            for place, r in enumerate(ctx.order):
+                mine = rows.of(place)
+                words = grad_gates[mine]  # (T_r, B, 4H), zeros behind the last text
+                flat = words.flatten(0, 1)
+                before = states[mine[:-1]].flatten(0, 1)  # what each word but the first met
+                grad_inputs.append((words @ w_in[place])[:, : ctx.texts[r]].transpose(0, 1))
+                bias = flat.sum(0)
+                into = flat.t() @ x[place].flatten(0, 1)
+                grad_weights.append((into, words[1:].flatten(0, 1).t() @ before, bias, bias))
+        weights = [part for parts in _in_given_order(ctx.order, grad_weights) for part in parts]
+        return None, *_in_given_order(ctx.order, grad_inputs), *weights
+
+
+class _Rows:
+    """Where the row of each word of each recurrence stands; recurrences are numbered longest first.
+
+    Attributes:
+        count: of all rows.
+        active: how many recurrences have a word at each position.
+        starts: the first row of each position, and behind the last one ``count``.
+    """
+
+    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+        self._lengths = lengths
+        self.active = _active(lengths)
+        self.starts = [0, *accumulate(self.active)]
+        self.count = self.starts[-1]
+        self._places = torch.tensor(self.starts[:-1], device=device)
+        sizes = torch.tensor(self.active, device=device)
+        position = torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes)
+        earlier = self._places[(position - 1).clamp(min=0)]
+        self.before = earlier + torch.arange(self.count, device=device) - self._places[position]
+        """Of each row that of the word before; of first words their own."""
+
+    def of(self, recurrence: int) -> Tensor:
+        """The rows of a recurrence, word by word."""
+        return self._places[: self._lengths[recurrence]] + recurrence
+
+    def at(self, values: Tensor, position: int, count: int | None = None) -> Tensor:
+        """The rows of one position, or of its first recurrences."""
+        start = self.starts[position]
+        return values[start : start + (self.active[position] if count is None else count)]
+
+
+def _by_word(inputs: Sequence[Tensor]) -> list[Tensor]:
+    """(B_r, T_r, E) -> (T_r, B, E), zeros behind the last text of each."""
+    most = max(len(part) for part in inputs)
+    found = []
+    for part in inputs:
+        words = part.new_zeros(part.shape[1], most, part.shape[2])
+        words[:, : len(part)] = part.transpose(0, 1)
+        found.append(words)
+    return found
+
+
+def _in_given_order(order: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
+    given: list[Any] = [None] * len(order)
+    for place, r in enumerate(order):
+        given[r] = values[place]
+    return tuple(given)
+
+
+def _active(lengths: Sequence[int]) -> list[int]:
+    """How many recurrences, longest first, have a word at each position."""
+    counts = [0] * lengths[0]
+    for length in lengths:
+        counts[length - 1] += 1
+    return list(accumulate(reversed(counts)))[::-1]
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """Products of pairs of matrices, in the precision in use; the result is as exact as ``left``."""
+    if precision_used() == "bfloat16" and left.dtype == torch.float32:
+        return torch.bmm(left.bfloat16(), right.bfloat16()).float()
+    return torch.bmm(left, right)
+
+
+def _forward(gates: Tensor, recurrent: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
+    """The states and cells, a row of (B, H) for each row of gates, which their values replace."""
+    H = recurrent.shape[-1]
+    across = recurrent.transpose(1, 2).contiguous()  # (R, H, 4H)
+    states, cells = (gates.new_empty(*gates.shape[:2], H) for _ in range(2))
+    for t, count in enumerate(rows.active):
+        now = rows.at(gates, t)
+        if t:
+            now += _product(rows.at(states, t - 1, count), across[:count])
+        now[..., : 2 * H].sigmoid_()
+        now[..., 2 * H : 3 * H].tanh_()
+        now[..., 3 * H :].sigmoid_()
+        into, forget, candidate, out = now.split(H, dim=-1)
+        cell = rows.at(cells, t)
+        torch.mul(into, candidate, out=cell)
+        if t:
+            cell.addcmul_(forget, rows.at(cells, t - 1, count))
+        torch.mul(cell.tanh(), out, out=rows.at(states, t))
+    return states, cells
+
+
+def _backward(
+    grad_states: Tensor, gates: Tensor, cells: Tensor, recurrent: Tensor, rows: _Rows
+) -> Tensor:
+    """The gradient before the gates' nonlinearities."""
+    R, H = recurrent.shape[0], recurrent.shape[-1]
+    T, B = len(rows.active), gates.shape[1]
+    grad_gates = torch.empty_like(gates)
+    grad_cell = cells.new_zeros(R, B, H)  # what comes back from the next word
+    for stop in range(T, 0, -_STEPS):
+        start = max(stop - _STEPS, 0)
+        first, block = rows.starts[start], slice(rows.starts[start], rows.starts[stop])
+        slopes, through = _slopes(
+            gates[block], cells, rows.before[block], cells[block], start == 0, rows
+        )
+        for t in reversed(range(start, stop)):
+            count = rows.active[t]
+            at = slice(rows.starts[t] - first, rows.starts[t + 1] - first)
+            grad = rows.at(grad_states, t)
+            if t + 1 < T:
+                later = rows.active[t + 1]
+                grad[:later] += _product(rows.at(grad_gates, t + 1), recurrent[:later])
+            into_cell = grad_cell[:count]
+            into_cell.addcmul_(grad, through[at])
+            now = rows.at(grad_gates, t).view(count, B, 4, H)
+            torch.mul(into_cell.unsqueeze(2), slopes[at][..., :3, :], out=now[..., :3, :])
+            torch.mul(grad, slopes[at][..., 3, :], out=now[..., 3, :])
+            into_cell *= rows.at(gates, t)[..., H : 2 * H]
+    return grad_gates
+
+
+def _slopes(
+    gates: Tensor, cells: Tensor, before: Tensor, own: Tensor, from_start: bool, rows: _Rows
+) -> tuple[Tensor, Tensor]:
+    """For a block of rows: what each gate passes on of the gradient of the cell, or of the state where
+    it is the output gate, (rows, B, 4, H); and what a state passes on to its cell, (rows, B, H).
+
+    Args:
+        before: the rows of the words before.
+        own: the cells of the block.
+        from_start: whether the block begins with the first words, which have none before.
+    """
+    H = cells.shape[-1]
+    into, forget, candidate, out = gates.split(H, dim=-1)
+    squashed, met = own.tanh(), cells[before]
+    if from_start:
+        met[: rows.active[0]] = 0
+    slopes = gates.new_empty(*gates.shape[:2], 4, H)
+    pairs = ((into, candidate), (forget, met), (into, None), (out, squashed))
+    for gate, (first, second) in enumerate(pairs):
+        slope = slopes[..., gate, :]
+        if second is None:  # the candidate's, a tanh: (1 - g²) i
+            torch.mul(candidate, candidate, out=slope)
+            slope.neg_().add_(1).mul_(first)
+        else:  # a sigmoid's: s (1 - s), and what it multiplies
+            torch.mul(first, first, out=slope)
+            slope.neg_().add_(first).mul_(second)
+    return slopes, torch.addcmul(out, out, squashed * squashed, value=-1)

@@ -1,0 +1,259 @@
+"""The recurrent family as the formulas that it is: a step of each cell in about ten lines.
+
+These are for reading, and for what torch lacks; where torch has a cell, it computes the same thing
+faster. They take the same weights under the same names, so that a state dictionary can be carried over
+either way, and a seed gives them the same start. A step reads the words x_t of all texts of a batch and
+the state s_{t-1}, and returns s_t (Goldberg 2017, chapters 14 and 15).
+
+Letters: B texts, T words of the longest, E units of an input, H units of a state.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from whenpool.base.errors import InputError
+
+__all__ = ["GRU", "LSTM", "Cell", "Elman", "PrototypeLSTM", "SlidesGRU", "Sum", "TanhSum"]
+
+
+class Cell(nn.Module):
+    """What the cells have in common: R is unrolled, s_t = R(s_{t-1}, x_t) for one word after another.
+
+    Attributes:
+        gates: how many rows of blocks the weights have, one for each gate and the proposal.
+
+    Args:
+        input_size: E.
+        hidden_size: H.
+        batch_first: the shapes are those below; there is no other order here.
+
+    Raises:
+        InputError: for sizes below 1, or ``batch_first=False``.
+
+    Examples:
+        >>> class Leaky(Cell):
+        ...     def step(self, x, s):
+        ...         (proposal,) = self.words(x)
+        ...         return 0.9 * s + proposal
+        >>> Leaky(4, 3)(torch.randn(2, 7, 4))[0].shape
+        torch.Size([2, 7, 3])
+    """
+
+    gates = 1
+
+    def __init__(self, input_size: int, hidden_size: int, batch_first: bool = True) -> None:
+        super().__init__()
+        if not batch_first:
+            raise InputError("cells take texts first, (B, T, E): leave batch_first=True")
+        if min(input_size, hidden_size) < 1:
+            raise InputError(f"input_size={input_size} and hidden_size={hidden_size} must be at least 1")
+        self.input_size, self.hidden_size = input_size, hidden_size
+        self.add_weights()
+        for parameter in self.parameters():  # as torch starts its recurrences
+            nn.init.uniform_(parameter, -(hidden_size**-0.5), hidden_size**-0.5)
+
+    def add_weights(self) -> None:
+        """One row of blocks a gate: W^x (gates·H, E), W^s (gates·H, H), and a bias for each."""
+        rows, E, H = self.gates * self.hidden_size, self.input_size, self.hidden_size
+        self.weight_ih_l0 = nn.Parameter(torch.empty(rows, E))
+        self.weight_hh_l0 = nn.Parameter(torch.empty(rows, H))
+        self.bias_ih_l0 = nn.Parameter(torch.empty(rows))
+        self.bias_hh_l0 = nn.Parameter(torch.empty(rows))
+
+    def forward(self, inputs: Tensor) -> tuple[Tensor, Any]:
+        """(B, T, E) -> the states (B, T, H), and the last one as `step` returns it."""
+        states, last = self.unroll(inputs)
+        return torch.stack(states, dim=1), last
+
+    def unroll(self, inputs: Tensor) -> tuple[list[Tensor], Any]:
+        """(B, T, E) -> T states (B, H), and the last as `step` returns it."""
+        state, states = self.start(inputs), []
+        for word in inputs.unbind(1):  # (B, E)
+            state = self.step(word, state)
+            states.append(self.output(state))
+        return states, state
+
+    def start(self, inputs: Tensor) -> Any:
+        """s_0: zeros, (B, H)."""
+        return inputs.new_zeros(len(inputs), self.hidden_size)
+
+    def step(self, x: Tensor, s: Any) -> Any:
+        """x_t (B, E) and s_{t-1} (B, H) -> s_t (B, H)."""
+        raise NotImplementedError
+
+    def output(self, state: Any) -> Tensor:
+        """What of a state is passed on as y_t, (B, H); O of the slides is left to the pooling."""
+        return state
+
+    def words(self, x: Tensor) -> tuple[Tensor, ...]:
+        """W^x x_t + b of each gate, (B, H) each."""
+        return linear(x, self.weight_ih_l0, self.bias_ih_l0).chunk(self.gates, dim=-1)
+
+    def memory(self, s: Tensor) -> tuple[Tensor, ...]:
+        """W^s s_{t-1} + b of each gate, (B, H) each."""
+        return linear(s, self.weight_hh_l0, self.bias_hh_l0).chunk(self.gates, dim=-1)
+
+    def both(self, x: Tensor, s: Tensor) -> tuple[Tensor, ...]:
+        """W^x x_t + W^s s_{t-1} + b of each gate, (B, H) each; b is the sum of two vectors."""
+        sums = linear(x, self.weight_ih_l0, self.bias_ih_l0)
+        return (sums + linear(s, self.weight_hh_l0, self.bias_hh_l0)).chunk(self.gates, dim=-1)
+
+
+class Sum(Cell):
+    """The slides' first suggestion: s_t = s_{t-1} + x_t, which learns nothing and forgets the order.
+
+    Raises:
+        InputError: where E is not H.
+
+    Examples:
+        >>> states, last = Sum(2, 2)(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
+        >>> last
+        tensor([[1., 1.]])
+    """
+
+    def add_weights(self) -> None:
+        if self.input_size != self.hidden_size:
+            raise InputError(
+                f"cell {type(self).__name__} adds words to the state: input_size={self.input_size} must "
+                f"equal hidden_size={self.hidden_size} (and with layers that of both directions)"
+            )
+
+    def step(self, x: Tensor, s: Tensor) -> Tensor:
+        return s + x
+
+
+class TanhSum(Sum):
+    """The second: s_t = tanh(s_{t-1} + x_t + b), which is bounded and has no weights but b.
+
+    Raises:
+        InputError: where E is not H.
+
+    Examples:
+        >>> TanhSum(3, 3)(torch.randn(2, 7, 3))[0].abs().max() < 1
+        tensor(True)
+    """
+
+    def add_weights(self) -> None:
+        super().add_weights()
+        self.bias_l0 = nn.Parameter(torch.empty(self.hidden_size))
+
+    def step(self, x: Tensor, s: Tensor) -> Tensor:
+        return torch.tanh(s + x + self.bias_l0)
+
+
+class Elman(Cell):
+    """Elman (1990): s_t = tanh(W^s s_{t-1} + W^x x_t + b). Equals ``nn.RNN``.
+
+    Examples:
+        >>> states, last = Elman(4, 3)(torch.randn(2, 7, 4))
+        >>> states.shape, last.shape
+        (torch.Size([2, 7, 3]), torch.Size([2, 3]))
+    """
+
+    def step(self, x: Tensor, s: Tensor) -> Tensor:
+        (sums,) = self.both(x, s)
+        return torch.tanh(sums)
+
+
+class PrototypeLSTM(Cell):
+    """The slides' step between Elman and LSTM: soft gates, and one state for memory and output.
+
+    The blocks of its weights are the input gate, the forget gate and the proposal, as the first three of
+    an LSTM are.
+
+    Examples:
+        >>> states, last = PrototypeLSTM(4, 3)(torch.randn(2, 7, 4))
+        >>> states.shape
+        torch.Size([2, 7, 3])
+    """
+
+    gates = 3
+
+    def step(self, x: Tensor, s: Tensor) -> Tensor:
+        at_i, at_f, at_s = self.both(x, s)
+        i = torch.sigmoid(at_i)  # what to write
+        f = torch.sigmoid(at_f)  # what to keep
+        proposal = torch.tanh(at_s)
+        return s * f + proposal * i
+
+
+class LSTM(Cell):
+    """Hochreiter and Schmidhuber (1997) with the forget gate of Gers et al. (2000). Equals ``nn.LSTM``.
+
+    The state is a pair, the output h and the cell c. The blocks of its weights are in torch's order:
+    input gate, forget gate, proposal, output gate.
+
+    Examples:
+        >>> states, (h, c) = LSTM(4, 3)(torch.randn(2, 7, 4))
+        >>> torch.equal(states[:, -1], h)
+        True
+    """
+
+    gates = 4
+
+    def step(self, x: Tensor, s: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        h, c = s
+        at_i, at_f, at_c, at_o = self.both(x, h)
+        i = torch.sigmoid(at_i)  # what to write
+        f = torch.sigmoid(at_f)  # what to keep
+        o = torch.sigmoid(at_o)  # what to show
+        proposal = torch.tanh(at_c)
+        c = c * f + proposal * i
+        h = torch.tanh(c) * o
+        return h, c
+
+    def start(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        zeros = super().start(inputs)
+        return zeros, zeros
+
+    def output(self, state: tuple[Tensor, Tensor]) -> Tensor:
+        return state[0]
+
+
+class GRU(Cell):
+    """Cho et al. (2014) as torch computes it. Equals ``nn.GRU``.
+
+    Torch's z is the gate that *keeps*, 1 - z of the slides; and r is applied to W^s s_{t-1} + b, not to
+    s_{t-1}, which saves a product. `SlidesGRU` has it the other way. The blocks of the weights: r, the
+    gate that keeps, the proposal.
+
+    Examples:
+        >>> GRU(4, 3)(torch.randn(2, 7, 4))[0].abs().max() < 1
+        tensor(True)
+    """
+
+    gates = 3
+
+    def step(self, x: Tensor, s: Tensor) -> Tensor:
+        x_r, x_z, x_s = self.words(x)
+        s_r, s_z, s_s = self.memory(s)
+        r = torch.sigmoid(x_r + s_r)
+        keep = torch.sigmoid(x_z + s_z)
+        proposal = torch.tanh(x_s + r * s_s)
+        return keep * s + (1 - keep) * proposal
+
+
+class SlidesGRU(Cell):
+    """Cho et al. (2014) as the slides, and the article, have it: z *writes*, r works on the state.
+
+    With r = 1 everywhere and the rows of z negated it is `GRU`. The blocks of the weights: r, z, the
+    proposal.
+
+    Examples:
+        >>> SlidesGRU(4, 3)(torch.randn(2, 7, 4))[0].abs().max() < 1
+        tensor(True)
+    """
+
+    gates = 3
+
+    def step(self, x: Tensor, s: Tensor) -> Tensor:
+        x_r, x_z, x_s = self.words(x)
+        s_r, s_z, _ = self.memory(s)
+        r = torch.sigmoid(x_r + s_r)
+        z = torch.sigmoid(x_z + s_z)
+        _, _, s_s = self.memory(r * s)
+        proposal = torch.tanh(x_s + s_s)
+        return (1 - z) * s + z * proposal

@@ -1,0 +1,283 @@
+"""A recurrent encoder that ignores padding exactly and never packs (design note below).
+
+Packing a batch makes an LSTM forget its padding, but on a CPU it is several times slower than a
+padded batch, and on a GPU it rules out cuDNN's fastest kernels. The same result comes from two
+one-directional recurrences on right-padded input: padding stands *behind* each text, so the
+left-to-right one never sees it; for the right-to-left one every text is reversed within its own
+length, run forward, and reversed back.
+
+Letters: B texts, T words of the longest, E units of an input, H units of a state per direction,
+D = H x directions.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.base.errors import InputError
+from whenpool.models.cells import PrototypeLSTM, Sum, TanhSum
+from whenpool.models.linear_recurrence import MinGRU, MinLSTM
+from whenpool.models.precision import cast_on_gpu, recurrence_precision
+from whenpool.models.registry import LISTED_CELLS
+
+TORCH_CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
+    "lstm": nn.LSTM,
+    "gru": nn.GRU,
+    "elman": nn.RNN,
+}
+"""The recurrent cells that torch has; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
+
+CELLS: dict[str, type[nn.Module]] = {
+    **TORCH_CELLS,
+    "prototype": PrototypeLSTM,
+    "sum": Sum,
+    "tanh_sum": TanhSum,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
+}
+"""Every recurrent cell by name, see `whenpool.models.cells` and `whenpool.models.linear_recurrence`."""
+
+ForgetBias = float | Literal["low", "chrono"] | None
+
+
+def word_mask(lengths: Tensor, longest: int) -> Tensor:
+    """Which positions of a right-padded batch are words: (B,) -> (B, T) bool."""
+    return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
+
+
+class Encoder(nn.Module):
+    """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
+
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input, and initialised like them:
+    the same seed gives the same weights.
+
+    Args:
+        input_size: E.
+        hidden_size: H, per direction.
+        cell: a name in `CELLS`: "lstm", "gru", "elman", or one of `whenpool.models.cells`.
+        layers: how many are stacked.
+        bidirectional: whether a second recurrence reads from right to left.
+        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's start; a
+            number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
+            is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
+            ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).
+        chrono_words: the longest dependency that "chrono" expects.
+        orthogonal: whether the recurrent weights of each gate start as an orthogonal matrix (Henaff
+            et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
+        drop_connect: rate at which recurrent weights are dropped in training, one draw for all
+            words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
+        masked: False lets padding into the recurrence. The authors' code does so, with
+            ``forget_bias=2.0`` where nothing is pooled.
+
+    Raises:
+        InputError: for an unknown cell, a forget bias for a cell without forget gate, dropped or
+            orthogonal recurrent weights for one that has none, a rate outside [0, 1), or a cell that
+            adds words to the state where they differ in size.
+
+    Examples:
+        >>> encoder = Encoder(input_size=100, hidden_size=256)
+        >>> encoder(torch.randn(2, 7, 100), torch.tensor([7, 4])).shape
+        torch.Size([2, 7, 512])
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        cell: str = "lstm",
+        layers: int = 1,
+        bidirectional: bool = True,
+        forget_bias: ForgetBias = None,
+        *,
+        chrono_words: int = 400,
+        orthogonal: bool = False,
+        drop_connect: float = 0.0,
+        masked: bool = True,
+    ) -> None:
+        super().__init__()
+        if cell not in CELLS:
+            raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(CELLS)}")
+        if layers < 1 or hidden_size < 1:
+            raise InputError(f"layers={layers} and hidden_size={hidden_size} must be at least 1")
+        if forget_bias is not None and not LISTED_CELLS[cell].forgets:
+            raise InputError(f"a forget bias needs a forget gate, which cell {cell!r} lacks")
+        if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
+            raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
+        if not 0 <= drop_connect < 1:
+            raise InputError(f"drop_connect is a rate in [0, 1), not {drop_connect}")
+        if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
+            raise InputError(
+                f"cell {cell!r} has no recurrent weights to drop or to start orthogonal: "
+                "leave drop_connect=0 and orthogonal=False"
+            )
+        self.cell = cell
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.directions = 2 if bidirectional else 1
+        self.output_size = hidden_size * self.directions
+        self.drop_connect = drop_connect
+        self.masked = masked
+        self.layers: Any = nn.ModuleList(  # of lists of one or two recurrences
+            nn.ModuleList(
+                CELLS[cell](
+                    input_size if layer == 0 else self.output_size, hidden_size, batch_first=True
+                )
+                for _ in range(self.directions)
+            )
+            for layer in range(layers)
+        )
+        if forget_bias is not None:
+            for module in self._recurrences():
+                _set_forget_bias(module, forget_bias, chrono_words)
+        if orthogonal:
+            for module in self._recurrences():
+                for gate in torch.as_tensor(module.weight_hh_l0).split(hidden_size):  # (H, H)
+                    nn.init.orthogonal_(gate)
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """
+        Args:
+            inputs: (B, T, E), right-padded.
+            lengths: (B,), the words of each text, at least 1.
+
+        Returns:
+            (B, T, D), left-to-right units first.
+
+        Raises:
+            InputError: when lengths are not B, or one is larger than T.
+        """
+        return encode_all([self], [inputs], [lengths], self._run_each)[0]
+
+    @property
+    def shape(self) -> tuple[str, int, int, int, int]:
+        """Cell, E, H, layers and directions: recurrences of one shape can be run together."""
+        return self.cell, self.input_size, self.hidden_size, len(self.layers), self.directions
+
+    def load_torch(self, module: nn.RNNBase) -> "Encoder":
+        """Take over the weights of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` of the same shape.
+
+        Raises:
+            InputError: where the shapes differ.
+        """
+        own, theirs = list(self.parameters()), list(module.parameters())
+        if [p.shape for p in own] != [p.shape for p in theirs]:
+            raise InputError("the module has another cell, size or number of layers than this encoder")
+        with torch.no_grad():
+            for mine, other in zip(own, theirs, strict=True):
+                mine.copy_(other)
+        return self
+
+    def _recurrences(self) -> list[Any]:
+        return [module for layer in self.layers for module in layer]
+
+    def _run_each(self, modules: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
+        return [self._run(module, x) for module, x in zip(modules, inputs, strict=True)]
+
+    def _run(self, module: Any, inputs: Tensor) -> Tensor:
+        weights = {}
+        if self.training and self.drop_connect:
+            weights["weight_hh_l0"] = nn.functional.dropout(module.weight_hh_l0, self.drop_connect)
+        fed = inputs
+        if cast_on_gpu(inputs.device):
+            weights = {n: p.bfloat16() for n, p in (dict(module.named_parameters()) | weights).items()}
+            fed = inputs.bfloat16()
+        with recurrence_precision(inputs.device):
+            call = torch.func.functional_call
+            states = call(module, weights, (fed,))[0] if weights else module(fed)[0]
+        return states.to(inputs.dtype)
+
+
+Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
+"""Runs one-directional recurrences, each on inputs (B, T, ·) of its own, to states (B, T, H)."""
+
+
+def encode_all(
+    encoders: Sequence[Encoder], inputs: Sequence[Tensor], lengths: Sequence[Tensor], run: Runner
+) -> list[Tensor]:
+    """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`.
+
+    Args:
+        run: given the recurrences of one layer of all encoders at once.
+    """
+    for x, of in zip(inputs, lengths, strict=True):
+        check_lengths(x, of)
+    read = [
+        of if encoder.masked else torch.full_like(of, x.shape[1])
+        for encoder, x, of in zip(encoders, inputs, lengths, strict=True)
+    ]
+    rows: list[Any] = [None] * len(encoders)
+    if encoders[0].directions == 2:
+        rows = [reversal_rows(of, x.shape[1]) for x, of in zip(inputs, read, strict=True)]
+    masks = [word_mask(of, x.shape[1]).unsqueeze(-1) for x, of in zip(inputs, read, strict=True)]
+    states = list(inputs)
+    reverse = _Permutation.apply
+    for layers in zip(*(encoder.layers for encoder in encoders), strict=True):
+        modules = [module for layer in layers for module in layer]
+        fed = []
+        for layer, x, row in zip(layers, states, rows, strict=True):
+            fed += [x] if len(layer) == 1 else [x, reverse(x, row)]
+        halves = iter(run(modules, fed))
+        states = []
+        for layer, row, mask in zip(layers, rows, masks, strict=True):
+            parts = [next(halves) * mask]  # (B, T, H)
+            if len(layer) == 2:
+                parts.append(reverse(next(halves), row) * mask)
+            # masked before they are joined: the gradients of the halves then need no copy
+            states.append(torch.cat(parts, dim=-1) if len(parts) == 2 else parts[0])  # (B, T, D)
+    return states
+
+
+def check_lengths(inputs: Tensor, lengths: Tensor) -> None:
+    """Raises `InputError` where lengths (B,) do not fit inputs (B, T, ·)."""
+    B, T = inputs.shape[:2]
+    if lengths.shape != (B,):
+        raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}")
+    if lengths.device.type == "cpu" and (lengths > T).any():  # elsewhere it would cost a wait
+        raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
+
+
+def reversal_rows(lengths: Tensor, longest: int) -> Tensor:
+    """Row numbers that reverse each text within its length, for (B, T, ·) seen as (B·T, ·)."""
+    position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
+    last = lengths.unsqueeze(1) - 1  # (B, 1)
+    within = torch.where(position <= last, last - position, position)  # (B, T)
+    first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
+    return (within + first_row).reshape(-1)  # (B·T,)
+
+
+class _Permutation(torch.autograd.Function):
+    """Puts the rows of (B, T, ·), seen as (B·T, ·), into another order, which is its own inverse.
+
+    So its gradient is the same permutation, where torch's own for ``index_select`` has to add.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:
+        ctx.save_for_backward(rows)
+        return values.reshape(len(rows), -1).index_select(0, rows).view_as(values)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        (rows,) = ctx.saved_tensors
+        return _Permutation.apply(grad, rows), None
+
+
+def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
+    H = module.hidden_size
+    input_gate, forget_gate = slice(0, H), slice(H, 2 * H)  # torch's order: i, f, g, o
+    with torch.no_grad():
+        if forget_bias == "low":
+            for bias in (module.bias_ih_l0, module.bias_hh_l0):
+                bias[forget_gate].uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
+            return
+        module.bias_hh_l0[forget_gate] = 0.0
+        if forget_bias == "chrono":
+            memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
+            module.bias_ih_l0[forget_gate] = memory
+            module.bias_ih_l0[input_gate] = -memory
+            module.bias_hh_l0[input_gate] = 0.0
+        else:
+            module.bias_ih_l0[forget_gate] = forget_bias

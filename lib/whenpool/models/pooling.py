@@ -1,0 +1,226 @@
+"""From the states of all words to one embedding of the text (thesis §1.3, §2.2.5).
+
+Every pooling is a plain module with one constructor and one signature::
+
+    pool = MaxAttention()
+    embedding, weights = pool(states, mask)
+
+- ``states``: (B, T, D), one state a word; any finite number may stand where there is no word.
+- ``mask``: (B, T), True (or 1) on words, which may be padded on either side.
+- ``embedding``: (B, D).
+- ``weights``: (B, T), non-negative, summing to 1 over the words of a text, or None where the
+  pooling is not a weighted sum of states.
+
+Letters: B texts, T words of the longest, D units of a state (both directions together).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.base.errors import InputError
+from whenpool.models.registry import LISTED
+
+
+class Pooling(nn.Module):
+    """What all poolings share: the constructor.
+
+    Args:
+        size: D, the units of a state. Needed only where something is learnt.
+        bidirectional: whether the first half of D is a left-to-right state and the second half
+            a right-to-left one. Matters only to poolings that ask for a "last" state.
+
+    Examples:
+        >>> class First(Pooling):
+        ...     def pool(self, states, mask):
+        ...         return states[:, 0], None
+        >>> First()(torch.ones(2, 3, 4), torch.ones(2, 3))[0].shape
+        torch.Size([2, 4])
+    """
+
+    def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
+        super().__init__()
+        self.size = size
+        self.bidirectional = bidirectional
+
+    def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(B, T, D) states, (B, T) mask -> (B, D) embedding, (B, T) weights or None.
+
+        Raises:
+            InputError: when the shapes do not fit.
+        """
+        if states.dim() != 3 or mask.shape != states.shape[:2]:
+            raise InputError(
+                f"states are (B, T, D) and the mask (B, T), not {tuple(states.shape)} and "
+                f"{tuple(mask.shape)}"
+            )
+        return self.pool(states, mask.bool())
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What a pooling does, on a mask of True and False."""
+        raise NotImplementedError
+
+
+class LastState(Pooling):
+    """No pooling: each direction's state after its last word, [→h_n ; ←h_1] (§1.3.1).
+
+    Examples:
+        >>> states = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])  # (1, 3, 2)
+        >>> LastState()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 2., 10.]]), None)
+    """
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
+        return _last_states(states, mask, self.bidirectional), None
+
+
+class MeanPool(Pooling):
+    """The mean of the states (§1.3.1).
+
+    Examples:
+        >>> states = torch.tensor([[[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]]])  # (1, 3, 2)
+        >>> MeanPool()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 1.5000, 15.0000]]), tensor([[0.5000, 0.5000, 0.0000]]))
+    """
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        words = mask.to(states.dtype)  # (B, T), so that a division is as exact as the states
+        weights = words / words.sum(1, keepdim=True).clamp(min=1)
+        return _weighted_sum(weights, states), weights
+
+
+class MaxPool(Pooling):
+    """The largest value of each unit over the words (§1.3.1).
+
+    Where several words share the largest value, one of them receives the gradient, as in the
+    thesis's case distinction for ∂s_emb/∂h_t.
+
+    Examples:
+        >>> states = torch.tensor([[[1.0, 20.0], [2.0, 10.0], [3.0, 30.0]]])  # (1, 3, 2)
+        >>> MaxPool()(states, torch.tensor([[True, True, False]]))
+        (tensor([[ 2., 20.]]), None)
+    """
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, None]:
+        return _max_over_words(states, mask), None
+
+
+class Attention(Pooling):
+    """Luong attention with one learnt query for the whole corpus (§1.3.1).
+
+    Raises:
+        InputError: without a size, since the query has D entries.
+
+    Examples:
+        >>> embedding, weights = Attention(4)(torch.randn(2, 3, 4), torch.ones(2, 3))
+        >>> embedding.shape, weights.shape
+        (torch.Size([2, 4]), torch.Size([2, 3]))
+    """
+
+    def __init__(self, size: int | None = None, bidirectional: bool = True) -> None:
+        super().__init__(size, bidirectional)
+        if size is None:
+            raise InputError("Attention learns a query: give it the size of a state, Attention(D)")
+        self.query = nn.Parameter(torch.empty(size))
+        nn.init.uniform_(self.query, -(size**-0.5), size**-0.5)  # as nn.Linear(D, 1) starts
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        weights = _softmax_over_words(states @ self.query, mask)
+        return _weighted_sum(weights, states), weights
+
+
+class MaxAttention(Pooling):
+    """Attention whose query is the max-pooled state of the text itself (§1.3.2).
+
+    Examples:
+        >>> states = torch.eye(2).unsqueeze(0)  # (1, 2, 2): two words that matter alike
+        >>> MaxAttention()(states, torch.ones(1, 2))
+        (tensor([[0.5000, 0.5000]]), tensor([[0.5000, 0.5000]]))
+    """
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        query = _max_over_words(states, mask)  # (B, D)
+        weights = _softmax_over_words(_cosine_like_scores(states, query), mask)
+        return _weighted_sum(weights, states), weights
+
+
+class LastAttention(Pooling):
+    """Attention whose query is the last state (§2.2.5), each direction with its own.
+
+    Left-to-right states attend with →h_n, right-to-left ones with ←h_1, so that all mass on the
+    last state gives exactly what `LastState` gives. The weights returned are the mean of the two
+    directions'; `direction_weights` has them one by one.
+
+    Examples:
+        >>> states, mask = torch.randn(2, 3, 4), torch.ones(2, 3, dtype=torch.bool)
+        >>> [weights.shape for weights in LastAttention().direction_weights(states, mask)]
+        [torch.Size([2, 3]), torch.Size([2, 3])]
+    """
+
+    def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        weights = self.direction_weights(states, mask)
+        return self.embed(states, weights), torch.stack(weights).mean(0)
+
+    def direction_weights(
+        self, states: Tensor, mask: Tensor, kept: Sequence[Tensor] | None = None
+    ) -> list[Tensor]:
+        """The attention of each direction: one or two of (B, T).
+
+        Args:
+            kept: for each direction, which words take part in its softmax, (B, T) bool; None: all.
+        """
+        directions = 2 if self.bidirectional else 1
+        queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
+        parts = states.chunk(directions, dim=-1)
+        return [
+            _softmax_over_words(_cosine_like_scores(part, query), words)
+            for part, query, words in zip(parts, queries, kept or [mask] * directions, strict=True)
+        ]
+
+    @staticmethod
+    def embed(states: Tensor, weights: Sequence[Tensor]) -> Tensor:
+        """The embedding (B, D) by the attention of each direction on its own half of the states."""
+        parts = zip(weights, states.chunk(len(weights), dim=-1), strict=True)
+        return torch.cat([_weighted_sum(w, part) for w, part in parts], dim=-1)
+
+
+POOLINGS: dict[str, type[Pooling]] = {name: globals()[own.module] for name, own in LISTED.items()}
+"""Every pooling by name; a class and its line in `whenpool.models.registry` are all that one takes."""
+
+
+def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
+    B, T = mask.shape
+    rows, place = torch.arange(B, device=mask.device), torch.arange(T, device=mask.device)
+    last = ((place + 1) * mask).argmax(1)  # (B,), the last word
+    at_end = states[rows, last]  # (B, D)
+    if not bidirectional:
+        return at_end
+    first = ((T - place) * mask).argmax(1)  # (B,), the first word
+    half = states.shape[-1] // 2
+    return torch.cat([at_end[:, :half], states[rows, first, half:]], dim=-1)
+
+
+def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
+    lowest = torch.finfo(states.dtype).min
+    largest = states.masked_fill(~mask.unsqueeze(-1), lowest).max(dim=1).values  # (B, D)
+    return largest * mask.any(1, keepdim=True)  # a text without words embeds as zeros
+
+
+def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
+    """ĥ_t·q, where ĥ_t = h_t/‖h_t‖ and the query keeps its length. -> (B, T)
+
+    Dividing the products instead of the states spares a copy of all states.
+    """
+    products = torch.bmm(states, query.unsqueeze(-1)).squeeze(-1)
+    lengths = torch.linalg.vector_norm(states, dim=-1)
+    return products / lengths.clamp(min=torch.finfo(states.dtype).tiny)
+
+
+def _softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:
+    lowest = torch.finfo(scores.dtype).min  # not -inf: a text without a word must not give NaN
+    return scores.masked_fill(~mask, lowest).softmax(dim=1) * mask  # (B, T)
+
+
+def _weighted_sum(weights: Tensor, states: Tensor) -> Tensor:
+    return torch.bmm(weights.unsqueeze(1), states).squeeze(1)  # (B, D)

@@ -1,0 +1,96 @@
+"""The poolings and cells by name, and what tables and figures call them; needs no torch.
+
+A line here is all that a new class in `whenpool.models.pooling` takes to be trained, probed and drawn in
+every chapter that compares poolings.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What the book needs to know of a pooling.
+
+    Attributes:
+        module: the name of its class in `whenpool.models.pooling`.
+        title: how tables and figures call a BiLSTM with it.
+        colour: in every figure; none: the next of `SPARE_COLOURS`.
+        marker: in every figure; none: the next of `SPARE_MARKERS`.
+        compared: whether chapters that compare poolings train it.
+    """
+
+    module: str
+    title: str
+    colour: str = ""
+    marker: str = ""
+    compared: bool = True
+
+
+LISTED: dict[str, Listed] = {
+    "last": Listed("LastState", "BiLSTM", "#000000", "s"),
+    "mean": Listed("MeanPool", "MeanPool", "#e69f00", "^"),
+    "max": Listed("MaxPool", "MaxPool", "#009e73", "v"),
+    "attention": Listed("Attention", "Att", "#56b4e9", "D"),
+    "max_attention": Listed("MaxAttention", "MaxAtt", "#d55e00", "o"),
+    "last_attention": Listed("LastAttention", "LastAtt", "#cc79a7", "P", compared=False),  # §2.2.5 alone
+}
+"""Every pooling by the name that options and runs call it. The titles are the thesis's, the colours
+the palette of Okabe and Ito (2008), safe for the colour-blind."""
+
+SPARE_COLOURS = ("#0072b2", "#882255", "#999933", "#332288")
+SPARE_MARKERS = ("X", "p", "h", "<")
+
+POOLING_NAMES = {name: listed.title for name, listed in LISTED.items()}
+"""How the thesis calls a BiLSTM with each pooling."""
+COMPARED = tuple(name for name, listed in LISTED.items() if listed.compared)
+"""The poolings that chapters compare: the thesis's five, and those that were added."""
+
+
+def _filled(given: dict[str, str], spare: tuple[str, ...]) -> dict[str, str]:
+    """What each pooling was given, else the next of what is spare, from the start when used up."""
+    bare = [name for name, value in given.items() if not value]
+    return given | {name: spare[place % len(spare)] for place, name in enumerate(bare)}
+
+
+COLOURS = _filled({name: listed.colour for name, listed in LISTED.items()}, SPARE_COLOURS)
+MARKERS = _filled({name: listed.marker for name, listed in LISTED.items()}, SPARE_MARKERS)
+PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}
+"""`COLOURS` by what figures call a pooling."""
+SHAPES = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
+"""`MARKERS` by what figures call a pooling."""
+
+
+@dataclass(frozen=True)
+class ListedCell:
+    """What runs and the book need to know of a cell.
+
+    Attributes:
+        title: how tables and figures call it.
+        colour, marker: in figures that compare cells.
+        forgets: whether it has a forget gate with a bias of its own.
+        remembers: whether it has recurrent weights.
+        adds: whether it adds words to the state, so that both need as many units.
+        recurrent: whether it reads one word after another.
+    """
+
+    title: str
+    colour: str
+    marker: str
+    forgets: bool = False
+    remembers: bool = False
+    adds: bool = False
+    recurrent: bool = True
+
+
+LISTED_CELLS: dict[str, ListedCell] = {
+    "lstm": ListedCell("LSTM", "#000000", "s", forgets=True, remembers=True),
+    "gru": ListedCell("GRU", "#0072b2", "o", remembers=True),
+    "elman": ListedCell("Elman", "#d55e00", "^", remembers=True),
+    "prototype": ListedCell("prototype LSTM", "#009e73", "D", forgets=True, remembers=True),
+    "sum": ListedCell("sum", "#999933", "P", adds=True),
+    "tanh_sum": ListedCell("tanh of the sum", "#882255", "X", adds=True),
+    "mingru": ListedCell("minGRU", "#56b4e9", "v"),
+    "minlstm": ListedCell("minLSTM", "#cc79a7", "<"),
+    "transformer": ListedCell("Transformer", "#e69f00", "h", recurrent=False),
+}
+"""Every cell by the name that options and runs call it."""

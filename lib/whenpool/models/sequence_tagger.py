@@ -1,0 +1,128 @@
+"""The tagger: embedding, recurrent encoder, and a linear classifier on the state of every word.
+
+A transducer: it gives as many outputs as it has inputs. Letters: B sentences, T words of the longest,
+F columns of numbers of a word, E units of an input, D units of a state (both directions together), C
+tags.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.base.errors import InputError
+from whenpool.models.encoder import Encoder, ForgetBias, word_mask
+
+
+class SequenceTagger(nn.Module):
+    """Words in, logits of the tags of each out.
+
+    The three steps ``embed``, ``encode`` and ``classify`` are the protocol of `whenpool.probes`, with
+    logits for every word where a classifier has them for a text.
+
+    Args:
+        vocabulary_size: rows of the embedding of words.
+        tags: C.
+        cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
+        embedding_size: of a word.
+        features: rows of the embedding of each further column of numbers, such as suffixes and shapes
+            (`whenpool.corpora.tagged.numbering`); E = embedding_size + feature_size for each of them.
+        dropout: in training, of inputs and of states.
+        padding_index: the row of each embedding that stands for padding: it is never trained.
+        vectors: (vocabulary_size, embedding_size), the embedding of words to start from.
+
+    Raises:
+        InputError: for an unknown cell, sizes below 1, or vectors of another shape.
+
+    Examples:
+        >>> tagger = SequenceTagger(50, tags=5, embedding_size=8, hidden_size=16)
+        >>> ids, lengths = torch.randint(50, (2, 7)), torch.tensor([7, 4])
+        >>> tagger(ids, lengths).shape
+        torch.Size([2, 7, 5])
+        >>> tagger.loss(ids, lengths, torch.randint(5, (2, 7))).shape
+        torch.Size([])
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        tags: int,
+        cell: str = "lstm",
+        embedding_size: int = 100,
+        hidden_size: int = 128,
+        layers: int = 1,
+        bidirectional: bool = True,
+        forget_bias: ForgetBias = None,
+        padding_index: int | None = None,
+        *,
+        features: Sequence[int] = (),
+        feature_size: int = 25,
+        dropout: float = 0.0,
+        vectors: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        if min(vocabulary_size, tags, embedding_size, feature_size, *features) < 1:
+            raise InputError("a tagger's vocabulary, tags, embeddings and features are at least 1 each")
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
+        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
+        self.features = nn.ModuleList(
+            nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features
+        )
+        if vectors is not None:
+            if vectors.shape != self.embedding.weight.shape:
+                have, want = tuple(vectors.shape), tuple(self.embedding.weight.shape)
+                raise InputError(f"word vectors have the shape {have}, the tagger's embedding {want}")
+            with torch.no_grad():
+                self.embedding.weight.copy_(vectors)
+        inputs = embedding_size + feature_size * len(features)
+        self.encoder = Encoder(inputs, hidden_size, cell, layers, bidirectional, forget_bias)
+        self.dropout = nn.Dropout(dropout)
+        self.classifier = nn.Linear(self.encoder.output_size, tags)
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T) or (B, T, F) int64 numbers, right-padded, and (B,) lengths -> (B, T, C) logits; those
+        behind the end of a sentence mean nothing."""
+        return self.classify(self.encode(self.embed(ids), lengths), lengths)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """(B, T) or (B, T, F) int64 -> (B, T, E)."""
+        if ids.dim() == 2:
+            ids = ids.unsqueeze(-1)
+        if ids.shape[-1] != 1 + len(self.features):
+            raise InputError(
+                f"each word has {ids.shape[-1]} numbers, the tagger reads {1 + len(self.features)}"
+            )
+        tables = (self.embedding, *self.features)
+        parts = [table(ids[..., column]) for column, table in enumerate(tables)]
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+    def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T, E), (B,) -> (B, T, D), zeros behind the end of each sentence."""
+        return self.encoder(self.dropout(embedded), lengths)
+
+    def classify(self, states: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T, D), (B,) -> (B, T, C)."""
+        return self.classifier(self.dropout(states))
+
+    def loss(self, ids: Tensor, lengths: Tensor, tags: Tensor) -> Tensor:
+        """The cross-entropy of a batch, averaged over its words; see `tagging_loss`."""
+        return tagging_loss(self(ids, lengths), lengths, tags)
+
+
+def tagging_loss(logits: Tensor, lengths: Tensor, tags: Tensor, reduction: str = "mean") -> Tensor:
+    """Cross-entropy over words: what stands behind the end of a sentence has no part in it.
+
+    Args:
+        logits: (B, T, C).
+        lengths: (B,).
+        tags: (B, T); a negative one on a word, a tag that the model does not know, counts in no sum.
+        reduction: "mean", "sum" or "none".
+
+    Returns:
+        A number, or (B, T), zero where nothing counts.
+    """
+    counted = word_mask(lengths, logits.shape[1]) & (tags >= 0)
+    targets = tags.masked_fill(~counted, -100)
+    return functional.cross_entropy(logits.transpose(1, 2), targets, reduction=reduction)

@@ -1,0 +1,147 @@
+"""The one model of the thesis: embedding, recurrent encoder, pooling, linear classifier.
+
+Letters: B texts, T words of the longest, E units of an embedding, D units of a state (both
+directions together), C classes.
+"""
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from whenpool.base.errors import InputError
+from whenpool.models.encoder import Encoder, ForgetBias, word_mask
+from whenpool.models.pooling import POOLINGS
+from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
+
+
+def make_encoder(
+    input_size: int,
+    hidden_size: int,
+    cell: str = "lstm",
+    layers: int = 1,
+    bidirectional: bool = True,
+    forget_bias: ForgetBias = None,
+    **options: Any,
+) -> Encoder | TransformerEncoder:
+    """The encoder that a cell names: a `whenpool.Encoder`, or for "transformer" a
+    `whenpool.TransformerEncoder` whose states have as many units.
+
+    Raises:
+        InputError: as they do, and for options of a recurrence that a Transformer lacks.
+    """
+    if cell != TRANSFORMER:
+        return Encoder(input_size, hidden_size, cell, layers, bidirectional, forget_bias, **options)
+    lacking = {
+        f"forget_bias={forget_bias!r}": forget_bias is not None,
+        "orthogonal=True": bool(options.get("orthogonal")),
+        f"drop_connect={options.get('drop_connect')}": bool(options.get("drop_connect")),
+        "masked=False": not options.get("masked", True),
+    }
+    for option, given in lacking.items():
+        if given:
+            raise InputError(f"{option} is for recurrences; leave it out for cell {TRANSFORMER!r}")
+    return TransformerEncoder(input_size, hidden_size, layers, bidirectional=bidirectional)
+
+
+class TextClassifier(nn.Module):
+    """Words in, logits out (thesis §1.3, §1.4.2).
+
+    The three steps ``embed``, ``encode`` and ``classify`` are the protocol by which probes look
+    inside a model; any module that offers them can be probed.
+
+    Args:
+        vocabulary_size: rows of the embedding.
+        classes: C.
+        pooling: a name in `whenpool.POOLINGS`.
+        cell, hidden_size, layers, bidirectional, chrono_words, orthogonal, drop_connect, masked: see
+            `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`. With
+            ``masked=False`` pads also reach the pooling, as in the authors' code, so that a text's
+            logits depend on the batch it stands in.
+        embedding_size: E.
+        forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
+            initialisation for the others (§1.3.1).
+        padding_index: the row of the embedding that stands for padding: it is never trained.
+        vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
+
+    Raises:
+        InputError: for an unknown pooling or cell, or vectors of another shape.
+
+    Examples:
+        >>> model = TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
+        >>> model(torch.randint(50, (2, 7)), torch.tensor([7, 4])).shape
+        torch.Size([2, 2])
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        classes: int,
+        pooling: str = "max_attention",
+        cell: str = "lstm",
+        embedding_size: int = 100,
+        hidden_size: int = 256,
+        layers: int = 1,
+        bidirectional: bool = True,
+        forget_bias: ForgetBias | Literal["thesis"] = "thesis",
+        padding_index: int | None = None,
+        *,
+        vectors: Tensor | None = None,
+        chrono_words: int = 400,
+        orthogonal: bool = False,
+        drop_connect: float = 0.0,
+        masked: bool = True,
+    ) -> None:
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
+        if forget_bias == "thesis":
+            forget_bias = 1.0 if pooling == "last" and cell == "lstm" else None
+        self.masked = masked
+        self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
+        if vectors is not None:
+            self._start_from(vectors)
+        self.encoder = make_encoder(
+            embedding_size,
+            hidden_size,
+            cell,
+            layers,
+            bidirectional,
+            forget_bias,
+            chrono_words=chrono_words,
+            orthogonal=orthogonal,
+            drop_connect=drop_connect,
+            masked=masked,
+        )
+        self.pooling = POOLINGS[pooling](self.encoder.output_size, bidirectional)
+        self.classifier = nn.Linear(self.encoder.output_size, classes)
+
+    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits."""
+        return self.classify(self.encode(self.embed(ids), lengths), lengths)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """(B, T) int64 -> (B, T, E)."""
+        return self.embedding(ids)
+
+    def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T, E), (B,) -> (B, T, D), zeros behind the end of each text."""
+        return self.encoder(embedded, lengths)
+
+    def classify(self, states: Tensor, lengths: Tensor) -> Tensor:
+        """(B, T, D), (B,) -> (B, C)."""
+        return self.classifier(self.pool(states, lengths)[0])
+
+    def pool(self, states: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(B, T, D), (B,) -> the embedding of each text (B, D) and the weights (B, T) or None."""
+        T = states.shape[1]
+        if not self.masked:
+            lengths = torch.full_like(lengths, T)
+        return self.pooling(states, word_mask(lengths, T))
+
+    def _start_from(self, vectors: Tensor) -> None:
+        if vectors.shape != self.embedding.weight.shape:
+            have, want = tuple(vectors.shape), tuple(self.embedding.weight.shape)
+            raise InputError(f"word vectors have the shape {have}, the model's embedding {want}")
+        with torch.no_grad():
+            self.embedding.weight.copy_(vectors)

@@ -1,0 +1,273 @@
+"""A Transformer encoder in the place of a recurrence (Vaswani et al. 2017; thesis §1.3.3, §1.11.1).
+
+It is called as `whenpool.Encoder` is and starts from random weights, so that a classifier, every pooling
+and every probe can be given the one or the other. In a recurrence a state learns of a word far away
+through all states between; here every state looks at every word itself.
+
+Letters: B texts, T words of the longest, E units of an input, D units of a state, F of a head: D over
+the number of heads.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.base.errors import InputError
+from whenpool.models.encoder import check_lengths, word_mask
+
+TRANSFORMER = "transformer"
+"""What stands for it where a cell is named."""
+HEADS = 4
+WIDENING = 4  # of the layer between two attentions, as in Vaswani et al.
+_TABLE = 512  # words that a table of positions begins with
+
+
+def plain_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    allowed: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """Attention by its formula: it holds a score for every two words.
+
+    Args:
+        queries, keys, values: (B, heads, T, F).
+        allowed: (B, 1, 1, T) bool, which words may be looked at; None: all.
+        causal: whether a word may look at no later one.
+
+    Returns:
+        (B, heads, T, F)
+    """
+    F = queries.shape[-1]
+    scores = queries @ keys.transpose(-2, -1) / math.sqrt(F)  # (B, heads, T, T)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    if causal:
+        later = torch.ones_like(scores[0, 0]).triu(1).bool()  # (T, T)
+        scores = scores.masked_fill(later, -torch.inf)
+    return scores.softmax(-1) @ values
+
+
+def fused_attention(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    allowed: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """The same by torch's kernel, block by block, which keeps no scores."""
+    return functional.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=allowed, is_causal=causal
+    )
+
+
+ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain": plain_attention}
+"""Ways to compute the same attention, by name."""
+
+
+def sinusoids(words: int, size: int) -> Tensor:
+    """What tells a state where it stands (Vaswani et al. 2017, §3.5).
+
+    Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
+
+    Args:
+        words: T.
+        size: D.
+
+    Returns:
+        (T, D), float32, from a float64 angle.
+
+    Examples:
+        >>> sinusoids(2, 4)
+        tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+                [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+    place = torch.arange(words, dtype=torch.float64).unsqueeze(1)  # (T, 1)
+    pair = torch.arange(0, size, 2, dtype=torch.float64)  # (⌈D/2⌉,)
+    angle = place * torch.exp(-pair / size * math.log(10_000))  # (T, ⌈D/2⌉)
+    waves = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (T, ⌈D/2⌉, 2)
+    return waves.flatten(1)[:, :size].float()
+
+
+class TransformerEncoder(nn.Module):
+    """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
+
+    No word sees padding, so a text's states do not depend on the batch it stands in. Each layer is
+    self-attention and two linear maps with a ReLU between, each added to what it was given; the input is
+    brought to D units by a linear map, and sinusoids say where a word stands, for texts of any length.
+
+    Layers are normalised before they are computed (*pre-norm*, as Xiong et al. 2020), since what stands
+    beside them here is trained without a warm-up of the learning rate, which the original *post-norm*
+    needs. With ``norm="post"`` it is ``nn.TransformerEncoder`` behind the same input. Weights start as
+    Xavier's uniform ones, biases at zero. Precision is always float32.
+
+    Args:
+        input_size: E.
+        hidden_size: half of D, so that D is that of a recurrence of this size in two directions; D where
+            not ``bidirectional``.
+        layers: how many are stacked.
+        heads: of attention; they divide D.
+        bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
+        attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.
+        dropout: rate at which what a layer adds is dropped in training, and what goes into the first.
+        norm: "pre" or "post".
+
+    Raises:
+        InputError: for sizes below 1, heads that do not divide D, or an unknown attention or norm, or a
+            rate outside [0, 1).
+
+    Examples:
+        >>> encoder = TransformerEncoder(input_size=100, hidden_size=256, layers=2, heads=8)
+        >>> encoder(torch.randn(2, 7, 100), torch.tensor([7, 4])).shape
+        torch.Size([2, 7, 512])
+    """
+
+    cell = TRANSFORMER
+    drop_connect = 0.0
+    masked = True
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        layers: int = 1,
+        heads: int = HEADS,
+        bidirectional: bool = True,
+        attention: str = "fused",
+        *,
+        dropout: float = 0.1,
+        norm: str = "pre",
+    ) -> None:
+        super().__init__()
+        directions = 2 if bidirectional else 1
+        size = hidden_size * directions
+        if min(input_size, hidden_size, layers, heads) < 1:
+            raise InputError(
+                f"input_size={input_size}, hidden_size={hidden_size}, layers={layers} and heads={heads} "
+                "must be at least 1"
+            )
+        if size % heads:
+            raise InputError(
+                f"heads={heads} do not divide the {size} units of a state, hidden_size={hidden_size} in "
+                f"each of {directions}: choose a hidden_size whose multiple they divide, or other heads"
+            )
+        if attention not in ATTENTIONS:
+            known = ", ".join(ATTENTIONS)
+            raise InputError(f"attention {attention!r} is unknown; choose one of {known}")
+        if norm not in ("pre", "post"):
+            raise InputError(f"norm {norm!r} is unknown; choose 'pre' or 'post'")
+        if not 0 <= dropout < 1:
+            raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.directions = directions
+        self.output_size = size
+        self.heads = heads
+        self.attention = attention
+        self.dropout = dropout
+        self.norm = norm
+        self.into = nn.Linear(input_size, size)
+        self.layers: Any = nn.ModuleList(_Layer(size, heads, dropout, norm) for _ in range(layers))
+        self.last_norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()
+        for name, weight in self.named_parameters():
+            if "norm" not in name:
+                nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
+        self._table: Tensor | None = None  # follows from T and D: no part of the weights
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        """
+        Args:
+            inputs: (B, T, E), right-padded.
+            lengths: (B,), the words of each text, at least 1.
+
+        Returns:
+            (B, T, D).
+
+        Raises:
+            InputError: when lengths are not B, or one is larger than T.
+        """
+        check_lengths(inputs, lengths)
+        T, causal = inputs.shape[1], self.directions == 1
+        words = word_mask(lengths, T)  # (B, T)
+        allowed = None if causal else words[:, None, None]  # padding is later than every word
+        if lengths.device.type == "cpu" and bool((lengths == T).all()):  # elsewhere it would cost a wait
+            allowed = None
+        attend = ATTENTIONS[self.attention]
+        states = self.into(inputs) + self._positions(T, inputs)  # (B, T, D)
+        states = functional.dropout(states, self.dropout, self.training)
+        for layer in self.layers:
+            states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
+        return self.last_norm(states) * words.unsqueeze(-1)
+
+    def load_torch(self, module: nn.TransformerEncoder) -> "TransformerEncoder":
+        """Take over the weights of the layers of an ``nn.TransformerEncoder`` of the same shape.
+
+        Raises:
+            InputError: where the shapes differ.
+        """
+        own = list(self.layers.parameters()) + list(self.last_norm.parameters())
+        theirs = [weight for layer in module.layers for weight in _weights_of(layer)]
+        theirs += list(module.norm.parameters()) if module.norm is not None else []
+        if [p.shape for p in own] != [p.shape for p in theirs]:
+            raise InputError("the module has another size, norm or number of layers than this encoder")
+        with torch.no_grad():
+            for mine, other in zip(own, theirs, strict=True):
+                mine.copy_(other)
+        return self
+
+    def _positions(self, words: int, like: Tensor) -> Tensor:
+        """(T, D), from a table that grows with the longest text."""
+        table = self._table
+        if table is None or len(table) < words or table.device != like.device:
+            with torch.inference_mode(False):
+                longest = max(_TABLE, 2 ** math.ceil(math.log2(words)))
+                table = self._table = sinusoids(longest, self.output_size).to(like.device)
+        return table[:words].to(like.dtype)
+
+
+class _Layer(nn.Module):
+    """Self-attention and two linear maps, each added to what it was given."""
+
+    def __init__(self, size: int, heads: int, dropout: float, norm: str) -> None:
+        super().__init__()
+        self.heads, self.dropout, self.norm = heads, dropout, norm
+        self.asked = nn.Linear(size, 3 * size)  # queries, keys and values of all heads
+        self.joined = nn.Linear(size, size)
+        self.wide = nn.Linear(size, WIDENING * size)
+        self.narrow = nn.Linear(WIDENING * size, size)
+        self.attention_norm = nn.LayerNorm(size)
+        self.wide_norm = nn.LayerNorm(size)
+
+    def forward(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        if self.norm == "pre":
+            states = states + self._dropped(self._attention(self.attention_norm(states), attend))
+            return states + self._dropped(self._maps(self.wide_norm(states)))
+        states = self.attention_norm(states + self._dropped(self._attention(states, attend)))
+        return self.wide_norm(states + self._dropped(self._maps(states)))
+
+    def _attention(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+        B, T, D = states.shape
+        parts = self.asked(states).view(B, T, 3, self.heads, D // self.heads)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # each (B, heads, T, F)
+        found = attend(queries, keys, values)  # (B, heads, T, F)
+        return self.joined(found.transpose(1, 2).reshape(B, T, D))
+
+    def _maps(self, states: Tensor) -> Tensor:
+        return self.narrow(self.wide(states).relu())
+
+    def _dropped(self, added: Tensor) -> Tensor:
+        return functional.dropout(added, self.dropout, self.training)
+
+
+def _weights_of(layer: Any) -> list[Tensor]:
+    """Those of an ``nn.TransformerEncoderLayer``, in the order of `_Layer`."""
+    attention = layer.self_attn
+    parts = (attention.out_proj, layer.linear1, layer.linear2, layer.norm1, layer.norm2)
+    first = [attention.in_proj_weight, attention.in_proj_bias]
+    return first + [weight for part in parts for weight in part.parameters()]

@@ -1,0 +1,229 @@
+"""Asking for runs: what is stored is read, what is missing is computed."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from whenpool.base.errors import InputError
+from whenpool.fewshot.pretrained import locate
+from whenpool.runs.engine import Report, Workforce, run_all
+from whenpool.runs.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.probe_run import PROBE_PROTOCOL, GradientTrace, Probe
+from whenpool.runs.rows import few_shot_of, probe_of, tagging_of, training_of
+from whenpool.runs.tagging_run import TAGGING_PROTOCOL, Tagging
+from whenpool.runs.training_run import PROTOCOL, Place, Run, Training, key
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a list of runs is.
+
+    Attributes:
+        done: key of each finished run.
+        elsewhere: those among them that are on record, while their data are not here.
+        missing: runs that can be computed here.
+        absent: runs that cannot, and why: their data are not here.
+        failed: what the missing ones that were tried said.
+        set_aside: a line for each stored file that could not be counted.
+    """
+
+    done: dict[Run, str]
+    elsewhere: set[Run]
+    missing: list[Run]
+    absent: dict[Run, str]
+    failed: dict[Run, str]
+    set_aside: list[str]
+
+
+def standing(runs: Iterable[Run], place: Place) -> Standing:
+    """Look every run up, without computing anything.
+
+    Where the data of a run are not here, a run of record of the same configuration counts, whatever
+    its vectors.
+    """
+    keys, failures = place.store.keys(), place.store.failures()
+    recorded: dict[Run, str] | None = None
+    found = Standing({}, set(), [], {}, {}, place.store.set_aside)
+    for run in runs:
+        try:
+            name = key(run, place)
+        except InputError as error:
+            if recorded is None:
+                recorded = _recorded_by_shape(place)
+            if _shape(run) in recorded:
+                found.done[run] = recorded[_shape(run)]
+                found.elsewhere.add(run)
+            else:
+                found.absent[run] = str(error)
+            continue
+        if name in keys:
+            found.done[run] = name
+        else:
+            found.missing.append(run)
+            if name in failures:
+                found.failed[run] = failures[name]
+    return found
+
+
+def compute(
+    runs: Sequence[Run],
+    place: Place,
+    workforce: Workforce | None = None,
+    *,
+    skip_absent: Callable[[Run], bool] = lambda run: False,
+    keep_weights: Callable[[Run], bool] = lambda run: False,
+    label: str = "runs",
+    say: Callable[[str], None] = print,
+    seconds: Callable[[Run], float | None] = lambda run: None,
+) -> Report:
+    """Compute the runs that are missing, and the trainings whose weights they need.
+
+    Args:
+        skip_absent: the runs that are left out where their data are not here, with a line for each
+            reason, instead of raising.
+        keep_weights: the trainings whose weights are wanted besides.
+        workforce, label, seconds: see `whenpool.runs.engine.run_all`.
+        say: told what is noteworthy, left out, set aside or failed, a line each.
+
+    Raises:
+        InputError: when data are not here, or all runs failed.
+    """
+    fetch_encoders(runs, place)
+    before = standing(runs, place)
+    for run, reason in before.absent.items():
+        if not skip_absent(run):
+            raise InputError(reason)
+    for reason, count in Counter(before.absent.values()).items():
+        say(f"{count} runs are left out: {reason}")
+    for line in before.set_aside:
+        say(line)
+    wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
+    missing = set(before.missing)
+    asked = [run for run in wanted if isinstance(run, Training)]
+    again = [run for run in asked if keep_weights(run) and not _has_weights(run, place)]
+    needed = weights_needed([*(run for run in wanted if run in missing), *again], place)
+    trainings = list(dict.fromkeys([*asked, *needed]))
+    traces = [run for run in wanted if isinstance(run, GradientTrace)]  # they train as well
+    phases: list[tuple[str, Sequence[Run]]] = [
+        (name, [run for run in part if bool(run.needs) == with_teacher])
+        for with_teacher in (False, True)
+        for name, part in (("traces", traces), ("trainings", trainings))
+    ]
+    others = [run for run in wanted if isinstance(run, Probe) and not isinstance(run, GradientTrace)]
+    phases.append(("probes", others))
+    phases.append(("few-shot", [run for run in wanted if isinstance(run, FewShot)]))
+    phases.append(("tagging", [run for run in wanted if isinstance(run, Tagging)]))
+    report = Report()
+    for name, part in phases:
+        lost = [run for run in part if run in missing and run.needs in report.failed]
+        for run in lost:  # there is no model to look at, or to learn from
+            assert run.needs is not None
+            report.failed[run] = report.failed[run.needs]
+            place.store.fail(key(run, place), run.changed(), report.failed[run])
+        ready = [run for run in part if run not in lost]
+        if report.left:  # of what is needed some may be among it
+            ready = [run for run in ready if not run.needs or _has_weights(run.needs, place)]
+            report.left += len(missing.intersection(part) - {*lost, *ready})
+        found = run_all(
+            ready,
+            place,
+            workforce,
+            keep_weights=lambda run: isinstance(run, Training) and (run in needed or keep_weights(run)),
+            label=label if name == "trainings" else f"{label} ({name})",
+            seconds=seconds,
+        )
+        report.add(found)
+    for note in report.notes:
+        say(f"note: {note}")
+    for message, count in Counter(report.failed.values()).items():
+        run = next(run for run, said in report.failed.items() if said == message)
+        more = f" and {count - 1} others like it" if count > 1 else ""
+        say(f"failed: {run}{more}: {message}")
+    if report.failed and not (report.done or report.shared or report.left or before.done):
+        raise InputError(f"all {len(report.failed)} runs failed; {next(iter(report.failed.values()))}")
+    return report
+
+
+def fetch_encoders(runs: Iterable[Run], place: Place) -> None:
+    """Download the encoders that are not here, of runs that are not on record; where that fails, the
+    runs lack their data."""
+    waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
+    recorded = _recorded_by_shape(place) if waiting else {}
+    for name in {run.encoder for run in waiting if run.shape not in recorded}:
+        with suppress(InputError):
+            locate(name, download=True)
+
+
+def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
+    """The trainings whose weights some runs need, and those that these need if they are not here."""
+    needed: dict[Training, None] = {}
+    for run in missing:
+        need = run.needs
+        while need and need not in needed:
+            needed[need] = None
+            need = None if _has_weights(need, place) else need.needs
+    return sorted(needed, key=str)
+
+
+def _has_weights(run: Training, place: Place) -> bool:
+    return place.store.has(key(run, place), with_weights=True)
+
+
+def rows_of(runs: Sequence[Training], place: Place) -> "DataFrame":
+    """The rows of `Store.trainings` of the finished ones among some runs, in their order."""
+    return _finished(runs, place, place.store.trainings())
+
+
+def probe_rows_of(runs: Sequence[Probe], place: Place) -> "DataFrame":
+    """The rows of `Store.probes` of the finished ones among some probe runs, in their order."""
+    return _finished(runs, place, place.store.probes())
+
+
+def few_shot_rows_of(runs: Sequence[FewShot], place: Place) -> "DataFrame":
+    """The rows of `Store.few_shots` of the finished ones among some few-shot runs, in their order."""
+    return _finished(runs, place, place.store.few_shots())
+
+
+def tagging_rows_of(runs: Sequence[Tagging], place: Place) -> "DataFrame":
+    """The rows of `Store.taggings` of the finished ones among some tagging runs, in their order."""
+    return _finished(runs, place, place.store.taggings())
+
+
+def _finished(runs: Sequence[Run], place: Place, table: "DataFrame") -> "DataFrame":
+    done = standing(runs, place).done
+    keys = list(dict.fromkeys(done.values()))
+    return table.set_index("key", drop=False).loc[keys].reset_index(drop=True)
+
+
+def _recorded_by_shape(place: Place) -> dict[Run, str]:
+    """Runs of record by configuration, vectors left out."""
+    store = place.store
+    found: dict[Run, str] = {}
+    for rows, read, protocol in (
+        (store.recorded, training_of, PROTOCOL),
+        (store.recorded_probes, probe_of, PROTOCOL),
+        (store.recorded_few_shots, few_shot_of, FEW_SHOT_PROTOCOL),
+        (store.recorded_taggings, tagging_of, TAGGING_PROTOCOL),
+    ):
+        for row in rows.to_dict("records"):
+            if (
+                row["protocol"] == protocol
+                and row.get("probe_protocol", PROBE_PROTOCOL) == PROBE_PROTOCOL
+            ):
+                found[_shape(read(row))] = row["key"]
+    return found
+
+
+def _shape(run: Run) -> Run:
+    """A run without its vectors."""
+    if isinstance(run, Probe):
+        return replace(run, training=replace(run.training, vectors=None))
+    if isinstance(run, FewShot | Tagging):
+        return run.shape
+    assert isinstance(run, Training)
+    return replace(run, vectors=None)

@@ -1,0 +1,146 @@
+"""Workers that are processes of this machine.
+
+Each computes with one thread, so that a result does not depend on how many there are, and stops by
+itself when this process dies.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+
+from tqdm import tqdm
+
+from whenpool.base.paths import variables
+from whenpool.runs.engine.crew import Told
+from whenpool.runs.engine.tasks import Task
+from whenpool.runs.engine.workforce import Workforce
+from whenpool.runs.provenance import commit
+from whenpool.runs.training_run import Place
+
+WORKER_VARIABLES = {
+    # glibc keeps freed memory instead of asking for it anew in each step: a quarter faster
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**33),
+    # cuBLAS gives the same bits each time; read when torch is loaded
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+}
+"""For the processes of workers, where the user has not set them."""
+
+
+def processors() -> int:
+    """Those that this process may use, which a container can limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Worker:
+    """A process and the connection to it."""
+
+    def __init__(self, place: Place, workforce: Workforce) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(
+            target=_serve, args=(theirs, place, workforce), daemon=True
+        )
+        with variables({k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}):
+            self.process.start()
+        theirs.close()
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
+
+
+class LocalPool:
+    """Up to ``size`` processes, begun as they are needed; see `whenpool.runs.engine.crew.Pool`."""
+
+    tries = 2
+
+    def __init__(
+        self, place: Place, workforce: Workforce, size: int, devices: Sequence[str] = ()
+    ) -> None:
+        """Workers take turns in the devices, where there are several."""
+        self._place, self._workforce, self._size = place, workforce, size
+        self._devices = cycle(devices or [workforce.device])
+        self._idle: list[_Worker] = []
+        self._busy: list[_Worker] = []
+
+    def has_room(self) -> bool:
+        return len(self._busy) < self._size
+
+    def begin(self, task: Task) -> _Worker:
+        while True:
+            worker = self._idle.pop() if self._idle else self._another()
+            try:
+                worker.connection.send(task)
+            except OSError:  # it has died while it was idle
+                worker.stop()
+                continue
+            self._busy.append(worker)
+            return worker
+
+    def _another(self) -> _Worker:
+        return _Worker(self._place, replace(self._workforce, device=next(self._devices)))
+
+    def listen(self, seconds: float | None) -> list[Told]:
+        by_connection = {worker.connection: worker for worker in self._busy}
+        return [
+            self._heard(by_connection[connection])  # type: ignore[index]
+            for connection in wait(list(by_connection), seconds)
+        ]
+
+    def _heard(self, worker: _Worker) -> Told:
+        try:
+            kind, key, text = worker.connection.recv()
+        except (EOFError, OSError):
+            self._busy.remove(worker)
+            worker.stop()
+            return worker, "died", "", f" (exit code {worker.process.exitcode})"
+        if kind == "idle":
+            self._busy.remove(worker)
+            self._idle.append(worker)
+        return worker, kind, key, text
+
+    def close(self) -> None:
+        for worker in (*self._idle, *self._busy):
+            worker.stop()
+
+
+def _serve(connection: Connection, place: Place, workforce: Workforce) -> None:
+    """What a worker does: take a task, do it, say how it goes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
+    import torch
+
+    from whenpool.models.precision import precision
+    from whenpool.runs.engine.work import DeviceLostError, Message, do
+
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow_parent, daemon=True).start()
+    torch.set_num_threads(1)
+    tqdm.set_lock(threading.RLock())  # one between processes would be left behind when this one ends
+    commit()  # of the code that this process has loaded, asked for before anything can change
+    with precision(workforce.precision):
+        while True:
+            try:
+                task: Task = connection.recv()
+            except EOFError:
+                return
+            try:
+                do(task, place, workforce.device, connection.send)
+            except DeviceLostError:
+                os._exit(1)  # another process has a fresh start
+            connection.send(Message("idle"))

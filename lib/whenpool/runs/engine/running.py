@@ -1,0 +1,76 @@
+"""Executing many runs with whatever workforce there is."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from whenpool.runs.engine.crew import Crew, Pool
+from whenpool.runs.engine.local import LocalPool, processors
+from whenpool.runs.engine.tasks import Report, outstanding, tasks_of
+from whenpool.runs.engine.workforce import Workforce
+from whenpool.runs.training_run import Place, Run
+
+
+def run_all(
+    runs: Sequence[Run],
+    place: Place,
+    workforce: Workforce | None = None,
+    *,
+    keep_weights: Callable[[Run], bool] = lambda run: False,
+    label: str = "runs",
+    seconds: Callable[[Run], float | None] = lambda run: None,
+) -> Report:
+    """Execute the runs that are not stored yet, most informative first.
+
+    Each is stored the moment it ends. A worker that dies is replaced and its run tried again; several
+    commands on one store share the work.
+
+    Args:
+        workforce: who does it, and how; default: `Workforce.default`.
+        keep_weights: the runs whose weights are wanted; those stored without are run again.
+        label: stands before the progress bar.
+        seconds: what a run is expected to take, where there is a time at which everything stops.
+
+    Returns:
+        How many runs were done now, and what those that failed said.
+
+    Raises:
+        InputError: for data that are missing, a store that cannot be written, or a workforce that is
+            not to be had.
+        KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
+    """
+    workforce = workforce or Workforce.default()
+    jobs = outstanding(runs, place, keep_weights)
+    if not jobs:
+        return Report()
+    workforce.check()
+    place.store.check_writable()
+    if workforce.until is not None and time.monotonic() >= workforce.until:
+        return Report(left=len(jobs))
+    from whenpool.runs.execute import read_once  # loads torch, which is not needed before
+
+    here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
+    notes = read_once([job.run for job in jobs], place, here)
+    tasks = tasks_of(jobs, workforce.together or 1)
+    pool = _pool(place, workforce, len(tasks))
+    report = Crew(place, pool, label, seconds, workforce.until).work(tasks)
+    report.notes = list(dict.fromkeys([*notes, *report.notes]))
+    return report
+
+
+def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:
+    if workforce.engine == "ray":
+        from whenpool.runs.engine.on_ray import RayPool
+
+        return RayPool(place, workforce)
+    devices = _devices(workforce)
+    wanted = workforce.workers or (processors() if devices == ["cpu"] else len(devices))
+    return LocalPool(place, workforce, min(wanted, tasks), devices)
+
+
+def _devices(workforce: Workforce) -> list[str]:
+    """Of this machine: all its GPUs, where they are asked for."""
+    if workforce.device != "cuda":
+        return [workforce.device]
+    import torch
+
+    return [f"cuda:{number}" for number in range(torch.cuda.device_count())]

@@ -1,0 +1,115 @@
+"""What the plans of all chapters start from: corpora, sizes, seeds and models of each profile."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from whenpool.corpora import find
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.statistics import statistics_of
+from whenpool.corpora.synthetic import Grammar
+from whenpool.models.registry import LISTED_CELLS
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import VECTORS, Place, Training, find_vectors
+
+SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
+SEEDS = 5
+COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
+"""The compact replication: what is reduced of the thesis's model and training. The profile "quick"
+trains the same models on published corpora, fewer of them."""
+COMPACT_TEST = {"imdb": 2_000}
+"""Test texts of the compact replication; of other corpora all."""
+COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
+"""Its training texts; of corpora of which a part is at hand 1,000 and 2,000."""
+FEWER_SEEDS = 3
+"""Of the compact replication with more texts than a thousand or two, where a training takes longer."""
+
+
+def standard_runs(
+    corpus: str, sizes: Sequence[int], choice: Choice, place: Place
+) -> Iterable[tuple[Training, int]]:
+    """Trainings on unmixed texts, by size and seed; the sizes are those of the
+    profiles "compact" and "paper"."""
+    compact = choice.profile == "compact"
+    for length, own in sizes_of(corpus, choice, place).items():
+        if choice.profile in ("compact", "paper") and corpus in PUBLICATIONS:
+            if length != "long":
+                continue
+            own = choice.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
+        for size in own:
+            seeds = choice.seeds or (seeds_of(corpus, size, "standard", choice) if compact else 1)
+            for seed in range(seeds):
+                yield replace(base_run(corpus, length, size, choice, place), masked=choice.masked), seed
+
+
+def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
+    """A run of the profile, its setting, pooling and seed still to be filled in; with the cell and
+    layers that the reader asks for."""
+    run = _profile_run(corpus, length, size, choice, place)
+    return with_cell(run, choice.cell or run.cell, choice.layers or run.layers)
+
+
+def with_cell(run: Training, cell: str, layers: int = 1) -> Training:
+    """A run with another cell: where a cell adds words to its state, with as many units as they have."""
+    hidden_size = run.embedding_size if LISTED_CELLS[cell].adds else run.hidden_size
+    return replace(run, cell=cell, layers=layers, hidden_size=hidden_size)
+
+
+def _profile_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
+    run = Training(corpus, "standard", size, "max_attention", length=length)
+    source = find(corpus, place.data) if corpus not in PUBLICATIONS else None
+    grammar = Grammar(**dict(source.options)) if source and source.path is None else None
+    if choice.profile == "smoke":
+        tiny = replace(run, embedding_size=8, hidden_size=8, epochs=1)
+        if grammar is None:
+            return tiny
+        return replace(tiny, validation=min(20, grammar.validation), test=min(40, grammar.test))
+    if grammar is not None:
+        return replace(
+            run,
+            embedding_size=50,
+            hidden_size=48,
+            epochs=6,
+            learning_rate=5e-3,
+            validation=min(250, grammar.validation),
+        )
+    vectors = find_vectors(place)
+    if choice.profile == "paper":
+        return replace(run, vectors=vectors or VECTORS[0])
+    return replace(run, vectors=vectors, test=COMPACT_TEST.get(corpus), **COMPACT)
+
+
+def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[int]]:
+    """Training sizes by length of text."""
+    if corpus not in PUBLICATIONS:
+        if choice.sizes:
+            return {"any": choice.sizes}
+        default = 40 if choice.profile == "smoke" else 500
+        return {"any": (min(default, _training_texts(corpus, place)),)}
+    if choice.profile not in ("compact", "paper"):
+        return {"long": choice.sizes or (1_000,)}
+    sizes: dict[str, Sequence[int]] = {}
+    if choice.profile == "compact":
+        own = COMPACT_SIZES.get(corpus, (1_000, 2_000))
+        return dict.fromkeys(PUBLICATIONS[corpus].sizes, choice.sizes or own)
+    for length, split in PUBLICATIONS[corpus].sizes.items():
+        largest = [min(size, split.train) for size in SIZES]
+        sizes[length] = [size for size in largest if not choice.sizes or size in choice.sizes]
+    return sizes
+
+
+def _training_texts(corpus: str, place: Place) -> int:
+    source = find(corpus, place.data)
+    if source.path is None:
+        return Grammar(**dict(source.options)).train
+    return statistics_of(source, "any").train_size
+
+
+def seeds_of(corpus: str, size: int, setting: str, choice: Choice) -> int:
+    """How many seeds a setting is trained from, unless the reader says it. With more texts accuracies
+    differ less from seed to seed, and a training takes longer."""
+    if choice.profile == "paper":
+        return SEEDS
+    if choice.profile == "compact":
+        return SEEDS if size <= (2_000 if corpus == "imdb" else 1_000) else FEWER_SEEDS
+    return 2 if setting in ("standard", "mid") and choice.profile == "quick" else 1

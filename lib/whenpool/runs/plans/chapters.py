@@ -1,0 +1,313 @@
+"""Which runs each chapter, and each table of the thesis, needs."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from whenpool.base.errors import InputError
+from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.runs.few_shot_run import SYSTEMS, FewShot
+from whenpool.runs.plans.bases import FEWER_SEEDS, SEEDS, base_run, seeds_of, sizes_of, standard_runs
+from whenpool.runs.plans.few_shot import few_shots
+from whenpool.runs.plans.other_architectures import architectures
+from whenpool.runs.plans.recurrent_networks import recurrent_networks
+from whenpool.runs.plans.regularisation import regularised
+from whenpool.runs.plans.sequence_labelling import taggings
+from whenpool.runs.probe_run import (
+    DirectionUse,
+    FirstSteps,
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import TRICKS, VECTORS, Place, Run, Training
+
+
+def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
+    """The runs that a chapter draws from, none twice.
+
+    Raises:
+        InputError: for an unknown chapter, or a choice that leaves no run.
+    """
+    if chapter not in PLANS:
+        raise InputError(f"chapter {chapter!r} needs no runs; those that do are {', '.join(PLANS)}")
+    runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
+    if not runs:
+        asked = ", ".join(map(str, choice.sizes or ()))
+        every = PLANS[chapter](replace(choice, sizes=None), place)
+        have = {run.training.size: None for run in every if run.training}
+        raise InputError(
+            f"the profile {choice.profile!r} has no runs with {asked} training texts; "
+            f"{' '.join(choice.corpus_names)} has {', '.join(map(str, have))}"
+        )
+    return runs
+
+
+def _as_quick(
+    chapter: Callable[[Choice, Place], Iterable[Run]], *corpora: str
+) -> Callable[[Choice, Place], Iterable[Run]]:
+    """A chapter whose runs on published corpora are compact in the profile "quick" already."""
+
+    def runs(choice: Choice, place: Place) -> Iterable[Run]:
+        if choice.profile == "compact":
+            choice = replace(choice, profile="quick", corpora=choice.corpora or corpora)
+        return chapter(choice, place)
+
+    return runs
+
+
+def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
+    """Tables 1.3 to 1.6 and 1.8, or their likeness in small (§1.8)."""
+    for corpus in choice.corpus_names:
+        for length, sizes in sizes_of(corpus, choice, place).items():
+            for size, setting, pooling in product(
+                sizes, choice.settings or SETTINGS, choice.poolings or COMPARED
+            ):
+                base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+                for seed in range(choice.seeds or seeds_of(corpus, size, setting, choice)):
+                    yield replace(base, setting=setting, pooling=pooling, seed=seed)
+    if "imdb" in choice.corpus_names and choice.profile == "compact":
+        yield from _other_vectors(choice, place)
+
+
+def _other_vectors(choice: Choice, place: Place) -> Iterable[Training]:
+    """How much the word vectors matter: others than GloVe's, and random ones."""
+    base = base_run("imdb", "long", 1_000, choice, place)
+    if choice.sizes and base.size not in choice.sizes:
+        return
+    for vectors, setting, pooling, seed in product(
+        (VECTORS[1], None), ("standard", "mid"), choice.poolings or COMPARED, range(FEWER_SEEDS)
+    ):
+        if setting in (choice.settings or SETTINGS):
+            yield replace(base, vectors=vectors, setting=setting, pooling=pooling, seed=seed)
+
+
+def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
+    """What the parameters of the embedded corpus do, in any profile but "smoke" the same."""
+    smoke = choice.profile == "smoke"
+    small = replace(choice, profile="smoke" if smoke else "quick")
+    few = ",train=60,validation=20,test=40" if smoke else ""
+    for options in SYNTHETIC_OPTIONS:
+        base = base_run(f"synthetic:{options}{few}", "any", 40 if smoke else 500, small, place)
+        for pooling in COMPARED:
+            yield replace(base, pooling=pooling)
+
+
+SYNTHETIC_OPTIONS = (
+    *(
+        f"density={density},longest={longest},shortest={shortest}"
+        for shortest, longest in ((20, 30), (101, 140))
+        for density in (0.02, 0.05, 0.2)
+    ),
+    *(f"agreement={agreement},density=0.05,longest=140,shortest=101" for agreement in (0.6, 1.0)),
+    "classes=10,density=0.05,longest=140,shortest=101",
+)
+
+
+def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
+    """Figures 1.2 and 1.3 and Table 1.2 (§1.5)."""
+    few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
+    poolings = choice.poolings or COMPARED
+    starts = [(pooling, "thesis") for pooling in poolings]
+    cell = LISTED_CELLS[choice.cell or Training.cell]
+    starts += [("last", "low")] if "last" in poolings and cell.forgets else []
+    for corpus in choice.corpora or choice.corpus_names[:1]:
+        for base, seed in standard_runs(corpus, _TRACED[choice.profile == "compact"], choice, place):
+            first = replace(base, size=min(500, base.size), epochs=1, test=_at_most(base.test, 1_000))
+            for pooling, forget_bias in starts:
+                early = replace(first, pooling=pooling, forget_bias=forget_bias, seed=seed)
+                yield GradientProfile(early, **few)
+                if choice.profile in ("compact", "paper") and base.size == 1_000:
+                    yield FirstSteps(early)
+            for pooling in poolings if base.size <= 10_000 or choice.profile == "paper" else ("last",):
+                training = replace(base, pooling=pooling, seed=seed)
+                yield GradientTrace(training, **few, **({"sample": 16} if few else {}))
+                yield GradientProfile(training, **few)
+
+
+_TRACED = {False: (1_000, 5_000, 20_000), True: (1_000, 10_000, 20_000)}
+"""Training texts of traces, as in Table 1.2; and in the compact replication."""
+
+
+def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
+    """Figures 1.4, 1.6 and 1.7, and what padding has to do with them (§1.6, §1.7)."""
+    few = {"texts": 10} if choice.profile == "smoke" else {}
+    whole = choice.profile in ("compact", "paper")
+    for corpus in choice.corpora or (("imdb", "amazon") if whole else choice.corpus_names):
+        sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
+        for base, seed in standard_runs(corpus, sizes, choice, place):
+            # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
+            brief = whole and (base.size == 20_000 or (base.size == 5_000 and choice.profile == "paper"))
+            for pooling in choice.poolings or (("last",) if brief else COMPARED):
+                yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
+            if base.masked and LISTED_CELLS[base.cell].recurrent:
+                for masked in (True, False):
+                    bilstm = replace(base, pooling="last", seed=seed, masked=masked)
+                    if not masked:
+                        yield PaddingSweep(bilstm, **few)
+                    if base.bidirectional:
+                        yield DirectionUse(bilstm, **few)
+        if corpus == "imdb" and whole:
+            yield from _padding_and_gates(choice, place)
+
+
+def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
+    """Padding masked or not, and where the forget gate starts: at the sum of biases that the thesis
+    names, at that of the public code, and spread over time (chrono)."""
+    base = base_run("imdb", "long", 1_000, choice, place)
+    compact = choice.profile == "compact"
+    if base.size not in (choice.sizes or (base.size,)):
+        return
+    for seed, setting in product(range(choice.seeds or SEEDS), choice.settings or SETTINGS):
+        plain = replace(base, setting=setting, seed=seed, masked=False)
+        yield replace(plain, pooling="last")
+        if setting in ("standard", "mid") and seed < (
+            choice.seeds or (SEEDS if compact else FEWER_SEEDS)
+        ):
+            for masked in (True, False):
+                yield replace(plain, pooling="last", forget_bias=2.0, masked=masked)
+            yield replace(plain, pooling="last", forget_bias="chrono", masked=True)
+            pooled = [name for name in COMPARED if name != "last"] if compact else ["max_attention"]
+            for pooling in pooled:
+                yield replace(plain, pooling=pooling)
+                if compact:
+                    yield replace(plain, pooling=pooling, forget_bias="chrono", masked=True)
+
+
+def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
+    """Figures 1.9, 1.10 and 1.11 (§1.9)."""
+    few = {"texts": 4} if choice.profile == "smoke" else {}
+    poolings = choice.poolings or COMPARED
+    paper = choice.profile == "paper"
+    compact = choice.profile == "compact"
+    for corpus in choice.corpus_names:
+        figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
+        figures = [figure for figure in figures if not choice.sizes or figure[2] in choice.sizes]
+        if not figures and paper and not (choice.corpora or choice.sizes):
+            continue  # nobody asked for it
+        for _, length, size, settings in figures or _unpictured(corpus, choice, place):
+            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+            words = (SHORT_TEXTS if length == "short" else LONG_TEXTS) if figures else few
+            words = {"k": 3} if compact and length == "short" else words
+            for setting in settings:
+                for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
+                    fewest = seeds_of(corpus, size, setting, choice) if compact else 1
+                    for seed in range(choice.seeds or fewest):
+                        run = replace(base, setting=setting, pooling=pooling, seed=seed)
+                        yield WordImportance(run, **words)
+
+
+def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
+    """What stands for the figures where the thesis has none: all settings, the first size; in the
+    compact replication also the last one."""
+    for length, sizes in sizes_of(corpus, choice, place).items():
+        wanted = sizes[:: len(sizes) - 1 or 1] if choice.profile == "compact" else sizes[:1]
+        for size in wanted:
+            yield corpus, length, size, SETTINGS
+
+
+def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
+    """Table 2.1, and other starts of the model without pooling (§2.2)."""
+    few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
+    whole = choice.profile in ("compact", "paper")
+    default = {"compact": FEWER_SEEDS, "paper": SEEDS}.get(choice.profile, 1)
+    cell = LISTED_CELLS[choice.cell or Training.cell]
+    for corpus in choice.corpora or (("imdb",) if whole else choice.corpus_names):
+        for base, _ in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):
+            for setting, seed in product(
+                choice.settings or ("standard", "mid"), range(choice.seeds or default)
+            ):
+                plain = replace(base, setting=setting, seed=seed, masked=True)
+                for pooling in ("max", "max_attention"):
+                    yield replace(plain, pooling=pooling)
+                plain = replace(plain, pooling="last")
+                tricks = [replace(plain, trick=trick) for trick in TRICKS if cell.recurrent]
+                yield GradientProfile(plain, **few, untrained=True)
+                for run in (plain, *tricks):
+                    yield run
+                    yield GradientProfile(run, **few)
+                for start in OTHER_STARTS:
+                    if cell.forgets or (cell.remembers and "forget_bias" not in start):
+                        yield replace(plain, **start)
+                if tricks and corpus in PUBLICATIONS and choice.profile == "quick" and seed == 0:
+                    for tried in TRIED:
+                        yield replace(plain, trick="gradient_directed", **tried)
+
+
+OTHER_STARTS: tuple[dict[str, Any], ...] = (
+    {"forget_bias": 2.0},
+    {"forget_bias": "chrono"},
+    {"orthogonal": True},
+)
+"""What related work changes about the start of an LSTM (§2.2.2), beside its forget bias of 1."""
+TRIED: tuple[dict[str, Any], ...] = (
+    *({"strength": strength} for strength in (0.01, 0.1, 1.0, 10.0)),
+    *({"strength": strength, "divergence": "reverse"} for strength in (0.1, 1.0)),
+)
+"""What the gradient-directed training in use was chosen from, beside itself (§2.2.7)."""
+
+SHORT_TEXTS: dict[str, Any] = {"k": 3, "shortest": 50, "longest": 60}
+LONG_TEXTS: dict[str, Any] = {"k": 5, "shortest": 400, "longest": 500}
+IMPORTANCE_FIGURES = (
+    ("imdb", "long", 1_000, SETTINGS),
+    ("yahoo", "long", 25_000, ("standard", "left", "mid")),  # Figure 1.9
+    ("yahoo", "short", 25_000, ("standard",)),
+    *((corpus, "long", 10_000, SETTINGS) for corpus in ("imdb", "yahoo", "amazon")),  # 1.10
+    *((corpus, "short", 10_000, ("standard", "left", "mid")) for corpus in ("yahoo", "amazon")),  # 1.11
+)
+"""Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
+
+PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
+    "corpora": _synthetic_effects,
+    "gradient_propagation": _gradient_propagation,
+    "natural_bias": _natural_bias,
+    "training_to_skip": _training_to_skip,
+    "word_importance": _word_importance,
+    "few_shot": _as_quick(few_shots, "imdb"),
+    "learnability": _learnability,
+    "recurrent_networks": _as_quick(recurrent_networks, "imdb"),
+    "sequence_labelling": _as_quick(taggings, "ud_ewt", "wnut17"),
+    "other_architectures": _as_quick(architectures, "imdb"),
+    "regularisation": _as_quick(regularised, "imdb"),
+}
+"""The runs of each chapter that needs some, in the order of the book."""
+
+
+_NAMED_BY_TABLES = {"corpus", "length", "setting", "size", "pooling", "trick", "seed", "vectors"}
+
+
+def thesis_table(run: Run) -> tuple[str, ...]:
+    """The tables of the thesis in which a run of the profile "paper" stands; none for probes, other
+    corpora, or a model or training that is not the thesis's."""
+    if isinstance(run, FewShot):
+        return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()
+    if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA:
+        return ()
+    if run.changed().keys() - _NAMED_BY_TABLES:
+        return ()
+    if run.trick:
+        brief = run.corpus == "imdb" and run.length == "long" and run.size == 10_000
+        return ("2.1",) if brief and run.setting in ("standard", "mid") else ()
+    if run.length == "short":
+        brief = run.size in (1_000, 10_000) and run.setting in ("standard", "mid")
+        return ("1.4", "1.8") if brief else ("1.8",)
+    full = PUBLICATIONS[run.corpus].table
+    brief = run.size in (1_000, 2_000, 10_000) and run.setting != "left"
+    return ("1.3", full) if brief else (full,)
+
+
+def needed(choice: Choice, place: Place) -> set[Training]:
+    """The trainings whose weights the probes or students of some chapter read."""
+    runs = [run for chapter in PLANS.values() for run in chapter(choice, place)]
+    teachers = {run.needs for run in runs if run.needs}
+    return teachers | {run.training for run in runs if isinstance(run, Probe)}
+
+
+def _at_most(count: int | None, limit: int) -> int:
+    return limit if count is None else min(count, limit)

@@ -1,0 +1,111 @@
+"""Which few-shot runs the chapter on Table 1.9 draws from (thesis §1.10)."""
+
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
+
+from whenpool.corpora import find
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.statistics import statistics_of
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.runs.few_shot_run import CONTRAST, SYSTEMS, FewShot, check_system
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import VECTORS, Place, find_vectors
+
+PAPER_UNLABELLED = 5_000
+"""Unlabelled texts of each class, as in Chen et al. (2020)."""
+LABELS = (1, 3, 10, 30, 100)
+"""Labelled texts of each class along which systems are compared; the thesis has 10."""
+
+EMBEDDED_CORPUS = "synthetic:density=0.1,longest=48,shortest=32"
+"""Short texts: what a pretrained encoder reads of one takes a hundred times what a BiLSTM does."""
+
+Settings = dict[str, Any]
+
+_FINE_TUNED: Settings = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_tokens": 128}
+_PAIRED: Settings = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
+_SMALL: Settings = {"validation": 100, "test": 1_000, "steps": 100}
+_TINY: Settings = {"validation": 40, "test": 200, "max_tokens": 64, "steps": 20, "looks": 3}
+_SMOKE: Settings = {
+    "validation": 8, "test": 16, "max_tokens": 16, "steps": 2, "looks": 1,
+    "unlabelled": 40, "hidden_size": 8, "topics": 4, "pretraining": 4,
+}  # fmt: skip
+
+PAPER: dict[str, Settings] = {
+    "vampire": {"learning_rate": 1e-3},
+    "bert": {"learning_rate": 5e-6},
+    "tmix": {"learning_rate": 5e-6},
+    "uda": {"learning_rate": 5e-6, "batch_size": 4, "steps": 20_000, "looks": 20},
+    "mixtext": {
+        "learning_rate": 5e-6, "batch_size": 4, "steps": 20_000, "looks": 20, "augmentations": 2,
+    },
+    "max_attention": {"max_tokens": 512},
+    "last_words": {"max_tokens": 512},
+    "max_attention_words": {"max_tokens": 512},
+}  # fmt: skip
+"""By the released commands of Chen et al. (2020), and the thesis's 512 tokens."""
+
+SMALL: dict[str, Settings] = {
+    "vampire": _SMALL | {"learning_rate": 3e-3, "steps": 300, "unlabelled": 5_000},
+    "bert": _SMALL | _FINE_TUNED,
+    "tmix": _SMALL | _FINE_TUNED,
+    "uda": _SMALL | _FINE_TUNED | _PAIRED,
+    "mixtext": _SMALL | _FINE_TUNED | _PAIRED,
+    **dict.fromkeys(("max_attention", *CONTRAST), _SMALL | {"max_tokens": 512, "steps": 200}),
+}
+"""On published corpora: minutes a run on a processor, with a small encoder."""
+
+EMBEDDED: dict[str, Settings] = {
+    "vampire": SMALL["vampire"] | _TINY | {"steps": 100, "pretraining": 400},
+    **{name: SMALL[name] | _TINY for name in ("bert", "tmix", "uda", "mixtext")},
+    **dict.fromkeys(("max_attention", *CONTRAST), _TINY | {"steps": 60, "hidden_size": 48}),
+}
+"""On the embedded corpus, or a file of the reader's own: seconds a run."""
+
+
+def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
+    """Table 1.9, or its likeness in small, and accuracy over the number of labels.
+
+    Raises:
+        InputError: for a system that is unknown, or a file of the reader's that cannot be read.
+    """
+    for name in choice.systems or ():
+        check_system(name)
+    paper = choice.profile == "paper"
+    for corpus in choice.corpora or (("imdb", "yahoo") if paper else (EMBEDDED_CORPUS,)):
+        published = corpus in PUBLICATIONS
+        settings = PAPER if paper else SMALL if published else EMBEDDED
+        seeds = choice.seeds or (5 if paper else 3 if published else 1)
+        labels = choice.labels or _labels(corpus, choice, place)
+        for seed, per_class, system in product(
+            range(seeds), labels, choice.systems or (*SYSTEMS, *CONTRAST)
+        ):
+            given = settings[system] | {"seed": seed, "per_class": per_class}
+            if paper and published:
+                given["unlabelled"] = PAPER_UNLABELLED * PUBLICATIONS[corpus].classes
+            if choice.profile == "smoke":
+                given |= _SMOKE
+            yield FewShot(corpus, system, **given | _asked(choice, place, published))
+
+
+def _labels(corpus: str, choice: Choice, place: Place) -> tuple[int, ...]:
+    if choice.profile == "smoke":
+        return (2,)
+    if corpus in PUBLICATIONS:
+        return LABELS if choice.profile == "quick" else (FewShot.per_class,)
+    source = find(corpus, place.data)
+    if source.path is None:
+        return (FewShot.per_class,)
+    mine = statistics_of(source, "any")  # half of its texts stay unlabelled
+    return (max(1, min(FewShot.per_class, mine.train_size // mine.classes // 2)),)
+
+
+def _asked(choice: Choice, place: Place, published: bool) -> Settings:
+    """What depends on the reader, and on what is here; a system takes what it has use for."""
+    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
+    asked: Settings = {"encoder": choice.encoder or (DEFAULT_ENCODER if paper else MINILM)}
+    if published and not smoke:
+        asked["vectors"] = find_vectors(place) or VECTORS[0]
+    if choice.unlabelled:
+        asked["unlabelled"] = choice.unlabelled
+    return asked | {"paraphrases": choice.paraphrases}

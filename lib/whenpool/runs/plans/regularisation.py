@@ -1,0 +1,95 @@
+"""Which runs the chapter on regularisation and tuning draws from (thesis §1.4.2)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.runs.plans.bases import SEEDS, base_run, sizes_of
+from whenpool.runs.request import Choice
+from whenpool.runs.training_run import Place, Training
+
+MASK_RATES = (0.1, 0.3, 0.5)
+DECAYS = (1e-3, 1e-4, 1e-6, 1e-8)
+LEARNING_RATES = (1e-3, 2e-3, 5e-3)
+SUSTAINED = 50
+"""Epochs of the longest training that the thesis speaks of."""
+SUSTAINED_RATE = 0.3
+"""DropConnect's rate there: the middle one of three."""
+TIMED_SEEDS = (5, 6, 7)
+"""Of trainings that are there to be timed, all poolings one after another with nothing else running."""
+
+Changes = dict[str, Any]
+
+GRID: tuple[Changes, ...] = (
+    {},
+    *({"drop_connect": rate} for rate in MASK_RATES),
+    *({"weight_decay": decay} for decay in DECAYS),
+)
+"""The two grids of the thesis's footnotes, and what they are held against."""
+_SMALL_GRID: tuple[Changes, ...] = ({}, {"drop_connect": 0.3}, {"weight_decay": 1e-4})
+_BOTH = ("last", "max_attention")
+
+
+def regularised(choice: Choice, place: Place) -> Iterable[Training]:
+    """The grids, the learning rates and the sustained trainings, without DropConnect where a cell that
+    the reader asks for has no recurrent weights."""
+    remembers = LISTED_CELLS[choice.cell or Training.cell].remembers
+    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
+    for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
+        published = corpus in PUBLICATIONS and not smoke
+        for base in _bases(corpus, choice, place):
+            seeds = choice.seeds or (SEEDS if paper else 3 if published else 1)
+            for seed in range(seeds):
+                plain = replace(base, seed=seed, masked=choice.masked)
+                runs = _whole(plain, choice) if published else _brief(plain, choice, smoke)
+                yield from (run for run in runs if remembers or not run.drop_connect)
+            if published and not (paper or choice.seeds) and "standard" in (choice.settings or SETTINGS):
+                for seed, pooling in product(TIMED_SEEDS, choice.poolings or COMPARED):
+                    yield replace(base, seed=seed, pooling=pooling, masked=choice.masked)
+
+
+def _bases(corpus: str, choice: Choice, place: Place) -> Iterable[Training]:
+    published = corpus in PUBLICATIONS
+    sizes = {"long": choice.sizes or (1_000,)} if published else sizes_of(corpus, choice, place)
+    for length, own in sizes.items():
+        for size in own:
+            yield base_run(corpus, length, size, choice, place)
+
+
+def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
+    """What decides claims: on unmixed texts, and without pooling in the middle of filler. Of other
+    settings the plain model."""
+    settings = choice.settings or ("standard", "mid")
+    if "standard" in settings:
+        for pooling, changes in product(choice.poolings or COMPARED, GRID):
+            yield replace(plain, pooling=pooling, **changes)
+        for pooling, rate in product(choice.poolings or COMPARED, LEARNING_RATES):
+            yield replace(plain, pooling=pooling, learning_rate=rate)
+        for pooling, rate in product(_of(_BOTH, choice), (0.0, SUSTAINED_RATE)):
+            yield replace(plain, pooling=pooling, epochs=SUSTAINED, drop_connect=rate)
+    for setting in settings:
+        mixed = replace(plain, setting=setting)
+        for pooling in choice.poolings or _BOTH:
+            yield replace(mixed, pooling=pooling)
+        if setting == "mid" and "last" in _of(_BOTH, choice):
+            yield replace(mixed, pooling="last", epochs=SUSTAINED, drop_connect=SUSTAINED_RATE)
+
+
+def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
+    """On the embedded corpus, or a file of the reader's own: what two processors do in a minute, on
+    unmixed texts whatever settings are asked for."""
+    poolings = choice.poolings or _BOTH
+    for pooling, changes in product(poolings, _SMALL_GRID):
+        yield replace(plain, pooling=pooling, **changes)
+    for pooling in poolings:
+        epochs = 2 if smoke else 20
+        yield replace(plain, pooling=pooling, epochs=epochs, drop_connect=SUSTAINED_RATE)
+
+
+def _of(poolings: Sequence[str], choice: Choice) -> Sequence[str]:
+    """Those that the reader did not leave out."""
+    return [name for name in poolings if choice.poolings is None or name in choice.poolings]

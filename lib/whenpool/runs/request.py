@@ -1,0 +1,118 @@
+"""What a reader asks for: a profile, and maybe a narrower choice.
+
+A *profile* says how large the models and training sets are: "smoke" (tests: seconds), "quick" (two
+processors: minutes), "compact" (the whole paper on real corpora, small models and short texts: days on
+two processors) or "paper" (the thesis's protocol, §1.4.2).
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import is_file
+from whenpool.corpora.published import THESIS_CORPORA
+from whenpool.corpora.settings import check_setting
+from whenpool.models.registry import LISTED, LISTED_CELLS
+
+PROFILES = ("smoke", "quick", "compact", "paper")
+NARROWING = (
+    "sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled", "cell", "layers",
+)  # fmt: skip
+"""The attributes of a choice that leave runs out, make them smaller, or put another model into them."""
+
+MOST_LAYERS = 64  # that a checkpoint holds
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a reader asks for; None leaves it to the profile.
+
+    Attributes:
+        corpora: names for `whenpool.corpora.load`; None: the embedded corpus, or in the profile
+            "compact" and "paper" the thesis's four.
+        seeds: how many, counted from 0.
+        masked: False lets padding in. The authors' code does so with forget biases of sum 2.
+        cell, layers: of every trained model that is a thesis's BiLSTM otherwise: a name in
+            `whenpool.models.registry.LISTED_CELLS`, and how many are stacked. Chapters that compare cells
+            have their own.
+        encoder, labels, systems, unlabelled, paraphrases: of the few-shot runs (§1.10): the pretrained
+            encoder, labelled texts of each class, names in `whenpool.runs.few_shot_run`, unlabelled texts,
+            and a file of paraphrases for them.
+    """
+
+    profile: str = "quick"
+    corpora: tuple[str, ...] | None = None
+    sizes: tuple[int, ...] | None = None
+    settings: tuple[str, ...] | None = None
+    poolings: tuple[str, ...] | None = None
+    seeds: int | None = None
+    masked: bool = True
+    encoder: str | None = None
+    labels: tuple[int, ...] | None = None
+    systems: tuple[str, ...] | None = None
+    unlabelled: int | None = None
+    paraphrases: str | None = None
+    cell: str | None = None
+    layers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.profile not in PROFILES:
+            raise InputError(f"profile {self.profile!r} is unknown; choose one of {', '.join(PROFILES)}")
+        for setting in self.settings or ():
+            check_setting(setting)
+        for pooling in self.poolings or ():
+            if pooling not in LISTED:
+                raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(LISTED)}")
+        if self.cell is not None and self.cell not in LISTED_CELLS:
+            raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(LISTED_CELLS)}")
+        if self.layers is not None and not 1 <= self.layers <= MOST_LAYERS:
+            raise InputError(f"layers is how many, from 1 to {MOST_LAYERS}, not {self.layers}")
+        if self.seeds is not None and self.seeds < 1:
+            raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
+        if any(count < 1 for count in self.labels or ()):
+            raise InputError(f"labels are texts of each class, at least 1, not {min(self.labels or ())}")
+        if self.paraphrases and not is_file(Path(self.paraphrases)):
+            raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
+        if self.unlabelled is not None and self.unlabelled < 1:
+            raise InputError(f"unlabelled is a number of texts, at least 1, not {self.unlabelled}")
+        if any(size < 1 for size in self.sizes or ()):
+            raise InputError(f"sizes are numbers of training texts, not {min(self.sizes or ())}")
+
+    @property
+    def corpus_names(self) -> tuple[str, ...]:
+        if self.corpora is not None:
+            return self.corpora
+        return THESIS_CORPORA if self.profile in ("compact", "paper") else ("synthetic",)
+
+    def lets_lack(self, run: Any) -> bool:
+        """Whether a run is left out where its data are not here: when nobody asked for its corpus, or
+        its pretrained encoder, by name."""
+        unnamed = self.encoder is None and getattr(run, "has_encoder", False)
+        return unnamed or (self.corpora is None and self.profile in ("compact", "paper"))
+
+
+def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """The names in some texts, which may hold several separated by spaces; the path of a file may
+    hold spaces itself."""
+    if not texts:
+        return None
+    names: list[str] = []
+    for text in [texts] if isinstance(texts, str) else texts:
+        names += [text] if is_file(Path(text.split(":")[0])) else text.split()
+    return tuple(_with_folder(name) for name in names)
+
+
+def placed(name: str | None) -> str | None:
+    """A file or folder by a name that does not depend on the working directory; other names as they
+    are."""
+    path = os.path.expanduser(name or "")
+    return str(Path(path).resolve()) if name and os.path.exists(path) else name
+
+
+def _with_folder(name: str) -> str:
+    """A name that does not depend on the working directory, which chapters have their own of."""
+    file, colon, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    return f"{Path(file).resolve()}{colon}{options}" if is_file(Path(file)) else name

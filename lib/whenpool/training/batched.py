@@ -1,0 +1,139 @@
+"""Several models of one shape trained at once, as one batch of models.
+
+Each goes through exactly the steps that it would go through alone, on batches of its own, and ends
+when it would end; only the recurrences of a step are computed together (`whenpool.models.batched_lstm`), so
+that results equal those of `whenpool.training.loop.train` but for the order of sums.
+"""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch
+from whenpool.corpora.dataset import Splits
+from whenpool.models.batched_lstm import run_together
+from whenpool.models.encoder import Encoder, encode_all
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.models.transformer import TransformerEncoder
+from whenpool.training.loop import DivergenceError, Epoch, Outcome, Recipe, training_steps
+from whenpool.training.objective import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Student:
+    """A model to train, see `whenpool.training.loop.train`."""
+
+    model: TextClassifier
+    dataset: Splits
+    recipe: Recipe
+    seed: int
+    on_epoch: Callable[[Epoch], None] | None = None
+
+
+def train_together(
+    students: Sequence[Student],
+    device: str = "cpu",
+    on_end: Callable[[int, Outcome | DivergenceError], None] | None = None,
+) -> list[Outcome | DivergenceError]:
+    """Train several models by cross-entropy, each as if it were alone.
+
+    They may differ in pooling, start, data, number of texts and epochs; seconds of an outcome are its
+    share of the time of all.
+
+    Args:
+        device: where to train; the models are moved there.
+        on_end: told the number of each student that ends, and what came of it, at once.
+
+    Returns:
+        For each its outcome, or what `train` would have raised for it.
+
+    Raises:
+        InputError: when the models are not of one shape, see `check_shapes`.
+        torch.OutOfMemoryError: when there are too many models for the device.
+    """
+    check_shapes([student.model.encoder for student in students])
+    ended: dict[int, Outcome | DivergenceError] = {}
+    trainings = [_Training(student, device) for student in students]
+    active = list(enumerate(trainings))
+    while active:
+        for number, training in list(active):
+            end = training.go_on()
+            if end is not None:
+                ended[number] = end
+                active.remove((number, training))
+                if on_end:
+                    on_end(number, end)
+        if active:
+            _step([training for _, training in active])
+    return [ended[number] for number in range(len(students))]
+
+
+def check_shapes(encoders: Sequence[Encoder | TransformerEncoder]) -> None:
+    """Raises `InputError` unless all are LSTMs of one shape without DropConnect."""
+    shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
+    if len(shapes) > 1:
+        raise InputError(
+            f"only models of one shape are trained together, not {sorted(map(str, shapes))}"
+        )
+    for encoder in encoders:
+        if encoder.cell != "lstm" or encoder.drop_connect:
+            raise InputError("only LSTMs without DropConnect are trained together; train others alone")
+
+
+class _Training:
+    """One of them: its steps, where it stands, and the seconds that it took."""
+
+    def __init__(self, student: Student, device: str) -> None:
+        self.model = student.model
+        self._seconds, self._entered = 0.0, 0.0
+        self.batch: Batch
+        self._learnt: tuple[Tensor, Tensor] | None = None
+        self._steps: Generator[Any, Any, Outcome] = training_steps(
+            student.model, student.dataset, student.recipe, student.seed, device,
+            student.on_epoch, None, Objective(), None, self._clock,
+        )  # fmt: skip
+
+    def _clock(self) -> float:
+        """Read inside its steps alone: what they took, and its share of those made together."""
+        return self._seconds + time.perf_counter() - self._entered
+
+    def go_on(self) -> Outcome | DivergenceError | None:
+        """Up to its next batch; or what came of it when there is none."""
+        self._entered = time.perf_counter()
+        try:
+            self.batch, _ = self._steps.send(self._learnt)
+        except StopIteration as end:
+            return end.value
+        except DivergenceError as error:
+            return error
+        finally:
+            self._seconds = self._clock()
+        return None
+
+    def learn(self, learnt: tuple[Tensor, Tensor], seconds: float) -> None:
+        self._learnt = learnt
+        self._seconds += seconds
+
+
+def _step(trainings: Sequence[_Training]) -> None:
+    """The backward pass of one batch of each."""
+    started = time.perf_counter()
+    models, batches = [t.model for t in trainings], [t.batch for t in trainings]
+    embedded = [model.embed(batch.ids) for model, batch in zip(models, batches, strict=True)]
+    lengths = [batch.lengths for batch in batches]
+    encoders = [model.encoder for model in models if isinstance(model.encoder, Encoder)]  # all
+    states = encode_all(encoders, embedded, lengths, run_together)
+    logits = [
+        model.classify(of, length) for model, of, length in zip(models, states, lengths, strict=True)
+    ]
+    losses = [functional.cross_entropy(of, b.labels) for of, b in zip(logits, batches, strict=True)]
+    torch.autograd.backward(losses)
+    share = (time.perf_counter() - started) / len(trainings)
+    for training, loss, of in zip(trainings, losses, logits, strict=True):
+        training.learn((loss.detach(), of.detach()), share)

@@ -1,0 +1,287 @@
+"""Training and evaluation by the protocol of the thesis (§1.4.2).
+
+Letters: B texts, T words of the longest, C classes.
+"""
+
+import math
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch, Texts, batches_for, training_batches
+from whenpool.corpora.dataset import Splits
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.training.objective import Objective
+
+EVALUATION_WORDS = 32_768
+"""Padded words of an evaluation batch."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model is trained; the defaults are the thesis's."""
+
+    epochs: int = 20
+    batch_size: int = 32
+    learning_rate: float = 2e-3  # Adam's
+    weight_decay: float = 0.0  # Adam's, an l2 penalty
+    passes: int = 1  # over the training texts in an epoch, which ends with a validation
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean cross-entropy and accuracy, in %, over some texts."""
+
+    loss: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What the passes over the training texts up to a validation came to; accuracies in %, time in
+    seconds.
+
+    The training figures are those of the batches as they were learnt from, before each step.
+    """
+
+    epoch: int  # from 1
+    train_loss: float  # what was minimised
+    train_accuracy: float
+    validation_loss: float
+    validation_accuracy: float
+    seconds: float
+    more: dict[str, float] = field(default_factory=dict)  # see `Objective.end_epoch`
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished training.
+
+    Attributes:
+        best_epoch: the first one with the highest validation accuracy, among those that the
+            objective lets be chosen, or the last where it lets none; its weights are ``weights``.
+        test: of those weights.
+        seconds: all together, what ``watch`` took not counted.
+        words: read in training, padding not counted.
+    """
+
+    history: list[Epoch]
+    best_epoch: int
+    test: Score
+    weights: dict[str, Tensor]
+    seconds: float
+    words: int
+
+    @property
+    def validation_accuracy(self) -> float:
+        return self.history[self.best_epoch - 1].validation_accuracy
+
+    def history_rows(self) -> list[dict[str, float]]:
+        rows = [asdict(epoch) for epoch in self.history]
+        return [row | row.pop("more") for row in rows]
+
+
+class DivergenceError(InputError):
+    """The loss is no longer a finite number.
+
+    Attributes:
+        left: the training up to there: the epochs, that of the divergence included, and the weights
+            as they were left, which are not tested.
+    """
+
+    def __init__(self, message: str, left: Outcome) -> None:
+        super().__init__(message)
+        self.left = left
+
+
+def train(
+    model: nn.Module,
+    dataset: Splits,
+    recipe: Recipe,
+    seed: int,
+    device: str = "cpu",
+    on_epoch: Callable[[Epoch], None] | None = None,
+    watch: Callable[[int], None] | None = None,
+    objective: Objective | None = None,
+    parameters: Iterable[dict[str, Any]] | None = None,
+) -> Outcome:
+    """Train a model, keep the weights of the best validation epoch, and test those.
+
+    Validation and test are of the model as it will be used, whatever the objective.
+
+    Args:
+        model: maps ids (B, T) and lengths (B,) to logits (B, C).
+        seed: of the order of batches. The model comes initialised, and what DropConnect drops is
+            drawn from torch's global generator.
+        device: where to train; the model is moved there.
+        on_epoch: called after each epoch.
+        watch: called before the first step and after each one with the number of texts learnt from
+            so far; it may look at the model and must leave it as it was.
+        objective: what is minimised; default: cross-entropy.
+        parameters: groups for the optimiser, which may have learning rates of their own; default: all
+            of the model's in one.
+
+    Raises:
+        DivergenceError: when the loss becomes infinite or not a number.
+    """
+    objective = objective or Objective()
+    steps = training_steps(
+        model, dataset, recipe, seed, device, on_epoch, watch, objective, parameters, time.perf_counter
+    )
+    learnt = None
+    try:
+        while True:
+            batch, indices = steps.send(learnt)
+            learnt = objective.backward(model, batch, indices)
+    except StopIteration as end:
+        return end.value
+
+
+Learnt = tuple[Tensor, Tensor]
+"""What `whenpool.training.objective.Objective.backward` returns of a batch."""
+
+
+def training_steps(
+    model: nn.Module,
+    dataset: Splits,
+    recipe: Recipe,
+    seed: int,
+    device: str,
+    on_epoch: Callable[[Epoch], None] | None,
+    watch: Callable[[int], None] | None,
+    objective: Objective,
+    parameters: Iterable[dict[str, Any]] | None,
+    clock: Callable[[], float],
+) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
+    """A training that leaves its backward passes to whoever drives it, so that several can be driven
+    at once.
+
+    Yields each batch and the numbers (B,) of its texts; is sent what was learnt from it, once the
+    gradients are those of the parameters; returns what came of it all.
+
+    Args:
+        clock: the seconds that this training took so far, from any start.
+        The others are those of `train`.
+    """
+    started = clock()
+    model.to(device)
+    texts, validation = dataset.train.to(device), dataset.validation.to(device)
+    optimizer = torch.optim.Adam(
+        parameters or model.parameters(),
+        lr=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        fused=True,
+    )
+    objective.begin(model, texts)
+    order = torch.Generator().manual_seed(seed)
+    history: list[Epoch] = []
+    best, weights = 0, dict[str, Tensor]()
+    looked = 0.0
+
+    def look(seen: int) -> None:
+        nonlocal looked
+        if watch:
+            before = clock()
+            watch(seen)
+            looked += clock() - before
+
+    def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
+        words = int(dataset.train.ids.offsets[-1]) * recipe.passes * len(history)
+        seconds = clock() - started - looked
+        return Outcome(history, best + 1, test, weights, seconds, words)
+
+    look(0)
+    for number in range(1, recipe.epochs + 1):
+        seen = (number - 1) * recipe.passes * len(texts)
+        epoch_started, looked_before = clock(), looked
+        objective.start_epoch(number - 1)
+        learnt = yield from _epoch_steps(model, texts, optimizer, recipe, order, look, seen)
+        judged = evaluate(model, validation)
+        more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
+        seconds = clock() - epoch_started - (looked - looked_before)
+        history.append(
+            Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds, more)
+        )
+        for loss in (learnt.loss, judged.loss):
+            if not math.isfinite(loss):
+                raise DivergenceError(
+                    f"the loss became {loss} in epoch {number}; "
+                    "lower the learning rate or choose another seed",
+                    outcome(Score(math.nan, math.nan), _copy(model)),
+                )
+        if objective.eligible and not (weights and judged.accuracy <= history[best].validation_accuracy):
+            best, weights = number - 1, _copy(model)
+        if on_epoch:
+            on_epoch(history[-1])
+    if not weights:  # the objective let no epoch be chosen
+        best, weights = recipe.epochs - 1, _copy(model)
+    model.load_state_dict(weights)
+    return outcome(evaluate(model, dataset.test.to(device)), weights)
+
+
+@torch.inference_mode()
+def evaluate(model: nn.Module, texts: Texts, batch_size: int | None = None) -> Score:
+    """Loss and accuracy over labelled texts.
+
+    Args:
+        batch_size: texts in a batch; default: as many as `EVALUATION_WORDS` allow, except for a
+            model whose ``masked`` is False: there padding matters, so it gets 32 as the authors'.
+    """
+    was_training = model.training
+    model.eval()
+    lengths = texts.ids.lengths
+    if batch_size:
+        batches = iter(torch.argsort(lengths, stable=True).split(batch_size))
+    else:
+        batches = batches_for(model, lengths, EVALUATION_WORDS)
+    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for indices in batches:
+        batch = texts.batch(indices, PADDING_INDEX)
+        logits = model(batch.ids, batch.lengths)  # (B, C)
+        loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
+        right += (logits.argmax(1) == batch.labels).sum()
+    model.train(was_training)
+    return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
+
+
+def _epoch_steps(
+    model: nn.Module,
+    texts: Texts,
+    optimizer: torch.optim.Optimizer,
+    recipe: Recipe,
+    order: torch.Generator,
+    look: Callable[[int], None],
+    seen: int,
+) -> Generator[tuple[Batch, Tensor], Learnt | None, Score]:
+    model.train()
+    loss_sum = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for indices in _batches(texts, recipe, order):
+        batch = texts.batch(indices, PADDING_INDEX)
+        optimizer.zero_grad(set_to_none=True)
+        learnt = yield batch, indices
+        assert learnt is not None
+        loss, logits = learnt
+        optimizer.step()
+        seen += len(indices)
+        look(seen)
+        loss_sum += loss * len(indices)  # read only after the epoch: no waiting in a step
+        right += (logits.argmax(1) == batch.labels).sum()
+    learnt_from = recipe.passes * len(texts)
+    return Score(loss_sum.item() / learnt_from, 100 * right.item() / learnt_from)
+
+
+def _batches(texts: Texts, recipe: Recipe, order: torch.Generator) -> Iterator[Tensor]:
+    for _ in range(recipe.passes):
+        yield from training_batches(texts.ids.lengths, recipe.batch_size, order)
+
+
+def _copy(model: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}

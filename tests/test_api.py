@@ -28,7 +28,7 @@ PARAMETERS = [pytest.param(room, name, id=f"{room}.{name}") for room, name in NA
 
 
 def test_the_page_has_every_room():
-    assert LEAST | {"whenpool.corpora", "whenpool.explain.words"} <= set(ROOMS)
+    assert LEAST | {"whenpool.corpora", "whenpool.words"} <= set(ROOMS)
     assert len(ROOMS) == len(set(ROOMS))
 
 

@@ -1,3 +1,5 @@
-"""Batches of texts, see `whenpool.corpora.batches`."""
+"""Batches of texts; see `whenpool.corpora.batches`."""
 
-from whenpool.corpora.batches import Batch, Ragged, Texts  # noqa: F401
+from whenpool.corpora.batches import Batch, Ragged, Texts
+
+__all__ = ["Batch", "Ragged", "Texts"]

@@ -1,3 +1,5 @@
-"""What a chapter opens with, see `whenpool.book.chapter`."""
+"""What a chapter of the book opens with; see `whenpool.book.chapter`."""
 
-from whenpool.book.chapter import Chapter, Provenance, glue, open_chapter  # noqa: F401
+from whenpool.book.chapter import Chapter, Provenance, glue, open_chapter
+
+__all__ = ["Chapter", "Provenance", "glue", "open_chapter"]

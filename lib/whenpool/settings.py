@@ -1,3 +1,4 @@
-"""Where a text stands among filler, see `whenpool.corpora.settings`."""
+"""Where a text stands among filler; see `whenpool.corpora.settings`."""
 
-from whenpool.corpora.settings import SETTINGS, SHARE, check_setting, compose, filler_lengths  # noqa: F401
+from whenpool.corpora.settings import *  # noqa: F403
+from whenpool.corpora.settings import __all__ as __all__

@@ -2,14 +2,12 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from whenpool import InputError
-from whenpool.book.report.representation_figures import draw_running_maximum
 from whenpool.models.pooling import LastState, MaxPool
 from whenpool.theory.constructions import (
     last_state_by_pooling,
@@ -221,22 +219,6 @@ def test_parity_of_a_hundred_thousand_words_in_float32():
     with torch.no_grad():
         states = parity_lstm().float()(words.unsqueeze(2))[0].squeeze(2)
     assert torch.equal(states > 0, words.cumsum(1) % 2 == 1)
-
-
-def test_the_drawing_shows_words_maximum_and_error():
-    words, largest, read, errors = (
-        [0.1, -0.3, 0.4],
-        [0.1, 0.1, 0.4],
-        [0.08, 0.07, 0.39],
-        [0.02, 0.03, 0.01],
-    )
-    above, below = draw_running_maximum(words, largest, read, errors, 0.05).axes
-    assert [line.get_ydata().tolist() for line in above.lines] == [words, largest, read]
-    assert below.lines[0].get_ydata().tolist() == errors
-    assert below.lines[1].get_ydata()[0] == 0.05 < below.get_ylim()[1]
-    plt.close("all")
-    with pytest.raises(InputError, match="one number for each word"):
-        draw_running_maximum(words, largest, read[:2], errors, 0.05)
 
 
 LSTM = nn.LSTM(2, 3)

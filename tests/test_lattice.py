@@ -3,14 +3,12 @@
 import math
 from itertools import product
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from whenpool import InputError
-from whenpool.book.report.representation_figures import draw_parity_reach
 from whenpool.theory.lattice import (
     longest_chain,
     longest_parity_of_lstms,
@@ -141,17 +139,6 @@ def test_a_second_layer_of_two_directions_is_not_bound():
     torch.manual_seed(0)
     found = embeddings_of_ones(nn.LSTM(1, 4, 2, batch_first=True, bidirectional=True))
     assert (found.diff(dim=0) < -1e-4).any()
-
-
-def test_the_drawing_has_a_bar_for_each_search_and_none_ends_for_the_last_state():
-    (axes,) = draw_parity_reach([2, 3], [2, 3], [2, 3], [2, 1]).axes
-    heights = [bar.get_height() for bar in axes.patches]
-    assert heights[:4] == [2, 3, 2, 1]
-    assert min(heights[4:]) > 3  # above every bound, with an arrow at its end
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["2", "3"]
-    plt.close("all")
-    with pytest.raises(InputError, match="one number for each of values"):
-        draw_parity_reach([2, 3], [2, 3], [2], [2, 1])
 
 
 MISTAKES = {

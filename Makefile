@@ -21,10 +21,10 @@ book: $(READY)  ## execute the chapters and build the pages into _build/html
 	@$(BIN)/whenpool book $(ARGS)
 
 test: $(READY)  ## the tests, without the slow ones
-	@$(PYTEST) -m 'not slow' $(ARGS)
+	@WHENPOOL_FAULT_TRIES=1 $(PYTEST) -m 'not slow' $(ARGS)
 
 test-all: $(READY)  ## the slow tests: whole books, a browser, a Ray cluster, kills, fuzzing
-	@$(PYTEST) -m slow $(ARGS)
+	@$(PYTEST) -m 'slow or faults' $(ARGS)
 
 chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME=nwi
 	@test -n '$(NAME)' || { echo "name the chapter: make chapter NAME=nwi" >&2; exit 2; }

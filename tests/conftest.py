@@ -9,6 +9,25 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests r
 REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+SLOW = frozenset(
+    "test_authors_code test_book test_contributing test_diagnose test_fine_tuning test_fuzz_results "
+    "test_fuzz_texts test_hardening test_hardening_commands test_light_pages test_live test_pages "
+    "test_printing test_ray test_runner test_semi_supervised test_together test_workflow".split()
+)
+"""Files of whole books, browsers, clusters, fuzzing and whole commands: ``make test-all`` runs them, and
+the faults again with more kills."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.stem in SLOW:
+            item.add_marker("slow")
+        if item.path.stem == "test_faults":
+            item.add_marker("faults")
+            if "[3]" in item.name:  # several models trained as one batch are killed as one alone is
+                item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path, monkeypatch):
     """No test reads or writes the clone's data, runs or cache."""

@@ -35,7 +35,8 @@ kernelspec:
 
 def clone(folder, chapters=None):
     """A folder that looks like a clone; `chapters` replace the book's."""
-    shutil.copytree(ROOT / "data" / "paper", folder / "data" / "paper")
+    for part in ("paper", "results"):
+        shutil.copytree(ROOT / "data" / part, folder / "data" / part)
     (folder / "lib" / "whenpool").mkdir(parents=True)
     shutil.copy(ROOT / "_config.yml", folder)
     if chapters is None:

@@ -11,8 +11,8 @@ import torch
 
 from whenpool import InputError
 from whenpool.cli import doctor as checkup
+from whenpool.cli import main
 from whenpool.cli.doctor import check_machine, error_beside_processor
-from whenpool.cli.main import main
 from whenpool.corpora.corpus import SplitSizes
 from whenpool.corpora.published import PUBLICATIONS
 

@@ -25,7 +25,7 @@ def whenpool(*words, **options):
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
     script = (
-        "import sys\nfrom whenpool.cli.main import cli\n"
+        "import sys\nfrom whenpool.cli import cli\n"
         "cli.main(['--help'], standalone_mode=False)\n"
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))"
     )
@@ -266,7 +266,10 @@ def test_missing_cuda_is_one_line():
 
 def test_outside_a_clone_the_book_says_where_it_is(tmp_path):
     """An installed package, away from the repository."""
-    script = "from whenpool import cli, places\nplaces.project_root = lambda: None\ncli.main()"
+    script = (
+        "from whenpool.base import paths\nfrom whenpool.cli import main\n"
+        "paths.project_root = lambda: None\nmain()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script, "book"], capture_output=True, text=True, check=False, cwd=tmp_path
     )

@@ -25,7 +25,7 @@ from whenpool.book.report.comparisons import (
     table_of,
 )
 from whenpool.book.report.provenance import provenance_line
-from whenpool.cli.main import main
+from whenpool.cli import main
 from whenpool.runs.execute import execute
 from whenpool.runs.store import Store
 from whenpool.runs.training_run import PROTOCOL, Place, Training

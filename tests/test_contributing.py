@@ -46,7 +46,7 @@ def insert_line(file, table, line):
 
 
 def copied(folder):
-    for name in ("lib", "book", "data/paper"):
+    for name in ("lib", "book", "data/paper", "data/results"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("_toc.yml", "_config.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)

@@ -363,7 +363,7 @@ def test_windows_fit_what_is_read_and_texts_without_thirds_are_left_out(tmp_path
 
 def test_a_file_that_is_not_there_is_told_at_once(tmp_path):
     code = (
-        "import sys; from whenpool.cli.main import main\n"
+        "import sys; from whenpool.cli import main\n"
         "sys.argv = ['whenpool', 'diagnose', 'nowhere.csv']\n"
         "try: main()\n"
         "except SystemExit: pass\n"

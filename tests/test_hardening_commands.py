@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from whenpool import InputError, TextClassifier, save_checkpoint
-from whenpool.cli import main as cli
+from whenpool import InputError, TextClassifier, cli, save_checkpoint
 
 BAD_FILES = {
     "empty.csv": b"",

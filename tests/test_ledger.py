@@ -27,7 +27,7 @@ from whenpool.book.report.measures import MEASURES, SCALES, Runs
 from whenpool.book.report.paper import FILES, published
 from whenpool.book.report.shares import NO_RULE, TABLES, Share
 from whenpool.book.report.verdicts import MARKS
-from whenpool.cli.main import cli, main
+from whenpool.cli import cli, main
 from whenpool.runs.request import Choice
 from whenpool.runs.rows import current_few_shots, current_trainings
 
@@ -317,7 +317,7 @@ def test_it_needs_none_of_what_only_the_book_needs():
         "import sys\n"
         "for name in ('matplotlib', 'seaborn', 'jupytext', 'papermill', 'tabulate', 'myst_nb'):\n"
         "    sys.modules[name] = None\n"
-        "from whenpool.cli.main import cli\n"
+        "from whenpool.cli import cli\n"
         "cli(['claims', '--chapter', 'few_shot'])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)

@@ -12,7 +12,7 @@ from test_book import ROOT
 from whenpool import InputError
 from whenpool.book.browser import opened_browser
 from whenpool.book.printing import NAME, assembled, chapters_of, print_book
-from whenpool.cli.main import cli
+from whenpool.cli import cli
 
 pytestmark = pytest.mark.xdist_group("book")
 

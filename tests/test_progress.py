@@ -66,7 +66,7 @@ def test_probes_are_counted_with_their_chapter(place):
     place.store.fail(key(runs[1], place), {}, "no luck")
     table, notes = status(planned(choice, place, Only()), place, choice)
     assert set(table.index) == {*PLANS, NEEDED, ALL}
-    assert table.loc["natural_bias", COUNTS].tolist() == [0, 2, 1, 0, 3]
+    assert table.loc["natural_bias", COUNTS].tolist() == [0, 4, 1, 0, 5]
     assert table.loc["word_importance", COUNTS].tolist() == [0, 8, 0, 0, 8]
     assert notes[0] == f"failed: {runs[1]}: no luck"
     columns = table.loc[ALL, COUNTS].tolist()

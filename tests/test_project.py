@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from whenpool.cli.main import cli
+from whenpool.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PINS = {

@@ -16,7 +16,7 @@ from whenpool.book.publish import export_taggings
 from whenpool.book.report import tagging, tagging_frames, tagging_rules
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.book.report.provenance import provenance_line
-from whenpool.cli.main import cli
+from whenpool.cli import cli
 from whenpool.runs.compute import compute, standing, tagging_rows_of
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from whenpool.cli.main import cli
+from whenpool.cli import cli
 
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

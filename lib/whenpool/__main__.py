@@ -1,3 +1,3 @@
-from whenpool.cli.main import main
+from whenpool.cli import main
 
 main()

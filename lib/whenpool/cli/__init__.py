@@ -1,5 +1,5 @@
-"""The command line: `whenpool.cli.main`."""
+"""The command line: `whenpool.cli.program`."""
 
-from whenpool.cli.main import cli, main
+from whenpool.cli.program import cli, main
 
 __all__ = ["cli", "main"]

@@ -34,6 +34,8 @@ OURS = "ours"
 """The section of a claim that the thesis does not make."""
 SEEDS_NEEDED = 3
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
+_LARGEST = 690.0
+"""A logarithm past which a ratio is as good as infinite."""
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 
 Selection = dict[str, Any]
@@ -262,7 +264,7 @@ def _claim(entry: Any, file: Path) -> Claim:
     for scale in claim.scales:
         try:
             Rule.parse(claim.at(scale).rule)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, AttributeError):
             text = claim.at(scale).rule
             raise InputError(
                 f"{where} has the rule {text!r}; write one like '>= 10' or '-3 to 3'"
@@ -416,7 +418,7 @@ def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]])
         n = min(sample.n for _, sample in known)
         value, low, high = estimate(known)
         if measure.ratio:
-            value, low, high = math.exp(value), math.exp(low), math.exp(high)
+            value, low, high = (math.inf if x > _LARGEST else math.exp(x) for x in (value, low, high))
         if measure.exact:
             verdict, low, high = rule.verdict(value, value), value, value
         elif n < SEEDS_NEEDED or math.isnan(low):

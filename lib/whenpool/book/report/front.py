@@ -192,6 +192,7 @@ def draw_front(runs: Runs) -> "Figure":
     left.annotate("BiLSTM", (62, means["last"].iloc[61]), xytext=(9, -4), **beside)
     highest = max(means[model].iloc[49] for model in POOLED)
     left.annotate("with pooling", (50, highest), xytext=(0, 9), ha="center", **beside)
+    left.set_yticks([1e-6, 1e-4, 1e-2], ["10⁻⁶", "10⁻⁴", "10⁻²"])
     left.set(xlabel="position in the text, %", xlim=(1, 100), xticks=(1, 50, 100))
     left.set_title("Why: ‖∂L/∂h‖, 500 reviews", loc="left", fontweight="bold")
     dot = {"solid_capstyle": "round"}  # a line of no length: a marker takes far more bytes of a page

@@ -15,13 +15,14 @@ import numpy as np
 
 from whenpool.runs.few_shot_run import FewShot
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.runs.probe_run import DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.regularisation import TIMED_SEEDS
 from whenpool.book.report.few_shot_rules import READ_BY_ENCODER, STEPS
 from whenpool.book.report.importance import ends_and_middle, where_the_text_stands
 from whenpool.book.report.paper import RUNS_PER_CELL, published
 from whenpool.book.report.trick_epochs import cost_of_ending, mass_before_the_end, mean_squared_error
-from whenpool.book.report.verdicts import THESIS_MODEL
+from whenpool.book.report.verdicts import THESIS_MODEL, column
 from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
 from whenpool.runs.training_run import VECTORS, Place, Training, variant_of
 from whenpool.runs.plans.sequence_labelling import SMALL as SMALL_TAGGERS
@@ -132,7 +133,7 @@ class Runs:
                 variant_of(p, _number(b), o, t) for p, b, o, t in zip(*columns, strict=True)
             ]
         if "vectors" in rows:
-            rows["vectors"] = rows["vectors"].fillna("random")
+            rows["vectors"] = rows["vectors"].astype(object).fillna("random")
         return rows
 
 
@@ -248,7 +249,8 @@ def _epoch_seconds(runs: Runs) -> "DataFrame":
     found = _tested(runs)
     if found.empty:
         return found
-    found = found[found["seed"].isin(TIMED_SEEDS)]
+    alone = column(found, "together").fillna(1).eq(1) & column(found, "threads").fillna(1).eq(1)
+    found = found[found["seed"].isin(TIMED_SEEDS) & alone]
     return found.assign(value=found["key"].map(runs.epochs.groupby("key")["seconds"].min()))
 
 
@@ -344,9 +346,15 @@ def _ratio_recovery(looks: "DataFrame") -> float:
     return float(looks["ratio"].iloc[-1] / looks["ratio"].iloc[0])
 
 
+def _looked_at(rows: "DataFrame", texts: int) -> "Series":
+    """Which probes looked at as many texts as claims are about; some chapters look at fewer in passing."""
+    return column(rows, "texts").fillna(texts).eq(texts)
+
+
 def _swept(runs: Runs) -> "DataFrame":
     """A row for each share of filler and place of the text: its accuracy, and what it lost."""
     points = runs.points("sweep")
+    points = points[_looked_at(points, PaddingSweep.texts)] if len(points) else points
     if points.empty:
         return points
     points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
@@ -392,7 +400,7 @@ def _direction_gap(runs: Runs) -> "DataFrame":
     probes = runs.probes
     if probes.empty or "accuracy_forward" not in probes:
         return _empty()
-    rows = probes[probes["probe"] == "directions"]
+    rows = probes[(probes["probe"] == "directions") & _looked_at(probes, DirectionUse.texts)]
     return rows.assign(value=rows["accuracy_forward"] - rows["accuracy_backward"])
 
 
@@ -403,8 +411,10 @@ def _importance(read: "Callable[..., float]") -> "Callable[..., DataFrame]":
         points = runs.points("nwi")
         if points.empty:
             return points
-        bins = points["length"].map({"long": 400, "short": 50}).where(points["max_words"].isna())
-        given = points["shortest"] if "shortest" in points else bins * np.nan
+        points = points[_looked_at(points, WordImportance.texts)]
+        bins = points["length"].map({"long": 400, "short": 50})
+        bins = bins.where(column(points, "max_words").isna())
+        given = column(points, "shortest").astype(float)
         points = points[(given == bins) | (given.isna() & bins.isna())]
         return _by_run(points, lambda own: read(own, **options))
 
@@ -485,7 +495,7 @@ def _tagging(runs: Runs, column: str) -> "DataFrame":
     rows = rows.assign(
         boundary_share=100 * rows["entities_boundary"] / rows["entities_predicted"],
         accuracy_above_f1=rows["test_accuracy"] - rows["entity_f1"],
-        encoding=rows["encoding"].fillna("own"),
+        encoding=rows["encoding"].astype(object).fillna("own"),
     )
     wanted = {name: settings["epochs"] for name, settings in SMALL_TAGGERS.items()}
     rows = rows[(rows["epochs"] == rows["corpus"].map(wanted)) & (rows["layers"] == 1)]

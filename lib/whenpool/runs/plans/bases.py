@@ -20,7 +20,7 @@ trains the same models on published corpora, fewer of them."""
 COMPACT_TEST = {"imdb": 2_000}
 """Test texts of the compact replication; of other corpora all."""
 COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
-"""Its training texts; of corpora of which a part is at hand 1,000 and 2,000."""
+"""Its training texts; of corpora of which a part is at hand 1,000 and 2,000, and 5,000 short ones."""
 FEWER_SEEDS = 3
 """Of the compact replication with more texts than a thousand or two, where a training takes longer."""
 
@@ -90,8 +90,8 @@ def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[in
         return {"long": choice.sizes or (1_000,)}
     sizes: dict[str, Sequence[int]] = {}
     if choice.profile == "compact":
-        own = COMPACT_SIZES.get(corpus, (1_000, 2_000))
-        return dict.fromkeys(PUBLICATIONS[corpus].sizes, choice.sizes or own)
+        own = {"long": COMPACT_SIZES.get(corpus, (1_000, 2_000)), "short": (1_000, 2_000, 5_000)}
+        return {length: choice.sizes or own[length] for length in PUBLICATIONS[corpus].sizes}
     for length, split in PUBLICATIONS[corpus].sizes.items():
         largest = [min(size, split.train) for size in SIZES]
         sizes[length] = [size for size in largest if not choice.sizes or size in choice.sizes]

@@ -143,17 +143,17 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
         for base, seed in standard_runs(corpus, sizes, choice, place):
             # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
-            brief = whole and (base.size == 20_000 or (base.size == 5_000 and choice.profile == "paper"))
+            brief = whole and base.size == 20_000
             for pooling in choice.poolings or (("last",) if brief else COMPARED):
                 yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
             if base.masked and LISTED_CELLS[base.cell].recurrent:
-                for masked in (True, False):
-                    bilstm = replace(base, pooling="last", seed=seed, masked=masked)
-                    if not masked:
-                        yield PaddingSweep(bilstm, **few)
-                    if base.bidirectional:
-                        yield DirectionUse(bilstm, **few)
-        if corpus == "imdb" and whole:
+                bilstm = replace(base, pooling="last", seed=seed)
+                let_in = replace(bilstm, masked=False)
+                yield PaddingSweep(let_in, **few)
+                if base.bidirectional and "last" in (choice.poolings or COMPARED):
+                    yield DirectionUse(bilstm, **few)
+                    yield DirectionUse(let_in, **few)
+        if corpus == "imdb" and whole and choice.masked and choice.poolings is None:
             yield from _padding_and_gates(choice, place)
 
 
@@ -207,7 +207,9 @@ def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str
     """What stands for the figures where the thesis has none: all settings, the first size; in the
     compact replication also the last one."""
     for length, sizes in sizes_of(corpus, choice, place).items():
-        wanted = sizes[:: len(sizes) - 1 or 1] if choice.profile == "compact" else sizes[:1]
+        wanted = sizes[:1]
+        if choice.profile == "compact":
+            wanted = sizes if length == "short" else sizes[:: len(sizes) - 1 or 1]
         for size in wanted:
             yield corpus, length, size, SETTINGS
 

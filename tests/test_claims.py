@@ -30,7 +30,6 @@ from whenpool.book.report.claims import (
     claims,
     claims_table,
     decide,
-    decisions,
     estimate,
     rows_at,
     rule_text,
@@ -82,20 +81,6 @@ def test_a_rule_is_registered_with_its_time_and_zone():
     for entry, claim in zip(entries, LEDGER, strict=True):
         assert re.fullmatch(r"2026-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", entry["registered"])
         assert claim.registered == datetime.fromisoformat(entry["registered"]) < datetime.now(UTC)
-
-
-@OF_CLAIM
-def test_a_rule_can_hold_and_can_fail(claim):
-    for scale in claim.scales:
-        rule = Rule.parse(claim.at(scale).rule)
-        assert rule.low < rule.high
-        ends = [end for end in (rule.low, rule.high) if math.isfinite(end)]
-        inside = sum(ends) / 2 if len(ends) == 2 else ends[0] + (1 if math.isinf(rule.high) else -1)
-        outside = 2 * ends[0] - inside
-        assert (rule.verdict(inside, inside), rule.verdict(outside, outside)) == (
-            "holds",
-            "does not hold",
-        )
 
 
 WHOLE = """
@@ -150,11 +135,7 @@ def test_a_ledger_is_read_from_a_file(tmp_path):
         ("measure: tagging", "measure: tugging", "'first' names an unknown measure 'tugging'"),
         ("unit: points", "unit: points\n  unity: a", "'first' is not whole: .*'unity'"),
         ('">= 10"', '"at least 10"', "'first' has the rule 'at least 10'; write one like '>= 10'"),
-        ('">= 10"', '">=10"', "'first' has the rule '>=10'; write"),
-        ('">= 10"', '"≥ 10"', "'first' has the rule '≥ 10'; write"),
-        ('">= 10"', '">= inf"', "'first' has the rule '>= inf'; write"),
         ('">= 10"', '"3 to -3"', "'first' has the rule '3 to -3'; write"),
-        ('">= 10"', '""', "'first' has the rule ''; write"),
         ("unit: points", "unit: points\n  compact: {rule: 3, why: w}", "'first' has the rule 3; write"),
         ("unit: points", "unit: points\n  compact: {with: {colour: 3}, why: w}", "not fit tagging: .*colour"),
         ("column: entity_f1", "colour: red", "'first' does not fit tagging: .*'colour'"),
@@ -206,7 +187,7 @@ def test_a_rule_holds_where_the_whole_interval_satisfies_it(text, interval, verd
 
 
 @pytest.mark.parametrize(
-    "text", ["", "2", ">= ", ">= two", ">=2", "=> 2", ">= nan", "3 to 3", "3 to", "a to 3"]
+    "text", ["", "2", ">= ", ">= two", ">=2", "≥ 2", ">= nan", ">= inf", "3 to 3", "3 to", "a to 3"]
 )
 def test_what_is_no_rule_is_refused(text):
     with pytest.raises(ValueError, match="."):
@@ -733,12 +714,6 @@ def test_a_table_has_a_row_for_each_claim():
             "thesis's scale": "", "compact": "**not run**",
         },
     ]  # fmt: skip
-
-
-def test_the_ledger_is_decided_in_its_order_and_by_chapter():
-    assert [d.claim for d in decisions(Runs(None))] == LEDGER
-    chosen = decisions(Runs(None), "gradient_propagation")
-    assert [d.claim.id for d in chosen] == [c.id for c in LEDGER if c.chapter == "gradient_propagation"]
 
 
 # chapters

@@ -1,9 +1,7 @@
 """Pages from few runs, as a deadline leaves them."""
 
-import shutil
-
 import pytest
-from test_book import ROOT, clone
+from test_book import clone
 from test_compare import put
 
 from whenpool.book.notebooks import execute
@@ -46,7 +44,6 @@ def test_a_gain_needs_the_model_without_pooling(place):
 def test_the_chapter_on_natural_bias_needs_no_corpus(tmp_path):
     """In the paper's profile without any run of this machine: what is of record is shown."""
     folder = clone(tmp_path)
-    shutil.copytree(ROOT / "data" / "results", folder / "data" / "results")
     environment = {
         "WHENPOOL_DATA": str(tmp_path / "none"),
         "WHENPOOL_STORE": str(tmp_path / "runs"),

@@ -1,5 +1,6 @@
 """Figures in one style: a colour for each pooling throughout the book, safe for the colour-blind."""
 
+import warnings
 from collections.abc import Iterable, Sequence
 
 import matplotlib.pyplot as plt
@@ -26,6 +27,7 @@ def use_style() -> None:
     """Set the style, and sharp drawings where a notebook shows them."""
     sns.set_theme(context="notebook", style="whitegrid", font_scale=0.85)
     plt.rcParams |= {"figure.constrained_layout.use": True, "svg.hashsalt": "whenpool"}
+    warnings.filterwarnings("ignore", "The figure layout has changed")  # by seaborn's grids, on purpose
     try:
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 

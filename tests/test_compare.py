@@ -244,6 +244,7 @@ def test_the_status_page_shows_the_table_and_what_it_means(stores, tmp_path):
             "deviations": "# Deviations\n",
         },
     )
+    (folder / "data" / "results" / "comparisons.csv").unlink()
     page = folder / "_build" / "html" / "book" / "status.html"
     for said in ("not measured yet", "cpu: A, float32, alone"):
         builder(folder, [], "quick").build()

@@ -31,7 +31,7 @@ chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME
 	@$(BIN)/whenpool book --chapter '$(NAME)' $(ARGS)
 
 live: $(READY)  ## serve the book on localhost and follow every edit; ctrl-C stops
-	@$(BIN)/python -u -m whenpool.book.editing.live --port $(PORT) $(if $(NAME),--chapter '$(NAME)') $(ARGS)
+	@$(BIN)/python -u -m whenpool.book.live --port $(PORT) $(if $(NAME),--chapter '$(NAME)') $(ARGS)
 
 serve: $(READY)  ## open the built book on localhost
 	@test -f _build/html/index.html || { echo "there is no book yet: run make book" >&2; exit 2; }
@@ -46,7 +46,7 @@ lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of 
 	@$(BIN)/ruff format --check lib tests bench scripts .ci
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m whenpool.book.editing.lint
+	@$(BIN)/python -m whenpool.book.lint
 	@$(BIN)/python -m whenpool.book.launch --check
 
 clean:  ## remove built pages; finished runs stay

@@ -5,7 +5,7 @@ from torch import nn
 
 from bench.timing import compare
 from whenpool.models import cells
-from whenpool.models.linear_recurrence import MinGRU, MinLSTM
+from whenpool.models.cells import MinGRU, MinLSTM
 
 B, E = 32, 100
 KINDS = {

@@ -19,7 +19,8 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot.contextual import CHUNK, embed
 from whenpool.fewshot.pretrained import MINILM, Pretrained, load_encoder
-from whenpool.runs.training_run import Place, Training
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.run import Place
 
 TEXTS, LONGEST = 1_000, 512
 MEMORY_TEXTS = (500, 2_000)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.dataset import encode
-from whenpool.runs.training_run import Place, Training
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.run import Place
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import training_batches
 from whenpool.corpora.dataset import Dataset, encode, make_dataset
 from whenpool.corpora.tokens import PADDING_INDEX
-from whenpool.runs.training_run import Place, Training
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.run import Place
 from whenpool.training.loop import Recipe, train
 
 POOLINGS = ("last", "max", "max_attention")

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from whenpool.book.browser import opened_browser, wait_for_formulas
+from whenpool.book.printing import opened_browser, wait_for_formulas
 
 PAGES = Path("_build/html/book")
 TIMES = 7

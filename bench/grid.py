@@ -18,10 +18,11 @@ from whenpool.base.paths import variables
 from whenpool.runs.engine import Workforce, run_all
 from whenpool.runs.engine.local import WORKER_VARIABLES, processors
 from whenpool.runs.execute import execute
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place, Training
 
 
 def main() -> None:

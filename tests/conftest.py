@@ -45,8 +45,8 @@ def real_data():
 
 def empty_place(folder):
     """Empty folders for data, store and cache."""
+    from whenpool.runs.run import Place
     from whenpool.runs.store import Store
-    from whenpool.runs.training_run import Place
 
     (folder / "data").mkdir()
     return Place(Store(folder / "store"), folder / "data", folder / "cache")
@@ -84,7 +84,7 @@ class PoolHere:
         return task
 
     def listen(self, seconds):
-        from whenpool.runs.engine.work import Message, do
+        from whenpool.runs.engine.tasks import Message, do
 
         task, told = self._waiting.pop(0), []
         do(task, self.place, self.workforce.device, told.append)
@@ -106,8 +106,8 @@ def built(tmp_path_factory):
 @pytest.fixture(scope="session")
 def on_record(tmp_path_factory):
     """The runs of record alone."""
+    from whenpool.runs.run import Place
     from whenpool.runs.store import Store
-    from whenpool.runs.training_run import Place
 
     folder = tmp_path_factory.mktemp("record")
     return Place(Store(folder, Path(__file__).parents[1] / "data" / "results"), folder, folder)

@@ -13,8 +13,8 @@ from whenpool.fewshot.pretrained import MINILM
 from whenpool.models.registry import LISTED
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
-from whenpool.runs.few_shot_run import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.probe_run import (
+from whenpool.runs.kinds.few_shot import CONTRAST, FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
     DirectionUse,
     FirstSteps,
@@ -24,9 +24,10 @@ from whenpool.runs.probe_run import (
     PaddingSweep,
     WordImportance,
 )
+from whenpool.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
+from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.run import Place, Run, key
 from whenpool.runs.store import Store
-from whenpool.runs.tagging_run import TAGGING_PROTOCOL, Tagging
-from whenpool.runs.training_run import PROTOCOL, Place, Run, Training, key
 
 PROTOCOLS = {
     "protocol": PROTOCOL,

@@ -9,15 +9,14 @@ from made_up import runs, trained
 
 from whenpool.book.report import architectures
 from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.evidence import Evidence
-from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.evidence import Evidence, evidence_of
 from whenpool.book.report.verdicts import SMALL_MODEL, memory_of_record
 from whenpool.models.registry import LISTED_CELLS
+from whenpool.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.other_architectures import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
-from whenpool.runs.probe_run import MemoryUse, PaddingSweep, WordImportance
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Training
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from whenpool import InputError
-from whenpool.fewshot.augmentation import TfIdfReplacement, load_paraphrases
+from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases
 
 TEXTS = [
     "the film is a dull film and the plot is thin".split(),

@@ -12,8 +12,8 @@ from whenpool.book.build import Builder
 from whenpool.runs.engine import Report, Workforce
 from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import Choice
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.xdist_group("book")  # one process builds the whole book, once

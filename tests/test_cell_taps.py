@@ -6,9 +6,8 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, TextClassifier
-from whenpool.models.cells import GRU, LSTM, Elman, SlidesGRU
+from whenpool.models.cells import GRU, LSTM, Elman, MinGRU, SlidesGRU
 from whenpool.models.encoder import CELLS, TORCH_CELLS
-from whenpool.models.linear_recurrence import MinGRU
 from whenpool.probes import gradient_norms, nwi, padding_sweep
 from whenpool.probes.reuse import can_reuse
 

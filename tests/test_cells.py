@@ -6,9 +6,21 @@ import torch
 from torch import nn
 
 from whenpool import Encoder, InputError, TextClassifier
-from whenpool.models.cells import GRU, LSTM, Cell, Elman, PrototypeLSTM, SlidesGRU, Sum, TanhSum
+from whenpool.models.cells import (
+    GRU,
+    LSTM,
+    Cell,
+    Elman,
+    LinearCell,
+    MinGRU,
+    MinLSTM,
+    PrototypeLSTM,
+    SlidesGRU,
+    Sum,
+    TanhSum,
+    linear_recurrence,
+)
 from whenpool.models.encoder import CELLS, TORCH_CELLS
-from whenpool.models.linear_recurrence import LinearCell, MinGRU, MinLSTM, linear_recurrence
 from whenpool.models.registry import LISTED_CELLS
 
 LENGTHS = torch.tensor([9, 4, 1, 7])

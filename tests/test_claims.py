@@ -36,14 +36,14 @@ from whenpool.book.report.claims import (
     sample_of,
 )
 from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
-from whenpool.book.report.wording import number_text
-from whenpool.runs.few_shot_run import FewShot
+from whenpool.book.report.tables import number_text
+from whenpool.runs.kinds.few_shot import FewShot
+from whenpool.runs.kinds.probe import Probe
+from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.probe_run import Probe
 from whenpool.runs.request import Choice
 from whenpool.runs.store import Store
-from whenpool.runs.tagging_run import Tagging
-from whenpool.runs.training_run import PROTOCOL, Training
 
 ROOT = Path(__file__).parents[1]
 LEDGER = claims()

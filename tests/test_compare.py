@@ -14,21 +14,25 @@ from test_book import ROOT, builder, clone
 from test_engine import GRID, SMALL
 
 from whenpool import InputError
-from whenpool.book.compare import compare, compare_folders, open_side, put_on_record
-from whenpool.book.publish import export_runs
-from whenpool.book.report.comparisons import (
+from whenpool.book.compare import (
     admission,
+    compare,
+    compare_folders,
     mean_text,
     meaning,
+    open_side,
     pooled,
+    put_on_record,
     read_comparisons,
     table_of,
 )
+from whenpool.book.publish import export_runs
 from whenpool.book.report.provenance import provenance_line
 from whenpool.cli import main
 from whenpool.runs.execute import execute
+from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import PROTOCOL, Place, Training
 
 PAPER = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
 EXACT = {"device": "cuda: H100", "precision": "float32"}

@@ -16,7 +16,7 @@ from whenpool.corpora.synthetic import Grammar, make_corpus
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS
 from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import key
+from whenpool.runs.run import key
 
 COMPARING = ("corpora", "gradient_propagation", "natural_bias", "training_to_skip", "word_importance")
 """The chapters whose tables and figures list poolings."""
@@ -74,7 +74,7 @@ def python(folder, code, *arguments):
 EXECUTE = """
 import json, sys
 from pathlib import Path
-from whenpool.book.notebooks import execute
+from whenpool.book.build import execute
 name, parameters = sys.argv[1], json.loads(sys.argv[2])
 target = Path("executed", f"{name}.ipynb").resolve()
 target.parent.mkdir(exist_ok=True)
@@ -122,7 +122,7 @@ PLANNED = """
 import json
 from whenpool.runs.request import Choice
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.training_run import Place, key
+from whenpool.runs.run import Place, key
 place, found = Place.default(), {}
 for profile in ("smoke", "quick"):
     for chapter in PLANS:
@@ -163,7 +163,7 @@ def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, cha
 def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
     code = (
         "from whenpool.book.report.skip import brief_table, judged_cells\n"
-        "from whenpool.runs.training_run import Place\n"
+        "from whenpool.runs.kinds.training import Place\n"
         "stored = Place.default().store.trainings()\n"
         "print(*judged_cells(stored)['pooling'].unique())\n"
         "print(*brief_table(stored, '1.3').frame['pooling'])"
@@ -216,7 +216,7 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
         "from whenpool.runs.request import Choice\n"
         "from whenpool.runs.plans.chapters import plan, thesis_table\n"
         "from whenpool.book.report.corpora import corpora_table\n"
-        "from whenpool.runs.training_run import Place\n"
+        "from whenpool.runs.kinds.training import Place\n"
         "place = Place.default()\n"
         "choice = Choice('paper', ('hotels',), sizes=(800,))\n"
         "runs = plan('training_to_skip', choice, place)\n"

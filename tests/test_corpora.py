@@ -8,7 +8,7 @@ import pytest
 
 from whenpool import InputError, corpora
 from whenpool.corpora.corpus import Raw, SplitSizes, has_length, select_and_split
-from whenpool.corpora.statistics import measure, statistics_of
+from whenpool.corpora.sources import measure, statistics_of
 from whenpool.corpora.synthetic import Grammar, encyclopedia, make_corpus
 
 

@@ -5,8 +5,7 @@ import torch
 
 from whenpool import InputError, corpora
 from whenpool.corpora.dataset import encode, make_dataset
-from whenpool.corpora.filler import FillerStream
-from whenpool.corpora.settings import compose
+from whenpool.corpora.settings import FillerStream, compose
 from whenpool.corpora.tokens import tokenize
 
 SPEC = "synthetic:train=40,validation=20,test=30,shortest=8,longest=12"

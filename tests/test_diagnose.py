@@ -13,16 +13,16 @@ import pytest
 from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
 
 from whenpool import InputError, load, load_checkpoint
-from whenpool.book.browser import opened_browser
+from whenpool.book.printing import opened_browser
 from whenpool.explain.diagnosis import Wish, diagnose
 from whenpool.explain.diagnosis.data import survey
-from whenpool.explain.diagnosis.drawing import Axis, intervals, lines
-from whenpool.explain.diagnosis.plan import make_plan
+from whenpool.explain.diagnosis.findings import make_plan
+from whenpool.explain.diagnosis.page import Axis, intervals, lines
 from whenpool.explain.explanation import explain
 from whenpool.models.registry import COMPARED
 from whenpool.runs.engine import Workforce
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place
 
 HOSTILE = '<script>alert("x")</script>'
 POOLINGS = ("last", "max_attention")

@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 from whenpool.book.report.advice import Advice
-from whenpool.explain.diagnosis.evidence import evidence_place, evidence_sentence
-from whenpool.explain.diagnosis.findings import Findings
-from whenpool.explain.diagnosis.scores import Score, differences, interval_of, learnt_among
+from whenpool.explain.diagnosis.findings import (
+    Findings,
+    Score,
+    differences,
+    evidence_place,
+    evidence_sentence,
+    interval_of,
+    learnt_among,
+)
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
 
 

@@ -8,8 +8,9 @@ from whenpool import InputError
 from whenpool.runs.engine import Workforce, run_all
 from whenpool.runs.engine.local import LocalPool
 from whenpool.runs.engine.tasks import Job
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place, Training, key
 
 SMALL = Training(
     "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",

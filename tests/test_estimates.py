@@ -9,10 +9,11 @@ import pytest
 from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, OTHER_PRECISION, Pace, together_takes
-from whenpool.runs.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.probe_run import PROBE_PROTOCOL, GradientProfile, PaddingSweep, Probe
+from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL, GradientProfile, PaddingSweep, Probe
+from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import PROTOCOL, Place, Training
 
 RECORDS = Path(__file__).parents[1] / "data" / "results"
 HERE_NAME = "cpu: this one"

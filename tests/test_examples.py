@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from whenpool.book.chapter import Chapter
-from whenpool.book.report import probe_figures
+from whenpool.book.report import probes
 from whenpool.book.report.examples import (
     SHARES,
     SHORTEST,
@@ -24,10 +24,9 @@ from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
 from whenpool.explain.words import strips
 from whenpool.runs.execute import execute
-from whenpool.runs.execute_training import Prepared, prepare, trained
-from whenpool.runs.probe_run import GradientTrace, PaddingSweep
+from whenpool.runs.kinds.probe import GradientTrace, PaddingSweep
+from whenpool.runs.kinds.training import Prepared, Training, prepare, trained
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Training
 
 TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=12,longest=20,density=0.2", "standard", 60,
@@ -185,7 +184,7 @@ def test_where_nothing_is_understood_there_is_no_opinion_and_no_figure(models):
     for answers in (hidden_opinion(models, None), hidden_opinion({}, None)):
         assert list(answers) == ["pooling", "share", "probability"]
         assert answers.empty
-        (axes,) = probe_figures.draw_answers(answers).axes
+        (axes,) = probes.draw_answers(answers).axes
         assert [text.get_text() for text in axes.texts] == ["no such runs yet"]
 
 

@@ -10,11 +10,10 @@ import torch
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.explain import explanation as explaining
-from whenpool.explain.explanation import checkpoint_of, explain, in_file
-from whenpool.explain.shown import as_html, as_json, as_text
+from whenpool.explain.explanation import as_html, as_json, as_text, checkpoint_of, explain, in_file
 from whenpool.probes import window_importance
 from whenpool.runs.execute import execute
-from whenpool.runs.training_run import Training
+from whenpool.runs.kinds.training import Training
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
 

@@ -20,8 +20,8 @@ from test_engine import GRID, SMALL, results
 
 from whenpool.runs.compute import standing
 from whenpool.runs.engine import Workforce, run_all
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")

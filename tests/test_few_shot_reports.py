@@ -14,14 +14,14 @@ import pytest
 import torch
 
 from whenpool import TextClassifier
-from whenpool.book.report import few_shot, few_shot_examples, few_shot_facts
-from whenpool.book.report import few_shot_looks as looks
-from whenpool.book.report import few_shot_rules as rules
+from whenpool.book.report import few_shot
+from whenpool.book.report import few_shot as looks
+from whenpool.book.report import few_shot as rules
 from whenpool.book.report.figures import COLOURS, use_style
 from whenpool.book.report.verdicts import MARKS
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.few_shot_run import CONTRAST, SYSTEMS, UNLABELLED, FewShot
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot
 
 mpl.use("agg")
 PAPER = Path(__file__).parents[1] / "data" / "paper" / "few_shot.csv"
@@ -163,10 +163,10 @@ def test_without_runs_there_is_nothing_to_show(place):
     assert few_shot.what_it_is(runs) == ""
     assert looks.named(runs).empty
     assert looks.in_panels(runs).empty
-    told = few_shot_facts.facts(runs)
+    told = few_shot.facts(runs)
     assert told.pop("few_title") == "not run yet."
     assert set(told.values()) == {"not run", "none", "0", "unknown", "none of none"}
-    assert few_shot_examples.attention_strips(None) == []
+    assert few_shot.attention_strips(None) == []
 
 
 # tables
@@ -349,7 +349,7 @@ def test_facts_are_means_and_differences_of_ten_labels():
     for place, system in enumerate(("vampire", "bert", "max_attention", "tmix")):
         rows += seeds(system, [50.0 + place], per_class=1)
         rows += seeds(system, [60.0 - place], per_class=3) if place else []  # VAMPIRE is missing there
-    told = few_shot_facts.facts(rules.arranged(table(*rows)))
+    told = few_shot.facts(rules.arranged(table(*rows)))
     assert told["few_max_attention"] == "66.0"
     assert (told["few_rival_name"], told["few_rival"]) == ("Fine-tuning (BERT)", "60.0")
     assert (told["few_semi_name"], told["few_semi"], told["few_all_name"]) == ("UDA", "71.0", "UDA")
@@ -364,7 +364,7 @@ def test_facts_are_means_and_differences_of_ten_labels():
 
 def test_facts_of_the_thesis_are_those_of_its_table():
     best = {c: max(NUMBERS[s, c] for s in ("vampire", "bert", "tmix")) for c in ("imdb", "yahoo")}
-    told = few_shot_facts.thesis_facts()
+    told = few_shot.thesis_facts()
     for corpus in ("imdb", "yahoo"):
         gap = NUMBERS["max_attention", corpus] - best[corpus]
         assert told[f"thesis_{corpus}_rival"] == f"+{gap:.1f}"
@@ -391,22 +391,22 @@ def test_facts_of_the_thesis_are_those_of_its_table():
 )  # fmt: skip
 def test_pieces_are_put_together_to_words(pieces, words):
     weights = [2.0**place for place in range(len(pieces))]
-    found, sums = few_shot_examples.whole_words(pieces, weights)
+    found, sums = few_shot.whole_words(pieces, weights)
     assert list(found) == words
     assert sum(sums) == sum(weights)
     assert all(value > 0 for value in sums)
 
 
 def test_weights_of_a_words_pieces_are_added():
-    found = few_shot_examples.whole_words(["[CLS]", "fe", "##el", "it"], [0.5, 0.125, 0.25, 0.125])
+    found = few_shot.whole_words(["[CLS]", "fe", "##el", "it"], [0.5, 0.125, 0.25, 0.125])
     assert found == (("[CLS]", "feel", "it"), (0.5, 0.375, 0.125))
 
 
 def test_the_shortest_text_of_each_class_is_shown_that_has_some_pieces():
     lengths = torch.tensor([40, 14, 20, 15, 20, 99, 30, 16, 50])
     labels = torch.tensor([0, 0, 0, 1, 0, 2, 4, 3, 5])
-    assert few_shot_examples.chosen(lengths, labels) == [2, 3, 5, 7]
-    assert few_shot_examples.chosen(torch.tensor([3, 20]), torch.tensor([0, 1])) == [1]
+    assert few_shot.chosen(lengths, labels) == [2, 3, 5, 7]
+    assert few_shot.chosen(torch.tensor([3, 20]), torch.tensor([0, 1])) == [1]
 
 
 def shown_model(bias):
@@ -425,7 +425,7 @@ def shown_model(bias):
 @pytest.mark.parametrize(("bias", "titles"), [(1.0, ["bad ✗", "good ✓"]), (-1.0, ["bad ✓", "good ✗"])])
 def test_strips_are_the_attention_of_the_model_with_its_answer(bias, titles):
     shown = shown_model(bias)
-    found = few_shot_examples.attention_strips(shown)
+    found = few_shot.attention_strips(shown)
     assert [strip.title for strip in found] == titles
     for number, strip in enumerate(found):
         ids = shown.texts.ids.row(number).long().unsqueeze(0)

@@ -20,23 +20,24 @@ from whenpool.fewshot.selection import select
 from whenpool.runs.compute import compute, few_shot_rows_of, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.execute import execute
-from whenpool.runs.execute_few_shot import explained, read
-from whenpool.runs.few_shot_run import (
+from whenpool.runs.kinds.few_shot import (
     CONTRAST,
     FEW_SHOT_PROTOCOL,
     SYSTEMS,
     USED_BY,
     FewShot,
+    explained,
+    make,
     passes_of,
+    read,
     steps_of,
 )
-from whenpool.runs.few_shot_systems import make
 from whenpool.runs.plans.chapters import plan, thesis_table
 from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS, LABELS
 from whenpool.runs.request import Choice
 from whenpool.runs.rows import current_few_shots, few_shot_of
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of
-from whenpool.runs.training_run import Place, key
 from whenpool.training.loop import Recipe, train
 from whenpool.training.objective import Objective
 
@@ -385,7 +386,7 @@ def test_a_file_that_was_changed_is_read_anew(shared, tmp_path):
 
 def test_an_encoder_that_reads_less_cuts_more(shared, monkeypatch):
     short = dataclasses.replace(load_encoder(MINILM), max_tokens=8)
-    monkeypatch.setattr("whenpool.runs.few_shot_systems.load_encoder", lambda name: short)
+    monkeypatch.setattr("whenpool.runs.kinds.few_shot.load_encoder", lambda name: short)
     run = replace(TINY, seed=8, steps=1)
     result = shared.store.get(execute(run, shared))["result"]
     assert (result["tokens_read"], run.max_tokens) == (8, 10)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from whenpool import InputError
-from whenpool.corpora.filler import FillerStream, find_filler, load_filler
+from whenpool.corpora.settings import FillerStream, find_filler, load_filler
 
 
 def articles(count=60, sentences=3):

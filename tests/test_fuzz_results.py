@@ -13,12 +13,12 @@ import torch
 from fuzzing import hold, inputs, words
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
+from whenpool.book.build import _with_value
 from whenpool.book.chapter import open_chapter
-from whenpool.book.notebooks import _with_value
-from whenpool.book.report import advice, ledger, paper
+from whenpool.book.compare import admission, meaning, read_comparisons, table_of
+from whenpool.book.report import advice, ledger, verdicts
 from whenpool.book.report.claims import Rule, claims, decide
-from whenpool.book.report.comparisons import admission, meaning, read_comparisons, table_of
-from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.provenance import provenance_line
 from whenpool.cli.options import Deadline, Names, _Numbers
@@ -36,8 +36,8 @@ from whenpool.runs.rows import (
     tagging_of,
     training_of,
 )
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAPER = ROOT / "data" / "results", ROOT / "data" / "paper"
@@ -152,16 +152,16 @@ def test_a_rule_compares_with_a_number(tmp_path, rule):
 def test_the_thesis_numbers(tmp_path, monkeypatch):
     folder = tmp_path / "data" / "paper"
     folder.mkdir(parents=True)
-    monkeypatch.setattr(paper, "project_root", lambda: tmp_path)
+    monkeypatch.setattr(verdicts, "project_root", lambda: tmp_path)
 
     def parse(data):
-        name = next((name for name in paper.FILES if data.startswith(name.encode())), "accuracy")
+        name = next((name for name in verdicts.FILES if data.startswith(name.encode())), "accuracy")
         (folder / f"{name}.csv").write_bytes(data.removeprefix(name.encode()))
-        table = paper.published(name)
-        for column in paper.COLUMNS[name].numbers:
+        table = verdicts.published(name)
+        for column in verdicts.COLUMNS[name].numbers:
             assert all(math.isfinite(value) for value in table[column].to_list())
 
-    valid = [name.encode() + beginning(PAPER / f"{name}.csv") for name in paper.FILES]
+    valid = [name.encode() + beginning(PAPER / f"{name}.csv") for name in verdicts.FILES]
     for content in valid:
         parse(content)
     hold("paper", inputs(*valid), parse, "data/paper")

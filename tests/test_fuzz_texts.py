@@ -11,12 +11,12 @@ import torch
 from fuzzing import INPUTS, hold, inputs
 
 from whenpool.corpora import downloads, find
-from whenpool.corpora.filler import load_filler
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import YAHOO_TOPICS, load_published
+from whenpool.corpora.settings import load_filler
 from whenpool.corpora.tokens import load_vectors
 from whenpool.explain.explanation import in_file
-from whenpool.fewshot.augmentation import load_paraphrases
+from whenpool.fewshot.selection import load_paraphrases
 
 ROWS = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
 LONG = "word " * 101

@@ -2,9 +2,9 @@
 the same.
 
 When this fails, either a refactoring changed results by accident, or the meaning of a result
-changed on purpose: then raise PROTOCOL in ``whenpool.runs.training_run``, or PROBE_PROTOCOL in
-``whenpool.runs.probe_run`` for probe runs alone, FEW_SHOT_PROTOCOL in ``whenpool.runs.few_shot_run`` for
-few-shot runs, TAGGING_PROTOCOL in ``whenpool.runs.tagging_run`` for taggers, and run
+changed on purpose: then raise PROTOCOL in ``whenpool.runs.kinds.training``, or PROBE_PROTOCOL in
+``whenpool.runs.kinds.probe`` for probe runs alone, FEW_SHOT_PROTOCOL in ``whenpool.runs.kinds.few_shot`` for
+few-shot runs, TAGGING_PROTOCOL in ``whenpool.runs.kinds.tagging`` for taggers, and run
 ``tests/make_golden.py``.
 """
 
@@ -15,9 +15,9 @@ import pytest
 from make_golden import FEW_SHOTS, FILE, PROBES, PROTOCOLS, RUNS, TAGGINGS, results
 
 from whenpool.models.pooling import POOLINGS
-from whenpool.runs import probe_run as probing
-from whenpool.runs.few_shot_run import CONTRAST, SYSTEMS
-from whenpool.runs.training_run import TRICKS, Training
+from whenpool.runs.kinds import probe as probing
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
+from whenpool.runs.kinds.training import TRICKS, Training
 
 GOLDEN = json.loads(FILE.read_text())
 

@@ -22,13 +22,12 @@ from test_fuzz_texts import reviews
 from whenpool import InputError
 from whenpool.book.chapter import Provenance
 from whenpool.book.report.corpora import corpora_table
-from whenpool.book.report.literal import literal
 from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.tables import CaptionedTable
-from whenpool.corpora import archives, downloads
+from whenpool.book.report.tables import CaptionedTable, literal
+from whenpool.corpora import downloads
 from whenpool.corpora.downloads import Download
-from whenpool.corpora.filler import load_filler
 from whenpool.corpora.published import load_published
+from whenpool.corpora.settings import load_filler
 from whenpool.corpora.tokens import load_vectors
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
@@ -112,7 +111,7 @@ def grown(read):
         "from pathlib import Path\n"
         "from whenpool import InputError\n"
         "from whenpool.corpora.published import load_published\n"
-        "from whenpool.corpora.filler import load_filler\n"
+        "from whenpool.corpora.settings import load_filler\n"
         "from whenpool.corpora.tokens import load_vectors\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "before = peak()\n"
@@ -171,7 +170,7 @@ def test_so_is_a_line_without_end(tmp_path, name, read):
 
 
 def test_so_are_filler_sentences_without_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(archives, "LARGEST_FILE", 1_000)
+    monkeypatch.setattr(downloads, "LARGEST_FILE", 1_000)
     file = tmp_path / "wiki_sentences.txt.gz"
     file.write_bytes(gzip.compress(b"a line .\n" * 1_000))
     with pytest.raises(InputError, match=r"wiki_sentences.txt.gz holds over 1,000 letters"):

@@ -15,10 +15,9 @@ import yaml
 from test_book import HEAD, ROOT, builder, clone
 from test_project import PINS
 
+from whenpool.book.build import configured, with_own_repository
 from whenpool.book.chapter import Provenance, glue
-from whenpool.book.launch import chapters, made, stale, write
-from whenpool.book.launch.plain import Plain
-from whenpool.book.launch.repository import configured, with_own_repository
+from whenpool.book.launch import Plain, chapters, made, stale, write
 from whenpool.book.report.tables import CaptionedTable
 
 CHAPTERS = chapters(ROOT)

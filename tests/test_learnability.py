@@ -10,7 +10,7 @@ from whenpool import Encoder, InputError, TextClassifier
 from whenpool.corpora.batches import Batch, Ragged, Texts
 from whenpool.learnability import DropoutAttention, PenaltyAttention, TeacherForcing
 from whenpool.learnability import teacher_forcing as forcing
-from whenpool.learnability.curriculum import falling, rising
+from whenpool.learnability.last_attention import falling, rising
 from whenpool.learnability.teacher_forcing import sentence_embeddings
 
 PADDING, WORDS, CLASSES = 1, 20, 3

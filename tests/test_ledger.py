@@ -21,12 +21,11 @@ from click.testing import CliRunner
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.report import claims as deciding
-from whenpool.book.report import few_shot, front, ledger, shares, skip, tricks
+from whenpool.book.report import few_shot, front, ledger, skip, tricks
 from whenpool.book.report.claims import SEEDS_NEEDED, VERDICTS, Claim, Decision, Finding, Rule, claims
+from whenpool.book.report.ledger import NO_RULE, TABLES, Share
 from whenpool.book.report.measures import MEASURES, SCALES, Runs
-from whenpool.book.report.paper import FILES, published
-from whenpool.book.report.shares import NO_RULE, TABLES, Share
-from whenpool.book.report.verdicts import MARKS
+from whenpool.book.report.verdicts import FILES, MARKS, published
 from whenpool.cli import cli, main
 from whenpool.runs.request import Choice
 from whenpool.runs.rows import current_few_shots, current_trainings
@@ -107,7 +106,7 @@ def test_a_title_is_the_heading_of_the_page():
 
 
 def test_every_table_of_the_thesis_has_its_share(recorded):
-    found = shares.shares(recorded)
+    found = ledger.shares(recorded)
     published_tables = {table for name in FILES for table in published(name)["table"]}
     assert {share.table for share in found} == published_tables == set(TABLES)
     for name in ("accuracy", "few_shot", "learnability"):
@@ -118,11 +117,11 @@ def test_every_table_of_the_thesis_has_its_share(recorded):
 
 
 def test_shares_are_those_of_the_chapters(on_record, recorded):
-    found = {share.table: share for share in shares.shares(recorded)}
+    found = {share.table: share for share in ledger.shares(recorded)}
     stored = current_trainings(on_record)
     cells = skip.judged_cells(skip.record_runs(stored))
     said = skip.facts(cells, skip.record_runs(stored))
-    for verdict in shares.JUDGED:
+    for verdict in ledger.JUDGED:
         summed = sum(found[table].verdicts.get(verdict, 0) for table in ("1.5", "1.6", "1.8"))
         assert summed == said[verdict]
     few = Counter(few_shot.thesis_cells(current_few_shots(on_record))["verdict"])
@@ -133,7 +132,7 @@ def test_shares_are_those_of_the_chapters(on_record, recorded):
 
 def test_without_runs_nothing_of_a_table_is_judged():
     nothing = Runs(None)
-    for share in shares.shares(nothing):
+    for share in ledger.shares(nothing):
         assert set(share.verdicts) <= {"not run", NO_RULE}
         assert (share.of_judged, share.of_all, share.compact) == (None, 0, 0)
         assert share.shown()["of judged"] == share.shown()["of all"] == share.shown()["compact"] == ""

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from whenpool.book.pages import lighten, lighter, smaller
-from whenpool.book.stylesheets import pruned
+from whenpool.book.pages import lighten, lighter, pruned, smaller
 
 PAGE = """<html><head>
 <script defer src="../_static/scripts/fontawesome.js?digest=1"></script>

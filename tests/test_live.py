@@ -14,9 +14,9 @@ import pytest
 from test_book import HEAD, ROOT, clone
 
 from whenpool import InputError
-from whenpool.book.editing.lint import as_python, lint
+from whenpool.book.build import ALIASES, chapter_named
 from whenpool.book.launch import chapters
-from whenpool.book.notebooks import ALIASES, chapter_named
+from whenpool.book.lint import as_python, lint
 
 NAMES = [path.stem for path in chapters(ROOT)]
 
@@ -115,7 +115,7 @@ def live(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-u", "-m", "whenpool.book.editing.live", "--port", str(port)]
+    command = [sys.executable, "-u", "-m", "whenpool.book.live", "--port", str(port)]
     process = subprocess.Popen(
         [*command, "--profile", "smoke"],
         cwd=folder,

@@ -9,11 +9,11 @@ import pytest
 from made_up import gradients, importance, measured, profile, run, runs, trained
 
 from whenpool.book.report.claims import claims
-from whenpool.book.report.few_shot_rules import STEPS
+from whenpool.book.report.few_shot import STEPS
 from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.few_shot_run import SYSTEMS
-from whenpool.runs.training_run import Training
+from whenpool.runs.kinds.few_shot import SYSTEMS
+from whenpool.runs.kinds.training import Training
 from whenpool.theory.comparison import MODELS
 from whenpool.theory.lattice import longest_parity_of_machines
 from whenpool.theory.shrinkage import factor_of, measured_shrinkage

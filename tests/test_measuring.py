@@ -18,17 +18,18 @@ from whenpool.corpora.settings import compose
 from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.probes import gradient_norms, gradient_profile, nwi
 from whenpool.runs.execute import execute
-from whenpool.runs.execute_training import prepare, trained
-from whenpool.runs.measuring import Tracer, measure
-from whenpool.runs.probe_run import (
+from whenpool.runs.kinds.probe import (
     DirectionUse,
     FirstSteps,
     GradientProfile,
     GradientTrace,
     PaddingSweep,
+    Tracer,
     WordImportance,
+    measure,
 )
-from whenpool.runs.training_run import key
+from whenpool.runs.kinds.training import prepare, trained
+from whenpool.runs.run import key
 from whenpool.training.loop import evaluate
 
 MIXED = replace(TINY, setting="mid")
@@ -162,7 +163,7 @@ def test_only_the_first_training_texts_are_looked_at_and_fewer_where_there_are_f
 def test_how_texts_are_batched_changes_no_gradient_of_a_masked_model(plain, monkeypatch):
     model, dataset = plain
     _, whole = measure(GradientProfile(TINY), model, dataset)
-    monkeypatch.setattr("whenpool.runs.measuring.GRADIENT_WORDS", 45)
+    monkeypatch.setattr("whenpool.runs.kinds.probe.GRADIENT_WORDS", 45)
     _, parts = measure(GradientProfile(TINY), model, dataset)
     assert [row["mean"] for row in parts] == pytest.approx([row["mean"] for row in whole], rel=1e-4)
 

@@ -9,10 +9,9 @@ from torch import nn
 from whenpool import InputError, TextClassifier
 from whenpool.probes import step_megabytes
 from whenpool.runs.execute import execute
-from whenpool.runs.measuring import growth
-from whenpool.runs.probe_run import MemoryUse
+from whenpool.runs.kinds.probe import MemoryUse, growth
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.rows import current_probes, probe_of
-from whenpool.runs.training_run import Training
 
 BASE = Training(
     "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",

@@ -12,7 +12,7 @@ import yaml
 from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, violations
 from test_book import ROOT
 
-from whenpool.book.browser import opened_browser
+from whenpool.book.printing import opened_browser
 
 pytestmark = pytest.mark.xdist_group("book")
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())

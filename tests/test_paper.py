@@ -2,8 +2,8 @@
 
 import pytest
 
-from whenpool.book.report.paper import FILES, published
 from whenpool.book.report.tables import wins
+from whenpool.book.report.verdicts import FILES, published
 
 CELL = ["length", "corpus", "setting", "size", "pooling"]
 

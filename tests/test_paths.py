@@ -5,7 +5,7 @@ import torch
 from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, InputError
-from whenpool.probes.paths import DIRECT_PATHS
+from whenpool.probes.gradients import DIRECT_PATHS
 
 T, D = 6, 4
 

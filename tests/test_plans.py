@@ -10,14 +10,11 @@ import pytest
 
 from whenpool import InputError
 from whenpool.book.report.claims import SEEDS_NEEDED
-from whenpool.book.report.paper import published
-from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
+from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record, published
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import COMPARED, LISTED
-from whenpool.runs.plans.bases import SEEDS
-from whenpool.runs.plans.chapters import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
-from whenpool.runs.probe_run import (
+from whenpool.runs.kinds.probe import (
     DirectionUse,
     FirstSteps,
     GradientProfile,
@@ -26,10 +23,13 @@ from whenpool.runs.probe_run import (
     Probe,
     WordImportance,
 )
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.plans.bases import SEEDS
+from whenpool.runs.plans.chapters import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
 from whenpool.runs.request import PROFILES, Choice, corpora_named
 from whenpool.runs.rows import training_of
+from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import VECTORS, Training
 
 
 @pytest.fixture

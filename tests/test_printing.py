@@ -10,8 +10,7 @@ from pypdf import PdfReader
 from test_book import ROOT
 
 from whenpool import InputError
-from whenpool.book.browser import opened_browser
-from whenpool.book.printing import NAME, assembled, chapters_of, print_book
+from whenpool.book.printing import NAME, assembled, chapters_of, opened_browser, print_book
 from whenpool.cli import cli
 
 pytestmark = pytest.mark.xdist_group("book")

@@ -10,12 +10,12 @@ from operator import attrgetter
 import pytest
 
 from whenpool.corpora.settings import SETTINGS
-from whenpool.runs.few_shot_run import FewShot
+from whenpool.runs.filter import informative
+from whenpool.runs.kinds.few_shot import FewShot
+from whenpool.runs.kinds.probe import PROBES, GradientProfile, PaddingSweep
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.priority import informative
-from whenpool.runs.probe_run import PROBES, GradientProfile, PaddingSweep
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Training
 
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")
 LEVELS = ("seed", "size", "setting", "length", "corpus", "pooling")
@@ -118,5 +118,5 @@ def test_runs_of_every_chapter_can_be_ordered_together(profile, place):
 
 
 def test_ordering_loads_no_torch():
-    script = "import sys, whenpool.runs.priority; sys.exit('torch' in sys.modules)"
+    script = "import sys, whenpool.runs.filter; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

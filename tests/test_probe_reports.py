@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whenpool.book.report import bias, gradients, importance, probe_figures
+from whenpool.book.report import probes
 from whenpool.book.report.figures import COLOURS, use_style
 from whenpool.book.report.skip import settings_of
 from whenpool.book.report.tables import POOLING_NAMES
@@ -71,7 +71,7 @@ def shaped(first, last, middle):
 
 
 START = {"epochs": 1, "forget_bias": "thesis"}
-PROFILES = gradients.with_model(
+PROFILES = probes.with_model(
     frame(
         [
             ({"pooling": "max", **START}, shaped(2.0, 2.0, 1.0)),
@@ -88,18 +88,18 @@ def test_models_are_poolings_and_the_one_with_low_gates():
     assert PROFILES.groupby("key")["model"].unique().map(list).tolist() == [
         ["max"], ["last"], ["last"], ["low"], ["last"],
     ]  # fmt: skip
-    assert "model" in gradients.with_model(NO_RUNS)
+    assert "model" in probes.with_model(NO_RUNS)
 
 
 def test_profiles_at_the_start_and_at_the_end_are_told_apart():
-    assert set(gradients.at_start(PROFILES)["key"]) == {"k0", "k1", "k2", "k3"}
-    assert set(gradients.at_end(PROFILES)["key"]) == {"k4"}
-    assert gradients.at_start(NO_RUNS).empty
-    assert gradients.at_end(NO_RUNS).empty
+    assert set(probes.at_start(PROFILES)["key"]) == {"k0", "k1", "k2", "k3"}
+    assert set(probes.at_end(PROFILES)["key"]) == {"k4"}
+    assert probes.at_start(NO_RUNS).empty
+    assert probes.at_end(NO_RUNS).empty
 
 
 def test_levels_are_those_of_the_mean_profile():
-    table = gradients.level_table(gradients.at_start(PROFILES))
+    table = probes.level_table(probes.at_start(PROFILES))
     assert table.to_dict("records") == [
         {"model": "BiLSTM", "first and last word": "3.0e+00", "middle": "3.0e-06",
          "middle / ends": "1.0e-06", "seeds": "2"},
@@ -108,11 +108,11 @@ def test_levels_are_those_of_the_mean_profile():
         {"model": "BiLSTM_LowF", "first and last word": "1.0e+00", "middle": "1.0e-12",
          "middle / ends": "1.0e-12", "seeds": "1"},
     ]  # fmt: skip
-    assert gradients.level_table(gradients.with_model(NO_RUNS)).to_dict("records") == NONE_YET
+    assert probes.level_table(probes.with_model(NO_RUNS)).to_dict("records") == NONE_YET
 
 
 def test_a_line_for_each_model_over_the_position():
-    figure = probe_figures.draw_profiles(gradients.at_start(PROFILES))
+    figure = probes.draw_profiles(probes.at_start(PROFILES))
     figure.canvas.draw()
     (axes,) = figure.axes
     found = lines(axes)
@@ -155,21 +155,21 @@ TRACES = frame(
         (of_run("mean", 1000, 0.9, 75.0), traced({0: 1.25, 640: 1.75})),
     ]
 )
-ENDED = gradients.one_row_a_run(TRACES)
+ENDED = probes.one_row_a_run(TRACES)
 
 
 def test_a_trace_gives_one_row_with_the_accuracy_of_its_best_epoch():
     assert sorted(ENDED["key"]) == ["k0", "k1", "k2", "k3", "k4"]
     best = ENDED.set_index("key")["validation_accuracy"].to_dict()
     assert best == {"k0": 60.0, "k1": 70.0, "k2": 78.0, "k3": 66.6, "k4": 75.0}
-    assert gradients.one_row_a_run(NO_RUNS).empty
+    assert probes.one_row_a_run(NO_RUNS).empty
 
 
 @pytest.mark.parametrize("traces", [NO_RUNS, ENDED], ids=["without runs", "with runs"])
 def test_table_1_2_shows_the_thesis_and_the_slides_everywhere(traces):
     with open(ROOT / "data" / "paper" / "vanishing.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    table = gradients.ratio_table(traces)
+    table = probes.ratio_table(traces)
     sizes = ["1K", "5K", "20K"]
     assert list(table) == ["pooling", *(f"{k} {n}" for k in ("ratio", "validation, %") for n in sizes)]
     assert table["pooling"].tolist() == [POOLING_NAMES[name] for name in list(POOLING_NAMES)[:5]]
@@ -186,7 +186,7 @@ def test_table_1_2_shows_the_thesis_and_the_slides_everywhere(traces):
 
 
 def test_ours_stand_above_with_the_number_of_seeds():
-    table = gradients.ratio_table(ENDED).set_index("pooling")
+    table = probes.ratio_table(ENDED).set_index("pooling")
     assert table.loc["BiLSTM", "ratio 1K"] == "**0.02 (2)**<br>0.0003 (0.005)"
     assert table.loc["BiLSTM", "validation, % 1K"] == "**65.0 (2)**<br>64.9"
     assert table.loc["MaxPool", "ratio 1K"] == "0.43 (0.4)"  # 95 % was not reached
@@ -194,13 +194,11 @@ def test_ours_stand_above_with_the_number_of_seeds():
     assert table.loc["MeanPool", "ratio 1K"] == "**0.9 (1)**<br>1.09 (2.5)"
     assert table.loc["BiLSTM", "ratio 20K"] == "0.06 (0.06)"
     never = ENDED.drop(columns="ratio_at_95")
-    assert (
-        gradients.ratio_table(never).set_index("pooling").loc["BiLSTM", "ratio 1K"].startswith("0.0003")
-    )
+    assert probes.ratio_table(never).set_index("pooling").loc["BiLSTM", "ratio 1K"].startswith("0.0003")
 
 
 def test_own_runs_have_a_table_with_the_start():
-    table = gradients.own_ratio_table(ENDED.sort_values("key"))
+    table = probes.own_ratio_table(ENDED.sort_values("key"))
     assert table.to_dict("records") == [
         {"pooling": "BiLSTM", "texts": "1K", "at start": "0.38", "at 95 %": "0.02 (2)",
          "after texts": "960", "validation, %": "65.0 (2)"},
@@ -212,11 +210,11 @@ def test_own_runs_have_a_table_with_the_start():
          "after texts": "640", "validation, %": "75.0 (1)"},
     ]  # fmt: skip
     for empty in (NO_RUNS, ENDED.head(0)):
-        assert gradients.own_ratio_table(empty).to_dict("records") == NONE_YET
+        assert probes.own_ratio_table(empty).to_dict("records") == NONE_YET
 
 
 def test_traces_are_drawn_over_batches_of_64_a_column_for_each_size():
-    figure = probe_figures.draw_traces(TRACES)
+    figure = probes.draw_traces(TRACES)
     figure.canvas.draw()
     first, second, below_first, below_second = figure.axes
     assert [axes.get_title() for axes in (first, second)] == ["500 training texts", "1K training texts"]
@@ -234,11 +232,11 @@ def test_traces_are_drawn_over_batches_of_64_a_column_for_each_size():
 
 
 def test_every_line_is_in_the_legend_even_if_it_is_not_in_the_first_panel():
-    assert set(legend(probe_figures.draw_traces(TRACES))) == {"BiLSTM", "MeanPool", "MaxPool"}
+    assert set(legend(probes.draw_traces(TRACES))) == {"BiLSTM", "MeanPool", "MaxPool"}
     late = SWEEPS[(SWEEPS["setting_added"] != "left") | (SWEEPS["pooling"] == "max")]
-    assert sorted(legend(probe_figures.draw_sweeps(late))) == ["BiLSTM", "MaxPool"]
+    assert sorted(legend(probes.draw_sweeps(late))) == ["BiLSTM", "MaxPool"]
     measured = IMPORTANCE[(IMPORTANCE["setting"] != "standard") | (IMPORTANCE["pooling"] == "max")]
-    figure = probe_figures.draw_importance(measured, ["standard", "mid"])
+    figure = probes.draw_importance(measured, ["standard", "mid"])
     assert sorted(legend(figure)) == ["BiLSTM", "MaxPool"]
 
 
@@ -271,24 +269,24 @@ AT_1K = MASKED[MASKED["size"] == 1000]
 
 
 def test_sweeps_are_chosen_by_padding_pooling_and_size():
-    assert set(bias.masked(SWEEPS)["key"]) == {"k0", "k1", "k2", "k4"}
-    assert set(bias.of_pooling(SWEEPS, "max")["key"]) == {"k0"}
-    assert set(bias.largest_whole(MASKED)["key"]) == {"k0", "k1", "k2"}  # 5K has one pooling alone
+    assert set(probes.masked(SWEEPS)["key"]) == {"k0", "k1", "k2", "k4"}
+    assert set(probes.of_pooling(SWEEPS, "max")["key"]) == {"k0"}
+    assert set(probes.largest_whole(MASKED)["key"]) == {"k0", "k1", "k2"}  # 5K has one pooling alone
     both = pd.concat([MASKED, MASKED[MASKED["pooling"] == "max"].assign(size=5000, key="k5")])
-    assert set(bias.largest_whole(both)["key"]) == {"k4", "k5"}
-    assert bias.masked(NO_RUNS).empty
-    assert bias.of_pooling(NO_RUNS, "max").empty
-    assert bias.largest_whole(NO_RUNS).empty
+    assert set(probes.largest_whole(both)["key"]) == {"k4", "k5"}
+    assert probes.masked(NO_RUNS).empty
+    assert probes.of_pooling(NO_RUNS, "max").empty
+    assert probes.largest_whole(NO_RUNS).empty
 
 
 def test_losses_are_differences_of_means():
-    assert bias.loss_table(AT_1K).to_dict("records") == [
+    assert probes.loss_table(AT_1K).to_dict("records") == [
         {"pooling": "BiLSTM", "no filler, %": "85.0", "text left, points": "-5.0",
          "text mid, points": "-27.5", "text right, points": "-20.0"},
         {"pooling": "MaxPool", "no filler, %": "82.0", "text left, points": "-1.0",
          "text mid, points": "-2.0", "text right, points": "-3.0"},
     ]  # fmt: skip
-    assert bias.loss_table(NO_RUNS).to_dict("records") == NONE_YET
+    assert probes.loss_table(NO_RUNS).to_dict("records") == NONE_YET
 
 
 def test_what_padding_does_in_training():
@@ -300,21 +298,21 @@ def test_what_padding_does_in_training():
         ("yelp", "last", "left", True, 500, 5.0),
     ]  # fmt: skip
     names = ["corpus", "pooling", "setting", "masked", "size", "test_accuracy"]
-    sides = bias.trained_sides(pd.DataFrame(rows, columns=names))
+    sides = probes.trained_sides(pd.DataFrame(rows, columns=names))
     assert sides["test_accuracy"].tolist() == [70.0, 72.0, 66.0, 80.0]
-    assert bias.trained_table(sides).to_dict("records") == [
+    assert probes.trained_table(sides).to_dict("records") == [
         {"padding": "masked", "text left": "71.0 (2)", "text right": "66.0 (1)"},
         {"padding": "let in", "text left": "80.0 (1)", "text right": "not run"},
     ]
-    for empty in (bias.trained_sides(NO_RUNS), sides.head(0)):
-        assert bias.trained_table(empty).to_dict("records") == [
+    for empty in (probes.trained_sides(NO_RUNS), sides.head(0)):
+        assert probes.trained_table(empty).to_dict("records") == [
             {"padding": "masked", "text left": "not run", "text right": "not run"},
             {"padding": "let in", "text left": "not run", "text right": "not run"},
         ]
 
 
 def test_a_panel_for_each_place_and_a_line_for_each_pooling():
-    figure = probe_figures.draw_sweeps(AT_1K)
+    figure = probes.draw_sweeps(AT_1K)
     figure.canvas.draw()
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == ["text kept left", "text kept in the middle", "text kept right"]
@@ -324,13 +322,13 @@ def test_a_panel_for_each_place_and_a_line_for_each_pooling():
     assert accuracies == [85.0, 57.5]  # of two seeds
     assert lines(figure.axes[2])["MaxPool"][1] == [82.0, 79.0]
     assert legend(figure) == ["BiLSTM", "MaxPool"]
-    alone = probe_figures.draw_sweeps(AT_1K[AT_1K["setting_added"] == "right"])
+    alone = probes.draw_sweeps(AT_1K[AT_1K["setting_added"] == "right"])
     assert [axes.get_title() for axes in alone.axes] == ["text kept right"]
 
 
 def test_lines_of_a_sweep_by_size_and_by_padding():
     bilstm = MASKED[MASKED["pooling"] == "last"]
-    by_size = probe_figures.draw_sweeps(bilstm, by="size")
+    by_size = probes.draw_sweeps(bilstm, by="size")
     assert {name: y for name, (_, y) in lines(by_size.axes[0]).items()} == {
         "1K training texts": [85.0, 80.0],
         "5K training texts": [88.0, 88.0],
@@ -338,7 +336,7 @@ def test_lines_of_a_sweep_by_size_and_by_padding():
     colours = [line.get_color() for line in by_size.axes[0].lines]
     assert not np.array_equal(*colours)
     pair = SWEEPS[(SWEEPS["pooling"] == "last") & (SWEEPS["size"] == 1000)]
-    by_padding = probe_figures.draw_sweeps(pair, by="masked")
+    by_padding = probes.draw_sweeps(pair, by="masked")
     assert {name: y for name, (_, y) in lines(by_padding.axes[2]).items()} == {
         "padding masked": [85.0, 65.0],
         "padding let in": [70.0, 30.0],
@@ -351,7 +349,7 @@ def test_one_text_among_filler_has_a_line_for_each_model():
         [("max", 0.0, 0.9), ("last", 0.0, 0.8), ("max", 0.5, 0.7), ("last", 0.5, 0.1)],
         columns=["pooling", "share", "probability"],
     )
-    figure = probe_figures.draw_answers(answers)
+    figure = probes.draw_answers(answers)
     figure.canvas.draw()
     assert lines(figure.axes[0]) == {
         "BiLSTM": ([0.0, 50.0], [0.8, 0.1]),
@@ -371,7 +369,7 @@ def test_one_text_among_filler_has_a_line_for_each_model():
 def test_the_text_stands_where_it_is_composed(setting, share, words):
     left, right = filler_lengths(words, setting, share)
     total = left + words + right
-    low, high = importance.text_span(setting, 0.0 if setting == "standard" else share)
+    low, high = probes.text_span(setting, 0.0 if setting == "standard" else share)
     assert low * total == pytest.approx(left, abs=1)
     assert high * total == pytest.approx(left + words, abs=1)
 
@@ -382,10 +380,10 @@ def test_the_positions_of_a_profile_are_told_apart_as_the_words_are(setting, sha
     text = compose(["text"] * 3000, iter([["filler"] * 7] * 9000), setting, share)
     places = np.linspace(0, len(text) - 1, 100).round().astype(int)
     expected = [text[place] == "text" for place in places]
-    found = importance.where_the_text_stands(setting, share)
+    found = probes.where_the_text_stands(setting, share)
     assert found.shape == (100,)
     assert (found != expected).sum() <= (setting != "standard") + (setting == "mid")  # at a border
-    ten = importance.where_the_text_stands("left", 0.5, points=10)
+    ten = probes.where_the_text_stands("left", 0.5, points=10)
     assert ten.tolist() == [True] * 5 + [False] * 5
 
 
@@ -415,7 +413,7 @@ IMPORTANCE = frame(
 
 
 def test_importance_of_text_and_filler_by_setting():
-    table = importance.importance_table(IMPORTANCE.sort_values("key"))
+    table = probes.importance_table(IMPORTANCE.sort_values("key"))
     assert list(table) == ["pooling", *SETTINGS]
     assert table.to_dict("records") == [
         {"pooling": "BiLSTM", "standard": "0.38 / 0.12", "left": "0.50 / 0.12",
@@ -423,17 +421,17 @@ def test_importance_of_text_and_filler_by_setting():
         {"pooling": "MaxPool", "standard": "0.50 / 0.25", "left": "", "mid": "0.50 / 0.25",
          "right": ""},
     ]  # fmt: skip
-    assert importance.importance_table(NO_RUNS).to_dict("records") == NONE_YET
+    assert probes.importance_table(NO_RUNS).to_dict("records") == NONE_YET
 
 
 def test_a_panel_for_each_setting_and_separators_where_filler_begins():
     settings = settings_of(IMPORTANCE)
     assert settings == list(SETTINGS)
-    figure = probe_figures.draw_importance(IMPORTANCE, settings)
+    figure = probes.draw_importance(IMPORTANCE, settings)
     figure.canvas.draw()
     borders = {}
     for axes in figure.axes:
-        separators = [x for x in axes.lines if x.get_color() == probe_figures.SEPARATOR_COLOUR]
+        separators = [x for x in axes.lines if x.get_color() == probes.SEPARATOR_COLOUR]
         borders[axes.get_title()] = [line.get_xdata()[0] for line in separators]
     left, right = filler_lengths(10_000, "mid", SHARE)
     words = 10_000 + left + right
@@ -458,13 +456,13 @@ def test_a_panel_for_each_setting_and_separators_where_filler_begins():
 def test_the_separator_stands_between_text_and_filler():
     """The line falls between the positions that `importance_table` counts as text and as filler."""
     for setting in ("left", "mid", "right"):
-        figure = probe_figures.draw_importance(IMPORTANCE, [setting])
-        found = importance.where_the_text_stands(setting, SHARE)
+        figure = probes.draw_importance(IMPORTANCE, [setting])
+        found = probes.where_the_text_stands(setting, SHARE)
         changes = 1 + np.flatnonzero(found[1:] != found[:-1])  # the last position before each
         separators = [
             line.get_xdata()[0]
             for line in figure.axes[0].lines
-            if line.get_color() == probe_figures.SEPARATOR_COLOUR
+            if line.get_color() == probes.SEPARATOR_COLOUR
         ]
         assert len(separators) == len(changes)
         assert all(before <= x <= before + 1 for before, x in zip(changes, separators, strict=True))
@@ -473,12 +471,12 @@ def test_the_separator_stands_between_text_and_filler():
 @pytest.mark.parametrize(
     "draw",
     [
-        probe_figures.draw_profiles,
-        probe_figures.draw_traces,
-        probe_figures.draw_sweeps,
-        lambda rows: probe_figures.draw_sweeps(rows, by="size"),
-        lambda rows: probe_figures.draw_importance(rows, settings_of(rows)),
-        probe_figures.draw_answers,
+        probes.draw_profiles,
+        probes.draw_traces,
+        probes.draw_sweeps,
+        lambda rows: probes.draw_sweeps(rows, by="size"),
+        lambda rows: probes.draw_importance(rows, settings_of(rows)),
+        probes.draw_answers,
     ],
 )
 @pytest.mark.parametrize("rows", [NO_RUNS, TRACES.head(0)], ids=["no columns", "no rows"])
@@ -492,6 +490,6 @@ def test_padding_is_compared_on_the_sizes_and_seeds_that_both_have():
          ("last", 5000, 0, True), ("max", 1000, 0, True), ("max", 1000, 0, False)],
         columns=["pooling", "size", "seed", "masked"],
     )  # fmt: skip
-    assert bias.both_ways(rows).index.tolist() == [0, 1]
-    assert bias.both_ways(rows.head(0)).empty
-    assert bias.both_ways(rows[rows["masked"]]).empty
+    assert probes.both_ways(rows).index.tolist() == [0, 1]
+    assert probes.both_ways(rows.head(0)).empty
+    assert probes.both_ways(rows[rows["masked"]]).empty

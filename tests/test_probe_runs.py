@@ -18,7 +18,7 @@ from test_probing import TINY
 from whenpool.base.errors import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export_probes, export_runs
-from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
 from whenpool.runs.compute import (
     compute,
@@ -27,7 +27,7 @@ from whenpool.runs.compute import (
     standing,
 )
 from whenpool.runs.engine import Workforce, running
-from whenpool.runs.probe_run import (
+from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
     PROBES,
     DirectionUse,
@@ -37,10 +37,11 @@ from whenpool.runs.probe_run import (
     PaddingSweep,
     WordImportance,
 )
+from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.request import Choice
 from whenpool.runs.rows import current_probes, probe_of
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import PROTOCOL, Place, Training, key
 
 OTHER = replace(TINY, pooling="max", setting="mid")
 PROFILE = GradientProfile(TINY, texts=8)

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from whenpool import InputError
-from whenpool.runs.probe_run import (
+from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
     PROBES,
     DirectionUse,
@@ -18,9 +18,10 @@ from whenpool.runs.probe_run import (
     Probe,
     WordImportance,
 )
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.rows import probe_of
+from whenpool.runs.run import key
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Training, key
 
 TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",

@@ -13,10 +13,11 @@ from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.local import processors
 from whenpool.runs.filter import Only, planned
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.probe_run import GradientProfile, GradientTrace, PaddingSweep
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Training, key
+from whenpool.runs.run import key
 
 PAPER, SMOKE = Choice("paper", ("imdb",)), Choice("smoke")
 ONE = Workforce(workers=1)

@@ -20,12 +20,12 @@ from test_engine import GRID, SMALL, results
 
 from whenpool import InputError, __version__
 from whenpool.runs.engine import Workforce, on_ray, run_all
-from whenpool.runs.engine.on_node import Order, perform
+from whenpool.runs.engine.on_ray import Order, perform
 from whenpool.runs.engine.tasks import Job
 from whenpool.runs.execute import execute
-from whenpool.runs.probe_run import GradientProfile, GradientTrace
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place, key
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.xdist_group("ray")
@@ -375,8 +375,8 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
 
 
 def test_a_failure_of_the_node_itself_is_no_silence(place, monkeypatch):
-    from whenpool.runs.engine import on_node
+    from whenpool.runs.engine import on_ray
 
-    monkeypatch.setattr(on_node, "do", lambda *_: 1 / 0)
+    monkeypatch.setattr(on_ray, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(perform(__version__, order_for(SMALL, place)))

@@ -9,18 +9,19 @@ import pandas as pd
 import pytest
 
 from whenpool import InputError
-from whenpool.book.report import recurrent
+from whenpool.book.report import theory
 from whenpool.book.report.provenance import provenance_line
 from whenpool.book.report.verdicts import SMALL_MODEL, of_breadth, of_record
 from whenpool.models.encoder import CELLS
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.runs.kinds.probe import GradientProfile, Probe
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.bases import base_run, with_cell
 from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
 from whenpool.runs.plans.recurrent_networks import COMPARED_CELLS, FAMILY
-from whenpool.runs.probe_run import GradientProfile, Probe
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Training, key
+from whenpool.runs.run import key
 
 mpl.use("agg")
 NAME = "recurrent_networks"
@@ -78,7 +79,7 @@ def test_on_reviews_it_is_what_the_claims_are_about(place):
     assert not of_record(rows).any()
     models = set(zip(rows["cell"], rows["layers"], strict=True))
     assert models == {*((cell, 1) for cell in COMPARED_CELLS), ("lstm", 2)}
-    assert set(recurrent.on_reviews(rows)["key"]) == set(rows["key"])
+    assert set(theory.on_reviews(rows)["key"]) == set(rows["key"])
 
 
 def test_the_chapter_compares_cells_whatever_is_asked_for(place):
@@ -216,18 +217,18 @@ def test_provenance_says_which_model_it_was():
     ],
 )
 def test_titles(model, title):
-    assert recurrent.model_title(*model) == title
+    assert theory.model_title(*model) == title
 
 
 def test_the_family_has_what_it_learnt_and_what_reaches_the_first_word():
     runs = [replace(with_cell(RUN, cell), bidirectional=False) for cell in ("lstm", "sum", "elman")]
     profiles = pd.concat([profile_rows(*runs), profile_rows(runs[0], untrained=True)])
-    table = recurrent.family_table(trainings(*runs), profiles)
+    table = theory.family_table(trainings(*runs), profiles)
     assert table["model"].tolist() == ["sum", "Elman", "LSTM"]  # the slides' order
     assert table["test accuracy, %"].tolist() == ["71.0", "72.0", "70.0"]
     assert table["after training"].tolist() == [f"{0.5**99:.1e}"] * 3
     assert table["first / last before"].tolist() == ["", "", f"{0.5**99:.1e}"]
-    empty = recurrent.family_table(trainings(RUN).head(0), pd.DataFrame())
+    empty = theory.family_table(trainings(RUN).head(0), pd.DataFrame())
     assert empty.to_numpy().tolist() == [["no such runs yet"]]
 
 
@@ -238,11 +239,11 @@ def test_reviews_are_held_by_seed_and_strangers_left_out():
     strangers = [replace(base, pooling="max"), replace(base, setting="mid"), replace(base, epochs=50)]
     strangers += [replace(base, cell="mingru"), replace(base, cell="elman", vectors="glove.6B.100d")]
     rows = trainings(*runs, *strangers, corpus_complete=True)
-    table = recurrent.reviews_table(recurrent.on_reviews(rows))
+    table = theory.reviews_table(theory.on_reviews(rows))
     assert table.to_dict("records") == [
         {"model": "BiElman", "test accuracy, %": "71.0 ± 1.0", "weights": "100", "seeds": "3"}
     ]
-    none = recurrent.reviews_table(recurrent.on_reviews(rows.head(0)))
+    none = theory.reviews_table(theory.on_reviews(rows.head(0)))
     assert none.to_numpy().tolist() == [["no such runs yet"]]
 
 
@@ -250,16 +251,16 @@ def test_profiles_are_relative_to_the_last_word():
     one_way = [replace(with_cell(RUN, cell), bidirectional=False) for cell in ("gru", "lstm")]
     without = replace(one_way[1], forget_bias=None)
     profiles = profile_rows(*one_way, without, RUN)
-    drawn = recurrent.relative_profiles(recurrent.one_way(profiles))
+    drawn = theory.relative_profiles(theory.one_way(profiles))
     assert set(drawn["stage"]) == {"after training"}
     lines = drawn.groupby("model", sort=False)
     assert lines["variant"].first().to_dict() == {"LSTM, no forget bias": 0, "LSTM": 1, "GRU": 0}
     assert set(lines["gradient"].last()) == {1.0}
     assert set(lines["place"].max()) == {100.0}
     assert np.isnan(drawn["gradient"].iloc[0])  # below what float32 keeps
-    both = recurrent.relative_profiles(recurrent.directions(profiles))
+    both = theory.relative_profiles(theory.directions(profiles))
     assert list(both["model"].unique()) == ["LSTM", "BiLSTM"]
-    assert recurrent.relative_profiles(pd.DataFrame()).empty
+    assert theory.relative_profiles(pd.DataFrame()).empty
 
 
 def test_the_chapter_is_planned_and_looks_into_models_with_one_text_or_more(place):

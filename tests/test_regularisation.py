@@ -9,10 +9,11 @@ from made_up import AFTER, runs
 
 from whenpool.book.report import regularisation
 from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.evidence import Evidence
-from whenpool.book.report.gathering import evidence_of
+from whenpool.book.report.evidence import Evidence, evidence_of
 from whenpool.book.report.verdicts import of_breadth, probes_of_breadth
 from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.runs.kinds.probe import PROBES, GradientProfile, WordImportance
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.regularisation import (
     DECAYS,
@@ -22,10 +23,9 @@ from whenpool.runs.plans.regularisation import (
     SUSTAINED,
     TIMED_SEEDS,
 )
-from whenpool.runs.probe_run import PROBES, GradientProfile, WordImportance
 from whenpool.runs.request import Choice
+from whenpool.runs.run import VECTORS, key
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import VECTORS, Training, key
 
 SMALL = Training(
     "imdb", "standard", 1_000, "last", vectors=VECTORS[0], max_words=140, hidden_size=64, epochs=8,

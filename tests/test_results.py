@@ -10,9 +10,10 @@ from whenpool import InputError
 from whenpool.book.publish import export_runs, export_statistics
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce
+from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.rows import current_trainings, training_of
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import PROTOCOL, Place, Training, key
 
 
 def record_run(place, run, complete=True, **result):

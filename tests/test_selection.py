@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from whenpool.base.errors import InputError
-from whenpool.runs.few_shot_run import FewShot
 from whenpool.runs.filter import TABLES, Only, chapters_of, each_once, planned
+from whenpool.runs.kinds.few_shot import FewShot
+from whenpool.runs.kinds.probe import PaddingSweep
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
-from whenpool.runs.probe_run import PaddingSweep
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Training
 
 PAPER = Choice("paper", ("imdb", "yahoo"))
 PLAIN = Training("imdb", "mid", 1_000, "last", seed=2)

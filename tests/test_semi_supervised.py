@@ -23,10 +23,17 @@ from torch import nn
 
 from whenpool import InputError
 from whenpool.corpora.batches import Batch, Ragged
-from whenpool.fewshot.mixtext import MixText, guess
-from whenpool.fewshot.tmix import MixDraws, TMix
-from whenpool.fewshot.uda import UDA, consistency
-from whenpool.fewshot.unlabelled import Padded, Rounds, Unlabelled, stack
+from whenpool.fewshot.fine_tuning import MixDraws, TMix
+from whenpool.fewshot.semi_supervised import (
+    UDA,
+    MixText,
+    Padded,
+    Rounds,
+    Unlabelled,
+    consistency,
+    guess,
+    stack,
+)
 
 LABELS = torch.tensor([0, 2, 1, 2])
 INDICES = torch.arange(4)

@@ -11,16 +11,19 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, Encoder, InputError
-from whenpool.probes.paths import DIRECT_PATHS
+from whenpool.probes.gradients import DIRECT_PATHS
 from whenpool.theory import comparison, moments, shrinkage
 from whenpool.theory.comparison import CHANGES, MODELS
-from whenpool.theory.gates import direct_gain, direct_jacobian, full_jacobian, lstm_gates
 from whenpool.theory.moments import LeakySum
 from whenpool.theory.shrinkage import (
+    direct_gain,
+    direct_jacobian,
     expected_shrinkage,
     factor_of,
+    full_jacobian,
     gradient_moments,
     independent_factor,
+    lstm_gates,
     measured_shrinkage,
     quiet_factor,
     steps_of,

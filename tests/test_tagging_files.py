@@ -19,7 +19,7 @@ from whenpool.corpora.tagged import (
     find_tagged,
     read_tagged,
 )
-from whenpool.corpora.tagged.encodings import ENCODINGS, check_entities, mark_entities
+from whenpool.corpora.tagged.entities import ENCODINGS, check_entities, mark_entities
 from whenpool.corpora.tagged.sources import PUBLISHED, is_tagged
 
 CONLLU = """\

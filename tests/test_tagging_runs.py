@@ -13,7 +13,7 @@ from made_up import AFTER, runs
 
 from whenpool import InputError
 from whenpool.book.publish import export_taggings
-from whenpool.book.report import tagging, tagging_frames, tagging_rules
+from whenpool.book.report import tagging
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.book.report.provenance import provenance_line
 from whenpool.cli import cli
@@ -21,15 +21,14 @@ from whenpool.runs.compute import compute, standing, tagging_rows_of
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace
 from whenpool.runs.execute import execute, read_once
-from whenpool.runs.execute_tagging import PLACES
 from whenpool.runs.filter import Only
+from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.sequence_labelling import SMALL
 from whenpool.runs.request import Choice
 from whenpool.runs.rows import current_taggings, tagging_of
+from whenpool.runs.run import VECTORS, Place, key
 from whenpool.runs.store import Store, key_of
-from whenpool.runs.tagging_run import TAGGING_PROTOCOL, Tagging
-from whenpool.runs.training_run import VECTORS, Place, key
 
 mpl.use("agg")
 RECORDS = Path(__file__).parents[1] / "data" / "results"
@@ -271,9 +270,9 @@ def test_only_whole_corpora_by_the_settings_of_the_plan_are_of_record():
         made_up("ud_ewt", hidden_size=256, layers=2, epochs=20),
     ]  # fmt: skip
     table = pd.DataFrame(rows)
-    assert tagging_rules.of_record(table).tolist() == [True, True, False, False, False, True]
-    assert len(tagging_rules.on_record(table)) == 2  # the large one decides nothing
-    assert tagging_rules.on_record(table.head(0)).empty
+    assert tagging.of_record(table).tolist() == [True, True, False, False, False, True]
+    assert len(tagging.on_record(table)) == 2  # the large one decides nothing
+    assert tagging.on_record(table.head(0)).empty
 
 
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):
@@ -337,7 +336,7 @@ def test_claims_are_decided_by_runs_of_three_seeds():
 
 
 def test_tables_say_what_was_measured():
-    runs = tagging_rules.arranged(record())
+    runs = tagging.arranged(record())
     table = tagging.results_table(runs)
     assert table["tagger"].iloc[0] == "**UD English EWT**"
     assert table["words"].iloc[:3].tolist() == ["", "20.0", "80.0"]
@@ -347,7 +346,7 @@ def test_tables_say_what_was_measured():
     assert "LSTM, both directions, IO" in set(table["tagger"])
     errors = tagging.errors_table(runs)
     assert errors.iloc[0].tolist()[2:] == ["50", "40 %", "20 %", "10 %", "30 %", "60 %"]
-    published = tagging.published_table(tagging_rules.on_record(record()))
+    published = tagging.published_table(tagging.on_record(record()))
     assert published[published["tagger"].str.endswith("**ours**")]["%"].tolist() == [
         "95.1 ± 0.1 (3)",
         "27.0 ± 1.0 (3)",
@@ -357,13 +356,13 @@ def test_tables_say_what_was_measured():
 
 
 def test_without_runs_tables_say_so_and_figures_have_nothing():
-    none = tagging_rules.arranged(pd.DataFrame(columns=["key", "bidirectional", "train_texts"]))
+    none = tagging.arranged(pd.DataFrame(columns=["key", "bidirectional", "train_texts"]))
     for table in (tagging.results_table(none), tagging.errors_table(none)):
         assert table.to_dict("records") == [{"": "no such runs yet"}]
     assert "not run yet" in set(tagging.published_table(none)["%"])
     assert set(tagging.facts(none, "x").values()) == {"not run"}
-    assert tagging_frames.later_words(none).empty
-    assert tagging_frames.along_sentences(pd.DataFrame(columns=["bidirectional", "stage"])).empty
+    assert tagging.later_words(none).empty
+    assert tagging.along_sentences(pd.DataFrame(columns=["bidirectional", "stage"])).empty
 
 
 def test_the_slides_examples():
@@ -386,9 +385,9 @@ def test_the_slides_examples():
 
 
 def test_figures_have_what_was_measured(executed):
-    runs = tagging_rules.arranged(current_taggings(executed))
+    runs = tagging.arranged(current_taggings(executed))
     runs = runs[runs["corpus"].str.startswith("generated")]
-    found = tagging_frames.later_words(runs).groupby("words")["accuracy"]
+    found = tagging.later_words(runs).groupby("words")["accuracy"]
     shown = runs[runs["encoding"].isna()]
     drawn = sorted(found.get_group("decided by a later word"))
     assert drawn == pytest.approx(sorted(shown["later_accuracy"]))
@@ -398,7 +397,7 @@ def test_figures_have_what_was_measured(executed):
     )
     assert sorted(found.get_group("all other words")) == pytest.approx(sorted(rest))
     points = executed.store.tagging_gradients().merge(runs[["key", "bidirectional"]], on="key")
-    lines = tagging_frames.along_sentences(points)
+    lines = tagging.along_sentences(points)
     assert set(lines["reads"]) == {"both directions", "left to right"}
     single = lines.query("reads == 'left to right' and loss == \"the middle word's loss\"")
     assert single[single["place"] == 1]["gradient"].isna().all()  # none comes back from the future

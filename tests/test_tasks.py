@@ -11,13 +11,12 @@ from test_engine import GRID, SMALL, fresh, results
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
-from whenpool.runs.engine import Workforce, run_all, running, work
-from whenpool.runs.engine.claims import Claims
-from whenpool.runs.engine.tasks import halves, outstanding, tasks_of
-from whenpool.runs.priority import informative
-from whenpool.runs.probe_run import GradientProfile
+from whenpool.runs.engine import Workforce, run_all, running, tasks
+from whenpool.runs.engine.tasks import Claims, halves, outstanding, tasks_of
+from whenpool.runs.filter import informative
+from whenpool.runs.kinds.probe import GradientProfile
+from whenpool.runs.run import key
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import key
 
 
 @pytest.fixture
@@ -84,7 +83,7 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
 
 def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):
     tried = []
-    execute_together = work.execute_together
+    execute_together = tasks.execute_together
 
     def limited(runs, *args, **options):
         tried.append(len(runs))
@@ -92,7 +91,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
             raise torch.OutOfMemoryError("CUDA out of memory")
         execute_together(runs, *args, **options)
 
-    monkeypatch.setattr(work, "execute_together", limited)
+    monkeypatch.setattr(tasks, "execute_together", limited)
     report = run_all(GRID, place, Workforce(together=4))
     assert tried == [4, 2, 2] * 2
     assert (report.done, report.failed) == (8, {})
@@ -107,7 +106,7 @@ def test_the_models_that_were_too_many_are_gone_when_fewer_are_tried(place, here
         pass
 
     left = []
-    execute_together = work.execute_together
+    execute_together = tasks.execute_together
 
     def limited(runs, *args, **options):
         assert not [model for model in left if model() is not None]
@@ -117,7 +116,7 @@ def test_the_models_that_were_too_many_are_gone_when_fewer_are_tried(place, here
             raise RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
         execute_together(runs, *args, **options)
 
-    monkeypatch.setattr(work, "execute_together", limited)
+    monkeypatch.setattr(tasks, "execute_together", limited)
     assert run_all(GRID, place, Workforce(together=4)).done == 8
     assert len(left) == 2
 
@@ -150,10 +149,10 @@ def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
     if lost is None:
         pytest.skip("this torch has no error for it")
     error = lost("CUDA error: an illegal memory access was encountered")
-    monkeypatch.setattr(work, "execute", lambda *args: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(tasks, "execute", lambda *args: (_ for _ in ()).throw(error))
     told = []
-    with pytest.raises(work.DeviceLostError, match="illegal memory access"):
-        work.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
+    with pytest.raises(tasks.DeviceLostError, match="illegal memory access"):
+        tasks.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
     assert [message.kind for message in told] == ["begun"]
 
 
@@ -178,14 +177,14 @@ def test_what_does_not_fit_is_cut_from_a_group(place, here):
 
 
 def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, monkeypatch):
-    execute = work.execute
+    execute = tasks.execute
 
     def limited(run, *args):
         if run.pooling == "last":
             raise torch.OutOfMemoryError("CUDA out of memory")
         return execute(run, *args)
 
-    monkeypatch.setattr(work, "execute", limited)
+    monkeypatch.setattr(tasks, "execute", limited)
     report = run_all(GRID, place)
     assert report.done == 4
     assert set(report.failed.values()) == {

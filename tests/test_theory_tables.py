@@ -1,12 +1,12 @@
 """The table of the chapter on theory, on small networks."""
 
-from whenpool.book.report import theory_tables
+from whenpool.book.report import theory
 from whenpool.theory import comparison
 
 
 def test_the_table_has_a_row_for_each_model_in_order():
     frame = comparison.factors_by_size((4, 6), 3, 1, 4, input_size=3)
-    table = theory_tables.factor_table(frame, 6)
+    table = theory.factor_table(frame, 6)
     assert list(table["model"]) == list(comparison.MODELS)
     own = frame[(frame["model"] == "GRU") & (frame["hidden_size"] == 6)]
     measured = own[own["kind"] == "measured"]["factor"]

@@ -4,7 +4,7 @@ import pytest
 from test_book import clone
 from test_compare import put
 
-from whenpool.book.notebooks import execute
+from whenpool.book.build import execute
 from whenpool.book.report import corpora as reports
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice

@@ -11,9 +11,8 @@ from test_engine import SMALL
 
 from whenpool import InputError, TextClassifier
 from whenpool.runs.execute import execute
-from whenpool.runs.execute_batched import execute_together
-from whenpool.runs.execute_training import prepare, recipe_of
-from whenpool.runs.training_run import key
+from whenpool.runs.kinds.training import execute_together, prepare, recipe_of
+from whenpool.runs.run import key
 from whenpool.training.batched import Student, train_together
 from whenpool.training.loop import DivergenceError, Recipe, train
 

@@ -14,7 +14,7 @@ from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import sinusoids
 from whenpool.probes import gradient_norms, nwi
-from whenpool.runs.training_run import TRICKS, Training
+from whenpool.runs.kinds.training import TRICKS, Training
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}

@@ -9,10 +9,10 @@ import pytest
 from test_verdicts import PUBLISHED, runs
 
 from whenpool.book.report.verdicts import follows_protocol, judge, of_record, probes_of_record
+from whenpool.runs.kinds.probe import GradientProfile, Probe
+from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans.chapters import TRIED, needed, plan, thesis_table
-from whenpool.runs.probe_run import GradientProfile, Probe
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import TRICKS, Training
 
 VARIANTS = {
     "last", "max", "max_attention", *TRICKS, "forget 2", "chrono", "orthogonal",

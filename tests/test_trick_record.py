@@ -22,7 +22,7 @@ from test_trick_reports import (
 )
 
 from whenpool.book.publish import export_probes, export_runs
-from whenpool.book.report import paper, tricks
+from whenpool.book.report import tricks, verdicts
 from whenpool.book.report.tables import judged
 from whenpool.book.report.verdicts import (
     as_plain,
@@ -32,10 +32,10 @@ from whenpool.book.report.verdicts import (
     of_learnability,
     of_record,
 )
-from whenpool.runs.probe_run import GradientProfile, GradientTrace, PaddingSweep
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep
+from whenpool.runs.kinds.training import TRICKS
 from whenpool.runs.rows import current_probes, current_trainings, probe_of, training_of
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import TRICKS
 
 PAPER = Path(__file__).parents[1] / "data" / "paper"
 SMALL_MODEL = {name: getattr(SMALL, name) for name in ("hidden_size", "epochs", "max_words", "test")}
@@ -118,7 +118,7 @@ FIRST = ("1.3", "1.6")
 @pytest.mark.parametrize("base", [THESIS, replace(THESIS, **SMALL_MODEL)], ids=["thesis", "small"])
 @pytest.mark.parametrize("variant", [*TRICKS, "orthogonal"])
 def test_tables_of_the_first_chapter_never_count_a_trick(place, variant, base):
-    cells = paper.published("accuracy")
+    cells = verdicts.published("accuracy")
     cells = cells[cells["table"].isin(FIRST) & (cells["corpus"] == "imdb") & (cells["size"] == 10_000)]
     put_all(place, variant, "mid", [90.0] * 4, base=base)
     alone = judged(current_trainings(place), cells)

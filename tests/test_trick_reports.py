@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from test_probe_runs import record_probe
 
-from whenpool.book.report import trick_epochs, trick_facts, trick_looks, tricks
+from whenpool.book.report import tricks
 from whenpool.book.report.figures import use_style
-from whenpool.runs.probe_run import GradientProfile
-from whenpool.runs.training_run import PROTOCOL, TRICKS, Training
+from whenpool.runs.kinds.probe import GradientProfile
+from whenpool.runs.kinds.training import PROTOCOL, TRICKS, Training
 
 mpl.use("agg")
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
@@ -132,8 +132,8 @@ def test_without_runs_nothing_has_a_name(place):
         assert found.empty
         assert {"variant", "setting"} <= {*found}
     assert tricks.small_profiles(place.store, place.store.probes(), 1000).empty
-    assert trick_facts.small_title(empty) == "not run yet"
-    told = trick_facts.facts(runs_of(place))
+    assert tricks.small_title(empty) == "not run yet"
+    told = tricks.facts(runs_of(place))
     assert set(told.values()) == {"not run", "none", "0 of 0"}
     assert records(tricks.accuracy_table(runs_of(place))) == NONE_YET
     assert records(tricks.reached_table(runs_of(place), place.store.histories())) == NONE_YET
@@ -230,11 +230,11 @@ def test_what_is_read_from_epochs_is_read_for_each_run(place):
         return {names[key]: value for key, value in values.dropna().items()}
 
     before = {"whole": 0.01, "again": 0.02, "never": 0.2}
-    assert known(trick_epochs.mass_before_the_end(epochs)) == before
+    assert known(tricks.mass_before_the_end(epochs)) == before
     last = {"whole": 1e-4, "again": 1e-3, "full": 4e-3, "never": 0.2}
-    assert known(trick_epochs.mass_left(epochs)) == last
-    assert known(trick_epochs.cost_of_ending(epochs)) == {"whole": 4.0, "again": 3.0}
-    assert known(trick_epochs.mean_squared_error(epochs)) == {"teacher": 0.125}
+    assert known(tricks.mass_left(epochs)) == last
+    assert known(tricks.cost_of_ending(epochs)) == {"whole": 4.0, "again": 3.0}
+    assert known(tricks.mean_squared_error(epochs)) == {"teacher": 0.125}
 
 
 def test_a_table_says_what_each_trick_came_to(place):
@@ -346,7 +346,7 @@ def test_what_the_text_says_is_that_of_the_best(place):
     }
     for (variant, setting), accuracies in cells.items():
         put_all(place, variant, setting, accuracies)
-    assert trick_facts.facts(runs_of(place)) == {
+    assert tricks.facts(runs_of(place)) == {
         "mid_plain": "50.5", "mid_plain_name": "BiLSTM",
         "mid_trick": "80.0", "mid_trick_name": "Teacher forcing",
         "mid_start": "77.0", "mid_start_name": "BiLSTM, chrono start",
@@ -362,7 +362,7 @@ def test_what_the_text_says_is_that_of_the_best(place):
         "standard_plain_diverged": "0 of 0", "standard_plain_guessing": "0 of 0",
         "standard_directed_diverged": "0 of 0", "standard_directed_guessing": "0 of 0",
     }  # fmt: skip
-    assert trick_facts.small_title(runs_of(place)) == (
+    assert tricks.small_title(runs_of(place)) == (
         "1K training texts of up to 140 words before filler is added, 64 units a direction, 8 epochs"
     )
 
@@ -380,16 +380,16 @@ def validated(*accuracies):
 
 
 def test_looks_tell_all_variants_apart():
-    names = [trick_looks.BEFORE, *tricks.VARIANTS.values()]
-    assert list(trick_looks.PALETTE) == list(trick_looks.DASHES) == names
-    assert len({(trick_looks.PALETTE[name], trick_looks.DASHES[name]) for name in names}) == len(names)
+    names = [tricks.BEFORE, *tricks.VARIANTS.values()]
+    assert list(tricks.PALETTE) == list(tricks.DASHES) == names
+    assert len({(tricks.PALETTE[name], tricks.DASHES[name]) for name in names}) == len(names)
 
 
 def test_epochs_are_named_in_the_order_of_the_table(place):
     put(place, of("orthogonal"), history=validated(50.0, 52.0))
     put(place, of("last"), history=validated(50.0, 60.0, 70.0))
     put(place, of("max", "standard"), history=validated(80.0, 84.0))
-    drawn = trick_looks.named(epochs_of(place))
+    drawn = tricks.named(epochs_of(place))
     assert list(drawn["setting"].cat.categories) == ["standard", "mid"]
     assert list(drawn["variant"].cat.categories) == ["BiLSTM", "MaxPool", "BiLSTM, orthogonal start"]
     assert len(drawn) == 7
@@ -399,7 +399,7 @@ def test_the_ending_is_of_what_attends(place):
     put(place, of("penalty_attention"), history=PENALTY)
     put(place, of("dropout_attention", "standard"), history=NEVER_FULL)
     put(place, of("last"), history=validated(*[50.0] * 4))
-    drawn = trick_looks.ending(epochs_of(place))
+    drawn = tricks.ending(epochs_of(place))
     assert list(drawn["variant"].cat.categories) == ["Penalty attention", "Dropout attention"]
     assert drawn[drawn["setting"] == "mid"]["validation_accuracy"].tolist() == [50.0, 55.0, 66.0, 67.0]
 
@@ -420,7 +420,7 @@ def test_profiles_before_training_are_of_all_seeds(place):
     look("gradient_directed", 99.0, strength=1.0)
     look("last", 99.0, base=replace(THESIS, size=1000))
     profiles = tricks.small_profiles(place.store, place.store.probes(), 1000)
-    drawn = trick_looks.named(profiles).groupby(["setting", "variant", "position"], observed=True)
+    drawn = tricks.named(profiles).groupby(["setting", "variant", "position"], observed=True)
     assert drawn["mean"].mean().to_dict() == {
         ("standard", "Dropout attention", 1): 8.0, ("standard", "Dropout attention", 2): 9.0,
         ("mid", "before training", 1): 8.0, ("mid", "before training", 2): 2.0,
@@ -432,16 +432,16 @@ def test_profiles_before_training_are_of_all_seeds(place):
 def test_profiles_that_are_older_than_the_untrained_ones_are_drawn(place):
     record_probe(place, GradientProfile(of("last")), [{"position": 1, "mean": 0.5}])
     probes = place.store.probes().drop(columns=["untrained", *NEW_COLUMNS[:-1]])
-    drawn = trick_looks.named(tricks.small_profiles(place.store, probes, 1000))
+    drawn = tricks.named(tricks.small_profiles(place.store, probes, 1000))
     assert drawn[["variant", "mean"]].to_numpy().tolist() == [["BiLSTM", 0.5]]
 
 
 def test_where_nothing_is_known_nothing_is_drawn(place):
     assert epochs_of(place).empty
-    assert trick_looks.ending(epochs_of(place)).empty
+    assert tricks.ending(epochs_of(place)).empty
     assert tricks.small_profiles(place.store, place.store.probes(), 1000).empty
     put(place, of("last"), history=validated(50.0))
     older = epochs_of(place)
     assert {"factor", "mass_left"}.isdisjoint(older)
-    assert trick_looks.ending(older).empty
-    assert trick_looks.named(older)["validation_accuracy"].tolist() == [50.0]
+    assert tricks.ending(older).empty
+    assert tricks.named(older)["validation_accuracy"].tolist() == [50.0]

@@ -18,11 +18,11 @@ from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.execute import execute
-from whenpool.runs.execute_training import prepare, trained
-from whenpool.runs.probe_run import GradientProfile, GradientTrace
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
+from whenpool.runs.kinds.training import TRICKS, Training, prepare, trained, variant_of
 from whenpool.runs.rows import probe_of, training_of
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of
-from whenpool.runs.training_run import TRICKS, Place, Training, key, variant_of
 
 executed = test_probe_runs.executed  # a fixture
 RECORDS = Path(__file__).parents[1] / "data" / "results"

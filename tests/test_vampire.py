@@ -16,10 +16,11 @@ from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.fewshot import vampire
-from whenpool.fewshot.bag_of_words import bag_vocabulary, bags
 from whenpool.fewshot.vampire import (
     BagOfWordsVAE,
     VampireClassifier,
+    bag_vocabulary,
+    bags,
     divergence,
     kl_weight,
     pretrain,

@@ -1,35 +1,180 @@
-"""From the sources of the book to its pages: jupytext, papermill, jupyter-book.
-
-Chapters are MyST Markdown. Those with code become notebooks, are executed by papermill in a staging
-folder, and rendered from there with execution off. The runs that a chapter needs are computed
-before it is executed, where their progress can be seen.
-"""
+"""One chapter: from MyST Markdown to an executed notebook (jupytext, papermill)."""
 
 import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+import jupytext
+import nbformat
+import papermill
+from nbclient.exceptions import CellTimeoutError, DeadKernelError
+from papermill.exceptions import PapermillExecutionError
+from whenpool.base.errors import BookError, InputError
+from whenpool.base.paths import variables
+import subprocess
+import sys
+from whenpool.base.errors import BookError
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
-
 import yaml
-
 from whenpool.book.chapter import COMPUTED
 from whenpool.runs.request import NARROWING, Choice
 from whenpool.runs.engine import Workforce
-from whenpool.base.errors import BookError, InputError
 from whenpool.runs.estimates import Pace
-from whenpool.book.launch.repository import with_own_repository
-from whenpool.book.notebooks import chapter_named, execute, is_notebook
+import os
+import re
+import subprocess
+import yaml
 from whenpool.book.pages import lighten
 from whenpool.runs.plans.chapters import PLANS, needed, plan
-from whenpool.book.rendering import render
 from whenpool.book.report.provenance import duration
 from whenpool.runs.compute import compute, fetch_encoders, standing
-from whenpool.runs.training_run import Place, Run
+from whenpool.runs.run import Place, Run
 from whenpool.runs.filter import Only
+
+
+
+_ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
+CELL_SECONDS = 3600
+"""A cell that takes longer is stopped: the runs it needs were computed before."""
+
+
+ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
+"""Short names of chapters, beside every part of a name that no other chapter has."""
+
+
+def chapter_named(name: str, names: Sequence[str]) -> str:
+    """The chapter that is meant by its name, an alias or a part of its name.
+
+    Raises:
+        InputError: when there is none, or several.
+    """
+    name = Path(name).stem if name.endswith(".md") else name
+    if name in names:
+        return name
+    if (alias := ALIASES.get(name, "")) in names:
+        return alias
+    found = [chapter for chapter in names if name in chapter]
+    if not name or len(found) != 1:
+        several = f" and {name!r} is in the names of several" if name and found else ""
+        raise InputError(f"there is no chapter {name!r}{several}; the book has {', '.join(names)}")
+    return found[0]
+
+
+def is_notebook(source: Path) -> bool:
+    """Whether a page has cells to execute."""
+    return "\nkernelspec:" in source.read_text("utf-8")
+
+
+def execute(
+    source: Path, target: Path, parameters: Mapping[str, Any], environment: dict[str, str]
+) -> None:
+    """Execute a chapter and put the notebook where the pages are rendered from.
+
+    Args:
+        parameters: values for the chapter's parameters cell; those it does not have are left out.
+        environment: variables of the kernel.
+
+    Raises:
+        BookError: when a cell fails; the notebook as far as it got stays beside ``target``.
+    """
+    notebook = jupytext.read(source)
+    unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
+    jupytext.write(notebook, unexecuted)
+    try:
+        with variables(environment):
+            known = papermill.inspect_notebook(unexecuted)
+            papermill.execute_notebook(
+                unexecuted,
+                executing,
+                parameters={name: value for name, value in parameters.items() if name in known},
+                cwd=target.parent,
+                kernel_name="python3",
+                execution_timeout=CELL_SECONDS,
+                extra_arguments=["--IPKernelApp.log_level=50"],  # its errors are told below
+                progress_bar={
+                    "desc": "    cells",
+                    "bar_format": "{desc} {n_fmt}/{total_fmt} |{bar:20}| {elapsed}",
+                },
+            )
+    except PapermillExecutionError as error:
+        where = _place(error, [cell.source for cell in notebook.cells])
+        raise BookError(
+            f"chapter {source.stem}, {where}: {error.ename}: {error.evalue}\n"
+            f"The notebook as far as it got: {executing}"
+        ) from None
+    except (CellTimeoutError, DeadKernelError) as error:
+        raise BookError(f"chapter {source.stem}: {error}") from None
+    finally:
+        unexecuted.unlink()
+    _tidy(executing, parameters)
+    executing.replace(target)
+
+
+def _place(error: PapermillExecutionError, sources: list[str]) -> str:
+    """The number of the failed cell among the chapter's, and its first line."""
+    line = error.source.partition("\n")[0]
+    number = sources.index(error.source) + 1 if error.source in sources else error.cell_index + 1
+    return f"cell {number} ({line})"
+
+
+def _tidy(notebook: Path, parameters: Mapping[str, Any]) -> None:
+    """Show the parameters that were used in the chapter's own cell rather than in papermill's, and
+    keep folders of this machine out of the file."""
+    content = nbformat.read(notebook, as_version=4)
+    for cell in content.cells:
+        tags = cell.metadata.get("tags", [])
+        if "injected-parameters" in tags:
+            tags.append("remove-cell")
+        elif "parameters" in tags:
+            cell.source = "\n".join(_with_value(line, parameters) for line in cell.source.splitlines())
+    for name in ("input_path", "output_path"):
+        content.metadata.papermill.pop(name, None)
+    nbformat.write(content, notebook)
+
+
+def _with_value(line: str, parameters: Mapping[str, Any]) -> str:
+    """``name = default  # remark`` with the value that was used."""
+    match = _ASSIGNMENT.fullmatch(line)
+    if not match or match["name"] not in parameters:
+        return line
+    value = parameters[match["name"]]
+    shown = _literal(value) if isinstance(value, str) else repr(value)
+    return f"{match['name']} = {shown.ljust(len(match['value']))}{match['remark'] or ''}"
+
+
+def _literal(text: str) -> str:
+    """A text as Python writes it, in double quotes, whatever it holds; a file can have any name."""
+    return json.dumps(text, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+
+
+def render(stage: Path, output: Path) -> Path:
+    """Render the chapters of a staging folder; returns the first page.
+
+    Args:
+        stage: the folder of sources and executed notebooks, with ``_config.yml`` and ``_toc.yml``.
+        output: the pages go into its folder ``_build/html``.
+
+    Raises:
+        BookError: for anything that jupyter-book or Sphinx warns of, with what they say.
+    """
+    log = output / "_build" / "render.log"
+    command = [
+        sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
+        str(stage), "--path-output", str(output), "-W", "--keep-going", "-q",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    log.write_text(said)
+    page = output / "_build" / "html" / "index.html"
+    if done.returncode or not page.exists():
+        told = [line for line in said.splitlines() if re.search("warning:|error", line, re.I)][:8]
+        raise BookError("\n".join([f"the pages could not be rendered; the whole log is {log}", *told]))
+    return page
 
 
 @dataclass(frozen=True)
@@ -228,3 +373,37 @@ class Builder:
         page = render(self.stage, self.output)
         lighten(page.parent)
         return page
+
+
+_GITHUB = re.compile(
+    r"(?:https://(?:[^@/]+@)?|ssh://git@|git@)github\.com[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
+)
+
+
+def configured(root: Path) -> dict[str, str]:
+    """The entry ``repository`` of a clone's ``_config.yml``: ``url`` and ``branch``."""
+    return yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
+
+
+def with_own_repository(config: dict[str, Any], root: Path) -> dict[str, Any]:
+    """A book's configuration whose buttons open this clone's own repository, where that is on GitHub:
+    what ``GITHUB_REPOSITORY`` (set by its workflows) or the remote "origin" names, so that the buttons
+    of a fork open the fork; else the one that is configured."""
+    name = os.environ.get("GITHUB_REPOSITORY") or _origin(root)
+    if not name or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        return config
+    return config | {"repository": config["repository"] | {"url": f"https://github.com/{name}"}}
+
+
+def _origin(root: Path) -> str | None:
+    """Owner and name of the remote "origin", where it is on GitHub."""
+    if not (root / ".git").exists():  # a folder inside of another's clone
+        return None
+    try:
+        said = subprocess.run(
+            ["git", "remote", "get-url", "origin"], cwd=root, capture_output=True, text=True, check=False
+        )
+    except OSError:  # no git here
+        return None
+    found = _GITHUB.fullmatch(said.stdout.strip())
+    return found["name"] if found else None

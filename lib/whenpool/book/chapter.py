@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
 from whenpool.runs.request import Choice, corpora_named, placed
 from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.runs.few_shot_run import FewShot
+from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.plans.chapters import plan
 from whenpool.models.pooling import POOLINGS
-from whenpool.runs.probe_run import Probe
+from whenpool.runs.kinds.probe import Probe
 from whenpool.book.report.claims import Decision, decisions, rows_at
 from whenpool.book.report.evidence import Evidence
-from whenpool.book.report.gathering import evidence_of
-from whenpool.book.report.literal import html_of, plain
+from whenpool.book.report.evidence import evidence_of
+from whenpool.book.report.tables import html_of, plain
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.provenance import provenance_line
 from whenpool.runs.compute import (
@@ -28,14 +27,16 @@ from whenpool.runs.compute import (
     tagging_rows_of,
 )
 from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
-from whenpool.runs.training_run import Place, Run, Training
-from whenpool.runs.tagging_run import Tagging
+from whenpool.runs.run import Place, Run
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.tagging import Tagging
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from whenpool.runs.kinds.few_shot import Explained
+    from whenpool.runs.kinds.training import Prepared
 
-    from whenpool.runs.execute_few_shot import Explained
-    from whenpool.runs.execute_training import Prepared
+
 
 COMPUTED = "WHENPOOL_COMPUTED"
 """Set for chapters whose runs were computed before they are executed."""
@@ -119,7 +120,7 @@ class Chapter:
     def models(self, setting: str = "standard") -> "dict[str, Prepared]":
         """The trained models of the first corpus and size of this chapter, by pooling: those whose
         weights are here."""
-        from whenpool.runs.execute_training import trained
+        from whenpool.runs.kinds.training import trained
 
         probed = [run.training for run in self.runs if isinstance(run, Probe)]
         plain = [run for run in probed if run.setting == setting and run.seed == 0]
@@ -135,7 +136,7 @@ class Chapter:
     def few_shot_model(self) -> "Explained | None":
         """The model on frozen embeddings among the few-shot runs whose weights are here: with as many
         labels as in Table 1.9, if there is one."""
-        from whenpool.runs.execute_few_shot import explained
+        from whenpool.runs.kinds.few_shot import explained
 
         done = standing(self.runs, self.place).done
         own = [run for run in done if isinstance(run, FewShot) and run.system == "max_attention"]

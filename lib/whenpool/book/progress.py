@@ -4,20 +4,30 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapreplace
 from typing import TYPE_CHECKING, NamedTuple
-
 from whenpool.runs.request import Choice
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.local import processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
 from whenpool.runs.plans.chapters import thesis_table
-from whenpool.runs.priority import informative
-from whenpool.runs.probe_run import GradientTrace
+from whenpool.runs.filter import informative
+from whenpool.runs.kinds.probe import GradientTrace
 from whenpool.book.report.provenance import duration
 from whenpool.runs.compute import standing, weights_needed
-from whenpool.runs.training_run import Place, Run, Training, key
+from whenpool.runs.run import Place, Run, key
+from whenpool.runs.kinds.training import Training
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+from whenpool.book.report.tables import corpus_name
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from whenpool.runs.run import Place
+
+
 
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
@@ -177,3 +187,67 @@ def _what_fits(
             heapreplace(free, free[0] + estimate.seconds)
             fit += 1
     return f"About {fit} of the {len(runs)} runs that are left will be done before the deadline"
+
+
+PACKAGES = (
+    "torch", "torchtext", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "jupytext", "papermill",
+    "jupyter-book", "myst-nb", "transformers",
+)  # fmt: skip
+
+
+def chapters_table(log_file: str) -> "DataFrame":
+    """Chapters with the profile they were executed in, and the time that took."""
+    import pandas as pd
+
+    try:
+        log = json.loads(Path(log_file).read_text())
+    except (OSError, ValueError):
+        log = {}
+    rows = [
+        {"chapter": name, "profile": entry["profile"], "time": duration(entry["seconds"])}
+        for name, entry in log.items()
+    ]
+    return pd.DataFrame(rows or [{"chapter": "none yet", "profile": "", "time": ""}])
+
+
+def runs_table(place: "Place") -> "DataFrame":
+    """Finished runs by kind, corpus, device and protocol."""
+    import pandas as pd
+
+    store = place.store
+    parts = [
+        store.trainings().assign(probe="training"),
+        store.probes(),
+        store.few_shots().assign(probe="few-shot"),
+        store.taggings().assign(probe="tagging"),
+    ]
+    if not any(len(part) for part in parts):
+        return pd.DataFrame({"runs": [0]})
+    columns = ["key", "probe", "corpus", "device", "precision", "protocol", "seconds", "finished"]
+    runs = pd.concat([part[columns] for part in parts if len(part)]).rename(columns={"probe": "kind"})
+    runs = runs.assign(corpus=[corpus_name(str(name).split(":")[0]) for name in runs["corpus"]])
+    grouped = runs.groupby(["kind", "corpus", "device", "precision", "protocol"], sort=False)
+    table = grouped.agg(runs=("key", "size"), computing=("seconds", "sum"), newest=("finished", "max"))
+    table["computing"] = table["computing"].map(duration)
+    table["newest"] = table["newest"].str[:10]
+    return table.reset_index()
+
+
+def versions_table() -> "DataFrame":
+    """Versions of what made the pages, the commit, and the time."""
+    import pandas as pd
+
+    from whenpool.runs.provenance import commit
+    from whenpool.runs.kinds.training import PROTOCOL
+
+    rows = [
+        ("built", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("commit", commit() or "unknown"),
+    ]
+    rows += [("protocol of runs", str(PROTOCOL)), ("python", platform.python_version())]
+    for name in PACKAGES:
+        try:
+            rows.append((name, version(name)))
+        except PackageNotFoundError:
+            continue
+    return pd.DataFrame(rows, columns=["what", "version"])

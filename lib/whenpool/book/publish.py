@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.base.files import write_atomically
-from whenpool.book.report.comparisons import admitted, read_comparisons
+from whenpool.book.compare import admitted, read_comparisons
 from whenpool.book.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.book.report.tagging_rules import of_record as taggings_of_record
+from whenpool.book.report.tagging import of_record as taggings_of_record
 from whenpool.book.report.verdicts import (
     memory_of_record,
     of_breadth,
@@ -17,7 +17,7 @@ from whenpool.book.report.verdicts import (
     probes_of_either_scale,
 )
 from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
-from whenpool.runs.training_run import Place
+from whenpool.runs.run import Place
 from whenpool.runs.store import (
     FEW_SHOTS_OF_RECORD,
     HISTORY_OF_RECORD,
@@ -45,7 +45,7 @@ def export_runs(place: Place, folder: Path, say: Callable[[str], None] = print) 
 
     Args:
         say: told of the runs that are left out for their precision, see
-            `whenpool.book.report.comparisons.admission`.
+            `whenpool.book.compare.admission`.
     """
     table = current_trainings(place)
     if table.empty:

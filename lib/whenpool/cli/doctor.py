@@ -18,7 +18,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
 
 if TYPE_CHECKING:
-    from whenpool.runs.training_run import Place
+    from whenpool.runs.run import Place
 
 GIGABYTE = 1e9
 ROOM_NEEDED = 1.0
@@ -69,7 +69,7 @@ def check_machine(
     names = Choice(profile).corpus_names
     if not told(_device(device)):
         return False
-    from whenpool.runs.training_run import Place
+    from whenpool.runs.run import Place
 
     place = Place.default(data, store, profile == "smoke")
     with_data = told(_data(names, place))
@@ -184,9 +184,9 @@ def error_beside_processor(device: str) -> float:
 
 
 def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
-    from whenpool.corpora.filler import find_filler
     from whenpool.corpora.published import PUBLICATIONS
-    from whenpool.runs.training_run import VECTORS, find_vectors
+    from whenpool.corpora.settings import find_filler
+    from whenpool.runs.run import VECTORS, find_vectors
 
     published = [name for name in names if name in PUBLICATIONS]
     for name in names:
@@ -221,7 +221,7 @@ def _corpus(name: str, folder: Path) -> Finding:
     """Whether a published corpus is whole; it is read once, and that remembered in the cache."""
     from whenpool.corpora import find
     from whenpool.corpora.published import PUBLICATIONS
-    from whenpool.corpora.statistics import statistics_of
+    from whenpool.corpora.sources import statistics_of
 
     publication = PUBLICATIONS[name]
     if publication.find(folder) is None:

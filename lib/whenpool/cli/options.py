@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from whenpool.runs.engine import Workforce
     from whenpool.runs.filter import Only
     from whenpool.runs.request import Choice
-    from whenpool.runs.training_run import Place
+    from whenpool.runs.run import Place
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 Command = Callable[..., Any]
@@ -144,7 +144,7 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
         InputError: for a choice that makes no sense, or a folder of data that is not there.
     """
     from whenpool.runs.request import NARROWING, Choice, corpora_named, placed
-    from whenpool.runs.training_run import Place
+    from whenpool.runs.run import Place
 
     narrow = {name: options[name] for name in NARROWING}
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}

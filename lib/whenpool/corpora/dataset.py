@@ -19,8 +19,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
 from whenpool.corpora.batches import Ragged, Texts
-from whenpool.corpora.filler import FillerStream
-from whenpool.corpora.settings import SHARE, check_setting, compose
+from whenpool.corpora.settings import SHARE, FillerStream, check_setting, compose
 from whenpool.corpora.tokens import UNKNOWN, UNKNOWN_INDEX, WordVectors, build_vocabulary, tokenize
 
 SPLITS = ("train", "validation", "test")

@@ -14,9 +14,9 @@ from urllib.parse import urljoin, urlsplit
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
-from whenpool.corpora.filler import FILES as FILLER_FILES
-from whenpool.corpora.filler import WIKITEXT
 from whenpool.corpora.published import AMAZON_CATEGORIES
+from whenpool.corpora.settings import FILES as FILLER_FILES
+from whenpool.corpora.settings import WIKITEXT
 
 MIRROR_VARIABLE = "WHENPOOL_MIRROR"
 """A base address that replaces the publishers': files are looked for right below it."""

@@ -11,7 +11,6 @@ from typing import Any, TextIO
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import is_file
-from whenpool.corpora.archives import LARGEST_TEXT
 from whenpool.corpora.corpus import (
     Corpus,
     Raw,
@@ -20,6 +19,7 @@ from whenpool.corpora.corpus import (
     select_and_split,
     split_each_class,
 )
+from whenpool.corpora.published import LARGEST_TEXT
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 DELIMITERS = (",", ";", "\t", "|")

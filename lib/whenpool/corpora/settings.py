@@ -11,13 +11,22 @@ right      filler, original
 =========  ==============================
 """
 
+import gzip
+import hashlib
+import json
+import random
+import re
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from whenpool.base.errors import InputError
+from whenpool.corpora.published import lines_of, whole
 
 __all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
+
 
 SETTINGS = ("standard", "left", "mid", "right")
 SHARE = 0.66
@@ -110,3 +119,132 @@ def _take(sentences: Iterator[Sequence[Word]], count: int) -> list[Word]:
             raise InputError(f"the filler ran out: {count} words were asked for, {len(taken)} were left")
         taken.extend(islice(sentence, count - len(taken)))
     return taken
+
+
+WIKITEXT = "wikitext-103-raw/wiki.train.raw"
+FILES = (
+    "wiki_sentences.jsonl.gz",
+    "wiki_sentences.jsonl",
+    "wiki_sentences.txt",
+    "wiki_sentences.txt.gz",
+    WIKITEXT,
+)
+"""Where the sentences may lie under the data directory."""
+
+WIKITEXT_SENTENCES = 200_000
+"""Read from WikiText, which holds millions."""
+
+SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}
+"""The part of the articles that each split draws from."""
+
+_HEADING = re.compile(r"= ([^=].*?) =")
+
+
+def find_filler(directory: Path) -> Path:
+    """The file of filler sentences.
+
+    Raises:
+        InputError: when there is none.
+    """
+    for name in FILES:
+        if (directory / name).is_file():
+            return directory / name
+    raise InputError(
+        f"no filler sentences in {directory}: run `whenpool data fetch wikitext`, or put {FILES[0]} "
+        f'there, one {{"sentence", "title"}} a line, or {FILES[2]}, one sentence a line and an empty '
+        "line between articles"
+    )
+
+
+def load_filler(path: Path) -> dict[str, list[str]]:
+    """Sentences for each split, from articles that no other split draws from.
+
+    Raises:
+        InputError: for a line that cannot be read, or a split that gets no article.
+    """
+    sentences: dict[str, list[str]] = {split: [] for split in SHARES}
+    try:
+        for article, sentence in _read(path):
+            sentences[_split_of(article)].append(sentence)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"filler sentences {path} cannot be read: {error}") from None
+    for split, found in sentences.items():
+        if not found:
+            raise InputError(f"{path} has too few articles: none is left for the {split} texts")
+    return sentences
+
+
+class FillerStream(Iterator[Sequence[Word]]):
+    """Endless sentences: shuffled by a seed, shuffled anew whenever all have been used.
+
+    Attributes:
+        passes: how many times the sentences have been begun.
+    """
+
+    def __init__(self, sentences: Sequence[Sequence[Word]], seed: str) -> None:
+        self._sentences = sentences
+        self._rng = random.Random(seed)
+        self._order: list[int] = []
+        self.passes = 0
+
+    def __next__(self) -> Sequence[Word]:
+        if not self._order:
+            self._order = list(range(len(self._sentences)))
+            self._rng.shuffle(self._order)
+            self.passes += 1
+        return self._sentences[self._order.pop()]
+
+
+def _split_of(article: str) -> str:
+    place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
+    for split, share in SHARES.items():
+        if place < share:
+            return split
+        place -= share
+    return "test"
+
+
+def _read(path: Path) -> Iterator[tuple[str, str]]:
+    """(article, sentence) pairs; in plain text without empty lines, a line is its own article."""
+    if path.suffix == ".raw":
+        yield from islice(_read_wikitext(path), WIKITEXT_SENTENCES)
+        return
+    is_gzip = path.suffix == ".gz"
+    with gzip.open(path, "rt", encoding="utf-8") if is_gzip else path.open(encoding="utf-8") as file:
+        lines = [line.strip() for line in whole(file, path).strip().splitlines()]
+    if ".jsonl" in path.name:
+        for number, line in enumerate(lines, 1):
+            try:
+                row = json.loads(line)
+                title, sentence = row["title"], row["sentence"]
+                yield _unicode(title), _unicode(sentence)
+            except (ValueError, LookupError, TypeError, RecursionError):
+                raise InputError(
+                    f'{path}, line {number}: expected {{"sentence": ..., "title": ...}}'
+                ) from None
+        return
+    has_articles = "" in lines
+    article = 0
+    for number, line in enumerate(lines):
+        if line:
+            yield str(article if has_articles else number), line
+        else:
+            article += 1
+
+
+def _unicode(value: object) -> str:
+    """A text without halves of characters, which JSON may hold and files may not."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+def _read_wikitext(path: Path) -> Iterator[tuple[str, str]]:
+    """WikiText's raw format: `` = Title = `` opens an article, a line is a paragraph."""
+    title = ""
+    with path.open(encoding="utf-8") as file:
+        for line in lines_of(file, str(path)):
+            heading = _HEADING.fullmatch(line.strip())
+            if heading:
+                title = heading[1]
+            elif line.strip() and not line.startswith(" = "):
+                for sentence in line.strip().removesuffix(" .").split(" . "):
+                    yield title, re.sub(r" @(.)@ ", r"\1", sentence) + " ."

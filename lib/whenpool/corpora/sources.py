@@ -1,9 +1,10 @@
 """From the name of a corpus to its texts."""
 
+import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
 from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
-from whenpool.corpora.corpus import Corpus, check_length
-from whenpool.corpora.filler import find_filler, load_filler
+from whenpool.corpora.corpus import Corpus, check_length, count_words
 from whenpool.corpora.published import PUBLICATIONS, load_published
+from whenpool.corpora.settings import find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
 
@@ -214,3 +215,43 @@ def _hash_texts(corpus: Corpus) -> str:
     splits = (corpus.train, corpus.validation, corpus.test)
     parts = [part for split in splits for text, label in split for part in (str(label), text)]
     return hash_of(*corpus.classes, *(str(len(split)) for split in splits), *parts)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Lengths are in words between white space, over all splits."""
+
+    classes: int
+    average_length: float
+    max_length: int
+    train_size: int
+    validation_size: int
+    test_size: int
+    complete: bool
+
+
+def measure(corpus: Corpus) -> Statistics:
+    """Count texts and words."""
+    texts = [*corpus.train.texts, *corpus.validation.texts, *corpus.test.texts]
+    lengths = [count_words(text) for text in texts]
+    return Statistics(
+        classes=len(corpus.classes),
+        average_length=sum(lengths) / len(lengths),
+        max_length=max(lengths),
+        train_size=len(corpus.train),
+        validation_size=len(corpus.validation),
+        test_size=len(corpus.test),
+        complete=corpus.complete,
+    )
+
+
+def statistics_of(source: CorpusSource, length: str) -> Statistics:
+    """Measure a corpus, or read from the cache what was measured.
+
+    Raises:
+        InputError: for files that cannot be read.
+    """
+    identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(Path(__file__).parent))
+    return Statistics(
+        **json.loads(remembered(identity, lambda: json.dumps(asdict(measure(source.load(length))))))
+    )

@@ -10,27 +10,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whenpool.fewshot.contextual import EmbeddedTexts, contextual_classifier, embed
-    from whenpool.fewshot.fine_tuning import FineTuned
-    from whenpool.fewshot.mixtext import MixText
+    from whenpool.fewshot.fine_tuning import FineTuned, TMix
     from whenpool.fewshot.pretrained import Pretrained, load_encoder
     from whenpool.fewshot.selection import Selection, select
-    from whenpool.fewshot.tmix import TMix
-    from whenpool.fewshot.uda import UDA
-    from whenpool.fewshot.unlabelled import Unlabelled
+    from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 
 _HOMES = {
     "EmbeddedTexts": "contextual",
     "contextual_classifier": "contextual",
     "embed": "contextual",
     "FineTuned": "fine_tuning",
-    "MixText": "mixtext",
+    "MixText": "semi_supervised",
     "Pretrained": "pretrained",
     "load_encoder": "pretrained",
     "Selection": "selection",
     "select": "selection",
-    "TMix": "tmix",
-    "UDA": "uda",
-    "Unlabelled": "unlabelled",
+    "TMix": "fine_tuning",
+    "UDA": "semi_supervised",
+    "Unlabelled": "semi_supervised",
 }
 
 __all__ = [

@@ -12,10 +12,8 @@ gradient-directed    §2.2.7  gradients spread evenly over the words at first, l
 ===================  ======  ===================================================================
 """
 
-from whenpool.learnability.dropout_attention import DropoutAttention
 from whenpool.learnability.gradient_directed import GradientDirected
-from whenpool.learnability.last_attention import AttentionForm
-from whenpool.learnability.penalty_attention import PenaltyAttention
+from whenpool.learnability.last_attention import AttentionForm, DropoutAttention, PenaltyAttention
 from whenpool.learnability.teacher_forcing import TeacherForcing
 
 __all__ = [

@@ -25,7 +25,7 @@ from torch.nn.functional import softplus
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch
-from whenpool.learnability.curriculum import check_epochs, falling
+from whenpool.learnability.last_attention import check_epochs, falling
 from whenpool.models.encoder import word_mask
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.objective import Accuracy, Objective

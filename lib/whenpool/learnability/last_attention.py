@@ -1,4 +1,4 @@
-"""A model without pooling, read by last-attention (thesis §2.2.5, Figure 2.1).
+"""Last-attention: a model without pooling, read by attention, and two tricks that wean it (§2.2.5, §2.2.6).
 
 Letters: B texts, T words of the longest, D units of a state (both directions together), C classes.
 """
@@ -8,13 +8,45 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.learnability.curriculum import check_epochs, rising
+from whenpool.corpora.batches import Batch
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import LastAttention, LastState
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.objective import Accuracy, Objective
+
+
+def rising(epoch: int, epochs: int, power: float) -> float:
+    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6).
+
+    Of the thesis's 20 epochs the last ten are at 1, as it says, when they are counted from 0.
+
+    Args:
+        epoch: from 0 to ``epochs`` - 1.
+        epochs: of the whole training.
+        power: η; the higher, the slower the beginning.
+    """
+    _check(epoch, epochs)
+    return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
+
+
+def falling(epoch: int, epochs: int) -> float:
+    """max(0, 1 - epoch / m), where m is half of the epochs: "reduced with time" (§2.2.7)."""
+    _check(epoch, epochs)
+    return max(0.0, 1 - epoch / max(1, epochs // 2))
+
+
+def check_epochs(epochs: int) -> None:
+    """Raises `InputError` for a training without epochs."""
+    if epochs < 1:
+        raise InputError(f"a training has at least one epoch, not {epochs}")
+
+
+def _check(epoch: int, epochs: int) -> None:
+    if not 0 <= epoch < epochs:
+        raise InputError(f"epoch {epoch} is not one of {epochs}, counted from 0")
 
 
 class Attended(NamedTuple):
@@ -126,3 +158,60 @@ class LastAttentionObjective(Objective):
             "attention_accuracy": with_attention,
             "mass_left": form.mass_left,
         }
+
+
+class DropoutAttention(LastAttentionObjective):
+    """Cross-entropy of last-attention whose scores of states other than the last are dropped before
+    the softmax, each with probability p = min(1, (epoch / 10)²).
+
+    Args:
+        epochs: of the whole training.
+        power: η.
+
+    Examples:
+        >>> from whenpool.corpora.batches import Batch
+        >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
+        >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
+        >>> objective = DropoutAttention(epochs=20)
+        >>> objective.start_epoch(0)
+        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        torch.Size([2, 2])
+    """
+
+    def __init__(self, epochs: int, power: float = 2.0) -> None:
+        super().__init__(epochs, power)
+
+    def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
+        if self.factor == 1:  # all is dropped: what is left is the model without attention
+            return super().loss(model, batch, indices)
+        logits = AttentionForm(model, drop=self.factor)(batch.ids, batch.lengths)
+        return functional.cross_entropy(logits, batch.labels), logits
+
+
+class PenaltyAttention(LastAttentionObjective):
+    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1.
+
+    α is the attention of `whenpool.models.pooling.LastAttention`; of two directions the mean of the two
+    penalties counts, and of a batch the mean over its texts.
+
+    Args:
+        epochs: of the whole training.
+        power: η.
+
+    Examples:
+        >>> from whenpool.corpora.batches import Batch
+        >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
+        >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
+        >>> objective = PenaltyAttention(epochs=20)
+        >>> objective.start_epoch(0)
+        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        torch.Size([2, 2])
+    """
+
+    def __init__(self, epochs: int, power: float = 4.0) -> None:
+        super().__init__(epochs, power)
+
+    def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
+        logits, last, others = AttentionForm(model).attend(batch.ids, batch.lengths)
+        penalty = (others / last).mean()  # last is the largest weight, so at least 1 / n
+        return functional.cross_entropy(logits, batch.labels) + self.factor * penalty, logits

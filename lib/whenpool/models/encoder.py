@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
-from whenpool.models.cells import PrototypeLSTM, Sum, TanhSum
-from whenpool.models.linear_recurrence import MinGRU, MinLSTM
+from whenpool.models.cells import MinGRU, MinLSTM, PrototypeLSTM, Sum, TanhSum
 from whenpool.models.precision import cast_on_gpu, recurrence_precision
 from whenpool.models.registry import LISTED_CELLS
 
@@ -38,7 +37,7 @@ CELLS: dict[str, type[nn.Module]] = {
     "mingru": MinGRU,
     "minlstm": MinLSTM,
 }
-"""Every recurrent cell by name, see `whenpool.models.cells` and `whenpool.models.linear_recurrence`."""
+"""Every recurrent cell by name, see `whenpool.models.cells` and `whenpool.models.cells`."""
 
 ForgetBias = float | Literal["low", "chrono"] | None
 

@@ -14,11 +14,15 @@ model of your own does in a few lines::
 the model on its own device: one that packs its input says ``lengths.cpu()``.
 """
 
-from whenpool.probes.gradients import gradient_norms, gradient_profile, vanishing_ratio
+from whenpool.probes.gradients import (
+    gradient_norms,
+    gradient_profile,
+    tagging_gradient_norms,
+    vanishing_ratio,
+)
 from whenpool.probes.memory import step_megabytes
 from whenpool.probes.nwi import nwi, window_importance
 from whenpool.probes.sweep import padding_sweep
-from whenpool.probes.tagging import tagging_gradient_norms
 
 __all__ = [
     "gradient_norms",

@@ -3,14 +3,16 @@
 Letters: B texts, T words of the longest, D units of a state, C classes, n words of one text.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from whenpool.base.errors import InputError
 from whenpool.models.encoder import Encoder, reversal_rows, word_mask
-from whenpool.probes.interpolation import interpolate
-from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating
+from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
 from whenpool.probes.taps import AnyTap, tapped
 
 
@@ -163,3 +165,137 @@ def _check_lengths(norms: Tensor, lengths: Tensor) -> None:
     B, T = norms.shape
     if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
         raise InputError(f"norms of {B} texts of up to {T} words need {B} lengths between 1 and {T}")
+
+
+def last_path(states: Tensor, query: Tensor | None = None) -> Tensor:
+    """Only the ends: →h_T, the first half of a state, and ←h_1, the second."""
+    T, D = states.shape
+    path = states.new_zeros(T, D, D)
+    forward, backward = torch.arange(D // 2), torch.arange(D // 2, D)
+    path[-1, forward, forward] = 1
+    path[0, backward, backward] = 1
+    return path
+
+
+def mean_path(states: Tensor, query: Tensor | None = None) -> Tensor:
+    """∂s/∂h_t = I / T, the same for every word."""
+    T, D = states.shape
+    return torch.eye(D).to(states).expand(T, D, D) / T
+
+
+def max_path(states: Tensor, query: Tensor | None = None) -> Tensor:
+    """∂s^i/∂h_t^i = 1 where t has the largest value of unit i, else 0."""
+    return torch.diag_embed(_is_largest(states))
+
+
+def attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
+    """∂s/∂h_t = α_t (I + (h_t - s) qᵀ), with α = softmax(h·q)."""
+    q = _needed(query)
+    alpha = (states @ q).softmax(0)
+    away = states - alpha @ states  # h_t - s
+    identity = torch.eye(len(q)).to(states)
+    return alpha[:, None, None] * (identity + away[:, :, None] * q)
+
+
+def max_attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
+    """∂s/∂h_t = α_t (I + (h_t - s) rᵀ_t) + Σ_j α_j (h_j - s) (ĥ_j ⊙ m_t)ᵀ.
+
+    α = softmax(ĥ·q), ĥ = h/‖h‖, and q is the max-pooled state. By
+    r_t = (q - (ĥ_t·q) ĥ_t)/‖h_t‖ a state changes its own score; m_t marks the
+    units of q that come from h_t, by which it changes all scores.
+    """
+    length = states.norm(dim=1, keepdim=True)
+    unit, q, m = states / length, states.max(0).values, _is_largest(states)
+    alpha = (unit @ q).softmax(0)
+    away = states - alpha @ states  # h_t - s
+    r = (q - (unit @ q)[:, None] * unit) / length
+    identity = torch.eye(len(q)).to(states)
+    own = alpha[:, None, None] * (identity + away[:, :, None] * r[:, None])
+    through_query = torch.einsum("j,jd,je->de", alpha, away, unit)
+    return own + through_query * m[:, None]
+
+
+DIRECT_PATHS: dict[str, Callable[..., Tensor]] = {
+    "last": last_path,
+    "mean": mean_path,
+    "max": max_path,
+    "attention": attention_path,
+    "max_attention": max_attention_path,
+}
+"""The formula of each pooling: (T, D) states and, for attention, the learnt query (D,) -> (T, D, D)."""
+
+
+def _is_largest(states: Tensor) -> Tensor:
+    """(T, D), 1 where a word has the largest value of a unit."""
+    return torch.nn.functional.one_hot(states.argmax(0), len(states)).T.to(states)
+
+
+def _needed(query: Tensor | None) -> Tensor:
+    if query is None:
+        raise InputError("the path of attention depends on its query: give it, (D,)")
+    return query
+
+
+def tagging_gradient_norms(
+    model: nn.Module, ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None = None
+) -> Tensor:
+    """‖∂L/∂h_t‖ of every sentence and word of a tagger: the *total* gradient, as for `gradient_norms`.
+
+    L is the sum of the cross-entropies of all words of the sentence, or that of one word alone.
+
+    Args:
+        model: offers ``embed``, ``encode`` and ``classify``, whose logits are (B, T, C), such as
+            `whenpool.SequenceTagger`. It is put into evaluation mode for the time.
+        ids: (B, T) or (B, T, F) int64, right-padded.
+        lengths: (B,), words of each sentence.
+        tags: (B, T) int64; a negative one has no loss.
+        word: (B,), counted from 0: the one word whose loss L is; default: all.
+
+    Returns:
+        (B, T), NaN behind the end of each sentence.
+
+    Raises:
+        InputError: for a model without the three steps, shapes that do not fit, a length or word
+            outside of its sentence, or a tag that the model does not have.
+
+    Examples:
+        >>> model = whenpool.SequenceTagger(50, tags=4, embedding_size=8, hidden_size=16)
+        >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
+        >>> tagging_gradient_norms(model, ids, lengths, torch.randint(4, (2, 40))).shape
+        torch.Size([2, 40])
+    """
+    check_steps(model, "tagging_gradient_norms")
+    _check(ids, lengths, tags, word)
+    steps: Any = model
+    counted = word_mask(lengths, ids.shape[1]) & (tags >= 0)  # (B, T)
+    if word is not None:
+        counted &= torch.arange(ids.shape[1], device=counted.device) == word.unsqueeze(1)
+    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
+        states = steps.encode(steps.embed(ids).detach(), lengths)
+        if not states.requires_grad:  # nothing before the classifier learns
+            states = states.detach().requires_grad_()
+        logits = steps.classify(states, lengths)
+        if logits.dim() != 3:
+            raise InputError(f"{type(model).__name__} gives no logits for each word; see gradient_norms")
+        if bool((tags >= logits.shape[-1]).any()):
+            raise InputError(f"there is a tag {int(tags.max())}; the model has {logits.shape[-1]}")
+        rows = torch.log_softmax(logits, -1).gather(-1, tags.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+        loss = -(rows * counted).sum()
+        norms = total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
+    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
+    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+
+
+def _check(ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None) -> None:
+    if ids.dim() not in (2, 3) or not ids.numel():
+        raise InputError(f"ids are (B, T) or (B, T, F), not {tuple(ids.shape)}")
+    B, T = ids.shape[:2]
+    if tags.shape != (B, T):
+        raise InputError(f"tags have the shape {tuple(tags.shape)}; {B} sentences need {(B, T)}")
+    for name, values, least in (("lengths", lengths, 1), ("word", word, 0)):
+        if values is not None and values.shape != (B,):
+            raise InputError(f"{B} sentences need {B} values in {name}, not {tuple(values.shape)}")
+        if values is not None and bool(((values < least) | (values > T)).any()):
+            raise InputError(f"{name} of a sentence of up to {T} words is between {least} and {T}")
+    if word is not None and bool((word >= lengths).any()):
+        raise InputError("word counts from 0 and lies inside of its sentence")

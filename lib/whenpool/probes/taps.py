@@ -29,8 +29,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from whenpool.base.errors import InputError
-from whenpool.models.cells import Cell
-from whenpool.probes.cell_taps import can_tap_cell, record_cell, unread
+from whenpool.models.cells import Cell, LinearCell, linear_recurrence
 
 _TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
 AnyTap = Any
@@ -121,7 +120,7 @@ class Tap:
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`, and
-    every call of a `whenpool.models.cells.Cell` one of `whenpool.probes.cell_taps`.
+    every call of a `whenpool.models.cells.Cell` one of `whenpool.probes.taps`.
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 
@@ -273,3 +272,67 @@ def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:
 def _next(values: Tensor, backward: bool) -> Tensor:
     """For each position of (B, T, ·) what stands at the position that is read after it, or zero."""
     return pad(values[:, :-1], (0, 0, 1, 0)) if backward else pad(values[:, 1:], (0, 0, 0, 1))
+
+
+@dataclass
+class CellTap:
+    """One call of a cell.
+
+    Attributes:
+        inputs: (B, T, E).
+        outputs: the states, (B, T, H).
+        wanted: the tensors whose gradients are the total ones: T states (B, H), or one (B, T, H).
+    """
+
+    module: nn.Module
+    inputs: Tensor
+    outputs: Tensor
+    wanted: list[Tensor]
+
+    def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
+        """∂L/∂h_t of every state, one tensor (B, T, H), given the gradients at ``wanted``.
+
+        Raises:
+            InputError: where the loss depends on no state.
+        """
+        if all(grad is None for grad in grads):
+            raise unread(whose)
+        known = [
+            torch.zeros_like(of) if grad is None else grad
+            for of, grad in zip(self.wanted, grads, strict=True)
+        ]
+        return known if isinstance(self.module, LinearCell) else [torch.stack(known, dim=1)]
+
+
+def can_tap_cell(module: nn.Module) -> bool:
+    """Whether a module is a cell that runs as `whenpool.models.cells` says."""
+    known = (Cell.forward, LinearCell.forward)
+    return isinstance(module, Cell) and type(module).forward in known
+
+
+def record_cell(module: Any, taps: list[Any]) -> Any:
+    """A ``forward`` for a cell that does what its own does, and leaves a `CellTap`."""
+
+    def forward(inputs: Tensor) -> tuple[Tensor, Any]:
+        if inputs.dim() != 3:
+            raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
+        if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
+            inputs = inputs.detach().requires_grad_()
+        if isinstance(module, LinearCell):
+            kept, added = module.terms(inputs)
+            states, wanted = linear_recurrence(kept, added), [added]
+            last: Any = states[:, -1]
+        else:
+            wanted, last = module.unroll(inputs)
+            states = torch.stack(wanted, dim=1)
+        taps.append(CellTap(module, inputs, states, wanted))
+        return states, last
+
+    return forward
+
+
+def unread(whose: str) -> InputError:
+    """Of a model whose loss does not depend on what it was looked into for."""
+    return InputError(
+        f"{whose}: the loss does not depend on the states of the recurrence that encode calls last"
+    )

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from whenpool.base.errors import InputError
 from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, Workforce, run_all
-from whenpool.runs.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.probe_run import PROBE_PROTOCOL, GradientTrace, Probe
+from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL, GradientTrace, Probe
+from whenpool.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
+from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.rows import few_shot_of, probe_of, tagging_of, training_of
-from whenpool.runs.tagging_run import TAGGING_PROTOCOL, Tagging
-from whenpool.runs.training_run import PROTOCOL, Place, Run, Training, key
+from whenpool.runs.run import Place, Run, key
 
 if TYPE_CHECKING:
     from pandas import DataFrame

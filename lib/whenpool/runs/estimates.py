@@ -17,8 +17,10 @@ from whenpool.corpora.corpus import VALIDATION_LIMIT
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.synthetic import Grammar
 from whenpool.runs.engine import Workforce
-from whenpool.runs.few_shot_run import FewShot
-from whenpool.runs.probe_run import Probe
+from whenpool.runs.kinds.few_shot import FewShot
+from whenpool.runs.kinds.probe import Probe
+from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.provenance import processor
 from whenpool.runs.rows import (
     current_few_shots,
@@ -30,8 +32,7 @@ from whenpool.runs.rows import (
     tagging_of,
     training_of,
 )
-from whenpool.runs.tagging_run import Tagging
-from whenpool.runs.training_run import Place, Run, Training
+from whenpool.runs.run import Place, Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,15 +5,12 @@ from collections.abc import Callable, Sequence
 
 from whenpool.corpora.dataset import encode
 from whenpool.corpora.tokens import load_vectors
-from whenpool.runs.execute_few_shot import corpus_of, embed_once, execute_few_shot
-from whenpool.runs.execute_tagging import execute_tagging, notes_of
-from whenpool.runs.execute_training import execute_training, prepare, trained
-from whenpool.runs.few_shot_run import FewShot
-from whenpool.runs.measuring import Tracer, measure
-from whenpool.runs.probe_run import PROBE_PROTOCOL, GradientTrace, Probe
+from whenpool.runs.kinds.few_shot import FewShot, corpus_of, embed_once, execute_few_shot
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL, GradientTrace, Probe, Tracer, measure
+from whenpool.runs.kinds.tagging import Tagging, execute_tagging, notes_of
+from whenpool.runs.kinds.training import Training, execute_training, prepare, trained
 from whenpool.runs.provenance import provenance
-from whenpool.runs.tagging_run import Tagging
-from whenpool.runs.training_run import Place, Run, Training, key
+from whenpool.runs.run import Place, Run, key
 
 
 def execute(

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
-from whenpool.runs.few_shot_run import CONTRAST, SYSTEMS, FewShot
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot
+from whenpool.runs.kinds.probe import PROBES, Probe
+from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.kinds.training import TRICKS, Training, variant_of
 from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, plan, thesis_table
 from whenpool.runs.request import Choice
-from whenpool.runs.tagging_run import Tagging
-from whenpool.runs.training_run import TRICKS, Place, Run, variant_of
+from whenpool.runs.run import Place, Run
 
 TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")
 """The tables of the thesis that runs stand in, see `whenpool.runs.plans.chapters.thesis_table`."""
@@ -188,3 +191,49 @@ def chapters_of(only: Only, chapter: str | None) -> tuple[str, ...]:
 def each_once(chapters: dict[str, list[Run]]) -> list[Run]:
     """The runs of several chapters, none twice."""
     return list({run: None for runs in chapters.values() for run in runs})
+
+
+SETTING_ORDER = ("standard", "mid", "right", "left")
+"""What a reader compares first: whether filler on both sides hurts, then where else it hurts."""
+_CORPORA = ("imdb", "yelp", "yahoo", "amazon")
+_LENGTHS = ("long", "any", "short")
+
+
+def informative(run: Run) -> tuple[Any, ...]:
+    """A sort key of runs, the most informative first.
+
+    All of seed 0 comes before seed 1, within a seed few training texts before many (of few-shot runs
+    the thesis's ten of each class before other numbers), then settings, lengths, corpora, poolings.
+    Wherever such a list is cut, what stands before is a grid with fewer seeds, and maybe one more seed
+    with fewer sizes, and so on. A probe has the place of its training,
+    though all trainings that are asked for come before the probes (`whenpool.runs.compute.compute`).
+    """
+    if isinstance(run, FewShot):
+        labels = (run.per_class != FewShot.per_class, run.per_class)
+        return (
+            run.seed, labels, 0, _place(run.length, _LENGTHS), _place(run.corpus, _CORPORA),
+            _place(run.system, (*SYSTEMS, *CONTRAST)), True, 0, repr(run),
+        )  # fmt: skip
+    if isinstance(run, Tagging):
+        nowhere = (0, "")
+        return (
+            run.seed, (False, 0), 0, nowhere, _place(run.corpus, ()), nowhere, True, 0, repr(run),
+        )  # fmt: skip
+    training = run.training
+    assert isinstance(training, Training)
+    return (
+        training.seed,
+        (False, training.size),
+        SETTING_ORDER.index(training.setting) if training.setting in SETTING_ORDER else 4,
+        _place(training.length, _LENGTHS),
+        _place(training.corpus, _CORPORA),
+        _place(training.variant, (*LISTED, *TRICKS)),
+        not training.masked,
+        1 + list(PROBES).index(run.kind) if isinstance(run, Probe) else 0,
+        repr(run),  # of what is alike otherwise, the same first in every process
+    )
+
+
+def _place(name: str, order: tuple[str, ...]) -> tuple[int, str]:
+    """Where a name stands in an order; names that it does not have come last, by alphabet."""
+    return (order.index(name), "") if name in order else (len(order), name)

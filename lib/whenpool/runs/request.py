@@ -39,7 +39,7 @@ class Choice:
             `whenpool.models.registry.LISTED_CELLS`, and how many are stacked. Chapters that compare cells
             have their own.
         encoder, labels, systems, unlabelled, paraphrases: of the few-shot runs (§1.10): the pretrained
-            encoder, labelled texts of each class, names in `whenpool.runs.few_shot_run`, unlabelled texts,
+            encoder, labelled texts of each class, names in `whenpool.runs.kinds.few_shot`, unlabelled texts,
             and a file of paraphrases for them.
     """
 

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any
 
-from whenpool.runs.few_shot_run import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.probe_run import PROBE_PROTOCOL, PROBES, Probe
-from whenpool.runs.tagging_run import TAGGING_PROTOCOL, Tagging
-from whenpool.runs.training_run import PROTOCOL, Place, Training
+from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL, PROBES, Probe
+from whenpool.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
+from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.run import Place
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -9,6 +9,7 @@ counted.
 Runs of record are the same rows in CSV files that travel with the project; they are read only.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,24 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whenpool.base.documents import Columns, checked_table
 from whenpool.base.errors import InputError
-from whenpool.base.files import write_atomically
-from whenpool.runs.columns import COLUMNS
-from whenpool.runs.stored_run import (
-    FEW_SHOTS_OF_RECORD,
-    HISTORY_OF_RECORD,
-    LOOKS_OF_RECORD,
-    PROBES_OF_RECORD,
-    RUNS_OF_RECORD,
-    TAGGED_EPOCHS_OF_RECORD,
-    TAGGING_GRADIENTS_OF_RECORD,
-    TAGGINGS_OF_RECORD,
-    key_of,
-    kind_of,
-    measured_file,
-    parse_run,
-)
+from whenpool.base.files import Columns, checked_table, write_atomically
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -263,7 +248,7 @@ class Store:
 
     def read_record(self, name: str) -> "DataFrame":
         """A file of record as it is, or no rows where there is none; raises `InputError` for a column or
-        value that is not as `whenpool.runs.columns` says."""
+        value that is not as `whenpool.runs.store` says."""
         import pandas as pd
 
         file = self.records / name if self.records else None
@@ -297,3 +282,132 @@ class Store:
             line += f"it could not be set aside ({error.strerror})"
         if line not in self.set_aside:
             self.set_aside.append(line)
+
+
+RUNS_OF_RECORD, HISTORY_OF_RECORD = "trainings.csv", "trainings_history.csv"
+PROBES_OF_RECORD = "probes.csv"
+FEW_SHOTS_OF_RECORD, LOOKS_OF_RECORD = "few_shots.csv", "few_shots_history.csv"
+TAGGINGS_OF_RECORD, TAGGED_EPOCHS_OF_RECORD = "taggings.csv", "taggings_history.csv"
+TAGGING_GRADIENTS_OF_RECORD = "taggings_gradients.csv"
+_PARTS = ("identity", "run", "result", "provenance")
+
+
+def measured_file(kind: str) -> str:
+    """The file of record that holds what probe runs of one kind measured."""
+    return f"probes_{kind}.csv"
+
+
+def kind_of(run: Mapping[str, Any]) -> str:
+    """Whether a stored run is a "training", a "probe", a "few-shot" or a "tagging" run."""
+    marks = {"probe": "probe", "system": "few-shot", "encoding": "tagging"}
+    return next((kind for name, kind in marks.items() if name in run), "training")
+
+
+def key_of(identity: Mapping[str, Any]) -> str:
+    """20 hexadecimal digits that depend on every value of the identity."""
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
+    """A stored run, or None and what is wrong with its file."""
+    try:
+        row = json.loads(content)
+    except (ValueError, RecursionError):
+        return None, "truncated or not JSON"
+    if not isinstance(row, dict) or not all(isinstance(row.get(part), dict) for part in _PARTS):
+        return None, "not a run"
+    history, data = row.get("history"), row["identity"].get("data", {})
+    if not isinstance(history, list) or not all(isinstance(part, dict) for part in [data, *history]):
+        return None, "not a run"
+    if key_of(row["identity"]) != key:
+        return None, "its content belongs to another key"
+    parts = [(RUNS, row[part]) for part in _PARTS[1:]] + [(POINTS, part) for part in history]
+    fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
+    return None if fault else row, fault
+
+
+_RUN = "key protocol corpus length seed"
+_MADE = "seconds commit device torch finished"
+_TRAINED = "setting size pooling masked hidden_size embedding_size layers cell bidirectional epochs"
+_TAGGED = "hidden_size layers cell bidirectional epochs features entities"
+_TESTED = "test_accuracy corpus_complete"
+"""Empty where a training diverged."""
+_NUMBERS = frozenset(
+    "protocol size seed share max_words validation test layers embedding_size hidden_size "
+    "drop_connect epochs batch_size learning_rate weight_decay test_accuracy test_loss "
+    "validation_accuracy best_epoch majority_accuracy classes train_texts validation_texts "
+    "test_texts vocabulary parameters encoder_parameters train_words filler_passes_train "
+    "filler_passes_validation filler_passes_test seconds threads together strength texts k shortest "
+    "longest texts_probed left middle right probe_protocol ratio middle_to_ends sample "
+    "ratio_at_start ratio_at_95 examples_at_95 per_class max_tokens steps looks head_learning_rate "
+    "unlabelled unlabelled_batch augmentations replaced topics pretraining steps_done "
+    "accuracy_both accuracy_forward accuracy_backward "
+    "halvings exponent labelled_texts unlabelled_texts unlabelled_read test_cut tokens_read "
+    "feature_size dropout unknown_rate profiled lexicon_accuracy unseen_words later_words test_words "
+    "unseen_accuracy later_accuracy entity_precision entity_recall entity_f1 entities_true "
+    "entities_predicted entities_right entities_boundary entities_mistyped entities_spurious "
+    "entities_missed gradient_evenness gradient_reach".split()
+)
+_FLAGS = frozenset(
+    "bidirectional masked corpus_complete complete orthogonal untrained features entities".split()
+)
+_POINTS = frozenset(
+    "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "
+    "attention_accuracy mass_left divergence position mean median std share_added accuracy words "
+    "examples ratio band_ratio megabytes supervised consistency margin confidence left_out confident "
+    "single validation_entity_precision validation_entity_recall validation_entity_f1".split()
+)
+_COMPARED = (
+    "size hidden_size epochs together together_other pairs identical with_weights mean_difference "
+    "largest_accuracy largest_loss"
+)
+_SIDES = "corpus length setting masked device precision engine device_other precision_other engine_other"
+_MEASURED = "classes average_length max_length train_size test_size"
+
+RUNS = Columns(numbers=_NUMBERS, flags=_FLAGS)
+"""Of the configuration, result and provenance of any stored run."""
+POINTS = Columns(numbers=_POINTS)
+"""Of what a stored run gives for each epoch or position."""
+
+
+def _columns(required: str, numbers: frozenset[str], present: str = "", unique: str = "") -> Columns:
+    return Columns(frozenset(required.split()), frozenset(present.split()), numbers, _FLAGS, unique)
+
+
+def _runs(required: str, present: str = "") -> Columns:
+    return _columns(f"{_RUN} {required}", _NUMBERS, f"{_MADE} {present}", "key")
+
+
+def _points(required: str) -> Columns:
+    return _columns(f"key {required}", _POINTS)
+
+
+COLUMNS = {
+    "trainings.csv": _runs(_TRAINED, _TESTED),
+    "probes.csv": _runs(f"{_TRAINED} probe probe_protocol"),
+    "few_shots.csv": _runs("system per_class", _TESTED),
+    "taggings.csv": _columns(
+        f"key protocol corpus seed {_TAGGED}", _NUMBERS, f"{_MADE} {_TESTED}", "key"
+    ),
+    "trainings_history.csv": _points("epoch"),
+    "few_shots_history.csv": _points("epoch"),
+    "taggings_history.csv": _points("epoch"),
+    "taggings_gradients.csv": _points("stage position mean single"),
+    "probes_gradients.csv": _points("position mean"),
+    "probes_first_steps.csv": _points("position mean"),
+    "probes_directions.csv": _points("direction accuracy"),
+    "probes_memory.csv": _points("words megabytes"),
+    "probes_nwi.csv": _points("position mean"),
+    "probes_sweep.csv": _points("share_added accuracy setting_added"),
+    "probes_trace.csv": _points("examples ratio"),
+    "comparisons.csv": _columns(
+        f"key {_SIDES} {_COMPARED}",
+        frozenset(f"{_COMPARED} std_difference largest_weight".split()),
+        unique="key",
+    ),
+    "corpora.csv": _columns(
+        f"corpus length {_MEASURED}", frozenset([*_MEASURED.split(), "validation_size"])
+    ),
+}
+"""Of each file of record, by its name."""

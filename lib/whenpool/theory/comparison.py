@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from whenpool.models.encoder import ForgetBias
-from whenpool.probes.paths import DIRECT_PATHS
-from whenpool.theory.gates import direct_gain
-from whenpool.theory.shrinkage import expected_shrinkage, factor_of, measured_shrinkage
+from whenpool.probes.gradients import DIRECT_PATHS
+from whenpool.theory.shrinkage import direct_gain, expected_shrinkage, factor_of, measured_shrinkage
 
 if TYPE_CHECKING:
     from pandas import DataFrame

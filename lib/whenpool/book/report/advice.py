@@ -7,15 +7,15 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whenpool.base.documents import check_once, listed, shown
+from whenpool.base.files import check_once, listed, shown
 from whenpool.base.errors import InputError
-from whenpool.runs.few_shot_run import READ_BY_ENCODER, FewShot
+from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.base.paths import project_root
 from whenpool.book.report.claims import Claim, claims, decide
 from whenpool.book.report.few_shot import NAMES
 from whenpool.book.report.measures import Runs
-from whenpool.runs.training_run import Place
+from whenpool.runs.run import Place
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whenpool.base.documents import check_once, listed, shown
+from whenpool.base.files import check_once, listed, shown
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
 from whenpool.book.report.measures import MEASURES, SCALES, Measure, Runs, Sample
 from whenpool.book.report.verdicts import column
-from whenpool.book.report.wording import number_text
-from whenpool.runs.training_run import TRICKS
+from whenpool.book.report.tables import number_text
+from whenpool.runs.kinds.training import TRICKS
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from whenpool.corpora import Example, downloads, find
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.statistics import statistics_of
+from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.synthetic import Grammar
-from whenpool.base.documents import checked_table
+from whenpool.base.files import checked_table
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
-from whenpool.runs.columns import COLUMNS
-from whenpool.book.report.literal import literal
-from whenpool.book.report.paper import published
+from whenpool.runs.store import COLUMNS
+from whenpool.book.report.tables import literal
+from whenpool.book.report.verdicts import published
 from whenpool.book.report.tables import POOLING_NAMES
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-    from whenpool.runs.training_run import Place
+    from whenpool.runs.run import Place
 
 STATISTICS_OF_RECORD = "corpora.csv"
 FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")

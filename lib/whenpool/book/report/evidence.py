@@ -3,11 +3,28 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-
 from whenpool.book.report.verdicts import SMALL_MODEL, has
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from whenpool.runs.kinds.probe import PROBES
+from whenpool.book.report.tagging import on_record as taggings_on_record
+from whenpool.book.report.tricks import finished, with_variant
+from whenpool.book.report.verdicts import (
+    as_plain,
+    memory_of_record,
+    of_breadth,
+    of_one_kind,
+    of_record,
+    probes_of_breadth,
+    probes_of_record,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+    from pandas import DataFrame, Series
+    from whenpool.runs.store import Store
+
+
 
 PerSeed = dict[int, float]
 """A number for each seed."""
@@ -24,7 +41,7 @@ class Evidence:
         epochs: rows of `Store.histories`.
         small: the trainings that `whenpool.book.report.verdicts.of_breadth` lets in.
         small_measured: the same of probes, as `measured` is of those of record.
-        taggings: tagging runs on whole corpora, see `whenpool.book.report.tagging_rules`.
+        taggings: tagging runs on whole corpora, see `whenpool.book.report.tagging`.
     """
 
     trainings: "DataFrame"
@@ -90,3 +107,48 @@ class Evidence:
         for name, value in wanted.items():
             mine &= table[name] == value
         return list(table[mine].groupby("seed"))
+
+
+def evidence_of(
+    store: "Store",
+    trainings: "DataFrame",
+    probes: "DataFrame",
+    taggings: "DataFrame | None" = None,
+) -> Evidence:
+    """The finished runs that figures and tables of record draw.
+
+    Where some were trained from other word vectors, those of the most runs count: numbers of two
+    kinds are not compared.
+
+    Args:
+        trainings, probes, taggings: rows of `Store.trainings`, `Store.probes`, `Store.taggings`.
+    """
+    small = of_one_kind(trainings[of_breadth(trainings)]) if len(trainings) else trainings
+    small_measured = _measured(store, probes, probes_of_breadth)
+    variants = trainings
+    if len(trainings):
+        variants = with_variant(finished(of_one_kind(trainings[of_record(as_plain(trainings))])))
+        variants = variants[variants["masked"].astype(bool) & (variants["length"] == "long")]
+        variants = variants[variants["corpus"] == "imdb"]
+        trainings = of_one_kind(trainings[of_record(trainings)])
+    return Evidence(
+        trainings,
+        _measured(store, probes, lambda rows: probes_of_record(rows) | memory_of_record(rows)),
+        variants,
+        store.histories(),
+        small=finished(small),
+        small_measured=small_measured,
+        taggings=None if taggings is None else taggings_on_record(taggings),
+    )
+
+
+def _measured(
+    store: "Store", probes: "DataFrame", chosen: "Callable[[DataFrame], Series]"
+) -> "dict[str, DataFrame]":
+    if len(probes):
+        probes = probes[chosen(probes)]
+    found = {}
+    for kind in PROBES:
+        own = probes[probes["probe"] == kind] if len(probes) else probes
+        found[kind] = store.measured_on(of_one_kind(own), kind)
+    return found

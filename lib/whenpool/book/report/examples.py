@@ -17,7 +17,7 @@ from whenpool.explain.words import WordStrip, attention_weights, per_word, strip
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from whenpool.runs.execute_training import Prepared
+    from whenpool.runs.kinds.training import Prepared
 
 SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9)
 SHORTEST = 10

@@ -1,21 +1,161 @@
-"""The tables of "Learning under limited data" (thesis §1.10)."""
+"""What the figures, tables and text of "Learning under limited data" show (thesis §1.10)."""
 
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
+import numpy as np
+from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
+from whenpool.runs.kinds.few_shot import CONTRAST, READ_BY_ENCODER, SYSTEMS, UNLABELLED, FewShot
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.book.report.verdicts import Cell, column, verdict_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from whenpool.runs.few_shot_run import FewShot, passes_of
-from whenpool.book.report.few_shot_rules import arranged, judge_few_shot
-from whenpool.book.report.literal import corpus_name
-from whenpool.book.report.paper import published
+from whenpool.runs.kinds.few_shot import FewShot, passes_of
+from whenpool.book.report.tables import corpus_name
+from whenpool.book.report.verdicts import published
 from whenpool.book.report.provenance import duration, provenance_line
 from whenpool.book.report.skip import MAJORITY
 from whenpool.book.report.tables import LEGEND, CaptionedTable, beside, cell_text, grid, mean_text
 from whenpool.book.report.verdicts import Cell
+from whenpool.runs.kinds.few_shot import SYSTEMS
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED
+from whenpool.book.report.figures import COLOURS, TRICK_COLOURS
+from typing import Any
+import torch
+from torch import Tensor
+from whenpool.probes.protocol import evaluating
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.explain.words import WordStrip, strip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from pandas import DataFrame, Series
+    from collections.abc import Callable, Hashable
+    from pandas import DataFrame
+
+
+
+PER_CLASS = 10
+"""Labelled texts of each class in Table 1.9."""
+TOKENS = {"max_attention": 512}
+OTHER_TOKENS = 256
+STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in PAPER.items()}
+CORPORA = ("yahoo", "imdb")
+_COLUMNS = (
+    "key", *(field.name for field in fields(FewShot)), "test_accuracy", "majority_accuracy",
+    "corpus_complete", "classes", "labelled_texts", "unlabelled_texts", "unlabelled_read",
+    "validation_texts", "test_texts", "test_cut", "tokens_read", "steps_done", "parameters",
+    "encoder_parameters",
+    "seconds", "finished", "device", "torch", "commit",
+)  # fmt: skip
+
+
+def arranged(runs: "DataFrame") -> "DataFrame":
+    """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
+    texts, as training texts are elsewhere, and what a record is too old to tell is empty.
+
+    Args:
+        runs: rows of `Store.few_shots`.
+    """
+    order = [*SYSTEMS, *CONTRAST]
+    missing = [name for name in _COLUMNS if name not in runs]
+    runs = runs.assign(**{name: column(runs, name) for name in missing})
+    runs = runs.assign(size=runs["labelled_texts"], encoder=_encoders(runs))
+    return runs[runs["system"].isin(order)].sort_values(
+        ["system", "per_class", "seed"],
+        key=lambda values: values.map(order.index) if values.name == "system" else values,
+        kind="stable",
+    )
+
+
+def follows_thesis(runs: "DataFrame") -> "Series":
+    """Which runs are of Table 1.9's kind, whatever their number of labels."""
+    system = runs["system"]
+    encoder = ~system.isin(READ_BY_ENCODER) | (runs["encoder"] == DEFAULT_ENCODER)
+    tokens = runs["max_tokens"] >= system.map(TOKENS).fillna(OTHER_TOKENS)
+    enough = runs["unlabelled_texts"] >= PAPER_UNLABELLED * runs["classes"]
+    pool = ~system.isin(UNLABELLED) | enough
+    steps = runs["steps"] >= system.map(STEPS)
+    units = (system != "max_attention") | (runs["hidden_size"] == FewShot.hidden_size)
+    return on_whole_corpus(runs) & runs["test"].isna() & encoder & tokens & pool & steps & units
+
+
+def on_whole_corpus(runs: "DataFrame") -> "Series":
+    """Which runs are on a whole corpus of Table 1.9, texts of any length."""
+    whole = runs["corpus_complete"].eq(True) & (runs["length"] == "any")
+    return whole & runs["corpus"].isin(CORPORA)
+
+
+def of_thesis(stored: "DataFrame") -> "DataFrame":
+    """The runs that decide claims on Table 1.9, of each system one configuration."""
+    runs = arranged(stored)
+    return one_configuration(runs[follows_thesis(runs)], ["corpus", "system", "per_class"])
+
+
+def indicating(stored: "DataFrame", encoder: str = MINILM) -> "DataFrame":
+    """The runs on whole corpora that indicate what another encoder would say, the same way."""
+    runs = arranged(stored)
+    read = runs["encoder"].isna() | (runs["encoder"] == encoder)
+    return one_configuration(runs[on_whole_corpus(runs) & read], ["corpus", "system", "per_class"])
+
+
+def on_record(stored: "DataFrame", corpus: str = "imdb") -> "DataFrame":
+    """What is shown of a whole corpus: the runs with the encoder that the most runs have."""
+    runs = arranged(stored)
+    runs = runs[on_whole_corpus(runs) & (runs["corpus"] == corpus)]
+    encoders = runs["encoder"].mode()
+    return indicating(runs, encoders.iloc[0] if len(encoders) else MINILM)
+
+
+def one_configuration(runs: "DataFrame", by: Sequence[str]) -> "DataFrame":
+    """In each group of some runs those of one configuration: that with the most seeds, then the most
+    test texts, then the most steps; each seed once.
+
+    Args:
+        by: columns that tell the groups apart.
+    """
+    import pandas as pd
+
+    if runs.empty:
+        return runs
+    kept = [_fullest(part) for _, part in runs.groupby(list(by), sort=False, dropna=False)]
+    return pd.concat(kept)
+
+
+def judge_few_shot(ours: "DataFrame", number: float) -> Cell:
+    """The verdict on one cell of Table 1.9.
+
+    Args:
+        ours: from `arranged`, of the cell's corpus and system.
+        number: the cell's, in %.
+    """
+    ours = ours[(ours["per_class"] == PER_CLASS) & (ours["length"] == "any")]
+    if ours.empty:
+        return Cell(np.nan, np.nan, 0, "not run")
+    whole, thesis = ours["corpus_complete"].eq(True), follows_thesis(ours)
+    if thesis.any():
+        used = _fullest(ours[thesis])
+        verdict = verdict_of(used["test_accuracy"].tolist(), number, 0.0)
+    elif whole.any():
+        used, verdict = _fullest(ours[whole]), "pilot"
+    else:
+        used, verdict = _fullest(ours), "pilot"
+    values = used["test_accuracy"]
+    return Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
+
+
+def _fullest(runs: "DataFrame") -> "DataFrame":
+    varied = [field.name for field in fields(FewShot) if field.name != "seed"]
+    groups = [part for _, part in runs.groupby(varied, dropna=False, sort=False)]
+    largest = max(
+        groups, key=lambda part: (part["seed"].nunique(), part["test_texts"].max(), part["steps"].max())
+    )
+    return largest.drop_duplicates("seed", keep="last")
+
+
+def _encoders(runs: "DataFrame") -> "Series":
+    """The encoder where texts are read by one."""
+    return runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
+
 
 NAMES = {
     "vampire": "VAMPIRE",
@@ -218,3 +358,198 @@ def _corpus(runs: "DataFrame") -> str:
 def _cell(row: Any) -> str:
     """A cell as `cell_text` writes it, but for the deviation that Table 1.9 does not give."""
     return cell_text(row).replace(" ± nan", "")
+
+
+RIVALS = ("vampire", "bert", "tmix")
+"""What the thesis counts, beside MaxAtt, among those without unlabelled data."""
+SEMI_SUPERVISED = ("uda", "mixtext")
+
+
+def facts(runs: "DataFrame", per_class: int = PER_CLASS) -> dict[str, str]:
+    """What the text says of some runs: their texts and encoder, mean accuracies with so many labels, the
+    points between MaxAtt and the best of the others, and how often MaxAtt is ahead.
+
+    Args:
+        runs: one corpus and encoder, of each system one configuration, as `on_record` of
+            `whenpool.book.report.few_shot` gives them.
+    """
+    own = runs[runs["per_class"] == per_class]
+    means = own.groupby("system")["test_accuracy"].mean()
+    found = {f"few_{system}": _percent(means.get(system)) for system in NAMES}
+    for what, systems in {"rival": RIVALS, "semi": SEMI_SUPERVISED, "all": SYSTEMS}.items():
+        known = means[means.index.isin(systems)]
+        name = str(known.idxmax()) if len(known) else ""
+        found[f"few_{what}_name"] = NAMES.get(name, "none")
+        found[f"few_{what}"] = _percent(means.get(name))
+        found[f"few_above_{what}"] = _points(means.get("max_attention"), means.get(name))
+    found["few_above_words"] = _points(means.get("max_attention"), means.get("max_attention_words"))
+    found["few_order"] = _order(means[means.index.isin(SYSTEMS)])
+    found["few_title"] = what_it_is(own) or "not run yet."
+    found["few_seeds"] = str(own["seed"].nunique())
+    found["few_spread"] = _spread(own)
+    found["few_ahead"] = _ahead(runs)
+    return found
+
+
+def thesis_facts() -> dict[str, str]:
+    """Points between MaxAtt and the best of the others in Table 1.9, and the order of all, by corpus."""
+    numbers = published("few_shot").set_index(["corpus", "model"])["accuracy"]
+    found = {}
+    for corpus in ("imdb", "yahoo"):
+        own: Series = numbers[corpus]
+        for what, systems in {"rival": RIVALS, "semi": SEMI_SUPERVISED}.items():
+            found[f"thesis_{corpus}_{what}"] = _points(own["max_attention"], own[list(systems)].max())
+        found[f"thesis_{corpus}_order"] = _order(own)
+    return found
+
+
+def _order(accuracies: "Series") -> str:
+    """Systems from the highest to the lowest accuracy, with it."""
+    ordered = accuracies.sort_values(ascending=False, kind="stable")
+    return ", ".join(f"{NAMES[name]} {value:.1f}" for name, value in ordered.items()) or "none"
+
+
+def _ahead(runs: "DataFrame") -> str:
+    """With how many numbers of labels the mean of MaxAtt is above those of its rivals."""
+    means = runs.pivot_table(index="per_class", columns="system", values="test_accuracy")
+    rivals = [name for name in RIVALS if name in means]
+    if "max_attention" not in means or not rivals:
+        return "none of none"
+    both = means[["max_attention", *rivals]].dropna()
+    ahead = both["max_attention"] > both[rivals].max(axis=1)
+    return f"{int(ahead.sum())} of {len(both)}"
+
+
+def _spread(runs: "DataFrame") -> str:
+    """The smallest and largest standard deviation of any system over its seeds."""
+    deviations = runs.groupby("system")["test_accuracy"].std(ddof=1).dropna()
+    return f"{deviations.min():.1f} to {deviations.max():.1f}" if len(deviations) else "unknown"
+
+
+def _percent(value: float | None) -> str:
+    return "not run" if value is None else f"{value:.1f}"
+
+
+def _points(value: float | None, other: float | None) -> str:
+    return "not run" if value is None or other is None else f"{value - other:+.1f}".replace("-", "−")
+
+
+_LOOKS = {
+    "vampire": (TRICK_COLOURS["gradient_directed"], "p"),
+    "bert": (TRICK_COLOURS["teacher_forcing"], "s"),
+    "tmix": (COLOURS["attention"], "D"),
+    "max_attention": (COLOURS["max_attention"], "o"),
+    "uda": (COLOURS["max"], "^"),
+    "mixtext": (COLOURS["last_attention"], "v"),
+    "last_words": (COLOURS["last"], "s"),
+    "max_attention_words": (COLOURS["max_attention"], "o"),
+}
+PALETTE = {title: _LOOKS[name][0] for name, title in NAMES.items()}
+"""A colour for each system, by what figures call it: max-attention and the BiLSTM as in the whole book."""
+SHAPES = {title: _LOOKS[name][1] for name, title in NAMES.items()}
+DASHES = {title: (4, 1.5) if name in CONTRAST else "" for name, title in NAMES.items()}
+"""Dashed on word vectors."""
+PANELS = {
+    "no unlabelled texts": [name for name in (*SYSTEMS, *CONTRAST) if name not in UNLABELLED],
+    "with unlabelled texts": [name for name in SYSTEMS if name in UNLABELLED] + ["max_attention"],
+}
+"""What is compared in each panel; MaxAtt stands in both."""
+
+
+def named(runs: "DataFrame") -> "DataFrame":
+    """The runs of the first corpus with ``system`` as figures call and order them.
+
+    Args:
+        runs: from `whenpool.book.report.few_shot.arranged`.
+    """
+    import pandas as pd
+
+    own = runs[runs["corpus"] == runs["corpus"].iloc[0]] if len(runs) else runs
+    present = [title for name, title in NAMES.items() if name in set(own["system"])]
+    return own.assign(system=pd.Categorical(own["system"].map(NAMES), present))
+
+
+def in_panels(runs: "DataFrame") -> "DataFrame":
+    """The same with a column ``panel``, once for each of `PANELS` that a system is in."""
+    import pandas as pd
+
+    rows = named(runs)
+    panels = {title: [NAMES[name] for name in names] for title, names in PANELS.items()}
+    return pd.concat(
+        [rows[rows["system"].isin(names)].assign(panel=title) for title, names in panels.items()],
+        ignore_index=True,
+    )
+
+
+SHORTEST = 15
+"""Word pieces of a text that is shown."""
+CLASSES = 4
+"""Texts shown at most, one of each class."""
+CONTINUES = "##"
+"""How WordPiece marks a piece that goes on with a word."""
+BEGINS = ("Ġ", "▁")
+"""How other tokenizers mark a piece that begins one."""
+
+
+def chosen(lengths: Tensor, labels: Tensor) -> list[int]:
+    """Which texts are shown: of each of the first classes the shortest one of `SHORTEST` word pieces or
+    more, the first among equals. -> their numbers, in the order of the classes."""
+    found = []
+    for label in labels.unique().tolist()[:CLASSES]:
+        own = ((labels == label) & (lengths >= SHORTEST)).nonzero().flatten()
+        if len(own):
+            found.append(int(own[lengths[own].argmin()]))
+    return found
+
+
+def whole_words(
+    pieces: Sequence[str], weights: Sequence[float]
+) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Word pieces put together to words, their weights added. Special tokens stay as they are: the model
+    reads them, and attends to them.
+
+    Args:
+        pieces: tokens of a text, those inside a word marked by "##", or those that begin one by "Ġ" or
+            "▁".
+        weights: one for each.
+    """
+    by_beginning = any(piece.startswith(BEGINS) for piece in pieces)
+    words: list[str] = []
+    sums: list[float] = []
+    special = True
+    for piece, weight in zip(pieces, weights, strict=True):
+        is_special = piece[:1] + piece[-1:] in ("[]", "<>") and len(piece) > 2
+        goes_on = not piece.startswith(BEGINS) if by_beginning else piece.startswith(CONTINUES)
+        if goes_on and words and not (special or is_special):
+            words[-1] += piece.removeprefix(CONTINUES)
+            sums[-1] += weight
+        else:
+            words.append(piece.lstrip("".join(BEGINS)) or piece)
+            sums.append(weight)
+        special = is_special
+    return tuple(words), tuple(sums)
+
+
+@torch.inference_mode()
+def attention_strips(shown: Any) -> list[WordStrip]:
+    """A strip for some test texts: the attention of max-attention on their words, and in the title the
+    right class, with a cross where the model takes it for another.
+
+    Args:
+        shown: what `whenpool.book.chapter.Chapter.few_shot_model` gives, with ``model``, ``texts``,
+            ``tokens`` and ``classes``; None where there is no model.
+    """
+    found: list[WordStrip] = []
+    labels = shown.texts.labels if shown else torch.zeros(0)
+    for number in chosen(shown.texts.ids.lengths, labels) if shown else ():
+        batch = shown.texts.batch(torch.tensor([number]), PADDING_INDEX)
+        with evaluating(shown.model):
+            states = shown.model.encode(shown.model.embed(batch.ids), batch.lengths)
+            weights = shown.model.pool(states, batch.lengths)[1][0].tolist()
+            answer = int(shown.model.classify(states, batch.lengths).argmax())
+        label = int(labels[number])
+        mark = "✓" if answer == label else "✗"
+        found.append(
+            strip(*whole_words(shown.tokens[number], weights), f"{shown.classes[label]} {mark}")
+        )
+    return found

@@ -14,9 +14,9 @@ from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, estimate
 from whenpool.book.report.ledger import SCALE_NAMES, counts, ledger_link, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.sentences import Sentences
+from whenpool.book.report.tables import Sentences
 from whenpool.book.report.tricks import GUESSING
-from whenpool.book.report.wording import number_text, together
+from whenpool.book.report.tables import number_text, together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -176,7 +176,7 @@ def draw_front(runs: Runs) -> "Figure":
     import matplotlib.pyplot as plt
 
     from whenpool.book.report.figures import CHANCE_COLOUR
-    from whenpool.book.report.probe_figures import nothing_yet
+    from whenpool.book.report.probes import nothing_yet
 
     scale = scale_shown(runs)
     profiles = profiles_of(runs, scale)

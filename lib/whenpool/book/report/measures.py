@@ -1,7 +1,7 @@
 """The numbers that claims are about: of each finished run one, or several with what they were measured at.
 
 A measure is a table: a row for each number, with the configuration of its run (columns of
-`Store.trainings` and so on; ``model`` is what `whenpool.runs.training_run.variant_of` calls it), ``value``, ``seed``,
+`Store.trainings` and so on; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it), ``value``, ``seed``,
 ``key``, ``began``, and ``validation_accuracy`` where there is one. `whenpool.book.report.claims` selects rows
 from it.
 """
@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whenpool.runs.few_shot_run import FewShot
+from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.probe_run import DirectionUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.regularisation import TIMED_SEEDS
-from whenpool.book.report.few_shot_rules import READ_BY_ENCODER, STEPS
-from whenpool.book.report.importance import ends_and_middle, where_the_text_stands
-from whenpool.book.report.paper import RUNS_PER_CELL, published
-from whenpool.book.report.trick_epochs import cost_of_ending, mass_before_the_end, mean_squared_error
+from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
+from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
+from whenpool.book.report.verdicts import RUNS_PER_CELL, published
+from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mean_squared_error
 from whenpool.book.report.verdicts import THESIS_MODEL, column
 from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
-from whenpool.runs.training_run import VECTORS, Place, Training, variant_of
+from whenpool.runs.run import VECTORS, Place
+from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.plans.sequence_labelling import SMALL as SMALL_TAGGERS
-from whenpool.runs.tagging_run import Tagging
+from whenpool.runs.kinds.tagging import Tagging
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from whenpool.models.registry import LISTED_CELLS
-from whenpool.book.report.literal import corpus_name, literal
+from whenpool.book.report.tables import corpus_name, literal
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -11,7 +11,7 @@ from whenpool.models.registry import POOLING_NAMES
 from whenpool.runs.plans.regularisation import TIMED_SEEDS
 from whenpool.book.report.tables import mean_text
 from whenpool.book.report.verdicts import Cell, column
-from whenpool.book.report.wording import number_text
+from whenpool.book.report.tables import number_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

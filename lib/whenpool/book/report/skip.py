@@ -4,19 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whenpool.book.report.literal import literal
-from whenpool.book.report.paper import published
+from whenpool.book.report.tables import literal
+from whenpool.book.report.verdicts import published
 from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.tables import (
-    LEGEND,
-    POOLING_NAMES,
-    CaptionedTable,
-    cell_text,
-    grid,
-    judged,
-    mean_text,
-    wins,
-)
+from whenpool.book.report.tables import LEGEND, POOLING_NAMES, CaptionedTable, cell_text, grid, judged, mean_text, wins
 from whenpool.book.report.verdicts import Cell, of_record
 from whenpool.corpora.settings import SETTINGS
 

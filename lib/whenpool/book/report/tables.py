@@ -1,19 +1,106 @@
-"""Tables with a number and a caption, ours beside the thesis's."""
+"""Tables with a number and a caption, ours beside the thesis's; names and numbers as sentences have them."""
 
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+from whenpool.base.files import Columns, checked_table
+from whenpool.base.errors import InputError
+from whenpool.base.paths import project_root
 import re
-from collections.abc import Callable, Hashable, Sequence
+from html import escape, unescape
+from typing import Any
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from whenpool.corpora.settings import SHARES
+from whenpool.corpora.published import AMAZON_REVIEWS_READ
+from collections.abc import Callable, Hashable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
-
 import numpy as np
-
 from whenpool.models.registry import POOLING_NAMES
-from whenpool.book.report.literal import corpus_name, html_of, plain
 from whenpool.book.report.verdicts import MARKS, Cell, judge
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+
+_MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
+_ESCAPED = re.compile(r"&amp;(#\d+;)")
+
+
+def literal(text: Any) -> str:
+    """A text of which nothing is markup, neither in Markdown, nor in its tables, nor in HTML: each mark
+    is a numbered character reference, and there are no ends of lines.
+
+    Examples:
+        >>> literal("a|b <i>")
+        'a&#124;b &#60;i&#62;'
+    """
+    return _MARKS.sub(lambda mark: f"&#{ord(mark[0])};", " ".join(str(text).split()))
+
+
+def html_of(text: str) -> str:
+    """A text as HTML, where what `literal` wrote stays as it is."""
+    return _ESCAPED.sub(r"&\1", escape(text, quote=False))
+
+
+def plain(text: str) -> str:
+    """The same for a terminal."""
+    return unescape(text)
+
+
+def corpus_name(name: Any) -> str:
+    """A corpus as a page names it: literally, and without the folder of a file."""
+    file, colon, options = str(name).partition(":")
+    return literal(f"{Path(file).name}{colon}{options}")
+
+
+def together(names: Sequence[str]) -> str:
+    """One name, or several with commas and an "and"; of none, nothing."""
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def number_text(value: float) -> str:
+    """A number as a reader sees it: 0.0003 -> 3·10⁻⁴, 12.34 -> 12.3, 100 -> 100."""
+    if math.isinf(value):
+        return "∞"
+    if value != 0 and not 1e-3 <= abs(value) < 1e4:
+        mantissa, exponent = f"{value:.1e}".split("e")
+        raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        mantissa = mantissa.removesuffix(".0")
+        return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
+    if value == round(value):
+        return f"{value:.0f}"
+    return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences of Markdown with links to the ledger, for a page of the book. A notebook that is opened
+    by itself has no ledger beside it, and shows them without links."""
+
+    paragraphs: tuple[str, ...]
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        bare = [re.sub(r"</?a\b[^>]*>", "", text) for text in self.paragraphs]
+        return {
+            "text/markdown": "\n\n".join(self.paragraphs),
+            "text/html": "".join(f"<p>{as_html(html_of(text))}</p>" for text in bare),
+            "text/plain": plain("\n\n".join(bare)),
+        }
+
+
+def filler_shares() -> str:
+    """The part of the filler articles that each split draws from."""
+    return ", ".join(f"{100 * share:.0f} % for {split}" for split, share in SHARES.items())
+
+
+def amazon_reviews_read() -> str:
+    """How many reviews of a category are read."""
+    return f"{AMAZON_REVIEWS_READ:,}"
+
 
 LEGEND = (
     "In bold ours at the thesis's scale, mean ± standard deviation (number of seeds); below it the compact "

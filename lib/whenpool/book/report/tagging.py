@@ -1,19 +1,144 @@
-"""The tables of "Sequence labelling"."""
+"""What the figures and tables of "Sequence labelling" show, and which runs they rest on."""
 
-from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
-
-from whenpool.base.documents import Columns, checked_table
+from whenpool.book.report.verdicts import column, of_one_kind
+from whenpool.corpora.tagged.sources import PUBLISHED
+from whenpool.runs.plans.sequence_labelling import LARGE, SMALL
+from whenpool.runs.kinds.tagging import Tagging
+from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from whenpool.base.files import Columns, checked_table
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
-from whenpool.book.report.literal import corpus_name
+from whenpool.book.report.tables import corpus_name
 from whenpool.book.report.tables import mean_text
-from whenpool.book.report.tagging_frames import model_name, task_name
 from whenpool.book.report.verdicts import Cell
 from whenpool.corpora.tagged import convert, entity_scores
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
+    from pandas import DataFrame
+
+
+
+COMPARED = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
+"""What runs of one size differ in."""
+RESULTS = (
+    "key", "test_accuracy", "test_loss", "best_epoch", "classes", "corpus_complete", "entities",
+    "train_texts", "vocabulary", "parameters", "majority_accuracy", "lexicon_accuracy", "unseen_words",
+    "unseen_accuracy", "test_words", "later_words", "later_accuracy", "entity_precision",
+    "entity_recall", "entity_f1",
+    "entities_true", "entities_predicted", "entities_right", "entities_boundary", "entities_mistyped",
+    "entities_spurious", "entities_missed", "gradient_evenness", "gradient_reach", "seconds",
+    "finished", "device", "torch", "commit",
+)  # fmt: skip
+
+
+def arranged(runs: "DataFrame") -> "DataFrame":
+    """Some runs by corpus, cell, encoding and seed, both directions before one; ``size`` is the number
+    of training sentences, as training texts are elsewhere, and what a record is too old to tell is
+    empty.
+
+    Args:
+        runs: rows of `Store.taggings`.
+    """
+    names = (*(field.name for field in fields(Tagging)), *RESULTS)
+    runs = runs.assign(**{name: column(runs, name) for name in names if name not in runs})
+    runs = runs.assign(size=runs["train_texts"], one_way=~runs["bidirectional"].eq(True))
+    order = ["corpus", "hidden_size", "cell", "encoding", "one_way", "seed"]
+    return runs.sort_values(order, na_position="first", kind="stable", ignore_index=True)
+
+
+def of_record(runs: "DataFrame") -> "Series":
+    """Which runs are of record, whatever their size."""
+    return _by(runs, {}) | _by(runs, LARGE)
+
+
+def on_record(runs: "DataFrame") -> "DataFrame":
+    """The runs that decide claims, from one kind of vectors, each seed once."""
+    if runs.empty:
+        return arranged(runs)
+    own = of_one_kind(arranged(runs[_by(runs, {})]))
+    return own.drop_duplicates([name for name in COMPARED if name != "vectors"], keep="last")
+
+
+def _by(runs: "DataFrame", more: dict[str, Any]) -> "Series":
+    """Which runs on whole published corpora have their settings, apart from what is compared."""
+    import pandas as pd
+
+    found = pd.Series(False, index=runs.index)
+    for corpus in PUBLISHED:
+        own = (runs["corpus"] == corpus) & runs["corpus_complete"].eq(True) & runs["vectors"].notna()
+        settings = SMALL[corpus] | more
+        for field in fields(Tagging):
+            if field.name not in COMPARED:
+                own &= runs[field.name] == settings.get(field.name, field.default)
+        found |= own
+    return found
+
+
+READS = {True: "both directions", False: "left to right"}
+"""What figures call taggers that read both ways, and others."""
+
+
+def model_name(cell: str, bidirectional: bool) -> str:
+    """What a page calls a tagger."""
+    cells = {"lstm": "LSTM", "gru": "GRU", "elman": "Elman"}
+    return f"{cells.get(cell, cell)}, {READS[bidirectional]}"
+
+
+def task_name(corpus: str) -> str:
+    """What is tagged in the embedded corpus, in a word."""
+    return "parts of speech" if "task=pos" in corpus else "entities"
+
+
+def later_words(runs: "DataFrame") -> "DataFrame":
+    """Accuracy on the words whose tag only a later word decides, and on all others.
+
+    Args:
+        runs: from `whenpool.book.report.tagging.arranged`; those with such words count, and none that
+            were trained in another encoding than the file's.
+
+    Returns:
+        Columns ``tagger``, ``reads``, ``seed``, ``words`` and ``accuracy``.
+    """
+    runs = runs[runs["later_accuracy"].notna() & runs["encoding"].isna()]
+    share = runs["later_words"] / runs["test_words"]
+    others = (runs["test_accuracy"] - share * runs["later_accuracy"]) / (1 - share)
+    ways = runs["bidirectional"].eq(True)
+    taggers = [
+        f"{task_name(corpus)}: {model_name(cell, way)}"
+        for corpus, cell, way in zip(runs["corpus"], runs["cell"], ways, strict=True)
+    ]
+    shown = runs[["seed"]].assign(tagger=taggers, reads=ways.map(READS))
+    shown = shown.assign(
+        **{"decided by a later word": runs["later_accuracy"], "all other words": others}
+    )
+    return shown.melt(["tagger", "reads", "seed"], var_name="words", value_name="accuracy")
+
+
+def along_sentences(points: "DataFrame") -> "DataFrame":
+    """Gradients along sentences: of the sum of all words' losses, and of the middle word's; the mean
+    over runs.
+
+    Args:
+        points: rows of `Store.tagging_gradients` with a column ``bidirectional``.
+
+    Returns:
+        Columns ``reads``, ``stage``, ``place`` (from 0 to 1), ``loss`` and ``gradient``, empty where
+        nothing flows.
+    """
+    told = points.assign(reads=points["bidirectional"].eq(True).map(READS))
+    losses = {"mean": "every word's loss", "single": "the middle word's loss"}
+    if told.empty:
+        return told
+    means = told.groupby(["reads", "stage", "position"])[list(losses)].mean().reset_index()
+    longest = means.groupby(["reads", "stage"])["position"].transform("max").clip(lower=1)
+    means = means.rename(columns=losses).assign(place=means["position"] / longest)
+    lines = means.melt(["reads", "stage", "place"], list(losses.values()), "loss", "gradient")
+    return lines.assign(gradient=lines["gradient"].where(lines["gradient"] > 0))
+
 
 SLIDE = {
     "Fred": "B-PER", "showed": "O", "Sue": "B-PER", "Mengqiu": "B-PER", "Huang": "I-PER", "'s": "O",
@@ -80,7 +205,7 @@ def results_table(runs: "DataFrame") -> "DataFrame":
     needs no network.
 
     Args:
-        runs: from `whenpool.book.report.tagging_rules.arranged`.
+        runs: from `whenpool.book.report.tagging.arranged`.
     """
     import pandas as pd
 
@@ -139,7 +264,7 @@ def published_table(runs: "DataFrame") -> "DataFrame":
     """What others report, beside our taggers that read both ways.
 
     Args:
-        runs: from `whenpool.book.report.tagging_rules.on_record`.
+        runs: from `whenpool.book.report.tagging.on_record`.
 
     Raises:
         InputError: outside a clone of the book.

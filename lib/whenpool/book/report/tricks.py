@@ -1,20 +1,18 @@
-"""The tables of "Learnability tricks" (thesis §2.2)."""
+"""What the figures, tables and text of "Learnability tricks" show (thesis §2.2)."""
 
+from typing import TYPE_CHECKING
+from whenpool.book.report.figures import CHANCE_COLOUR, COLOURS, TRICK_COLOURS
+from whenpool.book.report.verdicts import column
+from itertools import product
+from whenpool.book.report.verdicts import published
+from whenpool.book.report.tables import size_text
+from whenpool.runs.kinds.training import TRICKS
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
 import numpy as np
-
-from whenpool.book.report.paper import published
 from whenpool.book.report.provenance import provenance_line
 from whenpool.book.report.skip import MAJORITY
 from whenpool.book.report.tables import LEGEND, CaptionedTable, beside, cell_text, grid, mean_text
-from whenpool.book.report.trick_epochs import (
-    cost_of_ending,
-    mass_before_the_end,
-    mass_left,
-    mean_squared_error,
-)
 from whenpool.book.report.verdicts import (
     Cell,
     as_plain,
@@ -24,12 +22,14 @@ from whenpool.book.report.verdicts import (
     of_one_kind,
     of_record,
 )
-from whenpool.runs.training_run import TRICKS, Training, variant_of
+from whenpool.runs.kinds.training import TRICKS, Training, variant_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
-
+    from pandas import DataFrame
     from whenpool.runs.store import Store
+
+
 
 VARIANTS = {
     "last": "BiLSTM",
@@ -46,6 +46,141 @@ VARIANTS = {
 """What this chapter compares, in the order of Table 2.1, and how it calls it."""
 STARTS = ("forget 2", "chrono", "orthogonal")
 SETTINGS = ("standard", "mid")
+
+
+def mean_squared_error(epochs: "DataFrame") -> "Series":
+    """Of teacher forcing, the lowest of all epochs, by run."""
+    return epochs.groupby("key")["train_loss"].min()
+
+
+def mass_left(epochs: "DataFrame") -> "Series":
+    """The attention on states other than the last in the last epoch, nothing dropped, by run."""
+    return epochs.sort_values("epoch").groupby("key")["mass_left"].last()
+
+
+def mass_before_the_end(epochs: "DataFrame") -> "Series":
+    """The same in the last epoch before the factor reaches 1: while it was still of use, by run."""
+    before = epochs[epochs["factor"] < 1].sort_values("epoch")
+    return before.groupby("key")["mass_left"].last()
+
+
+def cost_of_ending(epochs: "DataFrame") -> "Series":
+    """Validation accuracy with attention in the last epoch before the factor reaches 1, minus that
+    without attention in the first epoch at 1: points lost when attention goes, by run."""
+    ordered = epochs.sort_values("epoch")
+    before = ordered[ordered["factor"] < 1].groupby("key")["attention_accuracy"].last()
+    after = ordered[ordered["factor"] == 1].groupby("key")["validation_accuracy"].first()
+    return (before - after).dropna()
+
+
+BEFORE = "before training"
+ATTENDING = ("penalty_attention", "dropout_attention")
+_STARTS = {"forget 2": "#000000", "chrono": "#767676", "orthogonal": "#767676"}
+_DASHES = {"forget 2": (1, 1.5), "chrono": (1, 1.5), "orthogonal": (4, 1.5, 1, 1.5)}
+PALETTE = {BEFORE: CHANCE_COLOUR} | {
+    title: (COLOURS | TRICK_COLOURS | _STARTS)[name] for name, title in VARIANTS.items()
+}
+"""A colour for each variant, by what figures call it."""
+DASHES = {BEFORE: (4, 1.5)} | {title: _DASHES.get(name, "") for name, title in VARIANTS.items()}
+"""Other starts are dotted or dashed."""
+
+
+def named(rows: "DataFrame") -> "DataFrame":
+    """Some rows with ``variant`` and ``setting`` as figures call and order them, those from before
+    training as a variant of their own.
+
+    Args:
+        rows: of `Store.histories` or of the probe "gradients", with both columns.
+    """
+    import pandas as pd
+
+    titles = rows["variant"].map(VARIANTS).mask(column(rows, "untrained").eq(True), BEFORE)
+    orders = {"variant": list(PALETTE), "setting": list(SETTINGS)}
+    values = {"variant": titles, "setting": rows["setting"]}
+    return rows.assign(
+        **{
+            name: pd.Categorical(values[name], [one for one in order if one in set(values[name])])
+            for name, order in orders.items()
+        }
+    )
+
+
+def ending(epochs: "DataFrame") -> "DataFrame":
+    """The epochs of what attends in training and tells how much attention is left, see `named`."""
+    left = column(epochs, "mass_left").notna() & epochs["variant"].isin(ATTENDING)
+    return named(epochs[left])
+
+
+def facts(runs: "DataFrame") -> dict[str, str]:
+    """What the text says of some runs, for each setting: mean accuracies of the plain model, of the best
+    trick and other start, with their names, of max-pooling and of max-attention; how many seeds diverged
+    with gradient-directed training, and how many were guessing with it and plainly.
+
+    Args:
+        runs: from `with_variant`.
+    """
+    found = {}
+    for setting in SETTINGS:
+        own = runs[runs["setting"] == setting] if len(runs) else runs
+        means = finished(own).groupby("variant")["test_accuracy"].mean() if len(own) else {}
+        groups = {
+            "plain": ["last"],
+            "trick": list(TRICKS),
+            "start": list(STARTS),
+            "teacher": ["max"],
+            "best": ["max_attention"],
+        }
+        for what, names in groups.items():
+            known = {name: float(means[name]) for name in names if name in means}
+            name = max(known, key=known.__getitem__) if known else ""
+            found[f"{setting}_{what}"] = f"{known[name]:.1f}" if known else "not run"
+            found[f"{setting}_{what}_name"] = VARIANTS.get(name, "none")
+        for what, name in {"plain": "last", "directed": "gradient_directed"}.items():
+            seeds = own[own["variant"] == name] if len(own) else own
+            good = finished(seeds) if len(seeds) else seeds
+            guessing = int(is_guessing(good).sum()) if len(good) else 0
+            found[f"{setting}_{what}_diverged"] = f"{len(seeds) - len(good)} of {len(seeds)}"
+            found[f"{setting}_{what}_guessing"] = f"{guessing} of {len(seeds)}"
+    return found
+
+
+def attention_left(runs: "DataFrame", histories: "DataFrame") -> dict[str, str]:
+    """The mean attention on other states in the last epoch of both attending tricks, by setting."""
+    found = {}
+    for setting in SETTINGS:
+        for variant in ("penalty_attention", "dropout_attention"):
+            keys = runs[(runs["variant"] == variant) & (runs["setting"] == setting)]["key"]
+            epochs = histories[histories["key"].isin(keys)]
+            known = "mass_left" in epochs and len(epochs)
+            left = f"{mass_left(epochs).mean():.2f}" if known else "not run"
+            found[f"{setting}_{variant.split('_')[0]}_left"] = left
+    return found
+
+
+def apart() -> dict[str, str]:
+    """Accuracies that the thesis's Tables 1.3 and 2.1 give the same model, trained on 10K texts."""
+    accuracy, tricks = published("accuracy"), published("learnability")
+    accuracy = accuracy[(accuracy["table"] == "1.3") & (accuracy["corpus"] == "imdb")]
+    accuracy = accuracy[accuracy["size"] == 10_000].set_index(["pooling", "setting"])["mean"]
+    tricks = tricks.set_index(["method", "setting"])["accuracy"]
+    found = {}
+    for pooling, setting in product(("last", "max"), SETTINGS):
+        found[f"first_{pooling}_{setting}"] = f"{accuracy[pooling, setting]:.1f}"
+        found[f"second_{pooling}_{setting}"] = f"{tricks[pooling, setting]:.1f}"
+    return found
+
+
+def small_title(runs: "DataFrame") -> str:
+    """What the model of some small runs is, for a caption."""
+    if runs.empty:
+        return "not run yet"
+    row = runs.iloc[0]
+    return (
+        f"{size_text(row['size'])} training texts of up to {int(row['max_words'])} words before filler "
+        f"is added, {int(row['hidden_size'])} units a direction, {int(row['epochs'])} epochs"
+    )
+
+
 GUESSING = 2.0
 """Points above the largest class up to which a model counts as guessing."""
 REACHED = (
@@ -59,7 +194,7 @@ _NAMES: dict[str, Callable[[Any], str]] = {"variant": lambda name: VARIANTS[str(
 
 
 def with_variant(runs: "DataFrame") -> "DataFrame":
-    """Some runs with a column ``variant``, see `whenpool.runs.training_run.variant_of`; only those of this
+    """Some runs with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`; only those of this
     chapter's settings and variants, with the λ that is in use, in the order of `VARIANTS`."""
     if runs.empty:
         return runs.assign(variant=[], setting=[])

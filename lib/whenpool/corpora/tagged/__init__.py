@@ -6,12 +6,17 @@ Examples:
     ['B-PER', 'B-PER', 'I-PER', 'O']
 """
 
-from whenpool.corpora.tagged.encodings import Encoding, Entity, convert, encoding_of, entities
-from whenpool.corpora.tagged.generated import SentenceGrammar, make_tagged
-from whenpool.corpora.tagged.reading import read_tagged
-from whenpool.corpora.tagged.scoring import EntityScores, entity_scores
-from whenpool.corpora.tagged.sentences import Tagged, TaggedCorpus
-from whenpool.corpora.tagged.sources import find_tagged
+from whenpool.corpora.tagged.entities import (
+    Encoding,
+    Entity,
+    EntityScores,
+    convert,
+    encoding_of,
+    entities,
+    entity_scores,
+)
+from whenpool.corpora.tagged.reading import Tagged, TaggedCorpus, read_tagged
+from whenpool.corpora.tagged.sources import SentenceGrammar, find_tagged, make_tagged
 
 __all__ = [
     "Encoding",

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from whenpool.corpora.tagged.sentences import Tagged, TaggedCorpus
+from whenpool.corpora.tagged.reading import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors, build_vocabulary
 
 SUFFIX = 3

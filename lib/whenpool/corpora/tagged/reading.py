@@ -1,26 +1,75 @@
-"""Files of tagged words: CoNLL-U, and any in which a line is a word and its tag.
-
-**CoNLL-U** (a name that ends in ``.conllu``): ten columns separated by tabs, a blank line behind each
-sentence, comments that begin with ``#``. As Universal Dependencies defines it, a multiword token
-(``1-2``) and an empty node (``1.1``) are no words of the sentence and are left out.
-
-**Columns** (any other name): a word in the first column and its tag in the last, separated by tabs, or
-by spaces where a line has no tab; all lines have as many columns. A line of white space ends a
-sentence (the training file of WNUT 2017 has a tab there), and so does ``-DOCSTART-`` as CoNLL 2003 has
-it. There are no comments, since ``#`` may be a word.
-
-Both may be gzipped, and the blank line behind the last sentence may be missing.
-"""
+"""Tagged sentences, and files of them: CoNLL-U, and any in which a line is a word and its tag."""
 
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import is_file
-from whenpool.corpora.tagged.sentences import Tagged
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence.
+
+    Attributes:
+        words, tags: as many of each.
+        line: where it begins in its file, counted from 1; 0 outside of a file.
+        later: places of the words whose tag only a later word decides, as far as that is known.
+
+    Examples:
+        >>> list(Tagged(("Fred", "showed"), ("B-PER", "O")))
+        [('Fred', 'B-PER'), ('showed', 'O')]
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    line: int = 0
+    later: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Each word with its tag."""
+        return zip(self.words, self.tags, strict=True)
+
+
+@dataclass(frozen=True)
+class TaggedCorpus:
+    """Sentences for training, validation and test.
+
+    Attributes:
+        entities: whether tags mark entities, by an encoding of `whenpool.corpora.tagged.entities`.
+        complete: whether it is the whole of a published corpus.
+        notes: what a reader of results should know, a sentence each.
+
+    Examples:
+        >>> fred = Tagged(("Fred", "showed"), ("B-PER", "O"))
+        >>> TaggedCorpus([fred], [fred], [fred], entities=True).tags
+        ('B-PER', 'O')
+    """
+
+    train: Sequence[Tagged]
+    validation: Sequence[Tagged]
+    test: Sequence[Tagged]
+    entities: bool
+    name: str = ""
+    complete: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def splits(self) -> dict[str, Sequence[Tagged]]:
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Of the training sentences, in alphabetical order."""
+        return tuple(sorted({tag for sentence in self.train for tag in sentence.tags}))
+
 
 COLUMNS = {"upos": 3, "xpos": 4}
 """The columns of CoNLL-U that are read as tags, counted from 0."""

@@ -1,4 +1,4 @@
-"""From a file of labelled texts to a page: survey, trainings, probes, findings, checkpoints."""
+"""Which runs a diagnosis is made of: a small training of each pooling, and probes on them."""
 
 import shlex
 import time
@@ -13,16 +13,16 @@ from whenpool.base.paths import cache_directory, data_directory
 from whenpool.base.version import __version__
 from whenpool.explain.checkpoint import save_checkpoint
 from whenpool.explain.diagnosis.data import survey
-from whenpool.explain.diagnosis.findings import Findings, find
+from whenpool.explain.diagnosis.findings import Findings, find, make_plan
 from whenpool.explain.diagnosis.page import Page
-from whenpool.explain.diagnosis.plan import make_plan
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COMPARED
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.run import Place
 from whenpool.runs.store import Store
-from whenpool.runs.training_run import Place, Training
 
 REPORT, MODELS, RUNS = "report.html", "models", "runs"
 

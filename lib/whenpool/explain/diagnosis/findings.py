@@ -1,32 +1,271 @@
-"""What finished runs say of the user's texts: accuracies, what probes found, and the models.
+"""In which part of the texts the words stand that decide, by the word importance of several models."""
 
-Letters: N test texts.
-"""
-
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from statistics import mean
+from dataclasses import dataclass, field, replace
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import binomtest, t
 
 from whenpool.base.errors import InputError
+from whenpool.book.report.tables import together
 from whenpool.corpora.batches import Texts, batches_for
-from whenpool.corpora.filler import find_filler
-from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.corpora.settings import find_filler
+from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
 from whenpool.explain.checkpoint import Checkpoint
-from whenpool.explain.diagnosis.evidence import evidence_place
-from whenpool.explain.diagnosis.plan import Plan
-from whenpool.explain.diagnosis.scores import Difference, Score, differences, interval_of, learnt_among
+from whenpool.explain.diagnosis.data import Survey
 from whenpool.explain.explanation import as_checkpoint
 from whenpool.models.registry import POOLING_NAMES
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.compute import standing
-from whenpool.runs.execute_training import trained
-from whenpool.runs.probe_run import Probe
-from whenpool.runs.training_run import Place, Training
+from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep, Probe, WordImportance
+from whenpool.runs.kinds.training import Training, trained
+from whenpool.runs.run import Place, Run
 from whenpool.training.loop import EVALUATION_WORDS
+
+HIDDEN = 64
+"""Units per direction, those of the quick profile on real texts."""
+SWEPT, LOOKED_AT, OCCLUDED = 300, 300, 100
+"""Texts of the padding sweep, of the gradient profile, and of word importance, at most."""
+LEAST_WINDOWS = 3
+"""Of a text whose word importance is looked at: one in each third."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of a diagnosis.
+
+    Attributes:
+        trainings: by pooling, a seed each.
+        gradients, sweeps, importance: by pooling, on the training of the first seed; there is no
+            ``importance`` where most texts are too short for it.
+        window: words that are replaced at once where the importance of words is measured.
+    """
+
+    trainings: dict[str, tuple[Training, ...]]
+    gradients: dict[str, Probe]
+    sweeps: dict[str, Probe]
+    importance: dict[str, Probe]
+    window: int
+
+    @property
+    def runs(self) -> list[Run]:
+        every: list[Run] = [run for runs in self.trainings.values() for run in runs]
+        for probes in (self.gradients, self.importance, self.sweeps):
+            every += probes.values()
+        return every
+
+    @property
+    def training(self) -> Training:
+        """One of them: all differ in pooling and seed alone."""
+        return next(iter(self.trainings.values()))[0]
+
+
+def make_plan(
+    survey: Survey,
+    place: Place,
+    poolings: Sequence[str],
+    seeds: int,
+    epochs: int,
+    words: int,
+    vectors: str | None = None,
+) -> Plan:
+    """The runs on the texts of a survey.
+
+    Raises:
+        InputError: for word vectors that are not there or cannot be read.
+    """
+    corpus = f"{survey.file.resolve()}:balanced=no"
+    base = Training(
+        corpus,
+        "standard",
+        1,
+        poolings[0],
+        length="any",
+        max_words=words,
+        hidden_size=HIDDEN,
+        epochs=epochs,
+    )
+    base = replace(base, size=len(place.source(base).load("any").train))
+    if vectors:
+        size = load_vectors(place.vectors_file(vectors), place.cache).size
+        base = replace(base, vectors=vectors, embedding_size=size)
+    # as in the thesis, windows of 5 words in long texts and of 3 in short ones (§1.9)
+    middle = min(survey.middle, words)
+    k = 5 if middle >= 50 else 3 if middle >= 15 else 1
+    shortest = LEAST_WINDOWS * k
+    trainings = {
+        pooling: tuple(replace(base, pooling=pooling, seed=seed) for seed in range(seeds))
+        for pooling in poolings
+    }
+    firsts = {pooling: runs[0] for pooling, runs in trainings.items()}
+    return Plan(
+        trainings,
+        {pooling: GradientProfile(run, texts=LOOKED_AT) for pooling, run in firsts.items()},
+        {pooling: PaddingSweep(run, texts=SWEPT) for pooling, run in firsts.items()},
+        {
+            pooling: WordImportance(run, texts=OCCLUDED, k=k, shortest=shortest)
+            for pooling, run in (firsts if middle >= shortest else {}).items()
+        },
+        k,
+    )
+
+
+CLEARLY = 1.25
+"""How many times as much as the next a third of a text must matter to be called the place where the
+evidence stands; where the most important one matters less than so many times the least, it stands
+everywhere."""
+
+
+def evidence_place(results: Sequence[dict[str, float]]) -> str:
+    """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree.
+
+    Args:
+        results: mean importance in the "left", "middle" and "right" third of the texts, of each model.
+    """
+    names = {"left": "start", "middle": "middle", "right": "end"}
+    found = set()
+    for result in results:
+        thirds = {name: result[name] for name in names}
+        largest = max(thirds, key=lambda name: thirds[name])
+        second = sorted(thirds.values())[1]
+        if thirds[largest] > CLEARLY * second:
+            found.add(names[largest])
+        elif thirds[largest] <= CLEARLY * min(thirds.values()):
+            found.add("everywhere")
+        else:
+            found.add("unknown")
+    return found.pop() if len(found) == 1 else "unknown"
+
+
+def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
+    """What is said of the place.
+
+    Args:
+        where: by `evidence_place`.
+        judges: names of the models that it was read from.
+        cut: whether some texts are longer than what is read of them.
+    """
+    texts = "the words that are read" if cut else "the texts"
+    if not judges:
+        return (
+            "Where the deciding words stand is read from models with a pooling that have learnt; "
+            "there is none here."
+        )
+    by = f"{together(judges)}, the one model with a pooling that has learnt,"
+    if where == "unknown":
+        if len(judges) == 1:
+            return f"{by} singles out no part of {texts}."
+        return f"{together(judges)} do not all single out the same part of {texts}."
+    if where == "everywhere":
+        what = f"all parts of {texts} matter about alike"
+    else:
+        what = f"words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most"
+    if len(judges) == 1:
+        return f"To {by} {what}."
+    return f"The models with a pooling that have learnt ({together(judges)}) agree: {what}."
+
+
+LEVEL = 0.95
+FEW = 30
+"""Test texts below which nothing is called surer than chance."""
+SEEDS = 3
+"""From so many on, the spread of the seeds is known well enough to count beside that of the texts."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well one pooling did; accuracies in %.
+
+    Attributes:
+        accuracies: of the test texts, one for each seed.
+        low, high: the 95 % interval of their mean, as far as the choice of test texts goes.
+        right: (N,) the share of seeds that got each test text right.
+        seconds: of all its trainings, as each took alone.
+    """
+
+    pooling: str
+    accuracies: tuple[float, ...]
+    low: float
+    high: float
+    right: np.ndarray
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        return POOLING_NAMES[self.pooling]
+
+    @property
+    def accuracy(self) -> float:
+        return mean(self.accuracies)
+
+    @property
+    def deviation(self) -> float | None:
+        return stdev(self.accuracies) if len(self.accuracies) > 1 else None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """By how many points the best pooling is better than another.
+
+    Attributes:
+        interval: that holds for all pairs of poolings at once, at 95 %; None where the test texts are
+            too few, or the two are right on the same ones.
+    """
+
+    pooling: str
+    points: float
+    interval: tuple[float, float] | None
+    may_be_chance: bool
+
+
+def interval_of(right: np.ndarray) -> tuple[float, float]:
+    """Wilson's 95 % interval of an accuracy, in %, by the choice of test texts."""
+    found = binomtest(round(right.sum()), len(right)).proportion_ci(LEVEL, "wilson")
+    return 100 * float(found.low), 100 * float(found.high)
+
+
+def learnt_among(scores: Sequence[Score], majority: float) -> list[Score]:
+    """The poolings that are better than the most frequent class, ``majority`` % of the test texts,
+    beyond chance: by a one-sided binomial test at 2.5 % for all of them together (Bonferroni's)."""
+    least = (1 - LEVEL) / (2 * len(scores))
+    return [
+        score
+        for score in scores
+        if (size := len(score.right)) >= FEW
+        and binomtest(round(score.right.sum()), size, majority / 100, "greater").pvalue < least
+    ]
+
+
+def differences(scores: Sequence[Score]) -> list[Difference]:
+    """Of the first, the best pooling, from each other one; since any of them may have come out best,
+    each is held against a share of the 5 % for all pairs (Bonferroni's)."""
+    best, *others = scores
+    least = (1 - LEVEL) / max(1, math.comb(len(scores), 2))
+    return [_difference(best, other, least) for other in others]
+
+
+def _difference(best: Score, other: Score, least: float) -> Difference:
+    points = 100 * (best.right - other.right).astype(float)  # (N,), text by text
+    size, gap = len(points), float(points.mean())
+    if size < FEW or not points.any():
+        return Difference(other.pooling, gap, None, True)
+    error = float(points.std(ddof=1)) / math.sqrt(size)
+    seeds = (len(best.accuracies), len(other.accuracies))
+    if min(seeds) >= SEEDS:  # whichever moves the difference more, the texts or the seeds
+        spread = [stdev(score.accuracies) for score in (best, other)]
+        error = max(error, math.hypot(*(s / math.sqrt(n) for s, n in zip(spread, seeds, strict=True))))
+    half = float(t.ppf(1 - least / 2, size - 1)) * error
+    if seeds == (1, 1):  # on the texts that one of them alone gets right, exactly
+        won, lost = int((points > 0).sum()), int((points < 0).sum())
+        chance = binomtest(won, won + lost).pvalue >= least
+    else:
+        chance = gap <= half
+    return Difference(other.pooling, gap, (gap - half, gap + half), bool(chance))
+
 
 Rows = list[dict[str, Any]]
 

@@ -4,9 +4,8 @@ import math
 from dataclasses import dataclass
 
 from whenpool.base.errors import InputError
-from whenpool.book.report.wording import together
-from whenpool.explain.diagnosis.findings import Findings
-from whenpool.explain.diagnosis.scores import FEW, SEEDS, Score
+from whenpool.book.report.tables import together
+from whenpool.explain.diagnosis.findings import FEW, SEEDS, Findings, Score
 
 CLEAR = 2
 """Standard errors by which accuracies under filler must differ to be told apart."""

@@ -12,15 +12,14 @@ from typing import Protocol
 from tqdm import tqdm
 
 from whenpool.base.errors import InputError
-from whenpool.runs.engine.claims import Claims
-from whenpool.runs.engine.tasks import Job, Report, Task, halves
-from whenpool.runs.training_run import Place, Run
+from whenpool.runs.engine.tasks import Claims, Job, Report, Task, halves
+from whenpool.runs.run import Place, Run
 
 _POLL = 0.5
 """Seconds between two looks at what another command is doing."""
 
 Told = tuple[Hashable, str, str, str]
-"""A worker, and the kind, key and text of its message, see `whenpool.runs.engine.work.Message`."""
+"""A worker, and the kind, key and text of its message, see `whenpool.runs.engine.tasks.Message`."""
 
 
 class Pool(Protocol):

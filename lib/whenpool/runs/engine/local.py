@@ -21,7 +21,7 @@ from whenpool.runs.engine.crew import Told
 from whenpool.runs.engine.tasks import Task
 from whenpool.runs.engine.workforce import Workforce
 from whenpool.runs.provenance import commit
-from whenpool.runs.training_run import Place
+from whenpool.runs.run import Place
 
 WORKER_VARIABLES = {
     # glibc keeps freed memory instead of asking for it anew in each step: a quarter faster
@@ -120,7 +120,7 @@ def _serve(connection: Connection, place: Place, workforce: Workforce) -> None:
     import torch
 
     from whenpool.models.precision import precision
-    from whenpool.runs.engine.work import DeviceLostError, Message, do
+    from whenpool.runs.engine.tasks import DeviceLostError, Message, do
 
     parent = multiprocessing.parent_process()
     assert parent is not None

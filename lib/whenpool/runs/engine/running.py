@@ -7,7 +7,7 @@ from whenpool.runs.engine.crew import Crew, Pool
 from whenpool.runs.engine.local import LocalPool, processors
 from whenpool.runs.engine.tasks import Report, outstanding, tasks_of
 from whenpool.runs.engine.workforce import Workforce
-from whenpool.runs.training_run import Place, Run
+from whenpool.runs.run import Place, Run
 
 
 def run_all(

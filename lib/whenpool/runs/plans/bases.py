@@ -6,11 +6,12 @@ from typing import Any
 
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.statistics import statistics_of
+from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.synthetic import Grammar
 from whenpool.models.registry import LISTED_CELLS
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import VECTORS, Place, Training, find_vectors
+from whenpool.runs.run import VECTORS, Place, find_vectors
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
 SEEDS = 5

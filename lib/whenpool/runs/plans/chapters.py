@@ -9,14 +9,8 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import COMPARED, LISTED_CELLS
-from whenpool.runs.few_shot_run import SYSTEMS, FewShot
-from whenpool.runs.plans.bases import FEWER_SEEDS, SEEDS, base_run, seeds_of, sizes_of, standard_runs
-from whenpool.runs.plans.few_shot import few_shots
-from whenpool.runs.plans.other_architectures import architectures
-from whenpool.runs.plans.recurrent_networks import recurrent_networks
-from whenpool.runs.plans.regularisation import regularised
-from whenpool.runs.plans.sequence_labelling import taggings
-from whenpool.runs.probe_run import (
+from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
+from whenpool.runs.kinds.probe import (
     DirectionUse,
     FirstSteps,
     GradientProfile,
@@ -25,8 +19,15 @@ from whenpool.runs.probe_run import (
     Probe,
     WordImportance,
 )
+from whenpool.runs.kinds.training import TRICKS, Training
+from whenpool.runs.plans.bases import FEWER_SEEDS, SEEDS, base_run, seeds_of, sizes_of, standard_runs
+from whenpool.runs.plans.few_shot import few_shots
+from whenpool.runs.plans.other_architectures import architectures
+from whenpool.runs.plans.recurrent_networks import recurrent_networks
+from whenpool.runs.plans.regularisation import regularised
+from whenpool.runs.plans.sequence_labelling import taggings
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import TRICKS, VECTORS, Place, Run, Training
+from whenpool.runs.run import VECTORS, Place, Run
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:

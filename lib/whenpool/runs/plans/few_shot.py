@@ -6,11 +6,11 @@ from typing import Any
 
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
-from whenpool.corpora.statistics import statistics_of
+from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.few_shot_run import CONTRAST, SYSTEMS, FewShot, check_system
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot, check_system
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import VECTORS, Place, find_vectors
+from whenpool.runs.run import VECTORS, Place, find_vectors
 
 PAPER_UNLABELLED = 5_000
 """Unlabelled texts of each class, as in Chen et al. (2020)."""

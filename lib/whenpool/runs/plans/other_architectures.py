@@ -7,10 +7,11 @@ from typing import Any
 
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SETTINGS
+from whenpool.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.bases import base_run, sizes_of
-from whenpool.runs.probe_run import MemoryUse, PaddingSweep, WordImportance
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Place, Run, Training
+from whenpool.runs.run import Place, Run
 
 ARCHITECTURES = ("lstm", "gru", "elman", "mingru", "transformer")
 """The cells that are compared, the thesis's first."""

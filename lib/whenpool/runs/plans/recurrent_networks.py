@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from whenpool.corpora.published import PUBLICATIONS
+from whenpool.runs.kinds.probe import GradientProfile
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.bases import base_run, sizes_of, with_cell
-from whenpool.runs.probe_run import GradientProfile
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Place, Run, Training
+from whenpool.runs.run import Place, Run
 
 EMBEDDED_CORPUS = "synthetic:density=0.2,longest=40,shortest=30,test=500"
 """Short texts that say much: cells that are unrolled in Python take a step of it for every word."""

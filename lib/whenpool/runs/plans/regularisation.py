@@ -8,9 +8,10 @@ from typing import Any
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.bases import SEEDS, base_run, sizes_of
 from whenpool.runs.request import Choice
-from whenpool.runs.training_run import Place, Training
+from whenpool.runs.run import Place
 
 MASK_RATES = (0.1, 0.3, 0.5)
 DECAYS = (1e-3, 1e-4, 1e-6, 1e-8)

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from whenpool.corpora.tagged.sources import GENERATED, PUBLISHED, find_tagged, is_tagged
+from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.request import Choice
-from whenpool.runs.tagging_run import Tagging
-from whenpool.runs.training_run import VECTORS, Place, find_vectors
+from whenpool.runs.run import VECTORS, Place, find_vectors
 
 Settings = dict[str, Any]
 

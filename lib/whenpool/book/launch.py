@@ -1,0 +1,334 @@
+"""The notebooks that the launch buttons open: made from the chapters, without outputs, committed.
+
+``python -m whenpool.book.launch`` writes ``book/<name>.ipynb`` beside each chapter with code, and ``--check``
+only says which differ. The same chapter gives the same bytes at any time.
+"""
+
+from typing import Any
+import os
+import re
+import subprocess
+from pathlib import Path
+import yaml
+from collections.abc import Callable
+from dataclasses import dataclass, field
+import jupytext
+from whenpool.book.build import configured, is_notebook
+import hashlib
+from collections import Counter
+import nbformat
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+import sys
+from whenpool.base.paths import project_root
+
+__all__ = ["made", "stale", "write"]
+
+
+
+_CELL = """\
+# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
+import os, subprocess, sys
+from importlib.metadata import version
+from pathlib import Path
+
+source = os.environ.get("WHENPOOL_REPOSITORY", "{url}")
+here = Path.cwd().resolve()
+root = next((p for p in (here, *here.parents) if (p / "_toc.yml").exists()), None)
+try:
+    import google.colab
+except ImportError:
+    on_colab = False
+else:
+    on_colab = True
+if on_colab and root is None:
+    root = here / "whenpool"
+    if not root.exists():
+        clone = ["git", "clone", "--depth", "1", "--branch", "{branch}", source, str(root)]
+        subprocess.run(clone, check=True)
+    kept = Path("kept.txt")  # what Colab brings stays as it is
+    kept.write_text("".join(f"{{p}}=={{version(p)}}\\n" for p in ("torch", "numpy")))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
+    subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
+if root is not None:
+    sys.path.insert(0, str(root / "lib"))
+    os.chdir(root / "book")
+
+import torch
+
+os.environ.setdefault("WHENPOOL_DEVICE", "cuda" if torch.cuda.is_available() else "cpu")
+"""
+
+
+def first_cell(chapter: Any, repository: dict[str, str]) -> str:
+    """The cell for one chapter.
+
+    Args:
+        chapter: the notebook, whose imports say which extras it needs.
+        repository: ``url`` and ``branch``; ``WHENPOOL_REPOSITORY`` names another address.
+    """
+    code = "\n".join(cell.source for cell in chapter.cells if cell.cell_type == "code")
+    needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
+    extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
+    return _CELL.format(extras=extras, **repository).rstrip("\n")
+
+
+
+
+_ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
+_TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
+_FENCE = re.compile(r"\s*(?P<fence>:{3,}|`{3,})\s*(?:\{(?P<kind>[\w:-]+)\}\s*(?P<title>.*))?$")
+_LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=\s*\n+#+ +(?P<heading>.+)$", re.MULTILINE)
+_FIGURE = re.compile(
+    r"^```\{figure\} +(?P<file>\S+)\n---\n(?P<options>.*?)\n---\n(?P<caption>.*?)\n```$",
+    re.MULTILINE | re.DOTALL,
+)
+_TABLE = re.compile(r'"(tab-[\w-]+)"')
+_DROPPED = {"bibliography", "toctree", "contents", "raw"}
+
+
+@dataclass(frozen=True)
+class Plain:
+    """Turns the text of one chapter.
+
+    Attributes:
+        labels: of the chapter's figures and tables: "Figure 2", by name.
+        headings: of the whole book, by label.
+        pages: title and whether it is a notebook, by file name.
+        authors: "Maini et al." and "2020", by key of the bibliography.
+    """
+
+    labels: dict[str, str] = field(default_factory=dict)
+    headings: dict[str, str] = field(default_factory=dict)
+    pages: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    authors: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, book: Path, chapter: Path) -> "Plain":
+        """With what the pages of a book and its bibliography say."""
+        headings: dict[str, str] = {}
+        pages: dict[str, tuple[str, bool]] = {}
+        for path in sorted(book.glob("*.md")):
+            text = path.read_text("utf-8")
+            title = re.search(r"^# +(.+)$", text, re.MULTILINE)
+            pages[path.stem] = title[1] if title else path.stem, is_notebook(path)
+            headings |= {found["label"]: found["heading"] for found in _LABEL.finditer(text)}
+        return cls(_numbered(chapter), headings, pages, _authors(book / "references.bib"))
+
+    def label(self, name: str) -> str:
+        """What a figure or table of the chapter is called."""
+        return self.labels.get(name, "the figure" if name.startswith("fig-") else "the table")
+
+    @staticmethod
+    def tables_in(code: str) -> list[str]:
+        """The names of the tables that a cell shows."""
+        return _TABLE.findall(code)
+
+    def markdown(self, text: str) -> str:
+        """The text of a cell without anything that only the book's pages understand."""
+        text = re.sub(r"^\([\w-]+\)=\n?|^%.*\n?|^\+\+\+.*\n?", "", text, flags=re.MULTILINE)
+        text = re.sub(r"(\$\$) *\([\w-]+\)$", r"\1", text, flags=re.MULTILINE)
+        text = _FIGURE.sub(self._figure, text)
+        return _ROLE.sub(self._role, _without_directives(text)).strip()
+
+    def _figure(self, found: re.Match[str]) -> str:
+        options = yaml.safe_load(found["options"])
+        image = f"![{options['alt']}]({found['file']})"
+        return f"{image}\n\n**{self.label(options['name'])}.** {found['caption']}"
+
+    def _role(self, found: re.Match[str]) -> str:
+        titled = _TITLED.fullmatch(found["text"])
+        title, target = (titled["title"], titled["target"]) if titled else ("", found["text"])
+        write: dict[str, Callable[[], str]] = {
+            "numref": lambda: self.label(target),
+            "doc": lambda: self._page(target, title),
+            "ref": lambda: title or f"“{self.headings.get(target, target)}”",
+            "eq": lambda: "the equation",
+            "glue:text": lambda: f"`{target.partition(':')[0]}`",
+            "cite:p": lambda: f"({'; '.join(', '.join(self._work(key)) for key in _keys(target))})",
+            "cite:t": lambda: ", ".join("{} ({})".format(*self._work(key)) for key in _keys(target)),
+            "math": lambda: f"${target}$",
+            "sub": lambda: f"<sub>{target}</sub>",
+            "sup": lambda: f"<sup>{target}</sup>",
+        }
+        return write[found["role"]]() if found["role"] in write else title or f"`{target}`"
+
+    def _page(self, target: str, title: str) -> str:
+        name, code = self.pages.get(Path(target).name, (target, False))
+        return f"[{title or name}]({target}{'.ipynb' if code else '.md'})"
+
+    def _work(self, key: str) -> tuple[str, str]:
+        return self.authors.get(key, (key, "n. d."))
+
+
+def _keys(text: str) -> list[str]:
+    return [key.strip() for key in text.split(",")]
+
+
+def _numbered(chapter: Path) -> dict[str, str]:
+    """The figures and tables of a chapter, each kind counted from 1."""
+    names: dict[str, list[str]] = {"Figure": [], "Table": []}
+    for cell in jupytext.read(chapter).cells:
+        if figure := cell.metadata.get("mystnb", {}).get("figure"):
+            names["Figure"].append(figure["name"])
+        if cell.cell_type == "markdown":
+            drawn = _FIGURE.finditer(cell.source)
+            names["Figure"] += [yaml.safe_load(one["options"])["name"] for one in drawn]
+        if cell.cell_type == "code":
+            names["Table"] += _TABLE.findall(cell.source)
+    return {
+        name: f"{kind} {number}"
+        for kind, found in names.items()
+        for number, name in enumerate(dict.fromkeys(found), 1)
+    }
+
+
+def _authors(bibliography: Path) -> dict[str, tuple[str, str]]:
+    """Surnames and year of each entry of a BibTeX file."""
+    from pybtex.database import parse_file
+
+    def surnames(people: list[str]) -> str:
+        return people[0] + " et al." if len(people) > 2 else " and ".join(people)
+
+    found = {}
+    for key, entry in parse_file(str(bibliography)).entries.items():
+        people = [
+            re.sub(r"[{}]", "", " ".join(person.last_names))
+            for person in entry.persons.get("author", [])
+        ]
+        found[key] = surnames(people or [key]), entry.fields.get("year", "n. d.")
+    return found
+
+
+def _without_directives(text: str) -> str:
+    """Admonitions become quotes under a bold title; other directives leave what they hold."""
+    lines: list[str] = []
+    open_fences: list[tuple[str, str]] = []  # their fence and their kind, from the outside
+    options = False
+    for line in text.splitlines():
+        found = _FENCE.match(line)
+        if found and found["kind"]:
+            open_fences.append((found["fence"], found["kind"]))
+            options = True
+            if found["title"] and found["kind"] not in _DROPPED:
+                lines += [_quoted(f"**{found['title']}**", open_fences), _quoted("", open_fences)]
+            if found["kind"] == "math":
+                lines.append("$$")
+            continue
+        if found and open_fences and found["fence"] == open_fences[-1][0]:
+            if open_fences.pop()[1] == "math":
+                lines.append("$$")
+            continue
+        if options and re.match(r"\s*:[\w-]+:", line):
+            continue
+        options = options and not line.strip()
+        if not any(kind in _DROPPED for _, kind in open_fences):
+            lines.append(_quoted(line, open_fences))
+    return "\n".join(lines)
+
+
+def _quoted(line: str, open_fences: list[tuple[str, str]]) -> str:
+    boxes = [kind for _, kind in open_fences if kind in _BOXES]
+    return f"> {line}".rstrip() if boxes else line
+
+
+_BOXES = {
+    "admonition", "note", "tip", "hint", "important", "warning", "caution", "attention", "danger",
+    "error", "seealso", "dropdown", "margin", "sidebar",
+}  # fmt: skip
+
+
+_HIDDEN = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
+
+
+def chapters(root: Path) -> list[Path]:
+    """The chapters of a clone that have code, by name."""
+    return [path for path in sorted((root / "book").glob("*.md")) if is_notebook(path)]
+
+
+def made(chapter: Path, root: Path) -> str:
+    """The notebook of a chapter, as the text of its file.
+
+    Args:
+        chapter: ``book/<name>.md``.
+        root: the clone, whose ``_config.yml`` says where Colab finds it.
+    """
+    source = jupytext.read(chapter)
+    plain = Plain.of(root / "book", chapter)
+    cells: list[Any] = [new_code_cell(first_cell(source, configured(root)))]
+    for cell in source.cells:
+        if cell.cell_type == "markdown":
+            if text := plain.markdown(cell.source):
+                cells.append(new_markdown_cell(text))
+            continue
+        for name in plain.tables_in(cell.source):
+            cells.append(new_markdown_cell(f"**{plain.label(name)}**"))
+        cells.append(new_code_cell(cell.source, metadata=_shown(cell.metadata)))
+        if figure := cell.metadata.get("mystnb", {}).get("figure"):
+            caption = plain.markdown(figure["caption"])
+            cells.append(new_markdown_cell(f"**{plain.label(figure['name'])}.** {caption}"))
+    _name(cells)
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
+
+
+def stale(root: Path) -> list[Path]:
+    """The notebooks that are not what their chapters give now, missing or left over ones included."""
+    wanted = {path.with_suffix(".ipynb"): path for path in chapters(root)}
+    differ = [
+        notebook
+        for notebook, chapter in wanted.items()
+        if not notebook.exists() or notebook.read_text("utf-8") != made(chapter, root)
+    ]
+    return differ + [path for path in sorted((root / "book").glob("*.ipynb")) if path not in wanted]
+
+
+def write(root: Path) -> list[Path]:
+    """Bring the notebooks of a clone up to date; returns those that were not."""
+    changed = stale(root)
+    for notebook in changed:
+        chapter = notebook.with_suffix(".md")
+        if chapter.exists() and is_notebook(chapter):
+            notebook.write_text(made(chapter, root), "utf-8")
+        else:
+            notebook.unlink()
+    return changed
+
+
+def _shown(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Tags, and code that the page hides hidden in Jupyter and Colab too."""
+    tags = list(metadata.get("tags", []))
+    hidden = {"jupyter": {"source_hidden": True}, "cellView": "form"} if _HIDDEN & set(tags) else {}
+    return hidden | ({"tags": tags} if tags else {})
+
+
+def _name(cells: list[Any]) -> None:
+    """An id for each cell that depends on what it says alone, so that few of them change."""
+    seen: Counter[str] = Counter()
+    for cell in cells:
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
+        seen[digest] += 1
+        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+
+
+def main() -> int:
+    """Write the notebooks, or only say which differ; the exit code is 1 when some do."""
+    root = project_root()
+    if root is None:
+        print("the chapters are in the repository: run this inside a clone", file=sys.stderr)
+        return 2
+    if "--check" in sys.argv[1:]:
+        for path in (differ := stale(root)):
+            print(
+                f"{path.relative_to(root)} is not what its chapter gives: run python -m whenpool.book.launch"
+            )
+        return 1 if differ else 0
+    for path in (changed := write(root)):
+        print(f"{path.relative_to(root)} {'written' if path.exists() else 'removed'}")
+    if not changed:
+        print("the notebooks are up to date")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

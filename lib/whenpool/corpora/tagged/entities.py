@@ -1,0 +1,298 @@
+"""How tags mark entities: IO, IOB1 and IOB2, and from one to another.
+
+An entity is a run of words of one type. In *IO* each of its words has ``I-TYPE``, so two entities of
+one type that touch become one. *IOB1* writes ``B-TYPE`` on the first word of an entity only where one
+of the same type ends right before, *IOB2* (BIO) on the first word of every entity.
+
+`entities` reads all three, and whatever a tagger says, as conlleval does and as ``seqeval`` does by
+default: an ``I-`` behind ``O``, or behind another type, begins an entity. So a file in IOB1 that is
+given as IOB2 has the right entities, and a stray ``I-`` is an entity. ``seqeval`` in its strict mode
+drops such entities instead; see `whenpool.corpora.tagged.entity_scores`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from whenpool.base.errors import InputError
+from whenpool.corpora.tagged.reading import Tagged
+
+ENCODINGS = ("io", "iob1", "iob2")
+OUTSIDE = "O"
+
+
+class Entity(NamedTuple):
+    """Words ``start`` to ``stop``, the latter not among them.
+
+    Examples:
+        >>> Entity("PER", 3, 5) in entities(["O", "O", "O", "B-PER", "I-PER"])
+        True
+    """
+
+    type: str
+    start: int
+    stop: int
+
+
+class Encoding(NamedTuple):
+    """What the tags of some sentences look like.
+
+    Attributes:
+        name: one of `ENCODINGS`, or "mixed"; where nothing tells them apart the first that fits of
+            iob2, iob1, io.
+        entities: how many there are.
+        begun_inside: how many of them begin with ``I-``.
+
+    Examples:
+        >>> encoding_of([["B-PER", "I-PER", "O"]]).name
+        'iob2'
+    """
+
+    name: str
+    entities: int
+    begun_inside: int
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+    """The entities of one sentence, from left to right.
+
+    Args:
+        tags: "O", "B-TYPE" or "I-TYPE".
+
+    Raises:
+        InputError: for another tag.
+
+    Examples:
+        >>> entities(["B-PER", "O", "I-ORG", "I-ORG"])
+        [Entity(type='PER', start=0, stop=1), Entity(type='ORG', start=2, stop=4)]
+    """
+    found: list[Entity] = []
+    kind, start = "", 0
+    for place, tag in enumerate((*tags, OUTSIDE)):
+        mark, type_ = _parts(tag)
+        if kind and (mark != "I" or type_ != kind):
+            found.append(Entity(kind, start, place))
+            kind = ""
+        if type_ and not kind:
+            kind, start = type_, place
+    return found
+
+
+def convert(tags: Sequence[str], target: str) -> list[str]:
+    """The tags of one sentence in another encoding; what they are encoded in need not be said.
+
+    Args:
+        target: one of `ENCODINGS`.
+
+    Raises:
+        InputError: for an unknown encoding, or a tag that is none of them.
+
+    Examples:
+        >>> convert(["I-PER", "I-PER", "B-PER", "O"], "iob2")  # from IOB1
+        ['B-PER', 'I-PER', 'B-PER', 'O']
+        >>> convert(["B-PER", "I-PER", "B-PER", "O"], "io")  # the border between two is lost
+        ['I-PER', 'I-PER', 'I-PER', 'O']
+    """
+    if target not in ENCODINGS:
+        raise InputError(f"encoding {target!r} is unknown; choose one of {', '.join(ENCODINGS)}")
+    written = [OUTSIDE] * len(tags)
+    before = Entity("", 0, 0)
+    for entity in entities(tags):
+        for place in range(entity.start, entity.stop):
+            written[place] = f"I-{entity.type}"
+        touches = (before.type, before.stop) == (entity.type, entity.start)
+        if target == "iob2" or (target == "iob1" and touches):
+            written[entity.start] = f"B-{entity.type}"
+        before = entity
+    return written
+
+
+def encoding_of(sentences: Iterable[Sequence[str]]) -> Encoding:
+    """Which encoding the tags of some sentences have.
+
+    A file is "mixed" when some entities begin with ``I-`` as in IOB1 and others, which touch none of
+    their type, with ``B-`` as in IOB2: it was put together from both, or has stray ``I-``.
+
+    Args:
+        sentences: the tags of each.
+
+    Raises:
+        InputError: for a tag that is none of the encodings'.
+
+    Examples:
+        >>> encoding_of([["I-PER", "O", "I-PER", "B-PER"]])
+        Encoding(name='iob1', entities=3, begun_inside=2)
+    """
+    seen: Counter[str] = Counter()
+    for tags in sentences:
+        before = Entity("", 0, 0)
+        for entity in entities(tags):
+            touches = (before.type, before.stop) == (entity.type, entity.start)
+            inside = tags[entity.start].startswith("I")
+            seen["inside" if inside else "needed" if touches else "begun"] += 1
+            before = entity
+    name = (
+        "iob2" if not seen["inside"]
+        else "mixed" if seen["begun"]
+        else "iob1" if seen["needed"]
+        else "io"
+    )  # fmt: skip
+    return Encoding(name, seen.total(), seen["inside"])
+
+
+def mark_entities(sentences: Iterable[Tagged]) -> bool:
+    """Whether some tag begins with ``B-`` or ``I-``; then all must mark entities: `check_entities`."""
+    return any(tag.startswith(("B-", "I-")) for sentence in sentences for tag in sentence.tags)
+
+
+def check_entities(sentences: Iterable[Tagged], where: str) -> None:
+    """Check that all tags mark entities.
+
+    Args:
+        where: what a message begins with, such as the name of the file.
+
+    Raises:
+        InputError: for other tags among them, such as those of IOBES, or parts of speech.
+    """
+    for sentence in sentences:
+        for place, tag in enumerate(sentence.tags):
+            if not is_entity_tag(tag):
+                line = f", sentence at line {sentence.line}, word {place + 1}" if sentence.line else ""
+                raise InputError(
+                    f"{where}{line}: the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE, which others "
+                    "are; write entities in IO, IOB1 or IOB2"
+                )
+
+
+def is_entity_tag(tag: str) -> bool:
+    """Whether a tag is "O", "B-TYPE" or "I-TYPE"."""
+    return tag == OUTSIDE or (tag[:2] in ("B-", "I-") and len(tag) > 2)
+
+
+def _parts(tag: str) -> tuple[str, str]:
+    """ "B" or "I" and the type; twice nothing outside of entities."""
+    if not is_entity_tag(tag):
+        raise InputError(f"the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE")
+    return ("", "") if tag == OUTSIDE else (tag[0], tag[2:])
+
+
+Tags = Sequence[Sequence[str]]
+"""Of each sentence."""
+
+
+COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "missed")
+"""What is counted of entities, see `EntityScores`."""
+
+
+@dataclass(frozen=True)
+class EntityScores:
+    """Entities found beside those that are there; the three scores in %.
+
+    An entity is right when its first word, its last word and its type are. Of those that are wrong,
+    ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
+    borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
+    predicted one overlaps.
+
+    Examples:
+        >>> found = entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "B-ORG"]])
+        >>> found.recall, found.mistyped
+        (50.0, 1)
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    true: int
+    predicted: int
+    right: int
+    boundary: int
+    mistyped: int
+    spurious: int
+    missed: int
+
+
+def entity_scores(true: Tags, predicted: Tags, strict: bool = False) -> EntityScores:
+    """Scores of some sentences together (micro-averaged), as ``seqeval`` computes them.
+
+    Both may be in any encoding of `whenpool.corpora.tagged.entities`, not necessarily the same: a tagger
+    that was trained in IO is held against the true entities.
+
+    Args:
+        true, predicted: tags of each sentence.
+        strict: read entities as ``seqeval``'s ``mode="strict"`` with IOB2 does: what does not begin with
+            ``B-`` is none. By default an ``I-`` may begin one, as for conlleval.
+
+    Raises:
+        InputError: for other numbers of sentences or words, a tag that is none, or where the package
+            seqeval is missing.
+
+    Examples:
+        >>> true = [["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"]]  # First Bank of Chicago announced
+        >>> cut = [["O", "B-ORG", "I-ORG", "I-ORG", "O"]]  # Bank of Chicago
+        >>> scores = entity_scores(true, cut)
+        >>> scores.f1, scores.boundary
+        (0.0, 1)
+    """
+    _check(true, predicted)
+    for_seqeval = [[list(tags) for tags in part] for part in (true, predicted)]
+    if strict:
+        true, predicted = (_strictly(part) for part in (true, predicted))
+    else:  # so that seqeval reads IO as it reads the others
+        for_seqeval = [[convert(tags, "iob2") for tags in part] for part in for_seqeval]
+    precision, recall, f1 = _by_seqeval(for_seqeval[0], for_seqeval[1], strict)
+    counts = dict.fromkeys(COUNTED, 0)
+    for theirs, ours in zip(true, predicted, strict=True):
+        there, found = entities(theirs), entities(ours)
+        counts["true"] += len(there)
+        counts["predicted"] += len(found)
+        for entity in found:
+            counts[_kind(entity, there)] += 1
+        counts["missed"] += sum(_kind(entity, found) == "spurious" for entity in there)
+    return EntityScores(100 * precision, 100 * recall, 100 * f1, **counts)
+
+
+def _by_seqeval(true: list[list[str]], predicted: list[list[str]], strict: bool) -> tuple[float, ...]:
+    try:
+        from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
+        from seqeval.scheme import IOB2
+    except ImportError:
+        raise InputError(
+            "entity scores need the package seqeval: pip install 'whenpool[tagging]'"
+        ) from None
+    if strict:
+        from seqeval.metrics.v1 import precision_recall_fscore_support as strictly
+
+        found = strictly(true, predicted, average="micro", scheme=IOB2, zero_division=0)
+    else:
+        found = precision_recall_fscore_support(true, predicted, average="micro", zero_division=0)
+    return tuple(float(value) for value in found[:3])
+
+
+def _strictly(sentences: Tags) -> list[list[str]]:
+    """Without what begins with ``I-``, in IOB2."""
+    kept = []
+    for tags in sentences:
+        row = ["O"] * len(tags)
+        for entity in entities(tags):
+            if tags[entity.start].startswith("B"):
+                row[entity.start : entity.stop] = tags[entity.start : entity.stop]
+        kept.append(row)
+    return kept
+
+
+def _kind(entity: Entity, others: Sequence[Entity]) -> str:
+    if entity in others:
+        return "right"
+    if any((entity.start, entity.stop) == (other.start, other.stop) for other in others):
+        return "mistyped"
+    overlaps = any(entity.start < other.stop and other.start < entity.stop for other in others)
+    return "boundary" if overlaps else "spurious"
+
+
+def _check(true: Tags, predicted: Tags) -> None:
+    if len(true) != len(predicted):
+        raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
+    for number, (theirs, ours) in enumerate(zip(true, predicted, strict=True), 1):
+        if len(theirs) != len(ours):
+            raise InputError(f"sentence {number} has {len(theirs)} words, {len(ours)} were tagged")

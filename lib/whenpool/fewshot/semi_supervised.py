@@ -1,0 +1,385 @@
+"""Learning from unlabelled texts: UDA (Xie et al. 2020) and MixText (Chen et al. 2020); thesis §1.10.
+
+A text and its augmented version should be classified alike, whatever its label. UDA leaves out labelled
+texts that are known well already, so that they are not learnt by heart; MixText mixes labelled,
+unlabelled and augmented texts by TMix.
+
+Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T tokens of
+the longest, C classes.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch, Ragged, Texts
+from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.fewshot.fine_tuning import FineTuned, MixDraws
+from whenpool.training.objective import Accuracy, Objective
+
+
+class Padded(NamedTuple):
+    ids: Tensor
+    """(U, T) int64, right-padded."""
+    lengths: Tensor
+    """(U,) int64."""
+
+
+@dataclass(frozen=True)
+class Unlabelled:
+    """N texts and K ≥ 1 augmented versions of each, as numbers of tokens.
+
+    Raises:
+        InputError: where there are none, or one version has another number of texts.
+
+    Examples:
+        >>> from whenpool.corpora.batches import Ragged
+        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
+        >>> [padded.ids.shape for padded in texts.batch(torch.arange(2), padding_index=0)]
+        [torch.Size([2, 2]), torch.Size([2, 2])]
+    """
+
+    original: Ragged
+    augmented: tuple[Ragged, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.original):
+            raise InputError("there are no unlabelled texts; give some, or choose a system without them")
+        if not self.augmented:
+            raise InputError("the unlabelled texts have no augmented version; give at least one")
+        for number, version in enumerate(self.augmented, start=1):
+            if len(version) != len(self.original):
+                raise InputError(
+                    f"augmented version {number} has {len(version):,} texts for {len(self.original):,} "
+                    "unlabelled ones; give one for each"
+                )
+
+    def __len__(self) -> int:
+        return len(self.original)
+
+    def batch(
+        self, indices: Tensor, padding_index: int, device: torch.device | str = "cpu"
+    ) -> list[Padded]:
+        """The texts of these numbers (U,): the originals, then each of their K versions."""
+        no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self))
+        batches = [
+            Texts(version, no_labels).batch(indices, padding_index)
+            for version in (self.original, *self.augmented)
+        ]
+        return [Padded(batch.ids.to(device), batch.lengths.to(device)) for batch in batches]
+
+
+class Rounds:
+    """Numbers of texts in random order, all of them before any comes again.
+
+    Args:
+        texts: N.
+        generator: shuffles each round anew.
+    """
+
+    def __init__(self, texts: int, generator: torch.Generator) -> None:
+        self.texts, self.generator = texts, generator
+        self._left = torch.empty(0, dtype=torch.int64)
+
+    def draw(self, count: int) -> Tensor:
+        """The next numbers: (count,) int64."""
+        while len(self._left) < count:
+            self._left = torch.cat([self._left, torch.randperm(self.texts, generator=self.generator)])
+        drawn, self._left = self._left[:count], self._left[count:]
+        return drawn
+
+
+def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
+    """Several batches as one, padded to the longest text of all."""
+    longest = max(batch.ids.shape[1] for batch in batches)
+    wide = [functional.pad(ids, (0, longest - ids.shape[1]), value=padding_index) for ids, _ in batches]
+    return Padded(torch.cat(wide), torch.cat([batch.lengths for batch in batches]))
+
+
+class SemiSupervised(Objective):
+    """Learns from labelled texts and, in each step, from the next few unlabelled ones.
+
+    Args:
+        unlabelled: read in rounds.
+        classes: C.
+        steps: batches of labelled texts in the whole training.
+        seed: of the order of the unlabelled texts, and of what else is drawn.
+        batch_size: U.
+        temperature: of the sharpening of predictions; 1 leaves them as they are.
+        weight: of the loss on unlabelled texts.
+
+    Raises:
+        InputError: for a number out of range.
+    """
+
+    measured: tuple[str, ...] = ()
+    """Names of what a step leaves in ``_found``."""
+
+    def __init__(
+        self,
+        unlabelled: Unlabelled,
+        classes: int,
+        steps: int,
+        seed: int,
+        batch_size: int,
+        temperature: float,
+        weight: float,
+    ) -> None:
+        for name, least, number in (("classes", 2, classes), ("steps", 1, steps)):
+            if number < least:
+                raise InputError(f"{name} is at least {least}, not {number}")
+        if batch_size < 1:
+            raise InputError(f"batch_size, of unlabelled texts, is at least 1, not {batch_size}")
+        if not 0 < temperature < math.inf:
+            raise InputError(f"temperature is above 0, not {temperature}")
+        if not 0 <= weight < math.inf:
+            raise InputError(f"weight is at least 0, not {weight}")
+        self.unlabelled, self.classes, self.steps = unlabelled, classes, steps
+        self.batch_size, self.temperature, self.weight = batch_size, temperature, weight
+        self._generator = torch.Generator().manual_seed(seed)
+        self._rounds = Rounds(len(unlabelled), self._generator)
+        self._step = 0
+        self._found: list[tuple[Tensor, ...]] = []
+
+    @property
+    def progress(self) -> float:
+        """Which part of the training is over, from 0 to 1."""
+        return min(1.0, self._step / self.steps)
+
+    def next_texts(self, device: torch.device) -> list[Padded]:
+        """The next U texts: the originals, then each of their K versions."""
+        return self.unlabelled.batch(self._rounds.draw(self.batch_size), PADDING_INDEX, device)
+
+    def start_epoch(self, epoch: int) -> None:
+        self._found = []
+
+    def end_step(self, *found: Tensor) -> None:
+        """Count a step and keep what was ``measured`` in it."""
+        self._step += 1
+        self._found.append(tuple(value.detach() for value in found))
+
+    def end_epoch(self, model: Any, accuracy: Accuracy) -> dict[str, float]:
+        """The means over the steps of this epoch."""
+        means = [torch.stack(values).mean().item() for values in zip(*self._found, strict=True)]
+        return dict(zip(self.measured, means, strict=True)) if means else {}
+
+
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "log": lambda done: 1 - math.exp(-5 * done),
+    "linear": lambda done: done,
+    "exp": lambda done: math.exp(5 * (done - 1)),
+}
+"""Of the annealing, by name: a_t as a function of t / T (Appendix A.1)."""
+
+
+class UDA(SemiSupervised):
+    """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
+
+    The released scripts for BERT-base use neither masking nor sharpening; the defaults of both are
+    the paper's for CIFAR-10 (§2.4), which names none for texts. ``weight`` is the paper's, and
+    "linear" the scripts'.
+
+    Args:
+        unlabelled: with K augmented versions, one of which is drawn for each batch.
+        classes: C.
+        steps: T, batches of labelled texts in the whole training.
+        seed: of the order of the unlabelled texts, and of the versions drawn.
+        batch_size: U.
+        temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
+        confidence: β; unlabelled texts with a lower largest probability teach nothing.
+        weight: λ of the consistency.
+        schedule: of the annealing, one of `SCHEDULES`.
+
+    Raises:
+        InputError: for an unknown schedule, or a number out of range.
+
+    Examples:
+        >>> from whenpool.corpora.batches import Ragged
+        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
+        >>> UDA(texts, classes=2, steps=10, seed=0).classes
+        2
+    """
+
+    measured = "left_out", "confident", "consistency"
+    """The share of labelled texts left out, that of unlabelled ones predicted with confidence, and the
+    consistency loss before its weight."""
+
+    def __init__(
+        self,
+        unlabelled: Unlabelled,
+        classes: int,
+        steps: int,
+        seed: int,
+        batch_size: int = 8,
+        temperature: float = 0.4,
+        confidence: float = 0.8,
+        weight: float = 1.0,
+        schedule: str = "linear",
+    ) -> None:
+        if schedule not in SCHEDULES:
+            raise InputError(f"schedule {schedule!r} is unknown; choose one of {', '.join(SCHEDULES)}")
+        super().__init__(unlabelled, classes, steps, seed, batch_size, temperature, weight)
+        if not 0 <= confidence < 1:
+            raise InputError(f"confidence is a probability below 1, not {confidence}")
+        self.confidence, self.schedule = confidence, schedule
+
+    @property
+    def threshold(self) -> float:
+        """η_t of the next step: labelled texts whose class is more probable are left out."""
+        released = SCHEDULES[self.schedule](self.progress)
+        return released * (1 - 1 / self.classes) + 1 / self.classes
+
+    def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
+        original, *augmented = self.next_texts(batch.ids.device)
+        version = int(torch.randint(len(augmented), (), generator=self._generator))
+        with torch.no_grad():  # with dropout, as in the released code
+            goal = model(*original)  # (U, C)
+        together = stack([Padded(batch.ids, batch.lengths), augmented[version]], PADDING_INDEX)
+        logits = model(*together)
+        labelled, noised = logits.split([len(batch.labels), self.batch_size])
+
+        losses = functional.cross_entropy(labelled, batch.labels, reduction="none")  # (B,)
+        kept = (-losses.detach()).exp() <= self.threshold  # the probability of the class itself
+        supervised = (losses * kept).sum() / kept.sum().clamp(min=1)
+        divergence, confident = consistency(goal, noised, self.temperature, self.confidence)
+        self.end_step(1 - kept.float().mean(), confident.float().mean(), divergence)
+        return supervised + self.weight * divergence, labelled
+
+
+def consistency(
+    goal: Tensor, logits: Tensor, temperature: float, confidence: float
+) -> tuple[Tensor, Tensor]:
+    """KL(softmax(goal / τ) ‖ softmax(logits)) of each text that is predicted with confidence,
+    averaged over all (Xie et al. 2020, §2.4).
+
+    Their cross-entropy differs from it by what no gradient reaches.
+
+    Args:
+        goal: (U, C) logits on the texts themselves, without gradient.
+        logits: (U, C) on their augmented versions.
+
+    Returns:
+        The mean, and which texts counted (U,).
+    """
+    confident = goal.softmax(1).amax(1) > confidence
+    target = (goal / temperature).softmax(1)
+    divergence = functional.kl_div(logits.log_softmax(1), target, reduction="none").sum(1)  # (U,)
+    return (divergence * confident).mean(), confident
+
+
+class MixText(SemiSupervised):
+    """Cross-entropy on mixtures with labelled texts, KL on those with unlabelled ones, and a margin.
+
+    1. An unlabelled text and its augmented versions share one guessed label: the weighted mean of
+       what the model predicts for them, sharpened. No gradient goes through it.
+    2. All texts of the step are mixed with each other by TMix, their labels likewise. A mixture
+       counts to the kind of the text that is its larger part.
+    3. Predictions on the unlabelled texts themselves, not mixed, should be confident:
+       max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
+
+    The losses on unlabelled texts grow in evenly over the training, as in the released code. By
+    default the margin there is another, max(0, H(p) - γ) with the entropy H, and its weight is 0; of two
+    classes H is at most ln 2 < 0.7, so that it would never say anything.
+
+    Args:
+        unlabelled: U of these and all of their versions in a step.
+        classes: C.
+        steps: batches of labelled texts in the whole training.
+        seed: of the order of the unlabelled texts, and of the mixing.
+        batch_size: U, 8 in the paper, with 4 labelled ones (§5.3).
+        temperature: T of the sharpening, 0.5 in the paper for Yahoo and 1, which sharpens nothing, for
+            IMDb (§5.3).
+        alpha: of TMix; 16 in the command released for 10 labels per class.
+        weight: of the KL.
+        margin: γ; 0.7 is that of the released code, for its own margin.
+        margin_weight: of the margin.
+        weights: of a text and of each of its K versions in the guess; default: all alike. The paper
+            sets them by the quality of the translations; the released code guesses from the text
+            alone: (1, 0, 0).
+
+    Raises:
+        InputError: for weights that do not fit, or a number out of range.
+
+    Examples:
+        >>> from whenpool.corpora.batches import Ragged
+        >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
+        >>> MixText(texts, classes=2, steps=10, seed=0).weight
+        1.0
+    """
+
+    measured = "supervised", "consistency", "margin", "confidence"
+    """The three losses before their weights, and the mean largest probability of the guessed labels."""
+
+    def __init__(
+        self,
+        unlabelled: Unlabelled,
+        classes: int,
+        steps: int,
+        seed: int,
+        batch_size: int = 8,
+        temperature: float = 0.5,
+        alpha: float = 16.0,
+        weight: float = 1.0,
+        margin: float = 0.7,
+        margin_weight: float = 1.0,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(unlabelled, classes, steps, seed, batch_size, temperature, weight)
+        if not 0 <= margin_weight < math.inf:
+            raise InputError(f"margin_weight is at least 0, not {margin_weight}")
+        versions = 1 + len(unlabelled.augmented)
+        self.weights = tuple(weights) if weights is not None else (1.0,) * versions
+        fit = len(self.weights) == versions and min(self.weights) >= 0
+        if not (fit and 0 < sum(self.weights) < math.inf):
+            raise InputError(
+                f"weights are {versions} numbers from 0, not all 0: of a text and of each augmented "
+                f"version; not {self.weights}"
+            )
+        self.margin, self.margin_weight = margin, margin_weight
+        self._draws = MixDraws(seed, alpha)
+
+    def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
+        B, device = len(batch.labels), batch.ids.device
+        texts = self.next_texts(device)
+        with torch.set_grad_enabled(self.margin_weight > 0 and torch.is_grad_enabled()):
+            plain = model(*texts[0]).softmax(1)  # (U, C)
+        with torch.no_grad():
+            predictions = [plain, *(model(*version).softmax(1) for version in texts[1:])]
+            guessed = guess(predictions, self.weights, self.temperature)  # (U, C)
+
+        union = stack([Padded(batch.ids, batch.lengths), *texts], PADDING_INDEX)
+        labels = functional.one_hot(batch.labels, self.classes).to(guessed.dtype)
+        targets = torch.cat([labels, *[guessed] * len(texts)])
+        mix = self._draws.draw(len(targets), model.layers, device)
+        logits = model.mixed(*union, mix.partner, mix.share, mix.layer)
+        targets = mix.of(targets)
+
+        supervised = functional.cross_entropy(logits[:B], targets[:B])
+        divergence = functional.kl_div(logits[B:].log_softmax(1), targets[B:], reduction="batchmean")
+        evenness = (self.margin - plain.square().sum(1)).clamp(min=0).mean()
+        more = self.weight * divergence + self.margin_weight * evenness
+        loss = supervised + self.progress * more
+        self.end_step(supervised, divergence, evenness, guessed.amax(1).mean())
+        return loss, logits[:B]
+
+
+def guess(predictions: Sequence[Tensor], weights: Sequence[float], temperature: float) -> Tensor:
+    """Labels for unlabelled texts (Chen et al. 2020, §4).
+
+    Args:
+        predictions: 1 + K of (U, C), probabilities for the texts and for each of their versions.
+        weights: of each.
+        temperature: T; the mean is raised to the power of 1 / T and normalised again.
+
+    Returns:
+        (U, C).
+    """
+    weighted = [weight * p for weight, p in zip(weights, predictions, strict=True)]
+    mean = torch.stack(weighted).sum(0) / sum(weights)
+    return (mean.log() / temperature).softmax(1)

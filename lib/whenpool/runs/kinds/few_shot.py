@@ -1,0 +1,541 @@
+"""One system of Table 1.9 on few labelled texts: what it is, and how it is executed (thesis §1.10)."""
+
+import copy
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import nn
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import fingerprint
+from whenpool.corpora import Corpus, CorpusSource
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.corpus import check_length
+from whenpool.corpora.dataset import Splits
+from whenpool.corpora.tokens import (
+    PADDING_INDEX,
+    UNKNOWN,
+    UNKNOWN_INDEX,
+    VOCABULARY_LIMIT,
+    build_vocabulary,
+    load_vectors,
+    tokenize,
+)
+from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
+from whenpool.fewshot.fine_tuning import FineTuned, TMix
+from whenpool.fewshot.pretrained import (
+    DEFAULT_ENCODER,
+    MINILM,
+    MINILM_NAMES,
+    Pretrained,
+    encoder_fingerprint,
+    load_encoder,
+)
+from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
+from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
+from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.runs.kinds.training import Training, load_weights
+from whenpool.runs.provenance import provenance
+from whenpool.runs.run import Place, key
+from whenpool.training.loop import Recipe, train
+from whenpool.training.objective import Objective
+
+FEW_SHOT_PROTOCOL = 1
+"""Raised by hand when the meaning of a few-shot result changes."""
+
+SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")
+"""The rows of Table 1.9, in its order."""
+CONTRAST = ("last_words", "max_attention_words")
+"""BiLSTM and max-attention on word vectors, as in the other chapters, for contrast."""
+READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")
+"""Systems whose texts a pretrained encoder reads."""
+UNLABELLED = ("vampire", "uda", "mixtext")
+"""Systems that read unlabelled texts as well."""
+
+
+def check_system(system: str) -> None:
+    """Raises `InputError` for a name that is not in `SYSTEMS` or `CONTRAST`."""
+    if system not in (names := (*SYSTEMS, *CONTRAST)):
+        raise InputError(f"system {system!r} is unknown; choose one of {', '.join(names)}")
+
+
+@dataclass(frozen=True)
+class FewShot:
+    """One system trained on some labelled texts of each class, and the test of its best weights.
+
+    As with `Training`, a default must never change. What a system does not use is set back to its
+    default.
+    """
+
+    corpus: str  # a name for `whenpool.corpora.load`
+    system: str  # one of `SYSTEMS` or `CONTRAST`
+    per_class: int = 10  # labelled texts
+    seed: int = 0  # of the labelled texts, and of all that is drawn
+    length: str = "any"  # of the texts: "long", "short" or "any"
+    validation: int = 1_000  # texts, or all where there are fewer
+    test: int | None = None  # texts, or all where there are fewer; None: all
+    max_tokens: int = 256  # a longer text is cut
+    steps: int = 1_000  # of training, about: whole passes over the labelled texts
+    looks: int = 10  # at the validation texts, at most: at least one pass lies between two
+    batch_size: int = 8  # labelled texts
+    learning_rate: float = 2e-3  # Adam's; of a fine-tuned encoder: of its own weights
+    head_learning_rate: float = 5e-4  # of the classifier on a fine-tuned encoder
+    hidden_size: int = 256  # of a BiLSTM, per direction
+    encoder: str = DEFAULT_ENCODER  # a name or folder that transformers loads
+    vectors: str | None = None  # word vectors of the systems in `CONTRAST`; None: random ones
+    unlabelled: int = 10_000  # texts, or all where there are fewer
+    unlabelled_batch: int = 8  # texts, beside the labelled ones
+    augmentations: int = 1  # of each unlabelled text, by replacing words (TF-IDF)
+    replaced: float = 0.7  # part of the words that are replaced
+    paraphrases: str | None = None  # a file of them, in place of those
+    topics: int = 64  # of VAMPIRE
+    pretraining: int = 2_000  # steps of VAMPIRE on unlabelled texts
+
+    def __post_init__(self) -> None:
+        check_system(self.system)
+        for name in self._unused:
+            object.__setattr__(self, name, getattr(FewShot, name))  # the default
+        if self.encoder in MINILM_NAMES:
+            object.__setattr__(self, "encoder", MINILM)
+        for name in _COUNTS:
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise InputError(f"{name} of a few-shot run must be at least 1, not {value}")
+        if not 0 < self.replaced <= 1:
+            raise InputError(f"replaced is a part of all words in (0, 1], not {self.replaced}")
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
+
+    @property
+    def training(self) -> None:
+        """It is not a `Training`: see `Run`."""
+        return
+
+    @property
+    def needs(self) -> Training | None:
+        """Nothing."""
+        return None
+
+    @property
+    def epochs(self) -> int:
+        return self.looks
+
+    @property
+    def reads_unlabelled(self) -> bool:
+        return self.system in UNLABELLED
+
+    @property
+    def has_encoder(self) -> bool:
+        return self.system in READ_BY_ENCODER
+
+    @property
+    def cost(self) -> float:
+        """Tokens read, weighed by what they cost, as `Training.cost` has it."""
+        texts = self.steps * self.batch_size
+        if self.system in ("uda", "mixtext"):
+            texts += self.steps * self.unlabelled_batch * 2
+        words = texts * min(self.max_tokens, 250)
+        return words * (1 if self.system in CONTRAST or self.system == "vampire" else 20)
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """What makes a run this run: configuration, data, protocol.
+
+        Raises:
+            InputError: for data or an encoder that are not here.
+        """
+        check_length(self.length)
+        source = place.source(self)
+        data = {"corpus": source.fingerprint(self.length)}
+        own = self.changed() | {"corpus": source.label}
+        if self.has_encoder:
+            data["encoder"] = encoder_fingerprint(self.encoder)
+            own["encoder"] = self.labels["encoder"]
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        if self.paraphrases:
+            file = Path(self.paraphrases)
+            if not file.is_file():
+                raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
+            data["paraphrases"] = fingerprint(file)
+            own["paraphrases"] = self.labels["paraphrases"]
+        return {"run": own, "data": data, "protocol": FEW_SHOT_PROTOCOL}
+
+    @property
+    def _unused(self) -> list[str]:
+        """The fields that say nothing of this system."""
+        unused = [name for name, systems in USED_BY.items() if self.system not in systems]
+        return unused + (["augmentations", "replaced"] if self.paraphrases else [])
+
+    @property
+    def shape(self) -> "FewShot":
+        """The run without its vectors, and without the folders of its files."""
+        return replace(self, vectors=None, **self.labels)  # type: ignore[arg-type]
+
+    @property
+    def labels(self) -> dict[str, str | None]:
+        """What its encoder and its file of paraphrases are called, without their folders."""
+        encoder, paraphrases = Path(self.encoder).expanduser(), self.paraphrases
+        return {
+            "encoder": encoder.name if encoder.is_dir() else self.encoder,
+            "paraphrases": Path(paraphrases).name if paraphrases else None,
+        }
+
+    def __str__(self) -> str:
+        encoder = f" ({Path(self.encoder).name})" if self.has_encoder else ""
+        return f"{self.corpus} {self.system}{encoder} {self.per_class} per class seed {self.seed}"
+
+
+USED_BY = {
+    "max_tokens": (*READ_BY_ENCODER, *CONTRAST),
+    "encoder": READ_BY_ENCODER,
+    "head_learning_rate": ("bert", "tmix", "uda", "mixtext"),
+    "hidden_size": ("max_attention", *CONTRAST),
+    "vectors": CONTRAST,
+    "unlabelled": UNLABELLED,
+    "topics": ("vampire",),
+    "pretraining": ("vampire",),
+    **dict.fromkeys(
+        ("unlabelled_batch", "augmentations", "replaced", "paraphrases"), ("uda", "mixtext")
+    ),
+}
+"""The systems that a field is of, where it is not of all."""
+_COUNTS = (
+    "per_class", "validation", "test", "max_tokens", "steps", "looks", "batch_size", "hidden_size",
+    "unlabelled", "unlabelled_batch", "augmentations", "topics", "pretraining",
+)  # fmt: skip
+
+
+def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
+    """How often a run looks at the validation texts, and passes over its labelled texts between two
+    looks, so that it makes about as many steps as it asks for."""
+    per_pass = math.ceil(labelled / run.batch_size)
+    passes = math.ceil(run.steps / run.looks / per_pass)
+    return max(1, round(run.steps / (passes * per_pass))), passes
+
+
+def steps_of(run: FewShot, labelled: int) -> int:
+    """The steps of training that a run makes."""
+    looks, passes = passes_of(run, labelled)
+    return looks * passes * math.ceil(labelled / run.batch_size)
+
+
+PRETRAINING_BATCH = 64
+"""Unlabelled texts in a batch of VAMPIRE's."""
+PARTS = ("labelled", "validation", "test")
+
+
+@dataclass(frozen=True)
+class System:
+    """What a run trains, and on what.
+
+    Attributes:
+        splits: labelled, validation and test texts as the model reads them.
+        test_cut: test texts that are longer than what is read of them.
+        tokens_read: of a text at most, words of those without encoder; None: all.
+        parameters: groups for the optimiser; None: all parameters alike.
+        unlabelled_read: at most so many unlabelled texts were read.
+        encoder_parameters: of the pretrained encoder, whether they are trained or not.
+    """
+
+    model: nn.Module
+    splits: Splits
+    test_cut: int
+    tokens_read: int | None
+    objective: Objective | None = None
+    parameters: list[dict[str, Any]] | None = None
+    unlabelled_read: int = 0
+    encoder_parameters: int = 0
+
+
+def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
+    """A run's model as it is before training, with what its objective needs. Weights are drawn from
+    torch's global generator.
+
+    Args:
+        classes: C.
+
+    Raises:
+        InputError: for an encoder or vectors that are not here, paraphrases that do not match, or no
+            unlabelled texts where some are needed.
+    """
+    if run.reads_unlabelled and not chosen.unlabelled:
+        raise InputError(
+            f"{run.system} needs unlabelled texts, and all training texts of {run.corpus} are labelled; "
+            "ask for fewer labels, or add texts"
+        )
+    if run.system == "vampire":
+        return _vampire(run, classes, chosen, device)
+    if run.system in CONTRAST:
+        return _on_word_vectors(run, classes, chosen, place)
+    pretrained = load_encoder(run.encoder)
+    own = sum(p.numel() for p in pretrained.model.parameters())
+    limit = _limit(run, pretrained)
+    if run.system == "max_attention":
+        texts, cut = embedded(run, chosen, place, device, PARTS)
+        model = contextual_classifier(pretrained.size, classes, "max_attention", run.hidden_size)
+        return System(model, Splits(*texts.values()), cut, limit, encoder_parameters=own)
+    texts, cut = numbered(run, chosen, pretrained)
+    tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
+    pool = _unlabelled(run, chosen, pretrained) if run.reads_unlabelled else None
+    return System(
+        tuned,
+        Splits(*texts.values()),
+        cut,
+        limit,
+        _objective(run, pool, classes, len(chosen.labelled)),
+        tuned.parameter_groups(run.learning_rate, run.head_learning_rate),
+        len(pool.original) if pool else 0,
+        own,
+    )
+
+
+def _objective(run: FewShot, pool: Unlabelled | None, classes: int, labelled: int) -> Objective:
+    steps = steps_of(run, labelled)
+    if run.system == "tmix":
+        return TMix(run.seed)
+    if run.system == "uda":
+        assert pool
+        return UDA(pool, classes, steps, run.seed, run.unlabelled_batch)
+    if run.system == "mixtext":
+        assert pool
+        return MixText(pool, classes, steps, run.seed, run.unlabelled_batch)
+    return Objective()
+
+
+def _limit(run: FewShot, pretrained: Pretrained) -> int:
+    """Tokens of a text: what the run asks for, or what the encoder reads."""
+    return min(run.max_tokens, pretrained.max_tokens)
+
+
+def numbered(
+    run: FewShot, chosen: Selection, pretrained: Pretrained, parts: Sequence[str] = PARTS
+) -> tuple[dict[str, Texts], int]:
+    """Texts as numbers of word pieces, and how many texts of the last part were cut.
+
+    Args:
+        parts: attributes of the selection.
+    """
+    found, cut = {}, 0
+    for part in parts:
+        split = getattr(chosen, part)
+        ids, cut = pretrained.tokenize(split.texts, _limit(run, pretrained))
+        found[part] = Texts(ids, torch.tensor(split.labels))
+    return found, cut
+
+
+def embedded(
+    run: FewShot, chosen: Selection, place: Place, device: str, parts: Sequence[str]
+) -> tuple[dict[str, Texts], int]:
+    """The same as embeddings, from the cache where they are there.
+
+    Args:
+        parts: attributes of the selection.
+    """
+    pretrained = load_encoder(run.encoder)
+    in_numbers, cut = numbered(run, chosen, pretrained, parts)
+    folder = place.cache / "embedded"
+    found: dict[str, Texts] = {}
+    for part, texts in in_numbers.items():
+        file = folder / f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
+        found[part] = embed(pretrained, texts, file, device)
+    return found, cut
+
+
+def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained) -> Unlabelled:
+    """The unlabelled texts that a run comes to read, and what is made of each.
+
+    Raises:
+        InputError: when paraphrases do not match.
+    """
+    limit = _limit(run, pretrained)
+    texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
+    if run.paraphrases:
+        rows = load_paraphrases(Path(run.paraphrases), texts)
+        versions = [list(version) for version in zip(*rows, strict=True)]
+    else:
+        replacement = TfIdfReplacement([tokenize(text) for text in chosen.unlabelled], run.replaced)
+        versions = [
+            replacement.augment(texts, run.seed * run.augmentations + number)
+            for number in range(run.augmentations)
+        ]
+    original, *augmented = (pretrained.tokenize(t, limit)[0] for t in (texts, *versions))
+    return Unlabelled(original, tuple(augmented))
+
+
+def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> System:
+    """VAMPIRE, pretrained on the unlabelled texts. It reads all words of a text."""
+    vocabulary = bag_vocabulary(chosen.unlabelled)
+    vae = BagOfWordsVAE(vocabulary.counts, run.topics)
+    pool = vocabulary.number(chosen.unlabelled)
+    pretrain(vae, pool, run.pretraining, PRETRAINING_BATCH, seed=run.seed, device=device)
+    texts = [
+        Texts(vocabulary.number(split.texts), torch.tensor(split.labels))
+        for split in (chosen.labelled, chosen.validation, chosen.test)
+    ]
+    read = min(len(pool), run.pretraining * PRETRAINING_BATCH)
+    return System(VampireClassifier(vae, classes), Splits(*texts), 0, None, unlabelled_read=read)
+
+
+def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
+    """BiLSTM or max-attention on word vectors: the words of the labelled texts, and the most frequent
+    ones that have a vector, which need no text of the corpus."""
+    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
+    counts = Counter(dict.fromkeys(vectors.words[:VOCABULARY_LIMIT] if vectors else (), 1))
+    words = {
+        part: [tokenize(text) or [UNKNOWN] for text in getattr(chosen, part).texts] for part in PARTS
+    }
+    for text in words["labelled"]:
+        counts.update(text[: run.max_tokens])
+    vocabulary = build_vocabulary(counts, len(counts), vectors, torch.Generator().manual_seed(run.seed))
+    texts = []
+    for part, rows in words.items():
+        numbers = (
+            [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows
+        )
+        texts.append(Texts(Ragged.of(numbers), torch.tensor(getattr(chosen, part).labels)))
+    model = TextClassifier(
+        len(vocabulary),
+        classes,
+        run.system.removesuffix("_words"),
+        embedding_size=vectors.size if vectors else 100,
+        hidden_size=run.hidden_size,
+        padding_index=PADDING_INDEX,
+        vectors=vocabulary.vectors,
+    )
+    cut = sum(len(row) > run.max_tokens for row in words["test"])
+    return System(model, Splits(*texts), cut, run.max_tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Explained:
+    """A trained max-attention model, and what it was tested on.
+
+    Attributes:
+        texts: the test texts as embeddings.
+        tokens: their word pieces.
+        classes: names of the labels.
+    """
+
+    model: TextClassifier
+    texts: Texts
+    tokens: list[list[str]]
+    classes: tuple[str, ...]
+
+
+def execute_few_shot(
+    run: FewShot, place: Place, device: str = "cpu", on_epoch: Callable[[], None] | None = None
+) -> str:
+    """Execute and store one few-shot run; returns its key.
+
+    Raises:
+        InputError: for data or an encoder that are not here, too few texts of a class, paraphrases
+            that do not match, or a loss that diverges.
+    """
+    started = time.perf_counter()
+    identity = run.identity(place)
+    corpus, chosen = read(run, place)
+    looks, passes = passes_of(run, len(chosen.labelled))
+    with torch.random.fork_rng():
+        torch.manual_seed(run.seed)
+        system = make(run, len(corpus.classes), chosen, place, device)
+        outcome = train(
+            system.model,
+            system.splits,
+            Recipe(looks, run.batch_size, run.learning_rate, passes=passes),
+            run.seed,
+            device,
+            on_epoch=lambda _: on_epoch() if on_epoch else None,
+            objective=system.objective,
+            parameters=system.parameters,
+        )
+    labels = system.splits.test.labels
+    trained = [p for p in system.model.parameters() if p.grad is not None]
+    result = {
+        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy,
+        "best_epoch": outcome.best_epoch,
+        "majority_accuracy": 100 * int(labels.bincount().max()) / len(labels),
+        "steps_done": steps_of(run, len(chosen.labelled)),
+        "classes": len(corpus.classes),
+        "corpus_complete": corpus.complete,
+        "labelled_texts": len(chosen.labelled),
+        "unlabelled_texts": len(chosen.unlabelled),
+        "unlabelled_read": system.unlabelled_read,
+        "validation_texts": len(chosen.validation),
+        "test_texts": len(chosen.test),
+        "test_cut": system.test_cut,
+        "tokens_read": system.tokens_read,
+        "parameters": sum(p.numel() for p in trained),
+        "encoder_parameters": system.encoder_parameters,
+        "corpus_notes": " ".join(corpus.notes),
+        "seconds": time.perf_counter() - started,
+    }
+    weights = safetensors.torch.save(outcome.weights) if run.system == "max_attention" else None
+    row = asdict(run) | run.labels | ({} if run.has_encoder else {"encoder": None})
+    return place.store.put(identity, row, result, provenance(device), outcome.history_rows(), weights)
+
+
+def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
+    """A run's corpus, and its texts.
+
+    Raises:
+        InputError: for files that cannot be read, or too few texts of a class.
+    """
+    corpus = corpus_of(run, place)
+    pool = run.unlabelled if run.reads_unlabelled else 0
+    return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)
+
+
+def corpus_of(run: FewShot, place: Place) -> Corpus:
+    """A run's corpus. Raises `InputError` for files that cannot be read."""
+    source = place.source(run)
+    return _corpus(source, run.length, source.fingerprint(run.length))
+
+
+@lru_cache(maxsize=2)
+def _corpus(source: CorpusSource, length: str, fingerprint: str) -> Corpus:
+    """The fingerprint tells a file that was changed from what it was."""
+    return source.load(length)
+
+
+def embed_once(runs: Iterable[FewShot], place: Place, device: str) -> None:
+    """Embed the texts that several runs read, before they are executed side by side."""
+    seen = set()
+    for run in runs:
+        what = (run.corpus, run.length, run.encoder, run.validation, run.test, run.max_tokens)
+        if run.system == "max_attention" and what not in seen:
+            seen.add(what)
+            chosen = select(corpus_of(run, place), 0, 0, validation=run.validation, test=run.test)
+            with suppress(InputError):  # the run itself will say so
+                embedded(run, chosen, place, device, PARTS[1:])
+
+
+def explained(run: FewShot, place: Place) -> Explained:
+    """The stored model of a run on frozen embeddings, its test texts, and their word pieces.
+
+    Raises:
+        InputError: when its weights are not here, or their file is damaged.
+    """
+    file = place.store.weights_file(key(run, place))
+    if not file.exists():
+        raise InputError(f"the weights of {run} are not here; run it again")
+    corpus, chosen = read(run, place)
+    pretrained = load_encoder(run.encoder)
+    model = contextual_classifier(pretrained.size, len(corpus.classes), "max_attention", run.hidden_size)
+    load_weights(model, file, run)
+    ids = numbered(run, chosen, pretrained, ("test",))[0]["test"].ids.to_lists()
+    pieces = [pretrained.tokenizer.convert_ids_to_tokens(row) for row in ids]
+    texts = embedded(run, chosen, place, "cpu", ("test",))[0]["test"]
+    return Explained(model.eval(), texts, pieces, corpus.classes)

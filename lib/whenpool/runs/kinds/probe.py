@@ -1,0 +1,508 @@
+"""One of `whenpool.probes` on the model that one training leaves: what it is, and what it measures.
+
+Letters: N texts, P points of a profile.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from whenpool.base.errors import InputError
+from whenpool.corpora.batches import Batch, Texts, batches_for
+from whenpool.corpora.dataset import Dataset
+from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
+from whenpool.models.transformer import TRANSFORMER
+from whenpool.probes import (
+    gradient_norms,
+    gradient_profile,
+    nwi,
+    padding_sweep,
+    step_megabytes,
+)
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.run import Place
+from whenpool.training.loop import evaluate
+
+PROBE_PROTOCOL = 1
+"""Raised by hand when the meaning of a probe's result changes."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What all probe runs share. As with `Training`, a default must never change."""
+
+    training: Training
+
+    kind: ClassVar[str] = ""
+
+    @property
+    def needs(self) -> Training | None:
+        """The training whose weights it reads."""
+        return self.training
+
+    @property
+    def epochs(self) -> int:
+        return 1
+
+    @property
+    def cost(self) -> float:
+        """Words read, as `Training.cost` counts them; a factor says what reading a word costs beside
+        a step of training on it, as measured once."""
+        raise NotImplementedError
+
+    def options(self) -> dict[str, Any]:
+        """The probe's own fields."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default, the training's among them."""
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
+        defaults = {f.name: f.default for f in fields(self)}
+        return {
+            "probe": self.kind,
+            **{name: value for name, value in own.items() if value != defaults[name]},
+            **self.training.changed(),
+        }
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """What makes a probe run this one, see `whenpool.runs.run.Run`."""
+        training = self.training.identity(place)
+        mine = {name: v for name, v in self.changed().items() if name not in training["run"]}
+        return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
+
+    def row(self) -> dict[str, Any]:
+        """Kind, options and the training's configuration, as they are stored."""
+        return {"probe": self.kind, **self.options(), **asdict(self.training)}
+
+    @property
+    def _words(self) -> float:
+        """Words of a text in its setting, roughly."""
+        return self.training.cost / self.training.size / self.training.epochs
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.training}"
+
+
+@dataclass(frozen=True)
+class GradientProfile(Probe):
+    """Gradient norms over the words of the first training texts (§1.5, Figure 1.2a)."""
+
+    texts: int = 500
+    untrained: bool = False  # of the model as the training begins with it
+
+    kind: ClassVar[str] = "gradients"
+
+    @property
+    def needs(self) -> Training | None:
+        return None if self.untrained else self.training
+
+    @property
+    def cost(self) -> float:
+        return 1.6 * self.texts * self._words
+
+
+@dataclass(frozen=True)
+class FirstSteps(Probe):
+    """Gradient norms over the words while a model learns from its first texts, one text a step: the mean
+    over the steps, as the authors' code has Figure 1.2a. `GradientProfile` looks at the model that a
+    training by batches leaves.
+    """
+
+    texts: int = 500
+
+    kind: ClassVar[str] = "first_steps"
+
+    @property
+    def needs(self) -> Training | None:
+        return None
+
+    @property
+    def cost(self) -> float:
+        return 4.0 * self.texts * self._words
+
+
+@dataclass(frozen=True)
+class GradientTrace(Probe):
+    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2).
+
+    The training is done on the way and stored with its weights.
+    """
+
+    texts: int = 64  # training texts for the ratio
+    sample: int = 256  # training, and validation texts, for the accuracies
+
+    kind: ClassVar[str] = "trace"
+
+    @property
+    def needs(self) -> Training | None:
+        """That of its training, which it does itself."""
+        return self.training.needs
+
+    @property
+    def epochs(self) -> int:
+        return self.training.epochs
+
+    @property
+    def cost(self) -> float:
+        looks = 45  # of a training on 1K texts
+        return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self._words
+
+
+@dataclass(frozen=True)
+class PaddingSweep(Probe):
+    """Accuracy as filler is added to the first test texts (Figures 1.4, 1.6 and 1.7)."""
+
+    texts: int = 1_000
+
+    kind: ClassVar[str] = "sweep"
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """With the filler that is added, whatever the training read."""
+        identity = super().identity(place)
+        filler = place.source(self.training).filler_fingerprint()
+        return identity | {"data": identity["data"] | {"filler": filler}}
+
+    @property
+    def cost(self) -> float:
+        read = 3 * 29  # times all words: places, and the sum of 1 / (1 - share) over the shares
+        return 0.3 * read * self.texts * self._words
+
+
+@dataclass(frozen=True)
+class WordImportance(Probe):
+    """NWI of the first test texts of some length (Figures 1.9 to 1.11)."""
+
+    texts: int = 200
+    k: int = 5  # words of a window
+    shortest: int | None = None  # words of the composed text; None: any that has a window
+    longest: int | None = None
+
+    kind: ClassVar[str] = "nwi"
+
+    @property
+    def cost(self) -> float:
+        words = (self.shortest + self.longest) / 2 if self.shortest and self.longest else self._words
+        return 0.2 * self.texts * words * words / self.k
+
+
+@dataclass(frozen=True)
+class DirectionUse(Probe):
+    """Accuracy when either direction's half of each text's embedding is replaced by zeros (§1.7.4)."""
+
+    texts: int = 1_000
+
+    kind: ClassVar[str] = "directions"
+
+    @property
+    def cost(self) -> float:
+        return 1.0 * self.texts * self._words
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """As `Probe.identity`; raises `InputError` also for a model that reads in one direction."""
+        if not self.training.bidirectional or self.training.cell == "transformer":
+            raise InputError(f"{self.training} reads in one direction: there is none to leave out")
+        return super().identity(place)
+
+
+@dataclass(frozen=True)
+class MemoryUse(Probe):
+    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1).
+
+    The model is not trained. Texts have ``longest`` words, half of them, and so on.
+    """
+
+    longest: int = 4_000
+    halvings: int = 4
+    attention: str = "fused"  # of a Transformer, see `whenpool.TransformerEncoder`
+
+    kind: ClassVar[str] = "memory"
+
+    @property
+    def needs(self) -> Training | None:
+        return None
+
+    @property
+    def cost(self) -> float:
+        return 4.0 * self.longest
+
+    @property
+    def words(self) -> list[int]:
+        """Of each text, shortest first."""
+        return [self.longest >> halving for halving in reversed(range(self.halvings + 1))]
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """As `Probe.identity`; raises `InputError` also for lengths or an attention that do not fit."""
+        if self.attention != "fused" and self.training.cell != "transformer":
+            raise InputError(
+                f"attention={self.attention!r} is of a Transformer; leave it out for cell "
+                f"{self.training.cell!r}"
+            )
+        if self.attention not in ("fused", "plain"):
+            raise InputError(f"attention {self.attention!r} is unknown; choose fused or plain")
+        if self.halvings < 1 or self.words[0] < 1:
+            raise InputError(
+                f"longest={self.longest} cannot be halved {self.halvings} times: "
+                "give at least one halving, and a text that leaves a word"
+            )
+        return super().identity(place)
+
+
+PROBES: dict[str, type[Probe]] = {
+    probe.kind: probe
+    for probe in (
+        GradientProfile,
+        GradientTrace,
+        PaddingSweep,
+        WordImportance,
+        MemoryUse,
+        FirstSteps,
+        DirectionUse,
+    )
+}
+"""Every probe run by its kind."""
+
+
+POINTS = 100
+"""Positions of a profile (§1.5, Algorithm 1)."""
+GRADIENT_WORDS = 16_384
+"""Padded words of a batch whose gradients are looked at."""
+SATURATED = 95.0
+"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
+
+Measured = tuple[dict[str, Any], list[dict[str, Any]]]
+"""The numbers of a probe run, and its rows."""
+
+
+def measure(probe: Probe, model: nn.Module, dataset: Dataset) -> Measured:
+    """What a probe finds on a model, trained where the probe needs it; a trace is measured while
+    training, by `Tracer`.
+
+    Raises:
+        InputError: when the corpus has no text that the probe asks for.
+    """
+    if isinstance(probe, GradientProfile):
+        return _profile(probe, model, dataset)
+    if isinstance(probe, PaddingSweep):
+        return _sweep(probe, model, dataset)
+    if isinstance(probe, MemoryUse):
+        return _memory(probe, model)
+    if isinstance(probe, FirstSteps):
+        return _first_steps(probe, model, dataset)
+    if isinstance(probe, DirectionUse):
+        return _directions(probe, model, dataset)
+    assert isinstance(probe, WordImportance)
+    return _importance(probe, model, dataset)
+
+
+class Tracer:
+    """Looks at a model while it is trained; give it to `whenpool.training.loop.train` as ``watch``.
+
+    It looks often at first, when the ratio changes fastest: after every 128 texts, and from 1,280
+    texts on when their number has grown by a tenth.
+    """
+
+    def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
+        self._model = model
+        device = next(model.parameters()).device
+        self._gradient_texts = dataset.train.first(probe.texts).to(device)
+        self._train = dataset.train.first(probe.sample).to(device)
+        self._validation = dataset.validation.first(probe.sample).to(device)
+        self._next = 0.0
+        self.rows: list[dict[str, Any]] = []
+
+    def __call__(self, seen: int) -> None:
+        """Look, if it is time; ``seen`` is the number of texts that were learnt from."""
+        if seen < self._next:
+            return
+        self._next = max(seen + 128, seen * 1.1)
+        norms, lengths = _norms(self._model, self._gradient_texts)
+        self.rows.append(
+            {
+                "examples": seen,
+                "ratio": _mean_ratio(norms, lengths),
+                "band_ratio": _band_ratio(norms, lengths),
+                "train_accuracy": evaluate(self._model, self._train).accuracy,
+                "validation_accuracy": evaluate(self._model, self._validation).accuracy,
+            }
+        )
+
+    def result(self) -> dict[str, Any]:
+        """The ratio before training, and where the training accuracy first reached `SATURATED`."""
+        reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), None)
+        return {
+            "ratio_at_start": self.rows[0]["ratio"],
+            "ratio_at_95": reached["ratio"] if reached else None,
+            "examples_at_95": reached["examples"] if reached else None,
+        }
+
+
+def _profile(probe: GradientProfile, model: nn.Module, dataset: Dataset) -> Measured:
+    norms, lengths = _norms(model, dataset.train.first(probe.texts))
+    profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
+    columns = {"mean": profiles.mean(0), "median": profiles.median(0).values}
+    rows = _rows(columns)
+    middle = profiles.mean(0)[POINTS // 2 - 1 : POINTS // 2 + 1].mean()
+    ends = profiles.mean(0)[[0, -1]].mean()
+    result = {
+        "texts_probed": len(lengths),
+        "ratio": _mean_ratio(norms, lengths),
+        "middle_to_ends": (middle / ends).item(),
+    }
+    return result, rows
+
+
+def _first_steps(probe: FirstSteps, model: nn.Module, dataset: Dataset) -> Measured:
+    """Adam, as in a training; each text is looked at before the model learns from it."""
+    device = next(model.parameters()).device
+    training = probe.training
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
+    )
+    texts = dataset.train.first(probe.texts).to(device)
+    total = torch.zeros(POINTS, dtype=torch.float64)
+    with torch.random.fork_rng():
+        torch.manual_seed(training.seed)
+        order = torch.randperm(len(texts))
+        for index in order:
+            batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
+            norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+            total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
+            model.train()
+            optimizer.zero_grad(set_to_none=True)
+            functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels).backward()
+            optimizer.step()
+    profile = total / len(texts)  # (P,)
+    middle, ends = profile[POINTS // 2 - 1 : POINTS // 2 + 1].mean(), profile[[0, -1]].mean()
+    result = {"texts_probed": len(texts), "middle_to_ends": (middle / ends).item()}
+    return result, _rows({"mean": profile})
+
+
+def _directions(probe: DirectionUse, model: Any, dataset: Dataset) -> Measured:
+    """The left half of an embedding is of the direction from left to right, for every pooling."""
+    texts = dataset.test.first(probe.texts)
+    kept = {"both": slice(None), "forward": slice(None, model.encoder.output_size // 2)}
+    kept["backward"] = slice(model.encoder.output_size // 2, None)
+    rows = []
+    for name, part in kept.items():
+
+        def only(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
+            embedding = torch.zeros_like(given[0])  # (B, D)
+            embedding[:, part] = given[0][:, part]
+            return embedding
+
+        with model.classifier.register_forward_pre_hook(only):
+            score = evaluate(model, texts.to(next(model.parameters()).device))
+        rows.append({"direction": name, "accuracy": score.accuracy})
+    accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
+    return {"texts_probed": len(texts)} | accuracies, rows
+
+
+def _sweep(probe: PaddingSweep, model: nn.Module, dataset: Dataset) -> Measured:
+    if dataset.test_filler is None:
+        raise InputError("a padding sweep needs filler sentences, and the data folder has none")
+    texts = dataset.test.first(probe.texts)
+    points = padding_sweep(
+        model,
+        texts.ids.to_lists(),
+        texts.labels,
+        dataset.test_filler.to_lists(),
+        padding_index=PADDING_INDEX,
+    )
+    rows = [
+        {"setting_added": p.setting, "share_added": p.share, "accuracy": p.accuracy, "words": p.words}
+        for p in points
+    ]
+    return {"texts_probed": len(texts)}, rows
+
+
+def _importance(probe: WordImportance, model: nn.Module, dataset: Dataset) -> Measured:
+    lengths = dataset.test.ids.lengths
+    shortest, longest = max(probe.shortest or 0, probe.k), probe.longest or int(lengths.max())
+    chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: probe.texts]
+    if not len(chosen):
+        raise InputError(f"the corpus has no test text of {shortest} to {longest} words")
+    parts = []
+    for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
+        batch = _on_device(dataset.test.batch(part, PADDING_INDEX), model)
+        parts.append(
+            nwi(
+                model, batch.ids, batch.lengths, batch.labels,
+                k=probe.k, unknown_index=UNKNOWN_INDEX, points=POINTS,
+            ).cpu()
+        )  # fmt: skip
+    profiles = torch.cat(parts)  # (N, P)
+    rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
+    left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
+    return {"texts_probed": len(chosen), "left": left, "middle": middle, "right": right}, rows
+
+
+def _memory(probe: MemoryUse, model: Any) -> Measured:
+    """Of texts of any words: what a step holds depends on their number alone."""
+    device = next(model.parameters()).device
+    if probe.training.cell == TRANSFORMER:
+        model.encoder.attention = probe.attention
+    label = torch.zeros(1, dtype=torch.int64, device=device)
+    rows = []
+    for words in probe.words:
+        ids = torch.arange(words, device=device).unsqueeze(0) % model.embedding.num_embeddings
+        length = torch.tensor([words], device=device)
+        rows.append({"words": words, "megabytes": step_megabytes(model, ids, length, label)})
+    return {"exponent": growth(rows)}, rows
+
+
+def growth(rows: Sequence[Mapping[str, float]]) -> float:
+    """The exponent of the number of words by which memory grows over the two longest doublings: the
+    slope of a line through the logarithms, by least squares.
+
+    Args:
+        rows: words and megabytes, shortest text first.
+
+    Examples:
+        >>> growth([{"words": n, "megabytes": 3 * n**2} for n in (1, 10, 100)])
+        2.0
+    """
+    last = rows[-3:]
+    words, megabytes = (np.log([row[name] for row in last]) for name in ("words", "megabytes"))
+    return float(np.polyfit(words, megabytes, 1)[0])
+
+
+def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
+    """Gradient norms (N, T) of all texts and their lengths (N,), on the CPU."""
+    lengths = texts.ids.lengths
+    norms = torch.full((len(texts), int(lengths.max())), torch.nan)
+    for part in batches_for(model, lengths, GRADIENT_WORDS):
+        batch = _on_device(texts.batch(part, PADDING_INDEX), model)
+        found = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+        norms[part, : found.shape[1]] = found.float().cpu()
+    return norms, lengths
+
+
+def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:
+    """Mean at the middle word over mean at the first, both over all texts."""
+    middle = norms.gather(1, (lengths // 2).unsqueeze(1))
+    return (middle.mean() / norms[:, 0].mean()).item()
+
+
+def _band_ratio(norms: Tensor, lengths: Tensor) -> float:
+    """The vanishing ratio as the authors' code has it, turned round: the mean of the places 45 to 54 of
+    100 over the first, of the profile of all texts. It is steadier than a single word in the middle."""
+    profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+    return (profile[45:55].mean() / profile[0]).item()
+
+
+def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:
+    values = {name: value.tolist() for name, value in columns.items()}
+    return [
+        {"position": place + 1, **{name: value[place] for name, value in values.items()}}
+        for place in range(POINTS)
+    ]
+
+
+def _on_device(batch: Batch, model: nn.Module) -> Batch:
+    device = next(model.parameters()).device
+    return Batch(batch.ids.to(device), batch.lengths.to(device), batch.labels.to(device))

@@ -1,0 +1,350 @@
+"""One training of a sequence tagger and the test of its best epoch: what it is, and how it is executed."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import fingerprint
+from whenpool.corpora.tagged import Tagged, TaggedCorpus, convert, entity_scores
+from whenpool.corpora.tagged.entities import COUNTED, ENCODINGS
+from whenpool.corpora.tagged.numbering import NumberedCorpus, number
+from whenpool.corpora.tagged.sources import TaggedSource, find_tagged
+from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
+from whenpool.models.sequence_tagger import SequenceTagger
+from whenpool.probes import gradient_profile, tagging_gradient_norms
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.provenance import provenance
+from whenpool.runs.run import Place
+from whenpool.training.loop import Recipe
+from whenpool.training.taggers import Labelled, label, train_tagger
+
+TAGGING_PROTOCOL = 1
+"""Raised by hand when the meaning of a tagging result changes."""
+
+_WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}
+_ASSUMED_WORDS = 15_000
+"""Training words of other corpora."""
+_COUNTS = ("layers", "embedding_size", "hidden_size", "epochs", "batch_size")
+
+
+@dataclass(frozen=True)
+class Tagging:
+    """One tagger trained on the sentences of a corpus.
+
+    As with `Training`, a default must never change.
+    """
+
+    corpus: str  # a name for `whenpool.corpora.tagged.find_tagged`
+    seed: int = 0  # of initialisation, dropout and the order of batches
+    cell: str = "lstm"  # a name in `whenpool.models.encoder.CELLS`
+    bidirectional: bool = True
+    layers: int = 1
+    embedding_size: int = 100  # of a word
+    hidden_size: int = 128  # per direction
+    features: bool = True  # whether the tagger sees suffix and shape of a word besides
+    feature_size: int = 25  # of each
+    encoding: str | None = None  # "io", "iob1" or "iob2" to train in; None: the file's own
+    vectors: str | None = None  # name of a file of word vectors, or None: random ones
+    dropout: float = 0.3  # of inputs and states
+    unknown_rate: float = 0.5  # how often a word that stands once in training is read as unknown
+    epochs: int = 8
+    batch_size: int = 32  # sentences
+    learning_rate: float = 2e-3  # Adam's
+    profiled: int = 100  # validation sentences whose gradients are measured, the longest
+
+    def __post_init__(self) -> None:
+        if self.encoding not in (None, *ENCODINGS):
+            raise InputError(
+                f"encoding {self.encoding!r} is unknown; choose one of {', '.join(ENCODINGS)}, or None"
+            )
+        for name in _COUNTS:
+            if getattr(self, name) < 1:
+                raise InputError(
+                    f"{name} of a tagging run must be at least 1, not {getattr(self, name)}"
+                )
+        for name, high in (("dropout", 1.0), ("unknown_rate", 1.0 + 1e-9)):
+            if not 0 <= getattr(self, name) < high:
+                raise InputError(f"{name} of a tagging run is a rate, not {getattr(self, name)}")
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
+
+    @property
+    def training(self) -> None:
+        """It is not a `Training`: see `Run`."""
+        return
+
+    @property
+    def needs(self) -> Training | None:
+        """Nothing."""
+        return None
+
+    @property
+    def cost(self) -> float:
+        """Words read in training, roughly, as `Training.cost` has it."""
+        return float(self.epochs * _WORDS.get(self.corpus.partition(":")[0], _ASSUMED_WORDS))
+
+    @property
+    def shape(self) -> "Tagging":
+        """The run without its vectors."""
+        return replace(self, vectors=None)
+
+    def source(self, place: Place) -> TaggedSource:
+        """Raises `InputError` for an unknown corpus, or files that are not there."""
+        return find_tagged(self.corpus, place.data)
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """What makes a run this run: configuration, data, protocol.
+
+        Raises:
+            InputError: for data that are not here.
+        """
+        source = self.source(place)
+        data = {"corpus": source.fingerprint()}
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        own = self.changed() | {"corpus": source.label}
+        return {"run": own, "data": data, "protocol": TAGGING_PROTOCOL}
+
+    def __str__(self) -> str:
+        direction = "bidirectional" if self.bidirectional else "left to right"
+        encoding = f" {self.encoding}" if self.encoding else ""
+        return f"{self.corpus} tagging {self.cell} {direction}{encoding} seed {self.seed}"
+
+
+PLACES = 21
+"""Where gradients are read, from the first word of a sentence to its last."""
+FEWEST_WORDS = 10
+"""Of a sentence whose gradients are read."""
+
+
+def execute_tagging(
+    run: Tagging,
+    place: Place,
+    device: str = "cpu",
+    keep_weights: bool = False,
+    on_epoch: Callable[[], None] | None = None,
+) -> str:
+    """Execute and store one tagging run; returns its key.
+
+    Raises:
+        InputError: for data that are not here, entities to be encoded where there are none, or a loss
+            that diverges.
+    """
+    started = time.perf_counter()
+    identity = run.identity(place)
+    corpus = corpus_of(run, place)
+    numbered, model = prepare_tagger(run, corpus, place)
+    judge = None
+    if corpus.entities:
+        judge = lambda said: _found(corpus.validation, said, numbered.tags, "validation_")  # noqa: E731
+    with torch.random.fork_rng():
+        torch.manual_seed(run.seed)
+        profile = _profile(model, numbered, run, "before training")
+        outcome = train_tagger(
+            model,
+            numbered,
+            Recipe(run.epochs, run.batch_size, run.learning_rate),
+            run.seed,
+            device,
+            run.unknown_rate,
+            judge,
+            on_epoch=lambda _: on_epoch() if on_epoch else None,
+        )
+    model.cpu()
+    profile += _profile(model, numbered, run, "after training")
+    said = label(model, numbered.test)
+    result: dict[str, Any] = {
+        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy,
+        "best_epoch": outcome.best_epoch,
+        "classes": len(numbered.tags),
+        "corpus_complete": corpus.complete,
+        "entities": corpus.entities,
+        "train_texts": len(corpus.train),
+        "validation_texts": len(corpus.validation),
+        "test_texts": len(corpus.test),
+        "test_words": len(numbered.test.tags),
+        "vocabulary": numbered.sizes[0],
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "train_words": outcome.words,
+        "corpus_notes": " ".join(notes_of(run, place)),
+        "seconds": time.perf_counter() - started,
+    }
+    result |= {**_baselines(corpus), **_parts(numbered, said), **_shape_of(profile)}
+    if corpus.entities:
+        result |= _found(corpus.test, said, numbered.tags, "")
+        result |= _error_kinds(corpus.test, said, numbered.tags)
+    weights = safetensors.torch.save(outcome.weights) if keep_weights else None
+    rows = [*outcome.history_rows(), *profile]
+    return place.store.put(identity, asdict(run), result, provenance(device), rows, weights)
+
+
+def prepare_tagger(
+    run: Tagging, corpus: TaggedCorpus, place: Place
+) -> tuple[NumberedCorpus, SequenceTagger]:
+    """The corpus as numbers, tags in the encoding of the run, and the tagger before training.
+
+    Raises:
+        InputError: where there are no entities to be encoded, or vectors of another size.
+    """
+    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
+    if vectors and vectors.size != run.embedding_size:
+        raise InputError(
+            f"word vectors {run.vectors} have {vectors.size} numbers, the tagger's embedding "
+            f"{run.embedding_size}: choose others or set embedding_size"
+        )
+    numbered = number(_encoded(corpus, run.encoding), run.features, vectors, run.seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(run.seed)
+        model = SequenceTagger(
+            numbered.sizes[0],
+            len(numbered.tags),
+            run.cell,
+            run.embedding_size,
+            run.hidden_size,
+            run.layers,
+            run.bidirectional,
+            padding_index=PADDING_INDEX,
+            features=numbered.sizes[1:],
+            feature_size=run.feature_size,
+            dropout=run.dropout,
+            vectors=numbered.vectors,
+        )
+    return numbered, model
+
+
+def corpus_of(run: Tagging, place: Place) -> TaggedCorpus:
+    """A run's corpus. Raises `InputError` for files that cannot be read."""
+    source = run.source(place)
+    return _corpus(source, source.fingerprint())
+
+
+def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
+    """What a reader of a run's results should know of its corpus, a sentence each: beside the corpus's
+    own notes, how many test words have a tag that the tagger cannot say."""
+    corpus = corpus_of(run, place)
+    encoded = _encoded(corpus, run.encoding)
+    known = set(encoded.tags)
+    count = sum(tag not in known for sentence in encoded.test for tag in sentence.tags)
+    unknown = f"{count:,} test words have a tag that no training word has: they count as errors."
+    return (*corpus.notes, unknown) if count else corpus.notes
+
+
+@lru_cache(maxsize=2)
+def _corpus(source: TaggedSource, fingerprint: str) -> TaggedCorpus:
+    """The fingerprint tells a file that was changed from what it was."""
+    return source.load()
+
+
+def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
+    if encoding is None:
+        return corpus
+    if not corpus.entities:
+        raise InputError(
+            f"the tags of {corpus.name} mark no entities (B-TYPE, I-TYPE, O): leave encoding out"
+        )
+
+    def of(sentences: Sequence[Tagged]) -> list[Tagged]:
+        return [Tagged(s.words, tuple(convert(s.tags, encoding)), s.line, s.later) for s in sentences]
+
+    return TaggedCorpus(
+        of(corpus.train), of(corpus.validation), of(corpus.test), True, corpus.name, corpus.complete
+    )
+
+
+def _named(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> list[list[str]]:
+    """What a tagger says of each sentence, by the names of tags."""
+    names = iter([tags[place] for place in said.tags.tolist()])
+    return [[next(names) for _ in sentence.words] for sentence in sentences]
+
+
+def _found(
+    sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str], prefix: str
+) -> dict[str, float]:
+    """How well entities are found, held against those of the file whatever the tagger's encoding."""
+    scores = entity_scores([s.tags for s in sentences], _named(sentences, said, tags))
+    return {f"{prefix}entity_{name}": getattr(scores, name) for name in ("precision", "recall", "f1")}
+
+
+def _error_kinds(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> dict[str, int]:
+    scores = entity_scores([s.tags for s in sentences], _named(sentences, said, tags))
+    return {f"entities_{name}": getattr(scores, name) for name in COUNTED}
+
+
+def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
+    """Accuracy in % of always saying the most frequent tag, and of saying of each word what it most
+    often is in the training sentences."""
+    overall: Counter[str] = Counter()
+    of_word: dict[str, Counter[str]] = defaultdict(Counter)
+    for sentence in corpus.train:
+        for word, tag in sentence:
+            overall[tag] += 1
+            of_word[word.lower()][tag] += 1
+    usual = overall.most_common(1)[0][0]
+    best = {word: counts.most_common(1)[0][0] for word, counts in of_word.items()}
+    pairs = [(word, tag) for sentence in corpus.test for word, tag in sentence]
+    majority = sum(tag == usual for _, tag in pairs)
+    lexicon = sum(tag == best.get(word.lower(), usual) for word, tag in pairs)
+    return {
+        "majority_accuracy": 100 * majority / len(pairs),
+        "lexicon_accuracy": 100 * lexicon / len(pairs),
+    }
+
+
+def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:
+    """Accuracy in % on the words that training has not, and on those that a later word decides."""
+    right = said.tags == numbered.test.tags
+    unseen = ~numbered.seen[numbered.test.ids[:, 0].long()]
+    parts = {"unseen": unseen, "later": numbered.later}
+    counts = {f"{name}_words": int(part.sum()) for name, part in parts.items()}
+    return counts | {
+        f"{name}_accuracy": 100 * float(right[part].float().mean()) if part.any() else None
+        for name, part in parts.items()
+    }
+
+
+def _profile(
+    model: SequenceTagger, numbered: NumberedCorpus, run: Tagging, stage: str
+) -> list[dict[str, Any]]:
+    """Gradients along the longest validation sentences, at `PLACES` places from first to last word: of
+    the sum of all words' losses, and of the loss of the word in the middle alone."""
+    lengths = numbered.validation.lengths
+    longest = torch.argsort(lengths, descending=True, stable=True)[: run.profiled]
+    longest = longest[lengths[longest] >= FEWEST_WORDS]
+    if not len(longest):
+        return []
+    batch = numbered.validation.batch(longest)
+
+    def mean(word: Tensor | None) -> list[float]:
+        norms = tagging_gradient_norms(model, batch.ids, batch.lengths, batch.tags, word)
+        return gradient_profile(norms, batch.lengths, PLACES).mean(0).tolist()
+
+    every, single = mean(None), mean(batch.lengths // 2)
+    return [
+        {"stage": stage, "position": place, "mean": all_words, "single": one}
+        for place, (all_words, one) in enumerate(zip(every, single, strict=True))
+    ]
+
+
+def _shape_of(profile: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Before training: the lowest gradient of all words' losses over the highest, and that of one
+    word's loss at the ends of the sentence over that at the word."""
+    rows = [row for row in profile if row["stage"] == "before training"]
+    if not rows:
+        return {}
+    every, single = ([row[name] for row in rows] for name in ("mean", "single"))
+    return {
+        "gradient_evenness": min(every) / max(every),
+        "gradient_reach": (single[0] + single[-1]) / 2 / single[PLACES // 2],
+    }

@@ -1,0 +1,421 @@
+"""A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import nn
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import fingerprint, hash_of
+from whenpool.corpora.corpus import check_length
+from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
+from whenpool.corpora.settings import SHARE, check_setting
+from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
+from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
+from whenpool.models.registry import LISTED_CELLS
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.runs.provenance import ALONE, Company, provenance
+from whenpool.runs.run import Place, Run, key
+from whenpool.training.batched import Student, train_together
+from whenpool.training.loop import DivergenceError, Outcome, Recipe, train
+from whenpool.training.objective import Objective
+
+PROTOCOL = 1
+"""Raised by hand when the meaning of a result changes, so that older results are not read as new."""
+
+TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
+"""The training-time modifications of §2.2, see `whenpool.learnability`."""
+
+
+def variant_of(
+    pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None
+) -> str:
+    """What sets a training apart: its trick or pooling, and what is special about its start.
+
+    A model without pooling goes by its start alone: "orthogonal", "chrono", "low" or "forget 2". What a
+    table leaves empty counts as not given.
+    """
+    base = trick if isinstance(trick, str) else pooling
+    starts = ["orthogonal"] if orthogonal in (True, 1) else []
+    if forget_bias in ("chrono", "low"):
+        starts.append(forget_bias)
+    elif forget_bias != "thesis" and forget_bias is not None and forget_bias == forget_bias:
+        starts.append(f"forget {float(forget_bias):g}")
+    return ", ".join(starts if starts and base == "last" else [base, *starts])
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2).
+
+    A default must never change: fields at their default do not enter the key, so that a field
+    added later leaves older runs valid.
+    """
+
+    corpus: str  # a name for `whenpool.corpora.load`
+    setting: str  # "standard", "left", "mid" or "right" (§1.8)
+    size: int  # training texts
+    pooling: str  # a name in `whenpool.POOLINGS`
+    seed: int = 0  # of initialisation and order of batches
+    length: str = "long"  # of the original texts: "long", "short" or "any"
+    share: float = SHARE  # filler's part of all words
+    max_words: int | None = None  # cuts each original text before composing
+    validation: int | None = None  # texts; None: as many as training texts
+    test: int | None = None  # texts; None: all
+    vectors: str | None = None  # name of a file of word vectors, or None: random ones
+    cell: str = "lstm"  # a name in `whenpool.models.encoder.CELLS`, or "transformer"
+    layers: int = 1
+    bidirectional: bool = True
+    embedding_size: int = 100
+    hidden_size: int = 256  # per direction
+    forget_bias: float | str | None = "thesis"  # see `whenpool.TextClassifier`
+    drop_connect: float = 0.0
+    masked: bool = True  # False: padding enters
+    epochs: int = 20
+    batch_size: int = 32
+    learning_rate: float = 2e-3
+    weight_decay: float = 0.0
+    orthogonal: bool = False  # recurrent weights at the start
+    trick: str | None = None  # one of `TRICKS`
+    strength: float = 0.3  # of "gradient_directed": λ of the first epoch
+    divergence: str = "forward"  # of "gradient_directed", see `whenpool.learnability`
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
+
+    @property
+    def variant(self) -> str:
+        """What a table calls it, see `variant_of`."""
+        return variant_of(self.pooling, self.forget_bias, self.orthogonal, self.trick)
+
+    @property
+    def training(self) -> "Training":
+        """Itself: see `Run`."""
+        return self
+
+    @property
+    def needs(self) -> "Training | None":
+        """The training of the teacher (§2.2.4): a max-pooled model as the thesis trains it."""
+        if self.trick != "teacher_forcing":
+            return None
+        return replace(self, pooling="max", forget_bias="thesis", orthogonal=False, trick=None)
+
+    @property
+    def cost(self) -> float:
+        """Words read in training, roughly: what one run takes beside another."""
+        if self.trick == "gradient_directed":  # three times as much, in half of the epochs
+            return 2 * replace(self, trick=None).cost
+        words = 250 if self.max_words is None else min(self.max_words, 250)
+        words = 40 if self.length == "short" else words
+        return self.size * self.epochs * words / (1 if self.setting == "standard" else 1 - self.share)
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        """What makes a training this one: configuration, data, protocol.
+
+        Raises:
+            InputError: for an unknown corpus, setting or length, or data that are not there.
+        """
+        check_setting(self.setting)
+        check_length(self.length)
+        self._check_model()
+        self._check_trick()
+        source = place.source(self)
+        data = {"corpus": source.fingerprint(self.length)}
+        if self.setting != "standard":
+            data["filler"] = source.filler_fingerprint()
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        return {"run": self.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
+
+    def _check_model(self) -> None:
+        cell = LISTED_CELLS.get(self.cell)
+        if cell is None:
+            raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(LISTED_CELLS)}")
+        if self.layers < 1:
+            raise InputError(f"layers is how many are stacked, at least 1, not {self.layers}")
+        if cell.adds and self.embedding_size != self.hidden_size:
+            raise InputError(
+                f"cell {self.cell!r} adds words to the state: embedding_size={self.embedding_size} must "
+                f"equal hidden_size={self.hidden_size}"
+            )
+        if cell.adds and self.layers > 1 and self.bidirectional:
+            raise InputError(
+                f"cell {self.cell!r} adds the states of both directions below to those of one: "
+                "set layers=1 or bidirectional=False"
+            )
+        lacking = {
+            "a forget gate to set forget_bias of": self.forget_bias not in ("thesis", None)
+            and not cell.forgets,
+            "recurrent weights that could be orthogonal": self.orthogonal and not cell.remembers,
+            "recurrent weights for drop_connect": self.drop_connect and not cell.remembers,
+            "a recurrence that padding could enter": not self.masked and not cell.recurrent,
+        }
+        for what, asked in lacking.items():
+            if asked:
+                raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
+
+    def _check_trick(self) -> None:
+        if self.trick != "gradient_directed" and (
+            self.strength != Training.strength or self.divergence != Training.divergence
+        ):
+            raise InputError("strength and divergence are of gradient_directed alone; leave them out")
+        if not 0 <= self.strength < math.inf:
+            raise InputError(f"strength is λ of the first epoch, at least 0, not {self.strength}")
+        if self.divergence not in ("forward", "reverse"):
+            raise InputError(f"divergence {self.divergence!r} is unknown; choose forward or reverse")
+        if self.trick is None:
+            return
+        if self.trick not in TRICKS:
+            raise InputError(f"trick {self.trick!r} is unknown; choose one of {', '.join(TRICKS)}")
+        if self.cell == "transformer":
+            raise InputError(f"{self.trick} teaches a recurrence: choose another cell than transformer")
+        if self.pooling != "last" or not self.masked or self.drop_connect:
+            raise InputError(
+                f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "
+                "set pooling='last', masked=True and drop_connect=0"
+            )
+
+    def __str__(self) -> str:
+        words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
+        return " ".join(words) + ("" if self.masked else " unmasked") + f" seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a training starts from.
+
+    Attributes:
+        random: the state of torch's generator once the model is made, from which DropConnect draws.
+    """
+
+    encoded: EncodedCorpus
+    dataset: Dataset
+    model: TextClassifier
+    random: torch.Tensor
+
+
+def prepare(run: Training, place: Place) -> Prepared:
+    """Read a training's texts and make its model as it is before training.
+
+    Raises:
+        InputError: for data that cannot be read, or too few texts.
+    """
+    encoded = encode(place.source(run), run.length, place.cache)
+    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
+    if vectors and vectors.size != run.embedding_size:
+        raise InputError(
+            f"word vectors {run.vectors} have {vectors.size} numbers, "
+            f"the model's embedding {run.embedding_size}: choose others or set embedding_size"
+        )
+    dataset = make_dataset(
+        encoded,
+        size=run.size,
+        setting=run.setting,
+        share=run.share,
+        validation=run.validation,
+        test=run.test,
+        max_words=run.max_words,
+        vectors=vectors,
+        seed=run.seed,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(run.seed)
+        model = TextClassifier(
+            len(dataset.vocabulary),
+            len(dataset.classes),
+            run.pooling,
+            run.cell,
+            run.embedding_size,
+            run.hidden_size,
+            run.layers,
+            run.bidirectional,
+            run.forget_bias,  # type: ignore[arg-type]
+            PADDING_INDEX,
+            vectors=dataset.vectors,
+            orthogonal=run.orthogonal,
+            drop_connect=run.drop_connect,
+            masked=run.masked,
+        )
+        random = torch.random.get_rng_state()
+    return Prepared(encoded, dataset, model, random)
+
+
+def trained(run: Training, place: Place) -> Prepared:
+    """A finished training's texts, and its model with the weights of the best epoch.
+
+    Raises:
+        InputError: when the weights are not here.
+    """
+    file = place.store.weights_file(key(run, place))
+    if not file.exists():
+        raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
+    prepared = prepare(run, place)
+    load_weights(prepared.model, file, run)
+    return prepared
+
+
+def load_weights(model: nn.Module, file: Path, run: Run) -> None:
+    """Give a model the weights that a run has left.
+
+    Raises:
+        InputError: when the file is damaged, or holds another model's.
+    """
+    try:
+        model.load_state_dict(safetensors.torch.load_file(file))
+    except (RuntimeError, OSError, safetensors.SafetensorError) as error:
+        reason = str(error).splitlines()[0].rstrip(":")
+        raise InputError(f"{file} does not hold the weights of {run}: {reason}; delete it") from None
+
+
+def recipe_of(run: Training) -> Recipe:
+    return Recipe(run.epochs, run.batch_size, run.learning_rate, run.weight_decay)
+
+
+def execute_training(
+    run: Training,
+    prepared: Prepared,
+    place: Place,
+    device: str,
+    keep_weights: bool,
+    on_epoch: Callable[[], None] | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> str:
+    """Train a prepared model and store it; returns its key.
+
+    Raises:
+        DivergenceError: for a loss that diverges, but with a trick, where that is a result.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(run.seed)
+        torch.random.set_rng_state(prepared.random)
+        try:
+            outcome = train(
+                prepared.model,
+                prepared.dataset,
+                recipe_of(run),
+                run.seed,
+                device,
+                on_epoch=lambda _: on_epoch() if on_epoch else None,
+                watch=watch,
+                objective=_objective(run, place),
+            )
+        except DivergenceError as error:
+            if not run.trick:
+                raise
+            outcome = error.left  # that some seeds diverge is part of what §2.2.7 finds
+    return store_training(run, prepared, outcome, place, device, keep_weights)
+
+
+def store_training(
+    run: Training,
+    prepared: Prepared,
+    outcome: Outcome,
+    place: Place,
+    device: str,
+    keep_weights: bool,
+    company: Company = ALONE,
+) -> str:
+    """Store what came of a training; returns its key."""
+    weights = safetensors.torch.save(outcome.weights) if keep_weights else None
+    return place.store.put(
+        run.identity(place),
+        asdict(run),
+        _result(run, prepared, outcome, place),
+        provenance(device, company),
+        outcome.history_rows(),
+        weights,
+    )
+
+
+def _objective(run: Training, place: Place) -> Objective:
+    """What a training minimises; a teacher is read from the store."""
+    if run.trick == "penalty_attention":
+        return PenaltyAttention(run.epochs)
+    if run.trick == "dropout_attention":
+        return DropoutAttention(run.epochs)
+    if run.trick == "gradient_directed":
+        return GradientDirected(run.epochs, run.strength, run.divergence)
+    if run.needs:
+        return TeacherForcing(trained(run.needs, place).model)
+    return Objective()
+
+
+def _result(run: Training, prepared: Prepared, outcome: Outcome, place: Place) -> dict[str, Any]:
+    encoded, dataset, model = prepared.encoded, prepared.dataset, prepared.model
+    labels = dataset.test.labels
+    trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
+    return trick | {
+        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy,
+        "best_epoch": outcome.best_epoch,
+        "majority_accuracy": 100 * int(labels.bincount().max()) / len(labels),
+        "classes": len(dataset.classes),
+        "corpus_complete": encoded.complete,
+        "train_texts": len(dataset.train),
+        "validation_texts": len(dataset.validation),
+        "test_texts": len(dataset.test),
+        "vocabulary": len(dataset.vocabulary),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
+        "train_words": outcome.words,
+        "filler_passes_train": dataset.filler_passes["train"],
+        "filler_passes_validation": dataset.filler_passes["validation"],
+        "filler_passes_test": dataset.filler_passes["test"],
+        "filler": place.source(run).filler_name if run.setting != "standard" else None,
+        "corpus_notes": " ".join(encoded.notes),
+        "seconds": outcome.seconds,
+    }
+
+
+def execute_together(
+    runs: Sequence[Training],
+    place: Place,
+    device: str = "cpu",
+    keep_weights: Sequence[bool] | None = None,
+    on_epoch: Callable[[int], None] = lambda number: None,
+    on_end: Callable[[int, str], None] = lambda number, failure: None,
+) -> None:
+    """Train several models at once, and store each when it ends, beside how many and which they were.
+
+    Args:
+        runs: trainings of one shape without tricks, see `whenpool.training.batched.train_together`.
+        keep_weights: of which the weights are wanted.
+        on_epoch: told the number of a run of which an epoch has ended.
+        on_end: told the number of a run that has ended, and why it failed, or "".
+
+    Raises:
+        InputError: for data that cannot be read, too few texts, or models of different shape.
+        StorageError: when the store cannot be written.
+        torch.OutOfMemoryError: when there are too many models for the device.
+    """
+    kept = keep_weights or [False] * len(runs)
+    group = hash_of(*sorted(key(run, place) for run in runs))[:8]
+    prepared = [prepare(run, place) for run in runs]
+    students = [
+        Student(
+            part.model,
+            part.dataset,
+            recipe_of(run),
+            run.seed,
+            on_epoch=lambda _, number=number: on_epoch(number),  # type: ignore[misc]
+        )
+        for number, (run, part) in enumerate(zip(runs, prepared, strict=True))
+    ]
+
+    def end(number: int, outcome: Outcome | DivergenceError) -> None:
+        if isinstance(outcome, DivergenceError):
+            on_end(number, str(outcome))
+            return
+        company = Company(len(runs), group)
+        store_training(runs[number], prepared[number], outcome, place, device, kept[number], company)
+        on_end(number, "")
+
+    train_together(students, device, end)

@@ -17,7 +17,6 @@ from whenpool.base.errors import InputError
 from whenpool.base.paths import variables
 from whenpool.runs.engine import Workforce, run_all
 from whenpool.runs.engine.local import WORKER_VARIABLES, processors
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice
@@ -29,7 +28,7 @@ def main() -> None:
     runs, place = cell()
     print(f"{len(runs)} trainings of {runs[0].corpus}, {runs[0].size} texts, {processors()} processors")
     with tempfile.TemporaryDirectory() as folder:
-        execute(replace(runs[0], epochs=1), fresh(place, folder, "warm"))  # what is cached is there
+        replace(runs[0], epochs=1).execute(fresh(place, folder, "warm"))  # what is cached is there
         ways = {
             "one after another": lambda where: one_after_another(runs, where, {}),
             "the same, workers' memory": lambda where: one_after_another(runs, where, WORKER_VARIABLES),
@@ -75,7 +74,7 @@ def one_after_another(runs: list[Training], place: Place, settings: dict[str, st
 def _each(runs: list[Training], place: Place) -> None:
     torch.set_num_threads(processors())
     for run in runs:
-        execute(run, place)
+        run.execute(place)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from safetensors.torch import save
 from scipy import stats
 from test_book import ROOT, builder, clone
 from test_engine import GRID, SMALL
+from whenpool.runs.execute import execute
 
 from whenpool import InputError
 from whenpool.book.compare import (
@@ -29,7 +30,6 @@ from whenpool.book.compare import (
 from whenpool.book.publish import export_runs
 from whenpool.book.report.provenance import provenance_line
 from whenpool.cli import main
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store

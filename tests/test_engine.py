@@ -26,7 +26,7 @@ GRID = [
 
 def results(store):
     """What must not depend on how the runs were made."""
-    table = store.trainings().set_index("key").sort_index()
+    table = store.rows("training").set_index("key").sort_index()
     return table[["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]].to_dict("index")
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from whenpool.runs.execute import execute
 
 from whenpool.book.chapter import Chapter
 from whenpool.book.report import probes
@@ -23,7 +24,6 @@ from whenpool.book.report.examples import (
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
 from whenpool.explain.words import strips
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.probe import GradientTrace, PaddingSweep
 from whenpool.runs.kinds.training import Prepared, Training, prepare, trained
 from whenpool.runs.request import Choice

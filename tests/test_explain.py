@@ -7,12 +7,12 @@ import sys
 
 import pytest
 import torch
+from whenpool.runs.execute import execute
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.explain import explanation as explaining
 from whenpool.explain.explanation import as_html, as_json, as_text, checkpoint_of, explain, in_file
 from whenpool.probes import window_importance
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.training import Training
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]

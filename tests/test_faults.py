@@ -239,4 +239,4 @@ def test_a_store_copied_from_another_machine_counts(place, tmp_path):
     run, target = found[there]
     assert list(standing([run], target).done) == [run]
     assert run_all([run], target).done == 0
-    assert asdict(run)["corpus"] != source.store.trainings()["corpus"][0]
+    assert asdict(run)["corpus"] != source.store.rows("training")["corpus"][0]

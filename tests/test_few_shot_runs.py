@@ -11,15 +11,14 @@ import pytest
 import torch
 
 from whenpool import InputError
-from whenpool.book.publish import export_few_shots
+from whenpool.book.publish import export
 from whenpool.corpora import load
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.fewshot import UDA, FineTuned, MixText, TMix, load_encoder
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.fewshot.selection import select
-from whenpool.runs.compute import compute, few_shot_rows_of, standing
+from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.few_shot import (
     CONTRAST,
     FEW_SHOT_PROTOCOL,
@@ -35,7 +34,6 @@ from whenpool.runs.kinds.few_shot import (
 from whenpool.runs.plans.chapters import plan, thesis_table
 from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS, LABELS
 from whenpool.runs.request import Choice
-from whenpool.runs.rows import current_few_shots, few_shot_of
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of
 from whenpool.training.loop import Recipe, train
@@ -62,7 +60,7 @@ def corpus_of(labels, classes=("a", "b")):
 def executed(shared):
     """A run of every system."""
     for run in RUNS.values():
-        execute(run, shared)
+        run.execute(shared)
     return shared
 
 
@@ -155,11 +153,11 @@ def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
 
 
 def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
-    table = current_few_shots(executed)
+    table = executed.store.current("few-shot")
     assert set(table["system"]) == set(RUNS)
     for row in table.to_dict("records"):
         run = RUNS[row["system"]]
-        assert key(few_shot_of(row), executed) == row["key"] == key(run, executed)
+        assert key(FewShot.of_row(row), executed) == row["key"] == key(run, executed)
         assert 0 <= row["test_accuracy"] <= 100
         assert (row["labelled_texts"], row["validation_texts"], row["test_texts"]) == (4, 6, 12)
         assert row["steps_done"] == 4
@@ -167,13 +165,13 @@ def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
         assert (row["encoder_parameters"] > 20e6) == run.has_encoder
         assert (row["parameters"] > 20e6) == (run.system in ("bert", "tmix", "uda", "mixtext"))
         assert row["majority_accuracy"] >= 50
-    assert executed.store.trainings().empty
-    assert executed.store.probes().empty
+    assert executed.store.rows("training").empty
+    assert executed.store.rows("probe").empty
 
 
 def test_looks_are_stored_with_what_the_objectives_tell(executed):
-    looks = executed.store.few_shot_histories().set_index("key")
-    assert executed.store.histories().empty
+    looks = executed.store.history("few-shot").set_index("key")
+    assert executed.store.history("training").empty
     for system, told in {"uda": ["left_out", "confident", "consistency"], "mixtext": ["margin"]}.items():
         own = looks.loc[key(RUNS[system], executed)]
         assert len(own) == 2
@@ -184,14 +182,14 @@ def test_looks_are_stored_with_what_the_objectives_tell(executed):
 def test_the_same_run_gives_the_same_result_again(executed, tmp_path):
     for system in ("mixtext", "vampire", "max_attention"):
         again = replace(executed, store=Store(tmp_path))
-        execute(RUNS[system], again)
+        RUNS[system].execute(again)
         name = key(RUNS[system], executed)
         first, second = (place.store.get(name) for place in (executed, again))
         assert first["result"]["test_loss"] == second["result"]["test_loss"], system
 
 
 def test_texts_that_were_cut_are_counted(executed):
-    table = current_few_shots(executed).set_index("system")
+    table = executed.store.current("few-shot").set_index("system")
     _, chosen = read(RUNS["bert"], executed)
     lengths = [len(text.split()) for text in chosen.test.texts]  # a piece a word here
     for system, special in {"bert": 2, "max_attention": 2, "last_words": 0}.items():
@@ -233,7 +231,7 @@ def test_frozen_embeddings_are_made_once_for_all_runs(executed, monkeypatch):
 
     monkeypatch.setattr(type(load_encoder(MINILM).model), "forward", refuse)
     more = replace(RUNS["max_attention"], steps=6)
-    assert execute(more, executed)
+    assert more.execute(executed)
 
 
 def test_what_a_system_does_not_use_is_not_in_its_identity(shared):
@@ -273,7 +271,7 @@ def test_defaults_of_a_few_shot_run_never_change():
 
 
 def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
-    table = executed.store.few_shots()
+    table = executed.store.rows("few-shot")
     (tmp_path / "records").mkdir()
     table.assign(corpus="imdb").to_csv(tmp_path / "records" / "few_shots.csv", index=False)
     place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
@@ -292,7 +290,7 @@ def test_runs_of_record_still_have_their_keys():
             for name, value in row.items()
             if name.startswith("data_") and value == value
         }
-        run = few_shot_of(row).changed()
+        run = FewShot.of_row(row).changed()
         assert key_of({"run": run, "data": data, "protocol": row["protocol"]}) == row["key"]
     assert {row["system"] for row in rows if row["per_class"] == 10} == {*SYSTEMS, *CONTRAST}
     looks = pd.read_csv(RECORDS / "few_shots_history.csv")
@@ -300,7 +298,7 @@ def test_runs_of_record_still_have_their_keys():
 
 
 def test_only_runs_on_published_corpora_with_enough_test_texts_are_recorded(executed, tmp_path):
-    assert export_few_shots(executed, tmp_path) == 0
+    assert export("few-shot", executed, tmp_path) == 0
     assert not list(tmp_path.iterdir())
     (tmp_path / "store").mkdir()
     for number, (corpus, tested) in enumerate([("imdb", 1_000), ("imdb", 999), ("synthetic", 2_000)]):
@@ -311,14 +309,14 @@ def test_only_runs_on_published_corpora_with_enough_test_texts_are_recorded(exec
             row["history"],
         )  # fmt: skip
     place = Place(Store(tmp_path / "store"), executed.data, executed.cache)
-    assert export_few_shots(place, tmp_path / "out") == 1
+    assert export("few-shot", place, tmp_path / "out") == 1
     table = pd.read_csv(tmp_path / "out" / "few_shots.csv")
     assert list(table["test_texts"]) == [1_000]
     looks = pd.read_csv(tmp_path / "out" / "few_shots_history.csv")
     assert list(looks["key"]) == [table["key"][0]] * 2
     again = Place(Store(tmp_path / "empty", tmp_path / "out"), executed.data, executed.cache)
-    assert export_few_shots(again, tmp_path / "out") == 1  # what is on record stays
-    assert len(again.store.few_shot_histories()) == 2
+    assert export("few-shot", again, tmp_path / "out") == 1  # what is on record stays
+    assert len(again.store.history("few-shot")) == 2
 
 
 # what is refused
@@ -352,7 +350,7 @@ def test_paraphrases_that_are_not_there_or_do_not_match_are_named(shared, tmp_pa
     file = tmp_path / "some.jsonl"
     file.write_text(json.dumps({"text": "another", "paraphrases": ["a text"]}) + "\n")
     with pytest.raises(InputError, match=r"some\.jsonl"):
-        execute(replace(run, paraphrases=str(file)), shared)
+        replace(run, paraphrases=str(file)).execute(shared)
 
 
 def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
@@ -361,7 +359,7 @@ def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
     lines = [json.dumps({"text": t, "paraphrases": [t.upper(), "other"]}) for t in chosen.unlabelled]
     file.write_text("\n".join(lines))
     run = replace(RUNS["uda"], paraphrases=str(file))
-    row = shared.store.get(execute(run, shared))
+    row = shared.store.get(run.execute(shared))
     assert row["identity"]["run"]["paraphrases"] == "some.jsonl"
     assert row["identity"]["data"]["paraphrases"]
     assert row["run"]["paraphrases"] == "some.jsonl"
@@ -371,7 +369,7 @@ def test_without_unlabelled_texts_a_system_that_needs_them_says_so(shared):
     everything = CORPUS.replace("train=80", "train=4")
     run = replace(RUNS["uda"], corpus=everything)
     with pytest.raises(InputError, match="needs unlabelled texts, and all training texts"):
-        execute(run, shared)
+        run.execute(shared)
 
 
 def test_a_file_that_was_changed_is_read_anew(shared, tmp_path):
@@ -388,7 +386,7 @@ def test_an_encoder_that_reads_less_cuts_more(shared, monkeypatch):
     short = dataclasses.replace(load_encoder(MINILM), max_tokens=8)
     monkeypatch.setattr("whenpool.runs.kinds.few_shot.load_encoder", lambda name: short)
     run = replace(TINY, seed=8, steps=1)
-    result = shared.store.get(execute(run, shared))["result"]
+    result = shared.store.get(run.execute(shared))["result"]
     assert (result["tokens_read"], run.max_tokens) == (8, 10)
     assert result["test_cut"] == 12
 
@@ -404,7 +402,7 @@ def test_each_objective_is_that_of_its_system(shared):
 
 def test_training_leaves_the_shared_encoder_as_it_is(executed):
     before = copy.deepcopy(load_encoder(MINILM).model.state_dict())
-    execute(replace(RUNS["uda"], seed=9), executed)
+    replace(RUNS["uda"], seed=9).execute(executed)
     after = load_encoder(MINILM).model
     assert not after.training
     assert all(torch.equal(before[name], value) for name, value in after.state_dict().items())
@@ -487,4 +485,4 @@ def test_runs_are_computed_side_by_side_and_read_back(shared):
         [*asked, RUNS["max_attention"]], shared, Workforce(workers=2), say=lambda line: None
     )
     assert not report.failed
-    assert [few_shot_of(row) for row in few_shot_rows_of(asked, shared).to_dict("records")] == asked
+    assert [FewShot.of_row(row) for row in rows_of(asked, shared).to_dict("records")] == asked

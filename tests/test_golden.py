@@ -35,7 +35,7 @@ def found(tmp_path_factory):
 def test_every_pooling_trick_kind_of_probe_and_system_has_a_golden_run():
     assert {run.pooling for run in RUNS.values()} == set(POOLINGS)
     assert {run.trick for run in RUNS.values()} == {None, *TRICKS}
-    assert {probe.kind for probe in PROBES.values()} == set(probing.PROBES)
+    assert {probe.probe for probe in PROBES.values()} == set(probing.PROBES)
     assert {run.system for run in FEW_SHOTS.values()} == {*SYSTEMS, *CONTRAST}
 
 

@@ -17,7 +17,6 @@ from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.settings import compose
 from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.probes import gradient_norms, gradient_profile, nwi
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.probe import (
     DirectionUse,
     FirstSteps,
@@ -26,13 +25,16 @@ from whenpool.runs.kinds.probe import (
     PaddingSweep,
     Tracer,
     WordImportance,
-    measure,
 )
 from whenpool.runs.kinds.training import prepare, trained
 from whenpool.runs.run import key
 from whenpool.training.loop import evaluate
 
 MIXED = replace(TINY, setting="mid")
+
+
+def measure(probe, model, dataset):
+    return probe.measure(model, dataset)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,7 @@ def learnt(shared):
     """A model that has learnt something, so that filler can change what it says."""
     corpus = "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2,agreement=1"
     training = replace(TINY, corpus=corpus, size=120, pooling="mean", learning_rate=3e-2, epochs=6)
-    execute(training, shared, keep_weights=True)
+    training.execute(shared, keep_weights=True)
     prepared = trained(training, shared)
     return prepared.model, prepared.dataset
 
@@ -228,10 +230,10 @@ TRACED = replace(TINY, corpus=TINY.corpus.replace("train=60", "train=136"), size
 def test_a_trace_leaves_the_training_as_it_is_without_one(place, options):
     training = replace(TRACED, **options)
     alone = replace(place, store=type(place.store)(place.store.directory.with_name("alone")))
-    name = execute(training, alone, keep_weights=True)
+    name = training.execute(alone, keep_weights=True)
     before = torch.random.get_rng_state()
     probe = GradientTrace(training, texts=8, sample=16)
-    traced = execute(probe, place)
+    traced = probe.execute(place)
     assert torch.equal(torch.random.get_rng_state(), before)
 
     expected, found = alone.store.get(name), place.store.get(name)
@@ -255,7 +257,7 @@ def test_a_trace_leaves_the_training_as_it_is_without_one(place, options):
 
 
 def test_a_trace_begins_before_training(place):
-    row = place.store.get(execute(GradientTrace(TINY, texts=8), place))
+    row = place.store.get(GradientTrace(TINY, texts=8).execute(place))
     prepared = prepare(TINY, place)
     batch = prepared.dataset.train.batch(torch.arange(8), PADDING_INDEX)
     norms = gradient_norms(prepared.model, batch.ids, batch.lengths, batch.labels)
@@ -448,12 +450,12 @@ def test_what_is_stored_of_a_probe(place):
     training = key(TINY, place)
     probe = WordImportance(TINY, texts=4, k=2)
     with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
-        execute(probe, place)
-    execute(TINY, place)
+        probe.execute(place)
+    TINY.execute(place)
     with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
-        execute(probe, place)
-    execute(TINY, place, keep_weights=True)
-    row = place.store.get(execute(probe, place))
+        probe.execute(place)
+    TINY.execute(place, keep_weights=True)
+    row = place.store.get(probe.execute(place))
     found, rows = measure(probe, *model_and_texts(place))
     assert row["run"] == {"probe": "nwi"} | probe.options() | asdict(TINY)
     assert row["history"] == rows
@@ -474,13 +476,13 @@ def model_and_texts(place):
 
 def test_the_model_that_is_probed_is_the_best_epoch_of_the_training(place):
     """And not, say, one that was made but not loaded."""
-    execute(TINY, place, keep_weights=True)
+    TINY.execute(place, keep_weights=True)
     model, dataset = model_and_texts(place)
     weights = safetensors.torch.load_file(place.store.weights_file(key(TINY, place)))
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
     start = prepare(TINY, place).model
     assert isinstance(start, TextClassifier)
     assert not torch.equal(start.classifier.weight, model.classifier.weight)
-    learnt = place.store.get(execute(GradientProfile(TINY, texts=9), place))
+    learnt = place.store.get(GradientProfile(TINY, texts=9).execute(place))
     assert learnt["history"] == measure(GradientProfile(TINY, texts=9), model, dataset)[1]
     assert learnt["history"] != measure(GradientProfile(TINY, texts=9), start, dataset)[1]

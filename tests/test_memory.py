@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from whenpool.runs.execute import execute
 
 from whenpool import InputError, TextClassifier
 from whenpool.probes import step_megabytes
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.probe import MemoryUse, growth
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.rows import current_probes, probe_of

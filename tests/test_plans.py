@@ -27,7 +27,6 @@ from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.bases import SEEDS
 from whenpool.runs.plans.chapters import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
 from whenpool.runs.request import PROFILES, Choice, corpora_named
-from whenpool.runs.rows import training_of
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
 
@@ -304,7 +303,7 @@ def test_trainings_of_record_are_still_planned(place, tmp_path):
     """So that none has to be computed again: those of the thesis's model, padding masked or not."""
     rows = Store(tmp_path, Path(__file__).parents[1] / "data" / "results").trainings()
     rows = rows[rows["hidden_size"].eq(256) & rows["epochs"].eq(20) & rows["corpus_complete"].eq(True)]
-    recorded = {replace(training_of(row), vectors=VECTORS[0]) for row in rows.to_dict("records")}
+    recorded = {replace(Training.of_row(row), vectors=VECTORS[0]) for row in rows.to_dict("records")}
     choices = [Choice("paper", masked=masked) for masked in (True, False)]
     runs = {run for choice in choices for name in PLANS for run in plan(name, choice, place)}
     trainings = {run.training for run in runs if run.training}

@@ -17,15 +17,10 @@ from test_probing import TINY
 
 from whenpool.base.errors import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.publish import export_probes, export_runs
+from whenpool.book.publish import export
 from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
-from whenpool.runs.compute import (
-    compute,
-    probe_rows_of,
-    rows_of,
-    standing,
-)
+from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce, running
 from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
@@ -35,11 +30,11 @@ from whenpool.runs.kinds.probe import (
     GradientProfile,
     GradientTrace,
     PaddingSweep,
+    Probe,
     WordImportance,
 )
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.request import Choice
-from whenpool.runs.rows import current_probes, probe_of
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
@@ -135,7 +130,7 @@ def test_weights_of_record_are_nowhere_so_the_training_is_run(place, executed, t
     ask([TINY], place)
     folder = tmp_path / "records"
     folder.mkdir()
-    place.store.trainings().to_csv(folder / "trainings.csv", index=False)
+    place.store.rows("training").to_csv(folder / "trainings.csv", index=False)
     elsewhere = replace(place, store=Store(tmp_path / "empty", folder))
     assert list(standing([TINY], elsewhere).done) == [TINY]
     ask([TINY, PROFILE], elsewhere)
@@ -161,13 +156,13 @@ def test_weights_are_kept_besides_where_they_are_asked_for(place, executed):
 def test_rows_of_probes_come_in_the_order_asked_for_and_apart_from_trainings(place, executed):
     asked = [SWEEP, IMPORTANCE, TRACE, PROFILE]
     ask(asked, place)
-    assert [probe_of(row) for row in probe_rows_of(asked, place).to_dict("records")] == asked
+    assert [Probe.of_row(row) for row in rows_of(asked, place).to_dict("records")] == asked
     assert rows_of([OTHER, TINY], place)["pooling"].tolist() == ["max", "last"]
-    assert len(place.store.trainings()) == 2
-    assert set(place.store.histories()["key"]) == {key(TINY, place), key(OTHER, place)}
+    assert len(place.store.rows("training")) == 2
+    assert set(place.store.history("training")["key"]) == {key(TINY, place), key(OTHER, place)}
     kinds = {"gradients": 100, "trace": 1, "sweep": 30, "nwi": 100}
-    assert {kind: len(place.store.measured(kind)) for kind in kinds} == kinds
-    assert set(place.store.measured("nwi")["key"]) == {key(IMPORTANCE, place)}
+    assert {kind: len(place.store.history("probe", kind)) for kind in kinds} == kinds
+    assert set(place.store.history("probe", "nwi")["key"]) == {key(IMPORTANCE, place)}
 
 
 def test_a_probe_that_fails_is_one_line_and_the_others_go_on(place, executed):
@@ -234,8 +229,8 @@ def test_a_probe_whose_filler_is_absent_is_left_out_alone(place, executed, tmp_p
 
 def results(store):
     """What must not depend on how the runs were made."""
-    trainings = store.trainings().set_index("key")["test_loss"].to_dict()
-    kinds = {kind: store.measured(kind) for kind in ("gradients", "sweep", "nwi")}
+    trainings = store.rows("training").set_index("key")["test_loss"].to_dict()
+    kinds = {kind: store.history("probe", kind) for kind in ("gradients", "sweep", "nwi")}
     values = {kind: rows.sort_values("key", kind="stable") for kind, rows in kinds.items()}
     return trainings, {kind: rows.to_csv(index=False) for kind, rows in values.items()}
 
@@ -320,7 +315,7 @@ def record_probe(place, probe, rows=(), complete=True, protocol=PROTOCOL, probe_
 def on_record(place, tmp_path):
     """The place with its finished probes put on record, and an empty store."""
     folder = tmp_path / "results"
-    export_probes(place, folder)
+    export("probe", place, folder)
     return Place(Store(tmp_path / "empty", folder), place.data, place.cache), folder
 
 
@@ -331,13 +326,13 @@ def test_probes_of_record_and_what_they_measured_read_back(place, tmp_path):
     assert {file.name for file in folder.iterdir()} == {
         "probes.csv", "probes_gradients.csv", "probes_trace.csv", "probes_sweep.csv", "probes_nwi.csv",
     }  # fmt: skip
-    table = current_probes(elsewhere)
-    assert {probe_of(row): row["key"] for row in table.to_dict("records")} == keys
+    table = elsewhere.store.current("probe")
+    assert {Probe.of_row(row): row["key"] for row in table.to_dict("records")} == keys
     assert set(table["commit"]) == {"abc"}
     for probe, rows in MEASURED.items():
         expected = pd.DataFrame([{"key": keys[probe], **row} for row in rows])
-        pd.testing.assert_frame_equal(elsewhere.store.measured(probe.kind), expected)
-    assert len(elsewhere.store.trainings()) == 0
+        pd.testing.assert_frame_equal(elsewhere.store.history("probe", probe.probe), expected)
+    assert len(elsewhere.store.rows("training")) == 0
     assert elsewhere.store.keys() == set(keys.values())
 
 
@@ -346,10 +341,10 @@ def test_exporting_again_loses_nothing_and_adds_what_is_new(place, tmp_path):
         record_probe(place, probe, rows)
     elsewhere, folder = on_record(place, tmp_path)
     before = {file: file.read_bytes() for file in folder.iterdir()}
-    assert export_probes(elsewhere, folder) == 4
+    assert export("probe", elsewhere, folder) == 4
     assert {file: file.read_bytes() for file in folder.iterdir()} == before
     new = record_probe(elsewhere, PaddingSweep(replace(KEPT, seed=1)), MEASURED[PaddingSweep(KEPT)])
-    assert export_probes(elsewhere, folder) == 5
+    assert export("probe", elsewhere, folder) == 5
     again = Store(tmp_path / "empty again", folder)
     assert again.measured("sweep").groupby("key").size().tolist() == [3, 3]
     assert again.has(new)
@@ -360,8 +355,8 @@ def test_a_local_probe_takes_the_place_of_that_of_record(place, tmp_path):
     record_probe(place, probe, MEASURED[probe])
     elsewhere, _ = on_record(place, tmp_path)
     record_probe(elsewhere, probe, [{"setting_added": "mid", "share_added": 0.0, "accuracy": 1.0}])
-    assert elsewhere.store.measured("sweep")["accuracy"].tolist() == [1.0]
-    assert len(elsewhere.store.probes()) == 1
+    assert elsewhere.store.history("probe", "sweep")["accuracy"].tolist() == [1.0]
+    assert len(elsewhere.store.rows("probe")) == 1
 
 
 def test_where_data_are_absent_a_probe_of_record_counts(place, tmp_path, executed):
@@ -378,7 +373,7 @@ def test_where_data_are_absent_a_probe_of_record_counts(place, tmp_path, execute
     said, report = ask([*asked, *others], elsewhere, skip_absent=lambda run: True)
     assert [line.partition(":")[0] for line in said] == ["3 runs are left out"]
     assert (report.done, executed) == (0, [])
-    rows = probe_rows_of([*asked, *others], elsewhere)
+    rows = rows_of([*asked, *others], elsewhere)
     assert rows["probe"].tolist() == ["gradients", "trace", "sweep", "nwi"]
 
 
@@ -386,21 +381,21 @@ def test_probes_of_another_protocol_count_nowhere(place, tmp_path):
     probe = PaddingSweep(KEPT)
     record_probe(place, probe, probe_protocol=PROBE_PROTOCOL + 1)
     record_probe(place, probe, protocol=PROTOCOL + 1)
-    assert len(place.store.probes()) == 2
-    assert len(current_probes(place)) == 0
+    assert len(place.store.rows("probe")) == 2
+    assert len(place.store.current("probe")) == 0
     folder = tmp_path / "results"
-    assert export_probes(place, folder) == 0
+    assert export("probe", place, folder) == 0
     folder.mkdir(exist_ok=True)
-    place.store.probes().to_csv(folder / "probes.csv", index=False)
+    place.store.rows("probe").to_csv(folder / "probes.csv", index=False)
     elsewhere = replace(place, store=Store(tmp_path / "empty", folder))
     assert list(standing([probe], elsewhere).absent) == [probe]
 
 
 def test_trainings_and_probes_are_put_on_record_apart(place, tmp_path):
     record_probe(place, PaddingSweep(KEPT))
-    assert export_runs(place, tmp_path / "results") == 0
+    assert export("training", place, tmp_path / "results") == 0
     assert not (tmp_path / "results").exists()
-    assert export_probes(replace(place, store=Store(tmp_path / "nothing")), tmp_path / "results") == 0
+    assert export("probe", replace(place, store=Store(tmp_path / "nothing")), tmp_path / "results") == 0
     assert not (tmp_path / "results").exists()
 
 
@@ -447,8 +442,8 @@ KINDS = [  # figures of the thesis's scale draw it; it is published; also on a p
 def test_of_which_kind_a_probe_is(place, expected, probe):
     record_probe(place, probe)
     record_probe(place, PaddingSweep(replace(KEPT, seed=9)))  # another row, so that columns are mixed
-    table = place.store.probes()
-    asked = [probe_of(row) == probe for row in table.to_dict("records")]
+    table = place.store.rows("probe")
+    asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
     part = table.assign(corpus_complete=False)
     corpus = table["corpus"].ne("synthetic")  # which is never complete
     found = {"d": probes_of_record(table) & corpus, "p": probes_of_either_scale(table)}
@@ -467,7 +462,7 @@ def test_what_probes_measured_stands_beside_what_they_ran_on(place):
     record_probe(place, replace(trace, training=replace(trace.training, seed=1)), points)
     record_probe(place, PaddingSweep(KEPT), MEASURED[PaddingSweep(KEPT)])
     record_probe(place, WordImportance(KEPT), MEASURED[WordImportance(KEPT, shortest=400, longest=500)])
-    probes = store.probes()
+    probes = store.rows("probe")
     assert set(store.measured_on(probes, "trace")["seed"]) == {0, 1}
     assert "k" not in store.measured_on(probes, "trace")  # an option of another kind
     rows = store.measured_on(probes[probes["seed"] == 0], "trace")
@@ -483,7 +478,7 @@ def test_a_kind_without_runs_measured_nothing(place):
     """While another kind has some, and where a kind has some but not of these."""
     for probe in (GradientTrace(KEPT), PaddingSweep(KEPT)):
         record_probe(place, probe, [{"examples": 0, "ratio": 0.5}])
-    probes = place.store.probes()
+    probes = place.store.rows("probe")
     traces = probes[probes["probe"] == "trace"]
     for kind in ("sweep", "nwi"):
         rows = place.store.measured_on(traces, kind)
@@ -495,7 +490,7 @@ def test_a_kind_without_runs_measured_nothing(place):
 
 def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
     def keys(kind):
-        found = evidence_of(place.store, place.store.trainings(), place.store.probes())
+        found = evidence_of(place.store)
         assert set(found.measured) == set(PROBES)
         return set(found.measured[kind].get("key", ()))
 
@@ -518,7 +513,7 @@ def test_what_a_chapter_measured_is_that_of_its_own_probes(place):
     for seed, accuracy in enumerate((1.0, 2.0)):
         point = {"setting_added": "mid", "share_added": 0.5, "accuracy": accuracy}
         record_probe(place, PaddingSweep(replace(KEPT, seed=seed)), [point])
-    probes = place.store.probes().query("seed == 1")
+    probes = place.store.rows("probe").query("seed == 1")
     chapter = Chapter("natural_bias", Choice("smoke"), place)
     assert chapter.measured(probes, "sweep")["accuracy"].tolist() == [2.0]
     assert chapter.measured(probes, "nwi").empty

@@ -22,7 +22,6 @@ from whenpool import InputError, __version__
 from whenpool.runs.engine import Workforce, on_ray, run_all
 from whenpool.runs.engine.on_ray import Order, perform
 from whenpool.runs.engine.tasks import Job
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
@@ -107,7 +106,9 @@ def said(monkeypatch):
 
 
 def histories(store):
-    return store.histories().drop(columns="seconds", errors="ignore").sort_values(["key", "epoch"])
+    return (
+        store.history("training").drop(columns="seconds", errors="ignore").sort_values(["key", "epoch"])
+    )
 
 
 def same(place, undisturbed):
@@ -166,7 +167,7 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
     report = run_all(RUNS, place, RAY, keep_weights=lambda run: run == KEPT)
     assert (report.done, report.failed) == (len(RUNS), {})
     assert same(place, undisturbed)
-    assert set(place.store.trainings()["engine"]) == {"ray"}
+    assert set(place.store.rows("training")["engine"]) == {"ray"}
     assert "died" not in said
     assert said.count("epoch") == sum(run.epochs for run in RUNS)
     mine, theirs = (
@@ -181,9 +182,9 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
     probe, trace = GradientProfile(KEPT, texts=5), GradientTrace(replace(SMALL, seed=5), 4, 10)
     assert run_all([probe, trace], place, RAY).done == 2
     for run in (probe, trace):
-        execute(run, undisturbed)
+        run.execute(undisturbed)
     for kind in ("gradients", "trace"):
-        left, right = place.store.measured(kind), undisturbed.store.measured(kind)
+        left, right = place.store.history("probe", kind), undisturbed.store.history("probe", kind)
         assert left.equals(right)
         assert len(left)
     of_trace = key(trace.training, place)

@@ -7,11 +7,10 @@ import pytest
 from test_engine import GRID, SMALL
 
 from whenpool import InputError
-from whenpool.book.publish import export_runs, export_statistics
+from whenpool.book.publish import export, export_statistics
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.training import PROTOCOL, Training
-from whenpool.runs.rows import current_trainings, training_of
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
@@ -30,7 +29,7 @@ def record_run(place, run, complete=True, **result):
 def on_record(place):
     """The place with its finished runs put on record, and an empty store."""
     folder = place.store.directory.with_name("results")
-    export_runs(place, folder)
+    export("training", place, folder)
     return Place(Store(place.store.directory.with_name("empty"), folder), place.data, place.cache)
 
 
@@ -59,10 +58,10 @@ def test_the_configuration_can_be_read_back_from_a_row(place, tmp_path):
     ]
     for run in runs:
         record_run(place, run)
-    table = place.store.trainings()
-    assert {training_of(row) for _, row in table.iterrows()} == set(runs)
+    table = place.store.rows("training")
+    assert {Training.of_row(row) for _, row in table.iterrows()} == set(runs)
     table.to_csv(tmp_path / "t.csv", index=False)
-    assert {training_of(row) for _, row in pd.read_csv(tmp_path / "t.csv").iterrows()} == set(runs)
+    assert {Training.of_row(row) for _, row in pd.read_csv(tmp_path / "t.csv").iterrows()} == set(runs)
 
 
 def test_standing_tells_done_missing_failed_and_absent(place):
@@ -125,7 +124,7 @@ def test_runs_of_another_protocol_are_not_current(place):
     identity = {"run": {}, "data": {}, "protocol": PROTOCOL + 1}
     place.store.put(identity, {}, {}, {})
     record_run(place, SMALL)
-    assert len(current_trainings(place)) == 1
+    assert len(place.store.current("training")) == 1
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place, tmp_path):
@@ -135,15 +134,15 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place, tmp
     record_run(place, replace(kept, hidden_size=64, epochs=8))
     record_run(place, SMALL)
     folder = tmp_path / "results"
-    assert export_runs(place, folder) == 1
+    assert export("training", place, folder) == 1
     elsewhere = Place(Store(tmp_path / "empty", folder), place.data, place.cache)
-    rows = current_trainings(elsewhere)
-    assert [training_of(row) for _, row in rows.iterrows()] == [kept]
+    rows = elsewhere.store.current("training")
+    assert [Training.of_row(row) for _, row in rows.iterrows()] == [kept]
     assert rows.loc[0, ["test_accuracy", "commit", "protocol"]].tolist() == [70.0, "abc", PROTOCOL]
-    assert elsewhere.store.histories()["validation_accuracy"].tolist() == [50.0]
-    assert export_runs(elsewhere, folder) == 1  # exporting again loses nothing
+    assert elsewhere.store.history("training")["validation_accuracy"].tolist() == [50.0]
+    assert export("training", elsewhere, folder) == 1  # exporting again loses nothing
     record_run(elsewhere, replace(kept, masked=False))
-    assert export_runs(elsewhere, folder) == 2  # the authors' way is on record as well
+    assert export("training", elsewhere, folder) == 2  # the authors' way is on record as well
 
 
 def test_statistics_of_whole_corpora_are_put_on_record(place, tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """``--only``: which runs it admits, and one line for every mistake."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -175,11 +173,3 @@ def test_a_run_of_several_chapters_is_planned_once(place):
     assert sorted(runs) == ["learnability", "training_to_skip"]
     together = each_once(runs)
     assert len(together) == len(set(together)) < sum(map(len, runs.values()))
-
-
-def test_picking_loads_no_torch_until_a_pooling_is_named():
-    script = (
-        "import sys\nfrom whenpool.runs.filter import Only\n"
-        "Only.parse('table=1.3,size=1000')\nsys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

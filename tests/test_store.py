@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from whenpool import InputError
-from whenpool.runs.store import COLUMNS, Store, key_of
+from whenpool.runs.kinds.base import key_of
+from whenpool.runs.store import Store, columns_of
 
 IDENTITY = {"run": {"corpus": "imdb", "seed": 1}, "data": {"corpus": "abc"}, "protocol": 1}
 HISTORY = [{"epoch": 1, "validation_accuracy": 50.0}, {"epoch": 2, "validation_accuracy": 60.0}]
@@ -38,18 +39,18 @@ def test_what_is_put_comes_back(tmp_path):
     assert store.keys() == {key}
     other = put(store, seed=2)
     assert not store.has(other, with_weights=True)
-    table = store.trainings()
+    table = store.rows("training")
     assert set(table["key"]) == {key, other}
     row = table.set_index("key").loc[key]
     assert row[["seed", "test_accuracy", "commit", "data_corpus"]].tolist() == [1, 61.0, "c", "abc"]
-    assert store.histories()["validation_accuracy"].tolist() == [50.0, 60.0] * 2
+    assert store.history("training")["validation_accuracy"].tolist() == [50.0, 60.0] * 2
 
 
 def test_an_empty_store_is_an_empty_table(tmp_path):
     store = Store(tmp_path / "not yet")
     assert store.keys() == set()
-    assert len(store.trainings()) == 0
-    assert len(store.histories()) == 0
+    assert len(store.rows("training")) == 0
+    assert len(store.history("training")) == 0
     assert store.get("0" * 20) is None
     assert store.failures() == {}
 
@@ -70,7 +71,7 @@ def test_a_damaged_file_is_set_aside_by_name_and_not_counted(tmp_path, content, 
     file = tmp_path / f"{bad}.json"
     file.write_bytes(content)
     assert store.keys() == {good}
-    assert len(store.trainings()) == 1
+    assert len(store.rows("training")) == 1
     assert len(store.set_aside) == 1
     assert f"{bad}.json is not counted" in store.set_aside[0]
     assert reason in store.set_aside[0]
@@ -125,7 +126,7 @@ def test_failures_are_noted_until_they_succeed(tmp_path):
 
 def record_of(*rows):
     """A file of trainings with all columns that it must have."""
-    columns = COLUMNS["trainings.csv"]
+    columns = columns_of("trainings")
     names = sorted(columns.required | columns.present)
     values = [
         [
@@ -152,9 +153,9 @@ def test_runs_of_record_are_read_and_a_local_run_takes_precedence(tmp_path):
     assert store.keys() == {key, "abc"}
     assert store.has("abc")
     assert not store.has("abc", with_weights=True)
-    table = store.trainings().set_index("key")
+    table = store.rows("training").set_index("key")
     assert table["test_accuracy"].to_dict() == {key: 61.0, "abc": 22.0}
-    assert store.histories().groupby("key").size().to_dict() == {key: 2, "abc": 1}
+    assert store.history("training").groupby("key").size().to_dict() == {key: 2, "abc": 1}
 
 
 @pytest.mark.parametrize("content", ["", "seed,corpus\n1,imdb\n"])
@@ -165,7 +166,7 @@ def test_a_broken_record_is_named(tmp_path, content):
     with pytest.raises(InputError, match=r"runs of record .*trainings.csv cannot be read"):
         store.keys()
     with pytest.raises(InputError, match=r"runs of record .*trainings_history.csv cannot be read"):
-        store.histories()
+        store.history("training")
 
 
 def test_a_store_that_cannot_be_a_folder_is_named(tmp_path):

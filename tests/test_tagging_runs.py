@@ -12,21 +12,20 @@ from click.testing import CliRunner
 from made_up import AFTER, runs
 
 from whenpool import InputError
-from whenpool.book.publish import export_taggings
+from whenpool.book.publish import export
 from whenpool.book.report import tagging
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.book.report.provenance import provenance_line
 from whenpool.cli import cli
-from whenpool.runs.compute import compute, standing, tagging_rows_of
+from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce
+from whenpool.runs.engine.running import read_ahead
 from whenpool.runs.estimates import Pace
-from whenpool.runs.execute import execute, read_once
 from whenpool.runs.filter import Only
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.sequence_labelling import SMALL
 from whenpool.runs.request import Choice
-from whenpool.runs.rows import current_taggings, tagging_of
 from whenpool.runs.run import VECTORS, Place, key
 from whenpool.runs.store import Store, key_of
 
@@ -54,7 +53,7 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def executed(place):
     for run in RUNS:
-        execute(run, place)
+        run.execute(place)
     return place
 
 
@@ -65,10 +64,10 @@ def no_figures_left():
 
 
 def test_every_run_leaves_a_row_that_gives_it_back(executed):
-    table = current_taggings(executed)
+    table = executed.store.current("tagging")
     assert len(table) == len(RUNS)
     for row in table.to_dict("records"):
-        run = tagging_of(row)
+        run = Tagging.of_row(row)
         assert run in RUNS
         assert key(run, executed) == row["key"]
         assert 0 <= row["test_accuracy"] <= 100
@@ -85,9 +84,9 @@ def test_every_run_leaves_a_row_that_gives_it_back(executed):
 
 
 def test_epochs_and_gradients_are_stored_apart(executed):
-    epochs, places = executed.store.tagging_histories(), executed.store.tagging_gradients()
-    assert executed.store.histories().empty
-    assert executed.store.few_shot_histories().empty
+    epochs, places = executed.store.history("tagging"), executed.store.history("tagging", "gradients")
+    assert executed.store.history("training").empty
+    assert executed.store.history("few-shot").empty
     assert epochs.groupby("key").size().eq(2).all()
     assert epochs["train_loss"].notna().all()
     assert "position" not in epochs
@@ -100,7 +99,7 @@ def test_epochs_and_gradients_are_stored_apart(executed):
 
 def test_the_same_run_gives_the_same_again(executed, tmp_path):
     again = replace(executed, store=Store(tmp_path))
-    name = execute(TINY, again)
+    name = TINY.execute(again)
     first, second = (one.store.get(name) for one in (executed, again))
     assert first["result"]["test_loss"] == second["result"]["test_loss"]
     assert [part.get("mean") for part in first["history"]] == [
@@ -112,9 +111,9 @@ def test_workers_do_what_is_missing_and_give_the_same(executed, tmp_path):
     mine = replace(executed, store=Store(tmp_path))
     report = compute(RUNS[:2], mine, Workforce(workers=1), say=lambda line: None)
     assert (report.done, report.failed) == (2, {})
-    found = tagging_rows_of(RUNS, mine)
-    assert list(map(tagging_of, found.to_dict("records"))) == RUNS[:2]
-    before = tagging_rows_of(RUNS, executed).set_index("key")["test_loss"]
+    found = rows_of(RUNS, mine)
+    assert list(map(Tagging.of_row, found.to_dict("records"))) == RUNS[:2]
+    before = rows_of(RUNS, executed).set_index("key")["test_loss"]
     assert found.set_index("key")["test_loss"].to_dict() == pytest.approx(before[found["key"]].to_dict())
     assert compute(RUNS[:2], mine, say=lambda line: None).done == 0
     pace = Pace.measured(executed, Workforce(workers=1))
@@ -159,11 +158,11 @@ def test_a_run_that_cannot_be_is_refused(change, says):
 
 def test_what_cannot_be_trained_is_told(place):
     with pytest.raises(InputError, match=r"generated mark no entities .* leave encoding out"):
-        execute(replace(TINY, corpus=TINY.corpus + ",task=pos", encoding="io"), place)
+        replace(TINY, corpus=TINY.corpus + ",task=pos", encoding="io").execute(place)
     with pytest.raises(InputError, match="cell 'rnn' is unknown; choose one of lstm"):
-        execute(replace(TINY, cell="rnn"), place)
+        replace(TINY, cell="rnn").execute(place)
     with pytest.raises(InputError, match="word vectors none.txt are not in"):
-        execute(replace(TINY, vectors="none"), place)
+        replace(TINY, vectors="none").execute(place)
     assert standing([replace(TINY, corpus="ud_ewt")], place).absent
 
 
@@ -174,12 +173,12 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
     file = f"{tmp_path / 'mine.conll'}:dev=test.conll,test=test.conll"
     runs = plan("sequence_labelling", Choice("smoke", (file,)), place)
     assert [(run.bidirectional, run.vectors) for run in runs] == [(True, None), (False, None)]
-    row = place.store.get(execute(runs[0], place))
+    row = place.store.get(runs[0].execute(place))
     assert row["result"]["corpus_notes"] == (
         "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
         "1 test words have a tag that no training word has: they count as errors."
     )
-    assert " ".join(read_once(runs, place)) == row["result"]["corpus_notes"]  # told before any work
+    assert " ".join(read_ahead(runs, place)) == row["result"]["corpus_notes"]  # told before any work
 
 
 def test_the_command_line_runs_them_and_names_what_is_wrong(tmp_path, monkeypatch):
@@ -276,7 +275,7 @@ def test_only_whole_corpora_by_the_settings_of_the_plan_are_of_record():
 
 
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):
-    assert export_taggings(executed, tmp_path / "out") == 0
+    assert export("tagging", executed, tmp_path / "out") == 0
     row = executed.store.get(key(TINY, executed))
     run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL["wnut17"])
     identity = {
@@ -293,15 +292,15 @@ def test_runs_of_record_are_written_once_and_read_without_their_data(executed, t
         row["history"],
     )
     place = Place(store, tmp_path, tmp_path)
-    assert export_taggings(place, tmp_path / "out") == 1
+    assert export("tagging", place, tmp_path / "out") == 1
     written = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     assert set(written) == {"taggings.csv", "taggings_history.csv", "taggings_gradients.csv"}
     again = Place(Store(tmp_path / "empty", tmp_path / "out"), tmp_path, tmp_path)
     assert standing([run], again).elsewhere == {run}
-    assert list(again.store.taggings()["key"]) == [name]
-    assert len(again.store.tagging_histories()) == 2
-    assert len(again.store.tagging_gradients()) == 2 * PLACES
-    assert export_taggings(again, tmp_path / "out") == 1
+    assert list(again.store.rows("tagging")["key"]) == [name]
+    assert len(again.store.history("tagging")) == 2
+    assert len(again.store.history("tagging", "gradients")) == 2 * PLACES
+    assert export("tagging", again, tmp_path / "out") == 1
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == written
 
 
@@ -310,7 +309,7 @@ def test_runs_of_record_still_have_their_keys():
     rows = pd.read_csv(file).to_dict("records") if file.is_file() else []
     for row in rows:
         data = {name[5:]: value for name, value in row.items() if name[:5] == "data_" and value == value}
-        run = tagging_of(row).changed()
+        run = Tagging.of_row(row).changed()
         assert key_of({"run": run, "data": data, "protocol": row["protocol"]}) == row["key"]
 
 
@@ -385,7 +384,7 @@ def test_the_slides_examples():
 
 
 def test_figures_have_what_was_measured(executed):
-    runs = tagging.arranged(current_taggings(executed))
+    runs = tagging.arranged(executed.store.current("tagging"))
     runs = runs[runs["corpus"].str.startswith("generated")]
     found = tagging.later_words(runs).groupby("words")["accuracy"]
     shown = runs[runs["encoding"].isna()]
@@ -396,7 +395,9 @@ def test_figures_have_what_was_measured(executed):
         shown["test_words"] - shown["later_words"]
     )
     assert sorted(found.get_group("all other words")) == pytest.approx(sorted(rest))
-    points = executed.store.tagging_gradients().merge(runs[["key", "bidirectional"]], on="key")
+    points = executed.store.history("tagging", "gradients").merge(
+        runs[["key", "bidirectional"]], on="key"
+    )
     lines = tagging.along_sentences(points)
     assert set(lines["reads"]) == {"both directions", "left to right"}
     single = lines.query("reads == 'left to right' and loss == \"the middle word's loss\"")

@@ -15,6 +15,7 @@ from whenpool.runs.engine import Workforce, run_all, running, tasks
 from whenpool.runs.engine.tasks import Claims, halves, outstanding, tasks_of
 from whenpool.runs.filter import informative
 from whenpool.runs.kinds.probe import GradientProfile
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
@@ -78,7 +79,7 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     assert alone.keys() == company.keys()
     for name, row in alone.items():
         assert company[name]["test_loss"] == pytest.approx(row["test_loss"], rel=1e-4)
-    assert several.store.trainings()["together"].value_counts().to_dict() == {3: 6, 1: 2}
+    assert several.store.rows("training")["together"].value_counts().to_dict() == {3: 6, 1: 2}
 
 
 def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):
@@ -149,7 +150,7 @@ def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
     if lost is None:
         pytest.skip("this torch has no error for it")
     error = lost("CUDA error: an illegal memory access was encountered")
-    monkeypatch.setattr(tasks, "execute", lambda *args: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(Training, "execute", lambda *args: (_ for _ in ()).throw(error))
     told = []
     with pytest.raises(tasks.DeviceLostError, match="illegal memory access"):
         tasks.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
@@ -177,14 +178,14 @@ def test_what_does_not_fit_is_cut_from_a_group(place, here):
 
 
 def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, monkeypatch):
-    execute = tasks.execute
+    execute = Training.execute
 
     def limited(run, *args):
         if run.pooling == "last":
             raise torch.OutOfMemoryError("CUDA out of memory")
         return execute(run, *args)
 
-    monkeypatch.setattr(tasks, "execute", limited)
+    monkeypatch.setattr(Training, "execute", limited)
     report = run_all(GRID, place)
     assert report.done == 4
     assert set(report.failed.values()) == {

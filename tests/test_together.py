@@ -8,9 +8,9 @@ import pytest
 import torch
 from conftest import empty_place
 from test_engine import SMALL
+from whenpool.runs.execute import execute
 
 from whenpool import InputError, TextClassifier
-from whenpool.runs.execute import execute
 from whenpool.runs.kinds.training import execute_together, prepare, recipe_of
 from whenpool.runs.run import key
 from whenpool.training.batched import Student, train_together

@@ -17,10 +17,8 @@ from whenpool import InputError, LastState
 from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce
-from whenpool.runs.execute import execute
-from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, Probe
 from whenpool.runs.kinds.training import TRICKS, Training, prepare, trained, variant_of
-from whenpool.runs.rows import probe_of, training_of
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of
 
@@ -61,7 +59,7 @@ def test_trainings_of_record_still_have_their_keys():
             for name, value in row.items()
             if name.startswith("data_") and value == value
         }
-        run = training_of(row).changed()
+        run = Training.of_row(row).changed()
         assert key_of({"run": run, "data": data, "protocol": row["protocol"]}) == row["key"]
     assert len(rows) > 30
 
@@ -143,14 +141,14 @@ def test_what_a_trick_cannot_be_trained_on_is_one_clear_line(place, changes, mes
                 ask_for(place)
             assert "\n" not in str(raised.value)
     with pytest.raises(InputError):
-        execute(run, place)
+        run.execute(place)
     assert place.store.keys() == set()
 
 
 def test_unknown_divergences_are_named(place):
     run = replace(TINY, trick="gradient_directed", divergence="both")
     with pytest.raises(InputError, match="divergence 'both' is unknown; choose forward or reverse"):
-        execute(run, place)
+        run.execute(place)
 
 
 def test_an_orthogonal_start_is_had_for_the_asking(place):
@@ -175,31 +173,33 @@ def test_configurations_come_back_from_tables_with_and_without_the_columns(place
         del old[name]
     identity = {"run": replace(TINY, seed=9).changed(), "data": {}, "protocol": 1}
     place.store.put(identity, old, {}, {})
-    table = place.store.trainings()
+    table = place.store.rows("training")
     assert table["strength"].isna().sum() == 1
     expected = {*NEW, replace(TINY, seed=9)}
-    assert {training_of(row) for row in table.to_dict("records")} == expected
+    assert {Training.of_row(row) for row in table.to_dict("records")} == expected
     table.to_csv(tmp_path / "t.csv", index=False)
-    assert {training_of(row) for row in pd.read_csv(tmp_path / "t.csv").to_dict("records")} == expected
+    assert {
+        Training.of_row(row) for row in pd.read_csv(tmp_path / "t.csv").to_dict("records")
+    } == expected
     only_old = pd.DataFrame([old])
-    assert training_of(only_old.iloc[0]) == replace(TINY, seed=9)
+    assert Training.of_row(only_old.iloc[0]) == replace(TINY, seed=9)
 
 
 def test_probes_come_back_from_tables_with_and_without_the_column(place):
     before = replace(PROFILE, untrained=True)
     for probe in (PROFILE, before):
         record_probe(place, probe)
-    table = place.store.probes()
-    assert {probe_of(row) for row in table.to_dict("records")} == {PROFILE, before}
+    table = place.store.rows("probe")
+    assert {Probe.of_row(row) for row in table.to_dict("records")} == {PROFILE, before}
     older = table.assign(untrained=table["untrained"].mask(~table["untrained"]))
-    assert {probe_of(row) for row in older.to_dict("records")} == {PROFILE, before}
-    assert {probe_of(row) for _, row in table.drop(columns="untrained").iterrows()} == {PROFILE}
+    assert {Probe.of_row(row) for row in older.to_dict("records")} == {PROFILE, before}
+    assert {Probe.of_row(row) for _, row in table.drop(columns="untrained").iterrows()} == {PROFILE}
 
 
 def test_a_trick_of_record_counts_where_its_data_are_absent(place):
     run = Training("imdb", "mid", 10_000, "last", vectors="wiki-reviews.100d", trick=TRICKS[1])
     record_run(place, run)
-    table = place.store.trainings()
+    table = place.store.rows("training")
     place.store.directory.with_name("results").mkdir()
     table.to_csv(place.store.directory.with_name("results") / "trainings.csv", index=False)
     elsewhere = on_record(place)
@@ -266,7 +266,7 @@ def test_a_student_whose_teacher_failed_fails_with_its_message(place, executed):
 
 def test_a_student_alone_without_its_teacher_is_one_line(place):
     with pytest.raises(InputError, match=f"the weights of {TEACHER} are not here; run it again with"):
-        execute(STUDENT, place)
+        STUDENT.execute(place)
 
 
 DIVERGING = replace(TINY, trick="penalty_attention", learning_rate=3e38)
@@ -286,7 +286,7 @@ def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, executed)
     ask([DIVERGING], place)
     assert executed == [DIVERGING]
     assert list(standing([DIVERGING], place).done) == [DIVERGING]
-    row = place.store.trainings().iloc[0]
+    row = place.store.rows("training").iloc[0]
     assert row["diverged"]
     assert math.isnan(row["test_accuracy"])
 
@@ -376,5 +376,5 @@ def test_each_run_is_trained_by_its_own_trick_with_its_own_options(by_one, place
     assert {"attention_accuracy", "mass_left"} <= columns["penalty_attention"]
     assert {"attention_accuracy", "mass_left"} <= columns["dropout_attention"]
     assert "divergence" in columns["gradient_directed"]
-    history = by_one.store.histories()
+    history = by_one.store.history("training")
     assert history["mass_left"].notna().sum() == 4  # two runs of two epochs

@@ -5,36 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from whenpool.runs.request import Choice, corpora_named, placed
-from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.plans.chapters import plan
-from whenpool.models.pooling import POOLINGS
-from whenpool.runs.kinds.probe import Probe
+from typing import Any
+
+import pandas as pd
+
 from whenpool.book.report.claims import Decision, decisions, rows_at
-from whenpool.book.report.evidence import Evidence
-from whenpool.book.report.evidence import evidence_of
-from whenpool.book.report.tables import html_of, plain
+from whenpool.book.report.evidence import Evidence, evidence_of
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.provenance import provenance_line
-from whenpool.runs.compute import (
-    compute,
-    few_shot_rows_of,
-    probe_rows_of,
-    rows_of,
-    standing,
-    tagging_rows_of,
-)
-from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
+from whenpool.book.report.tables import html_of, plain
+from whenpool.corpora.published import THESIS_CORPORA
+from whenpool.models.pooling import POOLINGS
+from whenpool.runs.compute import compute, rows_of, standing
+from whenpool.runs.kinds.few_shot import Explained, explained_among
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.request import Choice, corpora_named, placed
 from whenpool.runs.run import Place, Run
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.kinds.tagging import Tagging
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from whenpool.runs.kinds.few_shot import Explained
-    from whenpool.runs.kinds.training import Prepared
 
 
 
@@ -73,56 +59,26 @@ class Chapter:
             compute(runs, self.place, skip_absent=self.choice.lets_lack, label=self.name)
         return runs
 
-    @cached_property
-    def trainings(self) -> "DataFrame":
-        """The results of the trainings among them, a row each."""
-        return rows_of([run for run in self.runs if isinstance(run, Training)], self.place)
+    def rows(self, kind: str) -> pd.DataFrame:
+        """The results of the runs of one kind among them, a row each.
 
-    @cached_property
-    def probes(self) -> "DataFrame":
-        """The results of the probes among them, a row each."""
-        return probe_rows_of([run for run in self.runs if isinstance(run, Probe)], self.place)
+        Args:
+            kind: a key of `whenpool.runs.kinds.KINDS`: "training", "probe", "few-shot" or "tagging".
+        """
+        return rows_of([run for run in self.runs if run.kind == kind], self.place)
 
-    @cached_property
-    def few_shots(self) -> "DataFrame":
-        """The results of the few-shot runs among them, a row each."""
-        return few_shot_rows_of([run for run in self.runs if isinstance(run, FewShot)], self.place)
+    def stored(self, kind: str) -> pd.DataFrame:
+        """Every finished run of a kind there is, runs of record included; nothing is computed."""
+        return self.place.store.current(kind)
 
-    @cached_property
-    def taggings(self) -> "DataFrame":
-        """The results of the tagging runs among them, a row each."""
-        return tagging_rows_of([run for run in self.runs if isinstance(run, Tagging)], self.place)
-
-    @cached_property
-    def stored(self) -> "DataFrame":
-        """Every finished training there is, runs of record included; nothing is computed."""
-        return current_trainings(self.place)
-
-    @cached_property
-    def stored_probes(self) -> "DataFrame":
-        """Every finished probe run there is, the same way."""
-        return current_probes(self.place)
-
-    @cached_property
-    def stored_few_shots(self) -> "DataFrame":
-        """Every finished few-shot run there is, the same way."""
-        return current_few_shots(self.place)
-
-    @cached_property
-    def stored_taggings(self) -> "DataFrame":
-        """Every finished tagging run there is, the same way."""
-        return current_taggings(self.place)
-
-    def measured(self, probes: "DataFrame", kind: str) -> "DataFrame":
+    def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
         """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
         return self.place.store.measured_on(probes, kind)
 
-    def models(self, setting: str = "standard") -> "dict[str, Prepared]":
+    def models(self, setting: str = "standard") -> dict[str, Prepared]:
         """The trained models of the first corpus and size of this chapter, by pooling: those whose
         weights are here."""
-        from whenpool.runs.kinds.training import trained
-
-        probed = [run.training for run in self.runs if isinstance(run, Probe)]
+        probed = [run.training for run in self.runs if run.kind == "probe" and run.training]
         plain = [run for run in probed if run.setting == setting and run.seed == 0]
         first = next(iter(plain), None)
         done = standing(dict.fromkeys(plain), self.place).done
@@ -133,27 +89,15 @@ class Chapter:
                 found[run.pooling] = trained(run, self.place)
         return {name: found[name] for name in POOLINGS if name in found}
 
-    def few_shot_model(self) -> "Explained | None":
+    def few_shot_model(self) -> Explained | None:
         """The model on frozen embeddings among the few-shot runs whose weights are here: with as many
         labels as in Table 1.9, if there is one."""
-        from whenpool.runs.kinds.few_shot import explained
-
-        done = standing(self.runs, self.place).done
-        own = [run for run in done if isinstance(run, FewShot) and run.system == "max_attention"]
-        for run in sorted(own, key=lambda run: abs(run.per_class - FewShot.per_class)):
-            if self.place.store.weights_file(done[run]).exists():
-                return explained(run, self.place)
-        return None
+        return explained_among(self.runs, self.place)
 
     @cached_property
     def evidence(self) -> Evidence:
         """The runs of record that figures draw."""
-        return evidence_of(
-            self.place.store,
-            self.stored,
-            self.stored_probes,
-            self.stored_taggings,
-        )
+        return evidence_of(self.place.store)
 
     @cached_property
     def finished(self) -> Runs:
@@ -161,7 +105,7 @@ class Chapter:
         reads them; in the profile "smoke" those alone."""
         return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
 
-    def reference(self, measure: str, scale: str = "compact", **selection: Any) -> "DataFrame":
+    def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
         """The numbers of a measure that reference runs gave at a scale, a row for each, to be drawn.
 
         Args:
@@ -181,7 +125,7 @@ class Chapter:
             glue(f"measured_{decision.claim.id}", decision.best.measured or "no run")
         return decided
 
-    def evidence_runs(self, decided: Sequence[Decision]) -> "DataFrame":
+    def evidence_runs(self, decided: Sequence[Decision]) -> pd.DataFrame:
         """The runs that the verdicts rest on, a row each, for their provenance."""
         return self.finished.of({key for decision in decided for key in decision.keys})
 
@@ -191,12 +135,12 @@ class Chapter:
         named = self.choice.corpora or ("synthetic",)
         return [name for name in named if name not in THESIS_CORPORA]
 
-    def histories(self, runs: "DataFrame") -> "DataFrame":
+    def histories(self, runs: pd.DataFrame) -> pd.DataFrame:
         """A row for each epoch of some runs, with their setting and pooling."""
-        epochs = self.place.store.histories()
+        epochs = self.place.store.history("training")
         return epochs.merge(runs[["key", "setting", "pooling", "seed"]], on="key")
 
-    def provenance(self, runs: "DataFrame") -> Provenance:
+    def provenance(self, runs: pd.DataFrame) -> Provenance:
         """The line that says where a figure or table comes from.
 
         Args:

@@ -215,26 +215,17 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs on whole published corpora into data/results/, the runs of record."""
     from whenpool.base.paths import project_root
-    from whenpool.book.publish import (
-        export_few_shots,
-        export_probes,
-        export_runs,
-        export_statistics,
-        export_taggings,
-    )
+    from whenpool.book.publish import export, export_statistics
+    from whenpool.runs.kinds import KINDS
     from whenpool.runs.run import Place
 
     root = project_root()
     if root is None:
         raise InputError("runs of record live in the repository: run this inside a clone")
     place, folder = Place.default(data, store), root / "data" / "results"
-    trainings, probes = export_runs(place, folder), export_probes(place, folder)
-    few_shots, taggings = export_few_shots(place, folder), export_taggings(place, folder)
+    counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = export_statistics(place, folder)
-    click.echo(
-        f"{trainings} trainings, {probes} probes, {few_shots} few-shot runs, {taggings} tagging runs "
-        f"and the statistics of {corpora} corpora are on record in {folder}"
-    )
+    click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are on record in {folder}")
 
 
 @cli.command()

@@ -1,23 +1,17 @@
 """Asking for runs: what is stored is read, what is missing is computed."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+
+import pandas as pd
 
 from whenpool.base.errors import InputError
 from whenpool.fewshot.pretrained import locate
 from whenpool.runs.engine import Report, Workforce, run_all
-from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.kinds.probe import PROBE_PROTOCOL, GradientTrace, Probe
-from whenpool.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
-from whenpool.runs.kinds.training import PROTOCOL, Training
-from whenpool.runs.rows import few_shot_of, probe_of, tagging_of, training_of
+from whenpool.runs.kinds import KINDS, FewShot, Training
 from whenpool.runs.run import Place, Run, key
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -56,8 +50,8 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
         except InputError as error:
             if recorded is None:
                 recorded = _recorded_by_shape(place)
-            if _shape(run) in recorded:
-                found.done[run] = recorded[_shape(run)]
+            if run.shape in recorded:
+                found.done[run] = recorded[run.shape]
                 found.elsewhere.add(run)
             else:
                 found.absent[run] = str(error)
@@ -108,19 +102,11 @@ def compute(
     asked = [run for run in wanted if isinstance(run, Training)]
     again = [run for run in asked if keep_weights(run) and not _has_weights(run, place)]
     needed = weights_needed([*(run for run in wanted if run in missing), *again], place)
-    trainings = list(dict.fromkeys([*asked, *needed]))
-    traces = [run for run in wanted if isinstance(run, GradientTrace)]  # they train as well
-    phases: list[tuple[str, Sequence[Run]]] = [
-        (name, [run for run in part if bool(run.needs) == with_teacher])
-        for with_teacher in (False, True)
-        for name, part in (("traces", traces), ("trainings", trainings))
-    ]
-    others = [run for run in wanted if isinstance(run, Probe) and not isinstance(run, GradientTrace)]
-    phases.append(("probes", others))
-    phases.append(("few-shot", [run for run in wanted if isinstance(run, FewShot)]))
-    phases.append(("tagging", [run for run in wanted if isinstance(run, Tagging)]))
+    phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
+    for run in dict.fromkeys([*wanted, *needed]):
+        phases[run.phase].append(run)
     report = Report()
-    for name, part in phases:
+    for (_, name), part in sorted(phases.items()):
         lost = [run for run in part if run in missing and run.needs in report.failed]
         for run in lost:  # there is no model to look at, or to learn from
             assert run.needs is not None
@@ -175,56 +161,22 @@ def _has_weights(run: Training, place: Place) -> bool:
     return place.store.has(key(run, place), with_weights=True)
 
 
-def rows_of(runs: Sequence[Training], place: Place) -> "DataFrame":
-    """The rows of `Store.trainings` of the finished ones among some runs, in their order."""
-    return _finished(runs, place, place.store.trainings())
-
-
-def probe_rows_of(runs: Sequence[Probe], place: Place) -> "DataFrame":
-    """The rows of `Store.probes` of the finished ones among some probe runs, in their order."""
-    return _finished(runs, place, place.store.probes())
-
-
-def few_shot_rows_of(runs: Sequence[FewShot], place: Place) -> "DataFrame":
-    """The rows of `Store.few_shots` of the finished ones among some few-shot runs, in their order."""
-    return _finished(runs, place, place.store.few_shots())
-
-
-def tagging_rows_of(runs: Sequence[Tagging], place: Place) -> "DataFrame":
-    """The rows of `Store.taggings` of the finished ones among some tagging runs, in their order."""
-    return _finished(runs, place, place.store.taggings())
-
-
-def _finished(runs: Sequence[Run], place: Place, table: "DataFrame") -> "DataFrame":
+def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
+    """The rows of the finished ones among some runs of one kind, in their order."""
     done = standing(runs, place).done
     keys = list(dict.fromkeys(done.values()))
+    table = place.store.rows(runs[0].kind) if runs else pd.DataFrame(columns=["key"])
     return table.set_index("key", drop=False).loc[keys].reset_index(drop=True)
 
 
 def _recorded_by_shape(place: Place) -> dict[Run, str]:
-    """Runs of record by configuration, vectors left out."""
-    store = place.store
+    """Runs of record under the protocols of this version, by their shape."""
     found: dict[Run, str] = {}
-    for rows, read, protocol in (
-        (store.recorded, training_of, PROTOCOL),
-        (store.recorded_probes, probe_of, PROTOCOL),
-        (store.recorded_few_shots, few_shot_of, FEW_SHOT_PROTOCOL),
-        (store.recorded_taggings, tagging_of, TAGGING_PROTOCOL),
-    ):
-        for row in rows.to_dict("records"):
-            if (
-                row["protocol"] == protocol
-                and row.get("probe_protocol", PROBE_PROTOCOL) == PROBE_PROTOCOL
-            ):
-                found[_shape(read(row))] = row["key"]
+    for kind in KINDS.values():
+        rows = place.store.recorded(kind.kind)
+        for row in rows[kind.is_current(rows)].to_dict("records") if len(rows) else ():
+            found[kind.of_row(row).shape] = row["key"]
     return found
 
 
-def _shape(run: Run) -> Run:
-    """A run without its vectors."""
-    if isinstance(run, Probe):
-        return replace(run, training=replace(run.training, vectors=None))
-    if isinstance(run, FewShot | Tagging):
-        return run.shape
-    assert isinstance(run, Training)
-    return replace(run, vectors=None)
+probe_rows_of = few_shot_rows_of = tagging_rows_of = rows_of  # TEMPORARY

@@ -1,6 +1,6 @@
 """Picking runs out of a plan: ``--only table=1.3,corpus=imdb,size=1000+2000``."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,10 +8,8 @@ from typing import Any
 from whenpool.base.errors import InputError
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
-from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot
-from whenpool.runs.kinds.probe import PROBES, Probe
-from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import TRICKS, Training, variant_of
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
+from whenpool.runs.kinds.training import TRICKS, variant_of
 from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, plan, thesis_table
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run
@@ -23,43 +21,20 @@ DEFAULT_CHAPTER = "training_to_skip"
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 
 
-def _corpus(run: Run) -> Iterable[str]:
-    own = isinstance(run, FewShot | Tagging)
-    name = run.corpus if own else run.training.corpus  # type: ignore[attr-defined,union-attr]
-    path = name.partition(":")[0]
-    return name, path, Path(path).name
+KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
 
 
-def _of_training(attribute: str) -> Callable[[Run], Iterable[str]]:
-    """The value of a training's attribute, of a probe that of its training, of others none."""
-    return lambda run: [str(getattr(run.training, attribute))] if run.training else []
-
-
-def _of_few_shot(attribute: str) -> Callable[[Run], Iterable[str]]:
-    return lambda run: [str(getattr(run, attribute))] if isinstance(run, FewShot) else []
-
-
-def _of_both(attribute: str) -> Callable[[Run], Iterable[str]]:
-    def values(run: Run) -> list[str]:
-        value = getattr(run.training or run, attribute, None)
-        return [] if value is None else [str(value)]  # a tagging run has no length
-
+def _values(key: str, run: Run) -> list[str]:
+    """What a run has under a key; a file of the user's own goes by its path and by its name."""
+    if key == "table":
+        return list(thesis_table(run))
+    values = [str(value) for value in run.facets().get(key, ())]
+    if key == "corpus":
+        paths = [value.partition(":")[0] for value in values]
+        values += [*paths, *(Path(path).name for path in paths)]
     return values
 
 
-_VALUES: dict[str, Callable[[Run], Iterable[str]]] = {
-    "table": thesis_table,
-    "corpus": _corpus,
-    "length": _of_both("length"),
-    "size": _of_training("size"),
-    "setting": _of_training("setting"),
-    # "last" is the model without pooling alone, not every trick on it
-    "pooling": lambda run: run.training.variant.split(", ") if run.training else [],
-    "seed": _of_both("seed"),
-    "system": _of_few_shot("system"),
-    "labels": _of_few_shot("per_class"),
-}
-"""What each key says of a run."""
 NUMBERS = ("size", "seed", "labels")
 LONGEST_NUMBER = 18
 
@@ -94,8 +69,8 @@ class Only:
             key, equals, values = (word.strip() for word in part.partition("="))
             if not equals or not key:
                 raise InputError(f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
-            if key not in _VALUES:
-                raise InputError(f"--only {key!r} is unknown; choose among {', '.join(_VALUES)}")
+            if key not in KEYS:
+                raise InputError(f"--only {key!r} is unknown; choose among {', '.join(KEYS)}")
             if key in wanted:
                 raise InputError(
                     f"--only {key} is given twice; several values are joined by +, such as {EXAMPLE}"
@@ -113,13 +88,13 @@ class Only:
     def admits(self, run: Run) -> bool:
         """Whether a run is among them. A run that has no such thing, as a few-shot run has no size,
         is not; a probe has what its training has, but stands in no table."""
-        return all(not set(values).isdisjoint(_VALUES[key](run)) for key, values in self.wanted)
+        return all(not set(values).isdisjoint(_values(key, run)) for key, values in self.wanted)
 
     def why_empty(self, runs: Sequence[Run]) -> str:
         """Why none of some runs is among them, in a sentence."""
         for key, values in self.wanted:
             brief = slice(-1, None) if key == "corpus" else slice(None)  # without options and folders
-            there = {value: None for run in runs for value in list(_VALUES[key](run))[brief]}
+            there = {value: None for run in runs for value in _values(key, run)[brief]}
             alone = Only(((key, values),))
             if not any(alone.admits(run) for run in runs):
                 has = (
@@ -193,12 +168,6 @@ def each_once(chapters: dict[str, list[Run]]) -> list[Run]:
     return list({run: None for runs in chapters.values() for run in runs})
 
 
-SETTING_ORDER = ("standard", "mid", "right", "left")
-"""What a reader compares first: whether filler on both sides hurts, then where else it hurts."""
-_CORPORA = ("imdb", "yelp", "yahoo", "amazon")
-_LENGTHS = ("long", "any", "short")
-
-
 def informative(run: Run) -> tuple[Any, ...]:
     """A sort key of runs, the most informative first.
 
@@ -208,32 +177,4 @@ def informative(run: Run) -> tuple[Any, ...]:
     with fewer sizes, and so on. A probe has the place of its training,
     though all trainings that are asked for come before the probes (`whenpool.runs.compute.compute`).
     """
-    if isinstance(run, FewShot):
-        labels = (run.per_class != FewShot.per_class, run.per_class)
-        return (
-            run.seed, labels, 0, _place(run.length, _LENGTHS), _place(run.corpus, _CORPORA),
-            _place(run.system, (*SYSTEMS, *CONTRAST)), True, 0, repr(run),
-        )  # fmt: skip
-    if isinstance(run, Tagging):
-        nowhere = (0, "")
-        return (
-            run.seed, (False, 0), 0, nowhere, _place(run.corpus, ()), nowhere, True, 0, repr(run),
-        )  # fmt: skip
-    training = run.training
-    assert isinstance(training, Training)
-    return (
-        training.seed,
-        (False, training.size),
-        SETTING_ORDER.index(training.setting) if training.setting in SETTING_ORDER else 4,
-        _place(training.length, _LENGTHS),
-        _place(training.corpus, _CORPORA),
-        _place(training.variant, (*LISTED, *TRICKS)),
-        not training.masked,
-        1 + list(PROBES).index(run.kind) if isinstance(run, Probe) else 0,
-        repr(run),  # of what is alike otherwise, the same first in every process
-    )
-
-
-def _place(name: str, order: tuple[str, ...]) -> tuple[int, str]:
-    """Where a name stands in an order; names that it does not have come last, by alphabet."""
-    return (order.index(name), "") if name in order else (len(order), name)
+    return run.rank()

@@ -1,17 +1,15 @@
 """What can be asked for, stored and looked up, and where its data and results lie."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
-from whenpool.runs.store import Store, key_of
-
-if TYPE_CHECKING:
-    from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.base import Run as Run
+from whenpool.runs.kinds.base import key_of
+from whenpool.runs.store import Store
 
 VECTORS = ("glove.6B.100d", "wiki-reviews.100d")
 """Word vectors that the paper's protocol looks for, best first (§1.4.2)."""
@@ -40,7 +38,7 @@ class Place:
         records = root / "data" / "results" if root else None
         return cls(Store(directory, records), data or data_directory(), cache_directory())
 
-    def source(self, run: "HasCorpus") -> CorpusSource:
+    def source(self, run: Any) -> CorpusSource:
         return find(run.corpus, self.data)
 
     def vectors_file(self, name: str) -> Path:
@@ -63,44 +61,6 @@ def find_vectors(place: Place) -> str | None:
             continue
         return name
     return None
-
-
-class HasCorpus(Protocol):
-    """What names its corpus."""
-
-    @property
-    def corpus(self) -> str:
-        """A name for `whenpool.corpora.load`."""
-
-
-class Run(Hashable, Protocol):
-    """A training, a probe on one, or a few-shot run: what can be asked for, stored and looked up."""
-
-    @property
-    def training(self) -> "Training | None":
-        """The training itself, or that whose model is probed."""
-
-    @property
-    def needs(self) -> "Training | None":
-        """The training whose weights must be here before."""
-
-    @property
-    def epochs(self) -> int:
-        """Parts of the work that progress is told in."""
-
-    @property
-    def cost(self) -> float:
-        """Words read, roughly: what one run takes beside another."""
-
-    def identity(self, place: "Place") -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol.
-
-        Raises:
-            InputError: for an unknown corpus, setting or length, or data that are not there.
-        """
-
-    def changed(self) -> dict[str, Any]:
-        """The fields that are not at their default."""
 
 
 def key(run: Run, place: Place) -> str:

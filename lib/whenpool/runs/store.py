@@ -9,20 +9,22 @@ counted.
 Runs of record are the same rows in CSV files that travel with the project; they are read only.
 """
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import Columns, checked_table, write_atomically
+from whenpool.runs.kinds.base import KINDS, key_of
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+_PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
+"""Each stored file that was read, and how it was then: a process reads it again only when it has changed."""
 
 
 @dataclass
@@ -45,14 +47,19 @@ class Store:
         provenance: Mapping[str, Any],
         history: Iterable[Mapping[str, Any]] = (),
         weights: bytes | None = None,
+        kind: str | None = None,
     ) -> str:
         """Store a finished run and return its key.
+
+        Args:
+            kind: a key of `whenpool.runs.kinds.KINDS`; None: what the configuration looks like.
 
         Raises:
             InputError: when the store cannot be written.
         """
         key = key_of(identity)
         row = {
+            "kind": kind or kind_of({"run": run}),
             "identity": identity,
             "run": run,
             "result": result,
@@ -82,12 +89,19 @@ class Store:
         if not file.exists():
             return None
         try:
+            stamp = file.stat()
+            changed = stamp.st_mtime_ns, stamp.st_size, stamp.st_ino
+            known = _PARSED.get(file)
+            if known and known[0] == changed:
+                return known[1]
             content = file.read_bytes()
         except OSError as error:  # it may be readable the next time
             raise InputError(f"stored run {file} cannot be read: {error.strerror}") from None
         row, reason = parse_run(content, key)
         if row is None:
             self._put_aside(file, reason)
+        else:
+            _PARSED[file] = changed, row
         return row
 
     def keys(self) -> set[str]:
@@ -129,87 +143,55 @@ class Store:
                 self.set_aside.append(f"{file} is not a note of a failed run")
         return found
 
-    def trainings(self) -> "DataFrame":
-        """A row for each training: its configuration, result and provenance in columns."""
-        return self._table(self.recorded, "training")
+    def rows(self, kind: str) -> pd.DataFrame:
+        """A row for each run of a kind, those of record included: its configuration, result and provenance
+        in columns."""
+        found = [self._flat(key, row) for key, row in self._rows() if kind_of(row) == kind]
+        return _beside(pd.DataFrame(found), self.recorded(kind))
 
-    def probes(self) -> "DataFrame":
-        """A row for each probe run, the same way; ``probe`` is its kind."""
-        return self._table(self.recorded_probes, "probe")
+    def current(self, kind: str) -> pd.DataFrame:
+        """The same of the runs under the protocol of this version."""
+        table = self.rows(kind)
+        return table[KINDS[kind].is_current(table)].reset_index(drop=True) if len(table) else table
 
-    def few_shots(self) -> "DataFrame":
-        """A row for each few-shot run, the same way; ``system`` is a row of Table 1.9."""
-        return self._table(self.recorded_few_shots, "few-shot")
+    def history(self, kind: str, name: str = "history") -> pd.DataFrame:
+        """A row for each point of a history that the runs of a kind have left, such as an epoch of a
+        training or a position that a probe looked at, and the run's ``key``."""
+        found = [
+            {"key": key, **point}
+            for key, row in self._rows()
+            if kind_of(row) == kind
+            for point in KINDS[kind].points_of(name, row)
+        ]
+        return _beside(pd.DataFrame(found), self.read_record(f"{KINDS[kind].table}_{name}"))
 
-    def taggings(self) -> "DataFrame":
-        """A row for each tagging run, the same way."""
-        return self._table(self.recorded_taggings, "tagging")
-
-    def histories(self) -> "DataFrame":
-        """A row for each epoch of each training: ``key`` and `whenpool.training.loop.Epoch`'s columns."""
-        rows = self._history(lambda row: kind_of(row["run"]) == "training")
-        return self._with_record(rows, HISTORY_OF_RECORD)
-
-    def few_shot_histories(self) -> "DataFrame":
-        """The same for few-shot runs, whose epochs end with a look at the validation texts."""
-        rows = self._history(lambda row: kind_of(row["run"]) == "few-shot")
-        return self._with_record(rows, LOOKS_OF_RECORD)
-
-    def tagging_histories(self) -> "DataFrame":
-        """The same for tagging runs."""
-        rows = self._history(lambda row: kind_of(row["run"]) == "tagging", "epoch")
-        return self._with_record(rows, TAGGED_EPOCHS_OF_RECORD)
-
-    def tagging_gradients(self) -> "DataFrame":
-        """A row for each place of a sentence where a tagging run measured gradients: ``stage``,
-        ``position``, ``mean`` of all words' losses and ``single`` of one word's, and the ``key``."""
-        rows = self._history(lambda row: kind_of(row["run"]) == "tagging", "position")
-        return self._with_record(rows, TAGGING_GRADIENTS_OF_RECORD)
-
-    def measured(self, kind: str) -> "DataFrame":
-        """A row for each point that the probe runs of one kind measured, and their ``key``."""
-        rows = self._history(lambda row: row["run"].get("probe") == kind)
-        return self._with_record(rows, measured_file(kind))
-
-    def measured_on(self, probes: "DataFrame", kind: str) -> "DataFrame":
-        """The same for some rows of `probes`, with their columns beside; one that both have is the
-        measured point's, and the run's ends in ``_of_run``."""
-        rows = self.measured(kind)
+    def measured_on(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
+        """What the probe runs of one kind measured, with the columns of some of their rows beside; one that
+        both have is the measured point's, and the run's ends in ``_of_run``."""
+        rows = self.history("probe", kind)
         wanted = probes[probes["probe"] == kind] if len(probes) else probes
         if wanted.empty:
             return rows.head(0)
         return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
 
-    def _table(self, recorded: "DataFrame", kind: str) -> "DataFrame":
-        import pandas as pd
+    def recorded(self, kind: str) -> pd.DataFrame:
+        """The runs of record alone, as `rows` has them."""
+        return self.read_record(KINDS[kind].table)
 
-        found = [(key, row) for key, row in self._rows() if kind_of(row["run"]) == kind]
-        rows = pd.DataFrame([self._flat(key, row) for key, row in found])
-        if len(rows):
-            recorded = recorded[~recorded["key"].isin(rows["key"])]
-        return pd.concat(
-            [part for part in (recorded, rows) if len(part)] or [recorded], ignore_index=True
-        )
+    def read_record(self, name: str) -> pd.DataFrame:
+        """A file of record, ``<name>.csv``, or no rows where there is none.
 
-    def _history(
-        self, wanted: Callable[[dict[str, Any]], bool], having: str = ""
-    ) -> list[dict[str, Any]]:
-        """What some runs gave, of it what has a value of a name, where one is asked for."""
-        return [
-            {"key": key, **part}
-            for key, row in self._rows()
-            if wanted(row)
-            for part in row["history"]
-            if not having or having in part
-        ]
+        Raises:
+            InputError: for a column or value that is not as its kind of run says.
+        """
+        file = self.records / f"{name}.csv" if self.records else None
+        if file is None or not file.is_file():
+            return pd.DataFrame(columns=["key"])
+        return _read_once(file, name, file.stat().st_mtime_ns)
 
-    def _with_record(self, rows: list[dict[str, Any]], name: str) -> "DataFrame":
-        import pandas as pd
-
-        recorded = self.read_record(name)
-        recorded = recorded[~recorded["key"].isin({row["key"] for row in rows})]
-        parts = [part for part in (pd.DataFrame(rows), recorded) if len(part)]
-        return pd.concat(parts, ignore_index=True) if parts else recorded
+    @property
+    def _recorded_keys(self) -> set[str]:
+        return {key for kind in KINDS for key in self.recorded(kind)["key"]}
 
     def _rows(self) -> list[tuple[str, dict[str, Any]]]:
         keys = sorted(file.stem for file in self.directory.glob("*.json"))
@@ -221,41 +203,33 @@ class Store:
         protocol = {"protocol": row["identity"].get("protocol")}
         return {"key": key, **protocol, **row["run"], **row["result"], **data, **row["provenance"]}
 
-    @cached_property
-    def recorded(self) -> "DataFrame":
-        """The trainings of record alone, as `trainings` has them."""
-        return self.read_record(RUNS_OF_RECORD)
+    # TEMPORARY
+    def trainings(self):
+        return self.rows("training")
 
-    @cached_property
-    def recorded_probes(self) -> "DataFrame":
-        """The probe runs of record alone, as `probes` has them."""
-        return self.read_record(PROBES_OF_RECORD)
+    def probes(self):
+        return self.rows("probe")
 
-    @cached_property
-    def recorded_few_shots(self) -> "DataFrame":
-        """The few-shot runs of record alone, as `few_shots` has them."""
-        return self.read_record(FEW_SHOTS_OF_RECORD)
+    def few_shots(self):
+        return self.rows("few-shot")
 
-    @cached_property
-    def recorded_taggings(self) -> "DataFrame":
-        """The tagging runs of record alone, as `taggings` has them."""
-        return self.read_record(TAGGINGS_OF_RECORD)
+    def taggings(self):
+        return self.rows("tagging")
 
-    @cached_property
-    def _recorded_keys(self) -> set[str]:
-        tables = self.recorded, self.recorded_probes, self.recorded_few_shots, self.recorded_taggings
-        return {key for table in tables for key in table["key"]}
+    def histories(self):
+        return self.history("training")
 
-    def read_record(self, name: str) -> "DataFrame":
-        """A file of record as it is, or no rows where there is none; raises `InputError` for a column or
-        value that is not as `whenpool.runs.store` says."""
-        import pandas as pd
+    def few_shot_histories(self):
+        return self.history("few-shot")
 
-        file = self.records / name if self.records else None
-        if file is None or not file.is_file():
-            return pd.DataFrame(columns=["key"])
-        columns = COLUMNS.get(name, Columns(frozenset(["key"])))
-        return checked_table(file, "runs of record", columns, key=str)
+    def tagging_histories(self):
+        return self.history("tagging")
+
+    def tagging_gradients(self):
+        return self.history("tagging", "gradients")
+
+    def measured(self, kind):
+        return self.history("probe", kind)
 
     def _write(self, key: str, content: bytes | str, weights: bytes | None) -> None:
         if weights is not None:  # first, so that a run whose file is there has its weights too
@@ -284,29 +258,15 @@ class Store:
             self.set_aside.append(line)
 
 
-RUNS_OF_RECORD, HISTORY_OF_RECORD = "trainings.csv", "trainings_history.csv"
-PROBES_OF_RECORD = "probes.csv"
-FEW_SHOTS_OF_RECORD, LOOKS_OF_RECORD = "few_shots.csv", "few_shots_history.csv"
-TAGGINGS_OF_RECORD, TAGGED_EPOCHS_OF_RECORD = "taggings.csv", "taggings_history.csv"
-TAGGING_GRADIENTS_OF_RECORD = "taggings_gradients.csv"
 _PARTS = ("identity", "run", "result", "provenance")
 
 
-def measured_file(kind: str) -> str:
-    """The file of record that holds what probe runs of one kind measured."""
-    return f"probes_{kind}.csv"
-
-
-def kind_of(run: Mapping[str, Any]) -> str:
-    """Whether a stored run is a "training", a "probe", a "few-shot" or a "tagging" run."""
+def kind_of(row: Mapping[str, Any]) -> str:
+    """The kind of a stored run; older files, which do not say it, are told apart by what they hold."""
+    if "kind" in row:
+        return str(row["kind"])
     marks = {"probe": "probe", "system": "few-shot", "encoding": "tagging"}
-    return next((kind for name, kind in marks.items() if name in run), "training")
-
-
-def key_of(identity: Mapping[str, Any]) -> str:
-    """20 hexadecimal digits that depend on every value of the identity."""
-    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return next((kind for name, kind in marks.items() if name in row["run"]), "training")
 
 
 def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
@@ -322,92 +282,57 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
         return None, "not a run"
     if key_of(row["identity"]) != key:
         return None, "its content belongs to another key"
-    parts = [(RUNS, row[part]) for part in _PARTS[1:]] + [(POINTS, part) for part in history]
+    kind = KINDS.get(kind_of(row))
+    if kind is None:
+        return None, f"its kind {kind_of(row)!r:.40} is unknown"
+    parts = [(kind.columns(), row[part]) for part in _PARTS[1:]]
+    parts += [(kind.point_columns(), point) for point in history]
     fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
     return None if fault else row, fault
 
 
-_RUN = "key protocol corpus length seed"
-_MADE = "seconds commit device torch finished"
-_TRAINED = "setting size pooling masked hidden_size embedding_size layers cell bidirectional epochs"
-_TAGGED = "hidden_size layers cell bidirectional epochs features entities"
-_TESTED = "test_accuracy corpus_complete"
-"""Empty where a training diverged."""
-_NUMBERS = frozenset(
-    "protocol size seed share max_words validation test layers embedding_size hidden_size "
-    "drop_connect epochs batch_size learning_rate weight_decay test_accuracy test_loss "
-    "validation_accuracy best_epoch majority_accuracy classes train_texts validation_texts "
-    "test_texts vocabulary parameters encoder_parameters train_words filler_passes_train "
-    "filler_passes_validation filler_passes_test seconds threads together strength texts k shortest "
-    "longest texts_probed left middle right probe_protocol ratio middle_to_ends sample "
-    "ratio_at_start ratio_at_95 examples_at_95 per_class max_tokens steps looks head_learning_rate "
-    "unlabelled unlabelled_batch augmentations replaced topics pretraining steps_done "
-    "accuracy_both accuracy_forward accuracy_backward "
-    "halvings exponent labelled_texts unlabelled_texts unlabelled_read test_cut tokens_read "
-    "feature_size dropout unknown_rate profiled lexicon_accuracy unseen_words later_words test_words "
-    "unseen_accuracy later_accuracy entity_precision entity_recall entity_f1 entities_true "
-    "entities_predicted entities_right entities_boundary entities_mistyped entities_spurious "
-    "entities_missed gradient_evenness gradient_reach".split()
-)
-_FLAGS = frozenset(
-    "bidirectional masked corpus_complete complete orthogonal untrained features entities".split()
-)
-_POINTS = frozenset(
-    "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "
-    "attention_accuracy mass_left divergence position mean median std share_added accuracy words "
-    "examples ratio band_ratio megabytes supervised consistency margin confidence left_out confident "
-    "single validation_entity_precision validation_entity_recall validation_entity_f1".split()
-)
+def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
+    """What is stored here, and of what is on record the rest."""
+    if len(found):
+        recorded = recorded[~recorded["key"].isin(set(found["key"]))]
+    parts = [part for part in (recorded, found) if len(part)]
+    return pd.concat(parts or [recorded], ignore_index=True)
+
+
+@lru_cache(maxsize=64)
+def _read_once(file: Path, name: str, changed: int) -> pd.DataFrame:
+    """A file of record, read anew only when it has changed."""
+    return checked_table(file, "runs of record", columns_of(name), key=str)
+
+
+_SIDES = "corpus length setting masked device precision engine device_other precision_other engine_other"
 _COMPARED = (
     "size hidden_size epochs together together_other pairs identical with_weights mean_difference "
     "largest_accuracy largest_loss"
 )
-_SIDES = "corpus length setting masked device precision engine device_other precision_other engine_other"
-_MEASURED = "classes average_length max_length train_size test_size"
-
-RUNS = Columns(numbers=_NUMBERS, flags=_FLAGS)
-"""Of the configuration, result and provenance of any stored run."""
-POINTS = Columns(numbers=_POINTS)
-"""Of what a stored run gives for each epoch or position."""
-
-
-def _columns(required: str, numbers: frozenset[str], present: str = "", unique: str = "") -> Columns:
-    return Columns(frozenset(required.split()), frozenset(present.split()), numbers, _FLAGS, unique)
-
-
-def _runs(required: str, present: str = "") -> Columns:
-    return _columns(f"{_RUN} {required}", _NUMBERS, f"{_MADE} {present}", "key")
-
-
-def _points(required: str) -> Columns:
-    return _columns(f"key {required}", _POINTS)
-
-
-COLUMNS = {
-    "trainings.csv": _runs(_TRAINED, _TESTED),
-    "probes.csv": _runs(f"{_TRAINED} probe probe_protocol"),
-    "few_shots.csv": _runs("system per_class", _TESTED),
-    "taggings.csv": _columns(
-        f"key protocol corpus seed {_TAGGED}", _NUMBERS, f"{_MADE} {_TESTED}", "key"
-    ),
-    "trainings_history.csv": _points("epoch"),
-    "few_shots_history.csv": _points("epoch"),
-    "taggings_history.csv": _points("epoch"),
-    "taggings_gradients.csv": _points("stage position mean single"),
-    "probes_gradients.csv": _points("position mean"),
-    "probes_first_steps.csv": _points("position mean"),
-    "probes_directions.csv": _points("direction accuracy"),
-    "probes_memory.csv": _points("words megabytes"),
-    "probes_nwi.csv": _points("position mean"),
-    "probes_sweep.csv": _points("share_added accuracy setting_added"),
-    "probes_trace.csv": _points("examples ratio"),
-    "comparisons.csv": _columns(
-        f"key {_SIDES} {_COMPARED}",
-        frozenset(f"{_COMPARED} std_difference largest_weight".split()),
+_STATISTICS = "classes average_length max_length train_size test_size"
+OTHERS = {
+    "comparisons": Columns(
+        frozenset(f"key {_SIDES} {_COMPARED}".split()),
+        numbers=frozenset(f"{_COMPARED} std_difference largest_weight".split()),
+        flags=frozenset(["masked"]),
         unique="key",
     ),
-    "corpora.csv": _columns(
-        f"corpus length {_MEASURED}", frozenset([*_MEASURED.split(), "validation_size"])
+    "corpora": Columns(
+        frozenset(f"corpus length {_STATISTICS}".split()),
+        numbers=frozenset(f"{_STATISTICS} validation_size".split()),
+        flags=frozenset(["complete"]),
     ),
 }
-"""Of each file of record, by its name."""
+"""Files of record that hold no runs: trainings that were run twice, and statistics of corpora."""
+
+
+def columns_of(name: str) -> Columns:
+    """What the columns of a file of record hold."""
+    for kind in KINDS.values():
+        if name == kind.table:
+            return kind.columns()
+        for history in kind.histories:
+            if name == f"{kind.table}_{history}":
+                return kind.point_columns(history)
+    return OTHERS.get(name, Columns(frozenset(["key"])))

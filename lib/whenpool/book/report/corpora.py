@@ -11,7 +11,7 @@ from whenpool.corpora.synthetic import Grammar
 from whenpool.base.files import checked_table
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
-from whenpool.runs.store import COLUMNS
+from whenpool.runs.store import OTHERS
 from whenpool.book.report.tables import literal
 from whenpool.book.report.verdicts import published
 from whenpool.book.report.tables import POOLING_NAMES
@@ -101,7 +101,7 @@ def recorded_statistics() -> "DataFrame":
     file = root / "data" / "results" / STATISTICS_OF_RECORD if root else None
     if file is None or not file.is_file():
         return pd.DataFrame(columns=["corpus", "length"])
-    return checked_table(file, "statistics of record", COLUMNS[STATISTICS_OF_RECORD])
+    return checked_table(file, "statistics of record", OTHERS["corpora"])
 
 
 def _head(figure: str) -> str:

@@ -7,6 +7,7 @@ from whenpool.runs.engine.crew import Crew, Pool
 from whenpool.runs.engine.local import LocalPool, processors
 from whenpool.runs.engine.tasks import Report, outstanding, tasks_of
 from whenpool.runs.engine.workforce import Workforce
+from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run
 
 
@@ -46,15 +47,23 @@ def run_all(
     place.store.check_writable()
     if workforce.until is not None and time.monotonic() >= workforce.until:
         return Report(left=len(jobs))
-    from whenpool.runs.execute import read_once  # loads torch, which is not needed before
-
     here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
-    notes = read_once([job.run for job in jobs], place, here)
+    notes = read_ahead([job.run for job in jobs], place, here)
     tasks = tasks_of(jobs, workforce.together or 1)
     pool = _pool(place, workforce, len(tasks))
     report = Crew(place, pool, label, seconds, workforce.until).work(tasks)
     report.notes = list(dict.fromkeys([*notes, *report.notes]))
     return report
+
+
+def read_ahead(runs: Sequence[Run], place: Place, device: str = "cpu") -> list[str]:
+    """Read what several runs share, before workers start that would each do it; returns notes on their
+    corpora, a sentence each."""
+    notes: list[str] = []
+    for kind in KINDS.values():
+        if own := [run for run in runs if isinstance(run, kind)]:
+            notes += kind.read_ahead(own, place, device)
+    return list(dict.fromkeys(notes))
 
 
 def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:

@@ -9,7 +9,6 @@ import torch
 from filelock import FileLock, Timeout
 
 from whenpool.base.errors import InputError, StorageError
-from whenpool.runs.execute import execute
 from whenpool.runs.filter import informative
 from whenpool.runs.kinds.training import Training, execute_together
 from whenpool.runs.run import Place, Run, key
@@ -161,7 +160,7 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
     try:
         if len(task) == 1:
             job = task[0]
-            execute(job.run, place, device, job.keep_weights, lambda: say(Message("epoch", job.key)))
+            job.run.execute(place, device, job.keep_weights, lambda: say(Message("epoch", job.key)))
             ended(job, "done")
         else:
             execute_together(

@@ -4,12 +4,12 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors.torch
 import torch
@@ -44,7 +44,16 @@ from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphr
 from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.training import Training, load_weights
+from whenpool.runs.kinds.base import Run
+from whenpool.runs.kinds.training import (
+    CORPORA,
+    EVALUATION,
+    LENGTHS,
+    load_weights,
+    place_in,
+    read_vectors,
+    test_texts,
+)
 from whenpool.runs.provenance import provenance
 from whenpool.runs.run import Place, key
 from whenpool.training.loop import Recipe, train
@@ -70,12 +79,30 @@ def check_system(system: str) -> None:
 
 
 @dataclass(frozen=True)
-class FewShot:
+class FewShot(Run):
     """One system trained on some labelled texts of each class, and the test of its best weights.
 
     As with `Training`, a default must never change. What a system does not use is set back to its
     default.
     """
+
+    kind: ClassVar[str] = "few-shot"
+    table: ClassVar[str] = "few_shots"
+    protocol: ClassVar[int] = FEW_SHOT_PROTOCOL
+    required: ClassVar[str] = "corpus length seed system per_class"
+    present: ClassVar[str] = "test_accuracy corpus_complete"
+    results: ClassVar[str] = (
+        "test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes parameters "
+        "encoder_parameters validation_texts test_texts steps_done labelled_texts unlabelled_texts "
+        "unlabelled_read test_cut tokens_read"
+    )
+    flags: ClassVar[str] = "corpus_complete"
+    histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
+    points: ClassVar[str] = (
+        "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor supervised "
+        "consistency margin confidence left_out confident"
+    )
+    order: ClassVar[Sequence[str]] = ("corpus", "per_class", "system", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.load`
     system: str  # one of `SYSTEMS` or `CONTRAST`
@@ -113,20 +140,6 @@ class FewShot:
         if not 0 < self.replaced <= 1:
             raise InputError(f"replaced is a part of all words in (0, 1], not {self.replaced}")
 
-    def changed(self) -> dict[str, Any]:
-        """The fields that are not at their default."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
-
-    @property
-    def training(self) -> None:
-        """It is not a `Training`: see `Run`."""
-        return
-
-    @property
-    def needs(self) -> Training | None:
-        """Nothing."""
-        return None
-
     @property
     def epochs(self) -> int:
         return self.looks
@@ -147,6 +160,45 @@ class FewShot:
             texts += self.steps * self.unlabelled_batch * 2
         words = texts * min(self.max_tokens, 250)
         return words * (1 if self.system in CONTRAST or self.system == "vampire" else 20)
+
+    @property
+    def phase(self) -> tuple[int, str]:
+        return 5, "few-shot"
+
+    @property
+    def work(self) -> float:
+        """`cost`, and the texts that are looked at without learning from them."""
+        read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
+        alone = replace(self, system="bert") if self.has_encoder else self  # without unlabelled texts
+        return self.cost + EVALUATION * alone.cost / (self.steps * self.batch_size) * read
+
+    def alike(self) -> Iterator[tuple[Hashable, float]]:
+        encoder = self.shape.encoder if self.has_encoder else ""
+        system = self.system, encoder, self.hidden_size
+        yield ("the same", replace(self.shape, seed=0)), 1.0
+        yield ("system on texts", *system, self.corpus, self.length), self.work
+        yield ("system", *system), self.work
+        yield (self.kind, encoder), self.work
+
+    def rank(self) -> tuple[Any, ...]:
+        """The thesis's ten labels of each class come before other numbers."""
+        labels = (self.per_class != FewShot.per_class, self.per_class)
+        corpus, system = place_in(self.corpus, CORPORA), place_in(self.system, (*SYSTEMS, *CONTRAST))
+        return (
+            self.seed,
+            labels,
+            0,
+            place_in(self.length, LENGTHS),
+            corpus,
+            system,
+            True,
+            0,
+            repr(self),
+        )
+
+    def facets(self) -> Mapping[str, Sequence[Any]]:
+        own = {name: [getattr(self, name)] for name in ("corpus", "system")}
+        return {**super().facets(), **own, "labels": [self.per_class]}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """What makes a run this run: configuration, data, protocol.
@@ -190,6 +242,26 @@ class FewShot:
             "encoder": encoder.name if encoder.is_dir() else self.encoder,
             "paraphrases": Path(paraphrases).name if paraphrases else None,
         }
+
+    def row(self) -> dict[str, Any]:
+        return asdict(self) | self.labels | ({} if self.has_encoder else {"encoder": None})
+
+    def execute(
+        self,
+        place: Place,
+        device: str = "cpu",
+        keep_weights: bool = False,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> str:
+        """As `Run.execute`; a model on frozen embeddings is kept in any case."""
+        return execute_few_shot(self, place, device, on_epoch)
+
+    @classmethod
+    def read_ahead(cls, runs: Sequence["FewShot"], place: Place, device: str) -> Iterable[str]:
+        """Read corpora and vectors, and embed what several runs read."""
+        embed_once(runs, place, device)
+        read_vectors(runs, place)
+        return [note for run in runs for note in corpus_of(run, place).notes]
 
     def __str__(self) -> str:
         encoder = f" ({Path(self.encoder).name})" if self.has_encoder else ""
@@ -483,8 +555,8 @@ def execute_few_shot(
         "seconds": time.perf_counter() - started,
     }
     weights = safetensors.torch.save(outcome.weights) if run.system == "max_attention" else None
-    row = asdict(run) | run.labels | ({} if run.has_encoder else {"encoder": None})
-    return place.store.put(identity, row, result, provenance(device), outcome.history_rows(), weights)
+    made, history = provenance(device), outcome.history_rows()
+    return place.store.put(identity, run.row(), result, made, history, weights, run.kind)
 
 
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
@@ -539,3 +611,13 @@ def explained(run: FewShot, place: Place) -> Explained:
     pieces = [pretrained.tokenizer.convert_ids_to_tokens(row) for row in ids]
     texts = embedded(run, chosen, place, "cpu", ("test",))[0]["test"]
     return Explained(model.eval(), texts, pieces, corpus.classes)
+
+
+def explained_among(runs: Iterable[Run], place: Place) -> Explained | None:
+    """The model on frozen embeddings among some runs whose weights are here: with as many labels as in
+    Table 1.9, if there is one."""
+    own = [run for run in runs if isinstance(run, FewShot) and run.system == "max_attention"]
+    for run in sorted(own, key=lambda run: abs(run.per_class - FewShot.per_class)):
+        with suppress(InputError):
+            return explained(run, place)
+    return None

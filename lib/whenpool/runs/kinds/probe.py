@@ -3,9 +3,10 @@
 Letters: N texts, P points of a profile.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -24,8 +25,10 @@ from whenpool.probes import (
     padding_sweep,
     step_megabytes,
 )
-from whenpool.runs.kinds.training import Training
-from whenpool.runs.run import Place
+from whenpool.runs.kinds.base import Run, values_of
+from whenpool.runs.kinds.training import Prepared, Training, execute_training, prepare, trained
+from whenpool.runs.provenance import provenance
+from whenpool.runs.run import Place, key
 from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1
@@ -33,12 +36,39 @@ PROBE_PROTOCOL = 1
 
 
 @dataclass(frozen=True)
-class Probe:
-    """What all probe runs share. As with `Training`, a default must never change."""
+class Probe(Run):
+    """What all probe runs share. As with `Training`, a default must never change.
 
-    training: Training
+    Attributes:
+        probe: which one it is, a key of `PROBES`.
+    """
 
-    kind: ClassVar[str] = ""
+    training: Training = field()
+
+    kind: ClassVar[str] = "probe"
+    table: ClassVar[str] = "probes"
+    protocol: ClassVar[int] = Training.protocol
+    probe: ClassVar[str] = ""
+    required: ClassVar[str] = f"{Training.required} probe probe_protocol"
+    results: ClassVar[str] = (
+        "probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95 examples_at_95 "
+        "validation_accuracy left middle right exponent accuracy_both accuracy_forward accuracy_backward"
+    )
+    flags: ClassVar[str] = "corpus_complete"
+    histories: ClassVar[Mapping[str, str]] = {
+        "gradients": "position mean",
+        "first_steps": "position mean",
+        "trace": "examples ratio",
+        "sweep": "share_added accuracy setting_added",
+        "nwi": "position mean",
+        "directions": "direction accuracy",
+        "memory": "words megabytes",
+    }
+    points: ClassVar[str] = (
+        "position mean median std examples ratio band_ratio train_accuracy validation_accuracy "
+        "share_added accuracy words megabytes"
+    )
+    order: ClassVar[Sequence[str]] = ("probe", *Training.order)
 
     @property
     def needs(self) -> Training | None:
@@ -50,34 +80,112 @@ class Probe:
         return 1
 
     @property
-    def cost(self) -> float:
-        """Words read, as `Training.cost` counts them; a factor says what reading a word costs beside
-        a step of training on it, as measured once."""
-        raise NotImplementedError
+    def phase(self) -> tuple[int, str]:
+        return 4, "probes"
 
-    def options(self) -> dict[str, Any]:
+    @property
+    def work(self) -> float:
+        return self.cost * self.training.shortness
+
+    @property
+    def shape(self) -> Self:
+        return replace(self, training=self.training.shape)
+
+    def alike(self) -> Iterator[tuple[Hashable, float]]:
+        yield ("the same", replace(self, training=replace(self.training.shape, seed=0))), 1.0
+        yield from self.training.alike_as(self.probe, self.work)
+
+    def rank(self) -> tuple[Any, ...]:
+        """The place of its training, though all trainings that are asked for come before the probes."""
+        return self.training.rank_as(self, 1 + list(PROBES).index(self.probe))
+
+    def facets(self) -> Mapping[str, Sequence[Any]]:
+        return self.training.facets()
+
+    @property
+    def _own(self) -> dict[str, Any]:
         """The probe's own fields."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not at their default, the training's among them."""
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
         defaults = {f.name: f.default for f in fields(self)}
-        return {
-            "probe": self.kind,
-            **{name: value for name, value in own.items() if value != defaults[name]},
-            **self.training.changed(),
-        }
+        own = {name: value for name, value in self._own.items() if value != defaults[name]}
+        return {"probe": self.probe, **own, **self.training.changed()}
 
     def identity(self, place: Place) -> dict[str, Any]:
-        """What makes a probe run this one, see `whenpool.runs.run.Run`."""
+        """The training's, and what the probe does with it."""
         training = self.training.identity(place)
         mine = {name: v for name, v in self.changed().items() if name not in training["run"]}
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
         """Kind, options and the training's configuration, as they are stored."""
-        return {"probe": self.kind, **self.options(), **asdict(self.training)}
+        return {"probe": self.probe, **self._own, **asdict(self.training)}
+
+    @classmethod
+    def of_row(cls, row: Any) -> "Probe":
+        probe = PROBES[row["probe"]]
+        return probe(Training.of_row(row), **values_of(row, probe, without=["training"]))
+
+    @classmethod
+    def is_current(cls, rows: Any) -> Any:
+        return (rows["protocol"] == Training.protocol) & (rows["probe_protocol"] == PROBE_PROTOCOL)
+
+    @classmethod
+    def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """All that a probe of this name has measured."""
+        return row["history"] if row["run"].get("probe") == history else []
+
+    @classmethod
+    def configured(cls) -> list[type]:
+        return [Training, *PROBES.values()]
+
+    @classmethod
+    def read_ahead(cls, runs: Sequence["Probe"], place: Place, device: str) -> Iterable[str]:
+        return Training.read_ahead([run.training for run in runs], place, device)
+
+    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+        """What the probe finds on a model, trained where the probe needs it.
+
+        Raises:
+            InputError: when the corpus has no text that the probe asks for.
+        """
+        raise NotImplementedError
+
+    def execute(
+        self,
+        place: Place,
+        device: str = "cpu",
+        keep_weights: bool = False,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> str:
+        started = time.perf_counter()
+        self.identity(place)  # which says what cannot be measured before any work is done
+        training = self.training
+        prepared = trained(training, place) if self.needs else prepare(training, place)
+        prepared.model.to(device)
+        found, rows = self.measure(prepared.model, prepared.dataset)
+        return self._store(place, device, prepared, found, rows, time.perf_counter() - started)
+
+    def _store(
+        self,
+        place: Place,
+        device: str,
+        prepared: Prepared,
+        found: dict[str, Any],
+        rows: list[dict[str, Any]],
+        seconds: float,
+    ) -> str:
+        result = found | {
+            "training": key(self.training, place),
+            "probe_protocol": PROBE_PROTOCOL,
+            "corpus_complete": prepared.encoded.complete,
+            "corpus_notes": " ".join(prepared.encoded.notes),
+            "seconds": seconds,
+        }
+        identity, made = self.identity(place), provenance(device)
+        return place.store.put(identity, self.row(), result, made, rows, kind=self.kind)
 
     @property
     def _words(self) -> float:
@@ -85,7 +193,7 @@ class Probe:
         return self.training.cost / self.training.size / self.training.epochs
 
     def __str__(self) -> str:
-        return f"{self.kind} of {self.training}"
+        return f"{self.probe} of {self.training}"
 
 
 @dataclass(frozen=True)
@@ -95,7 +203,7 @@ class GradientProfile(Probe):
     texts: int = 500
     untrained: bool = False  # of the model as the training begins with it
 
-    kind: ClassVar[str] = "gradients"
+    probe: ClassVar[str] = "gradients"
 
     @property
     def needs(self) -> Training | None:
@@ -104,6 +212,9 @@ class GradientProfile(Probe):
     @property
     def cost(self) -> float:
         return 1.6 * self.texts * self._words
+
+    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+        return _profile(self, model, dataset)
 
 
 @dataclass(frozen=True)
@@ -115,7 +226,7 @@ class FirstSteps(Probe):
 
     texts: int = 500
 
-    kind: ClassVar[str] = "first_steps"
+    probe: ClassVar[str] = "first_steps"
 
     @property
     def needs(self) -> Training | None:
@@ -124,6 +235,9 @@ class FirstSteps(Probe):
     @property
     def cost(self) -> float:
         return 4.0 * self.texts * self._words
+
+    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+        return _first_steps(self, model, dataset)
 
 
 @dataclass(frozen=True)
@@ -136,7 +250,7 @@ class GradientTrace(Probe):
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
 
-    kind: ClassVar[str] = "trace"
+    probe: ClassVar[str] = "trace"
 
     @property
     def needs(self) -> Training | None:
@@ -152,6 +266,32 @@ class GradientTrace(Probe):
         looks = 45  # of a training on 1K texts
         return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self._words
 
+    @property
+    def phase(self) -> tuple[int, str]:
+        """It trains as well, so it comes before the trainings: that of its own is done by then."""
+        return (2 if self.needs else 0), "traces"
+
+    def execute(
+        self,
+        place: Place,
+        device: str = "cpu",
+        keep_weights: bool = False,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> str:
+        """Train and look on the way; the training is stored first."""
+        started = time.perf_counter()
+        self.identity(place)
+        prepared = prepare(self.training, place)
+        prepared.model.to(device)
+        tracer = Tracer(self, prepared.model, prepared.dataset)
+        of = execute_training(self.training, prepared, place, device, True, on_epoch, tracer)
+        row = place.store.get(of)
+        assert row is not None
+        best = {"validation_accuracy": row["result"]["validation_accuracy"]}
+        started += row["result"]["seconds"]  # which the training has told
+        found, seconds = tracer.result() | best, time.perf_counter() - started
+        return self._store(place, device, prepared, found, tracer.rows, seconds)
+
 
 @dataclass(frozen=True)
 class PaddingSweep(Probe):
@@ -159,7 +299,7 @@ class PaddingSweep(Probe):
 
     texts: int = 1_000
 
-    kind: ClassVar[str] = "sweep"
+    probe: ClassVar[str] = "sweep"
 
     def identity(self, place: Place) -> dict[str, Any]:
         """With the filler that is added, whatever the training read."""
@@ -172,6 +312,9 @@ class PaddingSweep(Probe):
         read = 3 * 29  # times all words: places, and the sum of 1 / (1 - share) over the shares
         return 0.3 * read * self.texts * self._words
 
+    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+        return _sweep(self, model, dataset)
+
 
 @dataclass(frozen=True)
 class WordImportance(Probe):
@@ -182,12 +325,15 @@ class WordImportance(Probe):
     shortest: int | None = None  # words of the composed text; None: any that has a window
     longest: int | None = None
 
-    kind: ClassVar[str] = "nwi"
+    probe: ClassVar[str] = "nwi"
 
     @property
     def cost(self) -> float:
         words = (self.shortest + self.longest) / 2 if self.shortest and self.longest else self._words
         return 0.2 * self.texts * words * words / self.k
+
+    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+        return _importance(self, model, dataset)
 
 
 @dataclass(frozen=True)
@@ -196,7 +342,7 @@ class DirectionUse(Probe):
 
     texts: int = 1_000
 
-    kind: ClassVar[str] = "directions"
+    probe: ClassVar[str] = "directions"
 
     @property
     def cost(self) -> float:
@@ -207,6 +353,9 @@ class DirectionUse(Probe):
         if not self.training.bidirectional or self.training.cell == "transformer":
             raise InputError(f"{self.training} reads in one direction: there is none to leave out")
         return super().identity(place)
+
+    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+        return _directions(self, model, dataset)
 
 
 @dataclass(frozen=True)
@@ -220,7 +369,7 @@ class MemoryUse(Probe):
     halvings: int = 4
     attention: str = "fused"  # of a Transformer, see `whenpool.TransformerEncoder`
 
-    kind: ClassVar[str] = "memory"
+    probe: ClassVar[str] = "memory"
 
     @property
     def needs(self) -> Training | None:
@@ -251,10 +400,13 @@ class MemoryUse(Probe):
             )
         return super().identity(place)
 
+    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+        return _memory(self, model)
+
 
 PROBES: dict[str, type[Probe]] = {
-    probe.kind: probe
-    for probe in (
+    one.probe: one
+    for one in (
         GradientProfile,
         GradientTrace,
         PaddingSweep,
@@ -276,27 +428,6 @@ SATURATED = 95.0
 
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]
 """The numbers of a probe run, and its rows."""
-
-
-def measure(probe: Probe, model: nn.Module, dataset: Dataset) -> Measured:
-    """What a probe finds on a model, trained where the probe needs it; a trace is measured while
-    training, by `Tracer`.
-
-    Raises:
-        InputError: when the corpus has no text that the probe asks for.
-    """
-    if isinstance(probe, GradientProfile):
-        return _profile(probe, model, dataset)
-    if isinstance(probe, PaddingSweep):
-        return _sweep(probe, model, dataset)
-    if isinstance(probe, MemoryUse):
-        return _memory(probe, model)
-    if isinstance(probe, FirstSteps):
-        return _first_steps(probe, model, dataset)
-    if isinstance(probe, DirectionUse):
-        return _directions(probe, model, dataset)
-    assert isinstance(probe, WordImportance)
-    return _importance(probe, model, dataset)
 
 
 class Tracer:

@@ -2,10 +2,10 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors.torch
 import torch
@@ -20,7 +20,8 @@ from whenpool.corpora.tagged.sources import TaggedSource, find_tagged
 from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.base import Run
+from whenpool.runs.kinds.training import read_vectors
 from whenpool.runs.provenance import provenance
 from whenpool.runs.run import Place
 from whenpool.training.loop import Recipe
@@ -36,11 +37,36 @@ _COUNTS = ("layers", "embedding_size", "hidden_size", "epochs", "batch_size")
 
 
 @dataclass(frozen=True)
-class Tagging:
+class Tagging(Run):
     """One tagger trained on the sentences of a corpus.
 
     As with `Training`, a default must never change.
     """
+
+    kind: ClassVar[str] = "tagging"
+    table: ClassVar[str] = "taggings"
+    protocol: ClassVar[int] = TAGGING_PROTOCOL
+    required: ClassVar[str] = (
+        "corpus seed hidden_size layers cell bidirectional epochs features entities"
+    )
+    present: ClassVar[str] = "test_accuracy corpus_complete"
+    results: ClassVar[str] = (
+        "test_accuracy test_loss validation_accuracy best_epoch majority_accuracy lexicon_accuracy classes "
+        "train_texts validation_texts test_texts test_words vocabulary parameters train_words unseen_words "
+        "later_words unseen_accuracy later_accuracy entity_precision entity_recall entity_f1 entities_true "
+        "entities_predicted entities_right entities_boundary entities_mistyped entities_spurious "
+        "entities_missed gradient_evenness gradient_reach"
+    )
+    flags: ClassVar[str] = "corpus_complete entities"
+    histories: ClassVar[Mapping[str, str]] = {
+        "history": "epoch",
+        "gradients": "position stage mean single",
+    }
+    points: ClassVar[str] = (
+        "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor position mean "
+        "single validation_entity_precision validation_entity_recall validation_entity_f1"
+    )
+    order: ClassVar[Sequence[str]] = ("corpus", "cell", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.tagged.find_tagged`
     seed: int = 0  # of initialisation, dropout and the order of batches
@@ -74,20 +100,6 @@ class Tagging:
             if not 0 <= getattr(self, name) < high:
                 raise InputError(f"{name} of a tagging run is a rate, not {getattr(self, name)}")
 
-    def changed(self) -> dict[str, Any]:
-        """The fields that are not at their default."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
-
-    @property
-    def training(self) -> None:
-        """It is not a `Training`: see `Run`."""
-        return
-
-    @property
-    def needs(self) -> Training | None:
-        """Nothing."""
-        return None
-
     @property
     def cost(self) -> float:
         """Words read in training, roughly, as `Training.cost` has it."""
@@ -97,6 +109,36 @@ class Tagging:
     def shape(self) -> "Tagging":
         """The run without its vectors."""
         return replace(self, vectors=None)
+
+    @property
+    def phase(self) -> tuple[int, str]:
+        return 6, "tagging"
+
+    def alike(self) -> Iterator[tuple[Hashable, float]]:
+        tagger = self.cell, self.layers, self.bidirectional, self.hidden_size
+        yield ("the same", replace(self.shape, seed=0)), 1.0
+        yield (self.kind, self.corpus, *tagger), self.work
+        yield (self.kind, self.corpus), self.work
+        yield (self.kind, *tagger), self.work
+        yield (self.kind,), self.work
+
+    def facets(self) -> Mapping[str, Sequence[Any]]:
+        return {**super().facets(), "corpus": [self.corpus]}
+
+    def execute(
+        self,
+        place: Place,
+        device: str = "cpu",
+        keep_weights: bool = False,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> str:
+        return execute_tagging(self, place, device, keep_weights, on_epoch)
+
+    @classmethod
+    def read_ahead(cls, runs: Sequence["Tagging"], place: Place, device: str) -> Iterable[str]:
+        """Read corpora and vectors."""
+        read_vectors(runs, place)
+        return [note for run in runs for note in notes_of(run, place)]
 
     def source(self, place: Place) -> TaggedSource:
         """Raises `InputError` for an unknown corpus, or files that are not there."""
@@ -187,7 +229,7 @@ def execute_tagging(
         result |= _error_kinds(corpus.test, said, numbered.tags)
     weights = safetensors.torch.save(outcome.weights) if keep_weights else None
     rows = [*outcome.history_rows(), *profile]
-    return place.store.put(identity, asdict(run), result, provenance(device), rows, weights)
+    return place.store.put(identity, run.row(), result, provenance(device), rows, weights, run.kind)
 
 
 def prepare_tagger(

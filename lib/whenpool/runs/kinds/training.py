@@ -1,10 +1,11 @@
 """A training and the test of its best epoch: what it is, how it is executed, alone or several at once."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import safetensors
 import safetensors.torch
@@ -13,15 +14,19 @@ from torch import nn
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint, hash_of
-from whenpool.corpora.corpus import check_length
+from whenpool.corpora import find
+from whenpool.corpora.corpus import VALIDATION_LIMIT, check_length
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
+from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE, check_setting
+from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.models.registry import LISTED_CELLS
+from whenpool.models.registry import LISTED, LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.runs.kinds.base import Run, values_of
 from whenpool.runs.provenance import ALONE, Company, provenance
-from whenpool.runs.run import Place, Run, key
+from whenpool.runs.run import Place, key
 from whenpool.training.batched import Student, train_together
 from whenpool.training.loop import DivergenceError, Outcome, Recipe, train
 from whenpool.training.objective import Objective
@@ -50,13 +55,70 @@ def variant_of(
     return ", ".join(starts if starts and base == "last" else [base, *starts])
 
 
+MODEL = "setting size pooling masked hidden_size embedding_size layers cell bidirectional epochs"
+"""Columns of a training that have a value in each row of record."""
+ORDER = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
+EVALUATION = 1 / 3
+"""What reading a word costs without learning from it, beside a step of training on it."""
+SETTING_ORDER = ("standard", "mid", "right", "left")
+"""What a reader compares first: whether filler on both sides hurts, then where else it hurts."""
+CORPORA = ("imdb", "yelp", "yahoo", "amazon")
+LENGTHS = ("long", "any", "short")
+_GATES = {"lstm": 4, "gru": 3, "elman": 1, "prototype": 3, "mingru": 2, "minlstm": 3}
+_PLANNED_WORDS = 250  # that `Training.cost` assumes of a text
+_USUAL_TEST_TEXTS = 12_500  # of a published corpus where the thesis has none
+
+
+def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
+    """Where a name stands in an order; names that it does not have come last, by alphabet."""
+    return (order.index(name), "") if name in order else (len(order), name)
+
+
+def grammar_of(corpus: str) -> Grammar:
+    """The grammar of an embedded corpus."""
+    return Grammar(**dict(find(corpus, Path()).options))
+
+
+def test_texts(corpus: str, length: str) -> int:
+    """How many test texts a corpus has."""
+    if corpus.partition(":")[0] == "synthetic":
+        return grammar_of(corpus).test
+    sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
+    return sizes[length].test if length in sizes else _USUAL_TEST_TEXTS
+
+
+def read_vectors(runs: Iterable[Any], place: Place) -> None:
+    """Read the word vectors of some runs into the cache."""
+    for name in dict.fromkeys(run.vectors for run in runs):
+        if name:
+            load_vectors(place.vectors_file(name), place.cache)
+
+
 @dataclass(frozen=True)
-class Training:
+class Training(Run):
     """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2).
 
     A default must never change: fields at their default do not enter the key, so that a field
     added later leaves older runs valid.
     """
+
+    kind: ClassVar[str] = "training"
+    table: ClassVar[str] = "trainings"
+    protocol: ClassVar[int] = PROTOCOL
+    required: ClassVar[str] = f"corpus length seed {MODEL}"
+    present: ClassVar[str] = "test_accuracy corpus_complete"  # empty where a training diverged
+    results: ClassVar[str] = (
+        "test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes train_texts "
+        "validation_texts test_texts vocabulary parameters encoder_parameters train_words "
+        "filler_passes_train filler_passes_validation filler_passes_test"
+    )
+    flags: ClassVar[str] = "corpus_complete"
+    histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
+    points: ClassVar[str] = (
+        "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "
+        "attention_accuracy mass_left divergence"
+    )
+    order: ClassVar[Sequence[str]] = ORDER
 
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
@@ -86,17 +148,13 @@ class Training:
     strength: float = 0.3  # of "gradient_directed": λ of the first epoch
     divergence: str = "forward"  # of "gradient_directed", see `whenpool.learnability`
 
-    def changed(self) -> dict[str, Any]:
-        """The fields that are not at their default."""
-        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}
-
     @property
     def variant(self) -> str:
         """What a table calls it, see `variant_of`."""
         return variant_of(self.pooling, self.forget_bias, self.orthogonal, self.trick)
 
     @property
-    def training(self) -> "Training":
+    def training(self) -> "Training":  # type: ignore[override]
         """Itself: see `Run`."""
         return self
 
@@ -115,6 +173,82 @@ class Training:
         words = 250 if self.max_words is None else min(self.max_words, 250)
         words = 40 if self.length == "short" else words
         return self.size * self.epochs * words / (1 if self.setting == "standard" else 1 - self.share)
+
+    @property
+    def phase(self) -> tuple[int, str]:
+        """A training that needs a teacher comes after the others."""
+        return (3 if self.needs else 1), "trainings"
+
+    @property
+    def work(self) -> float:
+        """`cost`, and besides the texts that are read without learning: a few for each epoch, and the test
+        texts, which outweigh a small training."""
+        words = replace(self, trick=None).cost / self.size / self.epochs
+        validation = min(self.validation or self.size, VALIDATION_LIMIT)
+        read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
+        return (self.cost + EVALUATION * words * read) * self.shortness
+
+    @property
+    def shortness(self) -> float:
+        """How long the texts are beside those that `cost` assumes."""
+        if self.corpus.partition(":")[0] != "synthetic":
+            return 1.0
+        grammar = grammar_of(self.corpus)
+        return (grammar.shortest + grammar.longest) / 2 / _PLANNED_WORDS
+
+    @property
+    def shape(self) -> "Training":
+        """The training without its vectors."""
+        return replace(self, vectors=None)
+
+    def alike(self) -> Iterator[tuple[Hashable, float]]:
+        """First the same but for its seed; then on the same texts, of the same network, of its cell."""
+        yield ("the same", replace(self.shape, seed=0)), 1.0
+        yield from self.alike_as("training", self.work)
+
+    def alike_as(self, kind: str, work: float) -> Iterator[tuple[Hashable, float]]:
+        """The same for a kind of run that reads such texts with such a network."""
+        texts = self.corpus, self.length, self.setting, self.max_words, self.share
+        network = self.cell, self.layers, self.bidirectional, self.embedding_size, self.hidden_size
+        yield (kind, "on texts with a pooling", texts, network, self.variant), work
+        yield (kind, "on texts", texts, network, self.trick), work
+        yield (kind, "of a network", network, self.trick), work
+        yield (kind, "of any variant", network), work
+        scaled = work * self._multiply_adds
+        yield (kind, "of a cell", self.cell), scaled
+        yield ("whatever its kind", self.cell), scaled
+
+    @property
+    def _multiply_adds(self) -> float:
+        """Of the encoder's layers, for a word."""
+        directions, hidden = 2 if self.bidirectional else 1, self.hidden_size
+        if self.cell == "transformer":  # attention itself apart, which grows with the text
+            size = directions * hidden
+            return float(self.embedding_size * size + 12 * self.layers * size * size)
+        sizes = [self.embedding_size] + [directions * hidden] * (self.layers - 1)
+        return float(sum(directions * _GATES.get(self.cell, 1) * hidden * (n + hidden) for n in sizes))
+
+    def rank(self) -> tuple[Any, ...]:
+        return self.rank_as(self, 0)
+
+    def rank_as(self, run: Run, probe: int) -> tuple[Any, ...]:
+        """The rank of a run on this training; the training itself comes before its probes."""
+        return (
+            self.seed,
+            (False, self.size),
+            SETTING_ORDER.index(self.setting) if self.setting in SETTING_ORDER else 4,
+            place_in(self.length, LENGTHS),
+            place_in(self.corpus, CORPORA),
+            place_in(self.variant, (*LISTED, *TRICKS)),
+            not self.masked,
+            probe,
+            repr(run),  # of what is alike otherwise, the same first in every process
+        )
+
+    def facets(self) -> Mapping[str, Sequence[Any]]:
+        """A model without pooling is "last" alone, not every trick on it."""
+        own = {name: [getattr(self, name)] for name in ("corpus", "length", "size", "setting", "seed")}
+        return own | {"pooling": self.variant.split(", ")}
 
     def identity(self, place: Place) -> dict[str, Any]:
         """What makes a training this one: configuration, data, protocol.
@@ -181,6 +315,31 @@ class Training:
                 f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "
                 "set pooling='last', masked=True and drop_connect=0"
             )
+
+    def execute(
+        self,
+        place: Place,
+        device: str = "cpu",
+        keep_weights: bool = False,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> str:
+        """As `Run.execute`; a loss that diverges is a result where a trick is tried."""
+        self.identity(place)  # which says what cannot be trained before any work is done
+        return execute_training(self, prepare(self, place), place, device, keep_weights, on_epoch)
+
+    @classmethod
+    def read_ahead(cls, runs: Sequence["Training"], place: Place, device: str) -> Iterable[str]:
+        """Read each corpus and its vectors."""
+        read_vectors(runs, place)
+        sources = dict.fromkeys((place.source(run), run.length) for run in runs)
+        return [note for source, length in sources for note in encode(source, length, place.cache).notes]
+
+    @classmethod
+    def of_row(cls, row: Any) -> "Training":
+        values = values_of(row, Training)
+        with suppress(TypeError, ValueError):
+            values["forget_bias"] = float(values["forget_bias"])
+        return Training(**values)
 
     def __str__(self) -> str:
         words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
@@ -331,6 +490,7 @@ def store_training(
         provenance(device, company),
         outcome.history_rows(),
         weights,
+        Training.kind,
     )
 
 

@@ -1,0 +1,216 @@
+"""What every kind of run offers: one interface, and the table of kinds.
+
+A new kind is one file, with a frozen dataclass that derives from `Run`, and one line in
+``whenpool/runs/kinds/__init__.py``. It is then planned, executed, stored, resumed, published and shown as
+the others are.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, asdict, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from whenpool.base.files import Columns
+
+if TYPE_CHECKING:
+    from whenpool.runs.kinds.training import Training
+    from whenpool.runs.run import Place
+
+KINDS: dict[str, "type[Run]"] = {}
+"""Every kind of run by its name, in the order in which they are executed."""
+MADE = "seconds commit device torch finished"
+"""Columns of any run's provenance and time."""
+NUMBERS = "protocol seconds threads together"
+"""Columns of any run that hold numbers, beside its configuration and result."""
+
+
+class Run:
+    """What can be asked for, stored and looked up: a frozen dataclass of its configuration.
+
+    A default of a field must never change: fields at their default do not enter the key of a run, so that
+    a field added later leaves older runs valid. A kind has a field ``corpus`` and a field ``seed``, unless
+    it says in another way what it reads, as a probe does by its training.
+
+    Attributes:
+        kind: its name in `KINDS`; it is written into each stored file.
+        table: the file of record is ``<table>.csv``, those of its histories ``<table>_<history>.csv``.
+        protocol: a number that is raised by hand when the meaning of a result changes.
+        required: columns of the file of record that have a value in each row.
+        present: columns that are there besides, and may have gaps.
+        results: numbers of a result.
+        flags: results that are true or false.
+        histories: what it leaves for each epoch or position: the columns of each history, the first of
+            which no other history of the kind has.
+        points: all numbers that such a row can have.
+        order: columns by which rows of record are sorted.
+        cost: words read in training, roughly: what one run takes beside another.
+        epochs: parts of the work that progress is told in.
+    """
+
+    kind: ClassVar[str]
+    table: ClassVar[str]
+    protocol: ClassVar[int] = 1
+    required: ClassVar[str] = ""
+    present: ClassVar[str] = ""
+    results: ClassVar[str] = ""
+    flags: ClassVar[str] = ""
+    histories: ClassVar[Mapping[str, str]] = {}
+    points: ClassVar[str] = ""
+    order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")
+
+    if TYPE_CHECKING:  # fields of most kinds
+
+        @property
+        def epochs(self) -> int: ...
+
+        @property
+        def cost(self) -> float: ...
+
+    training: "Training | None" = None
+    """The training itself, or that whose model is probed."""
+
+    @property
+    def needs(self) -> "Training | None":
+        """The training whose weights must be here before."""
+        return None
+
+    @property
+    def phase(self) -> tuple[int, str]:
+        """When it is executed among the runs of a plan, and what its phase is called."""
+        return 9, self.kind
+
+    @property
+    def work(self) -> float:
+        """What it takes, in the unit of `cost`, with what is read without learning from it."""
+        return self.cost
+
+    @property
+    def shape(self) -> Self:
+        """The run without its word vectors and the folders of its files: runs of record of the same shape
+        stand in for it where these are not here."""
+        return self
+
+    def alike(self) -> Iterable[tuple[Hashable, float]]:
+        """Groups of runs that are less and less like this one, by which its time is estimated, and the
+        work of this one in the unit in which those of the group can be compared."""
+        yield ("the same", self.shape), 1.0
+        yield (self.kind,), self.work
+
+    def rank(self) -> tuple[Any, ...]:
+        """A sort key, the most informative first; see `whenpool.runs.filter.informative`."""
+        return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
+
+    def facets(self) -> Mapping[str, Sequence[Any]]:
+        """What ``--only`` can ask of it: its values by key."""
+        own = {name: getattr(self, name, None) for name in ("length", "seed")}
+        return {name: [value] for name, value in own.items() if value is not None}
+
+    def changed(self) -> dict[str, Any]:
+        """The fields that are not at their default."""
+        return {f.name: v for f in fields(self) if (v := getattr(self, f.name)) != f.default}  # type: ignore[arg-type]
+
+    def row(self) -> dict[str, Any]:
+        """The configuration, as it is stored."""
+        return asdict(self)  # type: ignore[call-overload]
+
+    @classmethod
+    def of_row(cls, row: Any) -> Self:
+        """The configuration of a row of `whenpool.runs.store.Store.rows`."""
+        return cls(**values_of(row, cls))
+
+    def identity(self, place: "Place") -> dict[str, Any]:
+        """What makes a run this run: configuration, data, protocol.
+
+        Raises:
+            InputError: for a configuration that cannot be run, or data that are not there.
+        """
+        raise NotImplementedError
+
+    def execute(
+        self,
+        place: "Place",
+        device: str = "cpu",
+        keep_weights: bool = False,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> str:
+        """Execute and store the run; returns its key.
+
+        Raises:
+            InputError: for data that cannot be read, too few texts, a loss that diverges, or a training
+                that is needed and whose weights are not here.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def read_ahead(cls, runs: Sequence[Any], place: "Place", device: str) -> Iterable[str]:
+        """Read what some runs of this kind share, before workers start that would each do it; returns
+        notes on their corpora, a sentence each."""
+        return ()
+
+    @classmethod
+    def is_current(cls, rows: Any) -> Any:
+        """Which rows are under the protocol of this version, as a boolean series."""
+        return rows["protocol"] == cls.protocol
+
+    @classmethod
+    def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What a stored run has of one of its histories."""
+        first = cls.histories[history].split()[0]
+        return [point for point in row["history"] if first in point]
+
+    @classmethod
+    def configured(cls) -> list[type]:
+        """The dataclasses whose fields its columns hold."""
+        return [cls]
+
+    @classmethod
+    def columns(cls) -> Columns:
+        """What the columns of its file of record, and of a stored run, hold."""
+        named = [field for part in cls.configured() for field in fields(part)]
+        numbers = {f.name for f in named if _holds(f.type, "int", "float")}
+        flags = {f.name for f in named if _holds(f.type, "bool")}
+        return Columns(
+            frozenset(f"key protocol {cls.required}".split()),
+            frozenset(f"{MADE} {cls.present}".split()),
+            frozenset({*numbers, *f"{NUMBERS} {cls.results}".split()}),
+            frozenset({*flags, *cls.flags.split()}),
+            "key",
+        )
+
+    @classmethod
+    def point_columns(cls, history: str | None = None) -> Columns:
+        """The same of a history's file; of the points of a stored run without its name."""
+        required = f"key {cls.histories[history]}".split() if history else ()
+        return Columns(frozenset(required), numbers=frozenset(cls.points.split()))
+
+
+def _holds(kind: Any, *wanted: str) -> bool:
+    """Whether a field of this type is one of some kinds of value, or empty."""
+    text = kind.__name__ if isinstance(kind, type) else str(kind)
+    parts = {part.strip() for part in text.split("|")} - {"None"}
+    return bool(parts) and parts <= set(wanted)
+
+
+def values_of(row: Any, kind: Any, without: Sequence[str] = ()) -> dict[str, Any]:
+    """The values of a dataclass's fields from a row of a table, where numbers may have become fractions
+    and records can be older than a field."""
+    values: dict[str, Any] = {}
+    for field in fields(kind):
+        if field.name in without:
+            continue
+        value, text = row.get(field.name), str(field.type)
+        if value != value or value is None:  # NaN stands for None in tables
+            value = None if "None" in text or field.default is MISSING else field.default
+        elif isinstance(field.default, bool | int | float):
+            value = type(field.default)(value)
+        elif "int" in text:
+            value = int(value)
+        values[field.name] = value
+    return values
+
+
+def key_of(identity: Mapping[str, Any]) -> str:
+    """20 hexadecimal digits that depend on every value of the identity."""
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]

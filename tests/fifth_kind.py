@@ -1,0 +1,48 @@
+"""A kind of run of a contributor's own, as CONTRIBUTING says: one file."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.base import Run
+from whenpool.runs.provenance import provenance
+
+
+@dataclass(frozen=True)
+class CoinToss(Run):
+    """So many tosses of a coin."""
+
+    corpus: str = "coins"
+    seed: int = 0
+    tosses: int = 10
+    epochs: int = 2
+
+    kind: ClassVar[str] = "coin"
+    table: ClassVar[str] = "coins"
+    required: ClassVar[str] = "corpus seed tosses"
+    results: ClassVar[str] = "heads"
+    histories: ClassVar[Mapping[str, str]] = {"history": "epoch heads"}
+    points: ClassVar[str] = "epoch heads"
+
+    @property
+    def cost(self):
+        return float(self.tosses)
+
+    def identity(self, place):
+        return {"run": self.changed() | {"kind": self.kind}, "data": {}, "protocol": self.protocol}
+
+    def execute(self, place, device="cpu", keep_weights=False, on_epoch=None):
+        chance, rows = random.Random(self.seed), []
+        for epoch in range(self.epochs):
+            heads = sum(chance.random() < 0.5 for _ in range(self.tosses))
+            rows.append({"epoch": epoch + 1, "heads": heads})
+            if on_epoch:
+                on_epoch()
+        result = {"heads": rows[-1]["heads"], "seconds": 0.1}
+        made = provenance(device)
+        return place.store.put(self.identity(place), self.row(), result, made, rows, kind=self.kind)
+
+
+KINDS[CoinToss.kind] = CoinToss

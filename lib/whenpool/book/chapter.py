@@ -18,6 +18,7 @@ from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.kinds.few_shot import Explained, explained_among
+from whenpool.runs.kinds.training import Prepared, trained
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice, corpora_named, placed
 from whenpool.runs.run import Place, Run

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from whenpool.base.errors import InputError
     from whenpool.corpora import Corpus, load
     from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+    from whenpool.explain.estimator import PoolingClassifier
     from whenpool.models.encoder import Encoder
     from whenpool.models.pooling import (
         POOLINGS,
@@ -44,6 +45,7 @@ _HOMES = {
     "Corpus": "corpora",
     "load": "corpora",
     "Checkpoint": "explain.checkpoint",
+    "PoolingClassifier": "explain.estimator",
     "load_checkpoint": "explain.checkpoint",
     "save_checkpoint": "explain.checkpoint",
 }
@@ -62,6 +64,7 @@ __all__ = [
     "MaxPool",
     "MeanPool",
     "Pooling",
+    "PoolingClassifier",
     "SequenceTagger",
     "TextClassifier",
     "TransformerEncoder",

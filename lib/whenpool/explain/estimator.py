@@ -1,0 +1,253 @@
+"""A text classifier with a pooling of choice, as a scikit-learn estimator."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+
+from whenpool.base.errors import InputError
+from whenpool.base.paths import cache_directory
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.dataset import Splits
+from whenpool.corpora.tokens import (
+    PADDING_INDEX,
+    UNKNOWN,
+    VOCABULARY_LIMIT,
+    build_vocabulary,
+    load_vectors,
+    tokenize,
+)
+from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from whenpool.explain.explanation import Explanation, explain
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.training.loop import Recipe, train
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.exceptions import NotFittedError
+    from sklearn.model_selection import train_test_split
+except ModuleNotFoundError:
+    raise InputError("PoolingClassifier needs scikit-learn: pip install 'whenpool[sklearn]'") from None
+
+
+class PoolingClassifier(ClassifierMixin, BaseEstimator):
+    """Embedding, recurrent encoder, pooling and linear classifier of the thesis (§1.3), trained by Adam; the
+    weights of the epoch with the best validation accuracy are kept (§1.4.2).
+
+    Args:
+        pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
+        cell: "lstm", "gru", "elman" and others, see `whenpool.TextClassifier`.
+        embedding_size: numbers of a word's vector; word vectors from a file bring their own.
+        hidden_size: units per direction.
+        epochs, batch_size, learning_rate: of training.
+        vectors: a file of word vectors in GloVe's text format, maybe gzipped; None: random ones.
+        vocabulary_limit: the most frequent words that get a vector.
+        max_words: so many of a text's first words are read; None: all.
+        validation_fraction: part of the texts that is held out to choose the epoch, where `fit` is given
+            no validation texts.
+        seed: of initialisation, order of batches and the texts that are held out.
+        device: "cpu" or "cuda".
+
+    Attributes:
+        classes_: (C,) the labels, sorted.
+        checkpoint_: the trained model with its vocabulary, a `whenpool.Checkpoint`.
+        history_: a dict for each epoch, see `whenpool.training.loop.Epoch`.
+        best_epoch_: the epoch, from 1, whose weights are kept.
+
+    Examples:
+        >>> texts = ["a fine film", "a dull film", "fine music", "dull music"] * 5
+        >>> labels = ["good", "bad", "good", "bad"] * 5
+        >>> model = PoolingClassifier("max_attention", epochs=5, hidden_size=16).fit(texts, labels)
+        >>> model.predict(["a fine book"]).tolist()
+        ['good']
+    """
+
+    def __init__(
+        self,
+        pooling: str = "max_attention",
+        *,
+        cell: str = "lstm",
+        embedding_size: int = 100,
+        hidden_size: int = 64,
+        epochs: int = 8,
+        batch_size: int = 32,
+        learning_rate: float = 2e-3,
+        vectors: str | Path | None = None,
+        vocabulary_limit: int = VOCABULARY_LIMIT,
+        max_words: int | None = None,
+        validation_fraction: float = 0.1,
+        seed: int = 0,
+        device: str = "cpu",
+    ) -> None:
+        self.pooling = pooling
+        self.cell = cell
+        self.embedding_size = embedding_size
+        self.hidden_size = hidden_size
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.vectors = vectors
+        self.vocabulary_limit = vocabulary_limit
+        self.max_words = max_words
+        self.validation_fraction = validation_fraction
+        self.seed = seed
+        self.device = device
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.input_tags.one_d_array, tags.no_validation = True, True
+        return tags
+
+    def fit(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Any],
+        validation: tuple[Iterable[str], Iterable[Any]] | None = None,
+    ) -> Self:
+        """Train on N texts and their labels.
+
+        Args:
+            validation: texts and labels that choose the epoch; None: a part of the texts is held out.
+
+        Raises:
+            InputError: for texts that are no strings, another number of labels, fewer than two classes, a
+                class in ``validation`` that the training texts do not have, or an unknown pooling or cell.
+        """
+        words, given = self._words(texts), np.asarray(list(labels))
+        if len(words) != len(given):
+            raise InputError(f"there are {len(words)} texts and {len(given)} labels: give one for each")
+        self.classes_, targets = np.unique(given, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError("labels must have at least two classes")
+        if validation is not None:
+            held_words, held = self._words(validation[0]), self._targets(validation[1])
+        else:
+            words, held_words, targets, held = self._held_out(words, targets)
+        vectors = load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
+        vocabulary = build_vocabulary(
+            Counter(word for text in words for word in text),
+            self.vocabulary_limit,
+            vectors,
+            torch.Generator().manual_seed(self.seed),
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            model = TextClassifier(
+                len(vocabulary),
+                len(self.classes_),
+                self.pooling,
+                self.cell,
+                vectors.size if vectors else self.embedding_size,
+                self.hidden_size,
+                padding_index=PADDING_INDEX,
+                vectors=vocabulary.vectors,
+            )
+            learnt, judged = (
+                Texts(Ragged.of([vocabulary.stoi.get(word, 0) for word in text] for text in part), of)
+                for part, of in ((words, torch.tensor(targets)), (held_words, torch.tensor(held)))
+            )
+            recipe = Recipe(self.epochs, self.batch_size, self.learning_rate)
+            outcome = train(model, Splits(learnt, judged, judged), recipe, self.seed, self.device)
+        names = tuple(str(label) for label in self.classes_)
+        model = model.cpu().eval()
+        self.checkpoint_ = Checkpoint(model, tuple(vocabulary.itos), names, {}, self.max_words)
+        self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
+        return self
+
+    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
+        """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
+        self._check_fitted()
+        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in _strings(texts)]
+        if not read:
+            return np.zeros((0, len(self.classes_)))
+        return self.checkpoint_.probabilities(read).numpy()
+
+    def predict(self, texts: Iterable[str]) -> np.ndarray:
+        """N texts -> (N,) labels, the likeliest of each."""
+        places = self.predict_proba(texts).argmax(1)
+        return self.classes_[places]
+
+    def explain(self, text: str, label: Any = None) -> Explanation:
+        """How much each word of a text mattered to a label, by default the likeliest; see
+        `whenpool.explain.explanation.explain`."""
+        self._check_fitted()
+        return explain(self.checkpoint_, text, None if label is None else str(label))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
+        self._check_fitted()
+        found = self.checkpoint_
+        about = self.get_params() | {"labels": self.classes_.dtype.str}
+        about["vectors"] = self.vectors and str(self.vectors)
+        return save_checkpoint(
+            folder,
+            found.model,
+            found.vocabulary,
+            found.classes,
+            found.max_words,
+            estimator=json.dumps(about),
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """A classifier that `save` wrote, ready to predict.
+
+        Raises:
+            InputError: for a folder that holds no such classifier.
+        """
+        found = load_checkpoint(folder)
+        try:
+            about = json.loads(str(found.about["estimator"]))
+            labels = np.dtype(about.pop("labels"))
+            self = cls(**about)
+            self.classes_ = np.asarray([_label(name, labels) for name in found.classes], labels)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{folder} holds no PoolingClassifier: {error!s:.200}") from None
+        self.checkpoint_ = found
+        return self
+
+    def _words(self, texts: Iterable[str]) -> list[list[str]]:
+        return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in _strings(texts)]
+
+    def _targets(self, labels: Iterable[Any]) -> np.ndarray:
+        given = np.asarray(list(labels))
+        if not np.isin(given, self.classes_).all():
+            raise InputError("validation has a class that the training texts do not have")
+        return np.searchsorted(self.classes_, given)
+
+    def _held_out(
+        self, words: list[list[str]], targets: np.ndarray
+    ) -> tuple[list[list[str]], list[list[str]], np.ndarray, np.ndarray]:
+        """Texts to learn from and texts to choose the epoch by: the same where there are too few."""
+        count = round(self.validation_fraction * len(words))
+        if min(count, len(words) - count) < len(self.classes_) or np.bincount(targets).min() < 2:
+            return words, words, targets, targets
+        return train_test_split(
+            words, targets, test_size=count, stratify=targets, random_state=self.seed
+        )
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "checkpoint_"):
+            raise NotFittedError("this PoolingClassifier is not fitted yet: call fit(texts, labels)")
+
+
+def _strings(texts: Iterable[str]) -> Sequence[str]:
+    if isinstance(texts, str):
+        raise InputError("texts are a list, not one string: give [text]")
+    found = list(texts)
+    for place, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(
+                f"text {place} is no string but {type(text).__name__}: give a list of texts"
+            )
+    return found
+
+
+def _label(name: str, kind: np.dtype[Any]) -> Any:
+    """A label from its name, in the type in which it was given."""
+    return name == "True" if kind.kind == "b" else name

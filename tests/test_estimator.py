@@ -1,0 +1,146 @@
+"""The classifier as a scikit-learn estimator: in pipelines, searches, pickles and folders."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+
+from whenpool import InputError, PoolingClassifier
+
+TEXTS = [
+    f"a {word} {thing} indeed" for word in ("fine", "dull") for thing in "film book song".split()
+] * 8
+LABELS = np.array(["good"] * 3 + ["bad"] * 3).tolist() * 8
+SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
+
+
+def small(pooling="max_attention", **changes):
+    return PoolingClassifier(pooling, **(SMALL | changes))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return small().fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "attention", "max_attention"])
+def test_it_learns_and_is_the_same_for_the_same_seed(pooling):
+    one, two = small(pooling).fit(TEXTS, LABELS), small(pooling).fit(TEXTS, LABELS)
+    assert one.score(TEXTS, LABELS) == 1.0
+    np.testing.assert_array_equal(one.predict_proba(TEXTS), two.predict_proba(TEXTS))
+    assert len(one.history_) == 6
+    assert 1 <= one.best_epoch_ <= 6
+
+
+def test_probabilities_are_in_the_order_of_the_classes(fitted):
+    assert fitted.classes_.tolist() == ["bad", "good"]
+    found = fitted.predict_proba(["a fine play", "a dull play", "", "words it never saw"])
+    assert found.shape == (4, 2)
+    np.testing.assert_allclose(found.sum(1), 1, atol=1e-6)
+    assert fitted.predict(["a fine play", "a dull play"]).tolist() == ["good", "bad"]
+    assert fitted.predict_proba([]).shape == (0, 2)
+
+
+def test_it_works_in_what_scikit_learn_has():
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    line = Pipeline([("lower", lower), ("classify", small(epochs=3))])
+    assert line.fit(TEXTS, LABELS).score(TEXTS, LABELS) > 0.9
+    assert cross_val_score(small(epochs=3), TEXTS, LABELS, cv=3).mean() > 0.9
+    search = GridSearchCV(small(epochs=2), {"pooling": ["last", "max"]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_["pooling"] in ("last", "max")
+    again = clone(small(seed=3))
+    assert again.get_params()["seed"] == 3
+    assert not hasattr(again, "checkpoint_")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_estimator_cloneable",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_estimator_repr",
+        "check_estimator_tags_renamed",
+        "check_valid_tag_types",
+        "check_mixin_order",
+    ],
+)
+def test_scikit_learns_own_checks_that_give_no_numbers(name):
+    getattr(estimator_checks, name)("PoolingClassifier", PoolingClassifier())
+
+
+def test_it_is_the_same_from_a_pickle_and_from_a_folder(fitted, tmp_path):
+    wanted = fitted.predict_proba(TEXTS)
+    for again in (
+        pickle.loads(pickle.dumps(fitted)),
+        PoolingClassifier.load(fitted.save(tmp_path / "m")),
+    ):
+        np.testing.assert_allclose(again.predict_proba(TEXTS), wanted, atol=1e-7)
+        assert again.get_params() == fitted.get_params()
+        assert again.predict(TEXTS[:1]).dtype == fitted.classes_.dtype
+
+
+@pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")])
+def test_labels_come_back_in_their_own_type(labels, tmp_path):
+    given = np.array(labels)[np.array([label == "good" for label in LABELS]).astype(int)]
+    model = small(epochs=2).fit(TEXTS, given)
+    again = PoolingClassifier.load(model.save(tmp_path / "m"))
+    assert again.classes_.tolist() == sorted(labels)
+    assert set(again.predict(TEXTS).tolist()) <= set(labels)
+
+
+def test_words_that_decide_stand_out(fitted):
+    found = fitted.explain("a fine film indeed")
+    assert found.predicted == "good"
+    assert found.words[int(np.nanargmax(found.importance))] == "fine"
+    assert fitted.explain("a fine film indeed", "bad").label == "bad"
+
+
+def test_given_validation_texts_choose_the_epoch():
+    model = small().fit(TEXTS, LABELS, validation=(TEXTS[:6], LABELS[:6]))
+    best = max(row["validation_accuracy"] for row in model.history_)
+    assert model.history_[model.best_epoch_ - 1]["validation_accuracy"] == best
+
+
+def test_word_vectors_bring_their_own_size(tmp_path):
+    (tmp_path / "v.txt").write_text("fine 1 0 0\ndull 0 1 0\nfilm 0 0 1\n")
+    model = small(vectors=tmp_path / "v.txt", epochs=1).fit(TEXTS, LABELS)
+    assert model.checkpoint_.model.embedding.weight.shape[1] == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: small().fit("one text", LABELS), "texts are a list, not one string"),
+        (lambda: small().fit([*TEXTS[:-1], None], LABELS), "text 47 is no string but NoneType"),
+        (lambda: small().fit(TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
+        (lambda: small().fit(TEXTS, ["good"] * 48), "at least two classes"),
+        (lambda: small().fit(TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
+        (lambda: small("median").fit(TEXTS, LABELS), "median"),
+        (lambda: PoolingClassifier.load("/nowhere"), "nowhere"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_told(call, said):
+    with pytest.raises(InputError, match=said):
+        call()
+
+
+def test_before_fit_it_says_so():
+    with pytest.raises(NotFittedError, match="call fit"):
+        small().predict(TEXTS)
+
+
+def test_without_scikit_learn_it_says_what_to_install():
+    script = "import sys; sys.modules['sklearn'] = None\nimport whenpool\nwhenpool.PoolingClassifier"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "pip install 'whenpool[sklearn]'" in done.stderr

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         MeanPool,
         Pooling,
     )
+    from whenpool.models.sentence_pooling import SentencePooling
+    from whenpool.models.sequence_tagger import SequenceTagger
     from whenpool.models.text_classifier import TextClassifier
     from whenpool.models.transformer import TransformerEncoder
 
@@ -38,6 +40,7 @@ _HOMES = {
     "MaxAttention": "models.pooling",
     "LastAttention": "models.pooling",
     "Encoder": "models.encoder",
+    "SentencePooling": "models.sentence_pooling",
     "SequenceTagger": "models.sequence_tagger",
     "TextClassifier": "models.text_classifier",
     "TransformerEncoder": "models.transformer",
@@ -65,6 +68,7 @@ __all__ = [
     "MeanPool",
     "Pooling",
     "PoolingClassifier",
+    "SentencePooling",
     "SequenceTagger",
     "TextClassifier",
     "TransformerEncoder",

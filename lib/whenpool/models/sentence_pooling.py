@@ -1,0 +1,70 @@
+"""The poolings as a module of sentence-transformers."""
+
+from typing import Any, Self
+
+from torch import Tensor
+
+from whenpool.base.errors import InputError
+from whenpool.models.pooling import POOLINGS
+
+try:
+    from sentence_transformers.base.modules.module import Module
+except ModuleNotFoundError:
+    raise InputError(
+        "SentencePooling needs sentence-transformers 6: pip install 'whenpool[sentence_transformers]'"
+    ) from None
+
+
+class SentencePooling(Module):
+    """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`.
+
+    It stands behind a transformer, is saved and loaded with the model, and is trained with it.
+
+    Args:
+        pooling: a name in `whenpool.POOLINGS`; "last" takes the last token.
+        size: D, the units of a token's state; needed by "attention", which learns a query.
+
+    Raises:
+        InputError: for an unknown pooling, or "attention" without a size.
+
+    Examples:
+        >>> from sentence_transformers import SentenceTransformer
+        >>> from sentence_transformers.sentence_transformer.modules import Transformer
+        >>> words = Transformer("sentence-transformers/all-MiniLM-L6-v2")
+        >>> model = SentenceTransformer(modules=[words, SentencePooling("max_attention")])
+        >>> model.encode(["a fine film"]).shape
+        (1, 384)
+    """
+
+    config_keys = ["pooling", "size"]  # noqa: RUF012 (as in the base class)
+
+    def __init__(self, pooling: str = "max_attention", size: int | None = None) -> None:
+        super().__init__()
+        if pooling not in POOLINGS:
+            raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
+        self.pooling, self.size = pooling, size
+        self.pool = POOLINGS[pooling](size, bidirectional=False)
+
+    def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        """Reads ``token_embeddings`` (B, T, D) and ``attention_mask`` (B, T); adds ``sentence_embedding``
+        (B, D) and, where the pooling weighs tokens, ``pooling_weights`` (B, T)."""
+        states: Tensor = features["token_embeddings"]
+        embedding, weights = self.pool(states, features["attention_mask"])
+        more = {} if weights is None else {"pooling_weights": weights}
+        return features | {"sentence_embedding": embedding} | more
+
+    def save(self, output_path: str, *args: Any, safe_serialization: bool = True, **kwargs: Any) -> None:
+        """Write the configuration, and the query of "attention", into a folder."""
+        self.save_config(output_path)
+        if list(self.parameters()):
+            self.save_torch_weights(output_path, safe_serialization=safe_serialization)
+
+    @classmethod
+    def load(cls, model_name_or_path: str, **options: Any) -> Self:  # type: ignore[override]
+        """What `save` wrote, from a folder or Hugging Face's hub."""
+        places = ("subfolder", "token", "cache_folder", "revision", "local_files_only")
+        where = {name: options[name] for name in places if name in options}
+        self = cls(**cls.load_config(model_name_or_path, **where))
+        if list(self.parameters()):
+            cls.load_torch_weights(model_name_or_path, model=self, **where)
+        return self

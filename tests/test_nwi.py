@@ -182,13 +182,13 @@ def test_a_model_that_reads_padding_always_sees_the_batchs_own():
 
 
 def test_what_is_not_known_to_split_is_not_reused():
-    class Changed(TextClassifier):
-        def encode(self, embedded, lengths):
-            return super().encode(embedded, lengths).square()
-
     class Smooth(MaxPool):
         def pool(self, states, mask):
             return states.masked_fill(~mask.unsqueeze(-1), -torch.inf).logsumexp(1), None
+
+    class Changed(TextClassifier):
+        def encode(self, embedded, lengths):
+            return super().encode(embedded, lengths).square()
 
     changed = Changed(WORDS, CLASSES, embedding_size=6, hidden_size=5).double()
     smooth, hooked, replaced, wrapped = (classifier() for _ in range(4))

@@ -87,7 +87,7 @@ def test_tags_that_are_unknown_or_behind_the_end_have_no_loss():
     [
         ({"dropout": 1.0}, "dropout is a rate in"),
         ({"embedding_size": 0}, "are at least 1 each"),
-        ({"vectors": torch.zeros(3, 6)}, "the shape .3, 6., the tagger's embedding .30, 6."),
+        ({"vectors": torch.zeros(3, 6)}, "the shape .3, 6., the model's embedding .30, 6."),
         ({"cell": "none"}, "cell 'none' is unknown"),
     ],
 )  # fmt: skip

@@ -110,7 +110,7 @@ def test_equals_torch_with_its_weights(norm, inputs):
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 def test_weights_of_another_shape_are_refused():
     layer = nn.TransformerEncoderLayer(12, 3, 24, batch_first=True)
-    with pytest.raises(InputError, match="another size, norm or number of layers"):
+    with pytest.raises(InputError, match="another norm, size or number of layers"):
         encoder(norm="post").load_torch(nn.TransformerEncoder(layer, 2))
 
 

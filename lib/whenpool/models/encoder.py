@@ -37,7 +37,7 @@ CELLS: dict[str, type[nn.Module]] = {
     "mingru": MinGRU,
     "minlstm": MinLSTM,
 }
-"""Every recurrent cell by name, see `whenpool.models.cells` and `whenpool.models.cells`."""
+"""Every recurrent cell by name."""
 
 ForgetBias = float | Literal["low", "chrono"] | None
 
@@ -45,6 +45,15 @@ ForgetBias = float | Literal["low", "chrono"] | None
 def word_mask(lengths: Tensor, longest: int) -> Tensor:
     """Which positions of a right-padded batch are words: (B,) -> (B, T) bool."""
     return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
+    """Let an embedding start from word vectors of its shape."""
+    if vectors.shape != embedding.weight.shape:
+        have, want = tuple(vectors.shape), tuple(embedding.weight.shape)
+        raise InputError(f"word vectors have the shape {have}, the model's embedding {want}")
+    with torch.no_grad():
+        embedding.weight.copy_(vectors)
 
 
 class Encoder(nn.Module):
@@ -128,11 +137,11 @@ class Encoder(nn.Module):
             )
             for layer in range(layers)
         )
-        if forget_bias is not None:
-            for module in self._recurrences():
+        for module in self._recurrences():
+            if forget_bias is not None:
                 _set_forget_bias(module, forget_bias, chrono_words)
-        if orthogonal:
-            for module in self._recurrences():
+        for module in self._recurrences():
+            if orthogonal:
                 for gate in torch.as_tensor(module.weight_hh_l0).split(hidden_size):  # (H, H)
                     nn.init.orthogonal_(gate)
 
@@ -148,7 +157,9 @@ class Encoder(nn.Module):
         Raises:
             InputError: when lengths are not B, or one is larger than T.
         """
-        return encode_all([self], [inputs], [lengths], self._run_each)[0]
+        return encode_all(
+            [self], [inputs], [lengths], lambda modules, fed: list(map(self._run, modules, fed))
+        )[0]
 
     @property
     def shape(self) -> tuple[str, int, int, int, int]:
@@ -161,19 +172,11 @@ class Encoder(nn.Module):
         Raises:
             InputError: where the shapes differ.
         """
-        own, theirs = list(self.parameters()), list(module.parameters())
-        if [p.shape for p in own] != [p.shape for p in theirs]:
-            raise InputError("the module has another cell, size or number of layers than this encoder")
-        with torch.no_grad():
-            for mine, other in zip(own, theirs, strict=True):
-                mine.copy_(other)
+        copy_weights(list(self.parameters()), list(module.parameters()), "cell")
         return self
 
     def _recurrences(self) -> list[Any]:
         return [module for layer in self.layers for module in layer]
-
-    def _run_each(self, modules: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
-        return [self._run(module, x) for module, x in zip(modules, inputs, strict=True)]
 
     def _run(self, module: Any, inputs: Tensor) -> Tensor:
         weights = {}
@@ -187,6 +190,15 @@ class Encoder(nn.Module):
             call = torch.func.functional_call
             states = call(module, weights, (fed,))[0] if weights else module(fed)[0]
         return states.to(inputs.dtype)
+
+
+def copy_weights(own: Sequence[Tensor], theirs: Sequence[Tensor], what: str) -> None:
+    """Copy weights between modules of one shape; ``what`` else of them may differ is in the message."""
+    if [p.shape for p in own] != [p.shape for p in theirs]:
+        raise InputError(f"the module has another {what}, size or number of layers than this encoder")
+    with torch.no_grad():
+        for mine, other in zip(own, theirs, strict=True):
+            mine.copy_(other)
 
 
 Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]

@@ -10,6 +10,7 @@ the number of heads.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.models.encoder import check_lengths, word_mask
+from whenpool.models.encoder import check_lengths, copy_weights, word_mask
 
 TRANSFORMER = "transformer"
 """What stands for it where a cell is named."""
@@ -27,11 +28,7 @@ _TABLE = 512  # words that a table of positions begins with
 
 
 def plain_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    allowed: Tensor | None,
-    causal: bool,
+    queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
     """Attention by its formula: it holds a score for every two words.
 
@@ -54,11 +51,7 @@ def plain_attention(
 
 
 def fused_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    allowed: Tensor | None,
-    causal: bool,
+    queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
     """The same by torch's kernel, block by block, which keeps no scores."""
     return functional.scaled_dot_product_attention(
@@ -71,16 +64,10 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 
 
 def sinusoids(words: int, size: int) -> Tensor:
-    """What tells a state where it stands (Vaswani et al. 2017, §3.5).
+    """What tells a state where it stands (Vaswani et al. 2017, §3.5): (T, D) float32, for T ``words`` and
+    D = ``size``.
 
     Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
-
-    Args:
-        words: T.
-        size: D.
-
-    Returns:
-        (T, D), float32, from a float64 angle.
 
     Examples:
         >>> sinusoids(2, 4)
@@ -213,11 +200,7 @@ class TransformerEncoder(nn.Module):
         own = list(self.layers.parameters()) + list(self.last_norm.parameters())
         theirs = [weight for layer in module.layers for weight in _weights_of(layer)]
         theirs += list(module.norm.parameters()) if module.norm is not None else []
-        if [p.shape for p in own] != [p.shape for p in theirs]:
-            raise InputError("the module has another size, norm or number of layers than this encoder")
-        with torch.no_grad():
-            for mine, other in zip(own, theirs, strict=True):
-                mine.copy_(other)
+        copy_weights(own, theirs, "norm")
         return self
 
     def _positions(self, words: int, like: Tensor) -> Tensor:
@@ -245,11 +228,12 @@ class _Layer(nn.Module):
 
     def forward(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
+        drop = partial(functional.dropout, p=self.dropout, training=self.training)
         if self.norm == "pre":
-            states = states + self._dropped(self._attention(self.attention_norm(states), attend))
-            return states + self._dropped(self._maps(self.wide_norm(states)))
-        states = self.attention_norm(states + self._dropped(self._attention(states, attend)))
-        return self.wide_norm(states + self._dropped(self._maps(states)))
+            states = states + drop(self._attention(self.attention_norm(states), attend))
+            return states + drop(self._maps(self.wide_norm(states)))
+        states = self.attention_norm(states + drop(self._attention(states, attend)))
+        return self.wide_norm(states + drop(self._maps(states)))
 
     def _attention(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
         B, T, D = states.shape
@@ -260,9 +244,6 @@ class _Layer(nn.Module):
 
     def _maps(self, states: Tensor) -> Tensor:
         return self.narrow(self.wide(states).relu())
-
-    def _dropped(self, added: Tensor) -> Tensor:
-        return functional.dropout(added, self.dropout, self.training)
 
 
 def _weights_of(layer: Any) -> list[Tensor]:

@@ -49,16 +49,12 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     """
     check_steps(model, "gradient_norms")
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
-    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
-        states = model.encode(model.embed(ids).detach(), lengths)  # type: ignore[operator]
-        if not states.requires_grad:  # nothing before the classifier learns
-            states = states.detach().requires_grad_()
-        logits = model.classify(states, lengths)  # type: ignore[operator]
+
+    def loss(logits: Tensor) -> Tensor:
         check_labels(labels, logits)
-        loss = cross_entropy(logits, labels, reduction="sum")
-        norms = total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
-    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+        return cross_entropy(logits, labels, reduction="sum")
+
+    return _total_norms(model, ids, lengths, loss)
 
 
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
@@ -107,10 +103,23 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
     return interpolate(norms, lengths, points)
 
 
-def total_norms(
+def _total_norms(
+    model: Any, ids: Tensor, lengths: Tensor, loss_of: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN behind the end of each text."""
+    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
+        states = model.encode(model.embed(ids).detach(), lengths)
+        if not states.requires_grad:  # nothing before the classifier learns
+            states = states.detach().requires_grad_()
+        loss = loss_of(model.classify(states, lengths))
+        norms = _norms_by_direction(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
+    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
+    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+
+
+def _norms_by_direction(
     loss: Tensor, model: nn.Module, states: Tensor, taps: list[AnyTap], lengths: Tensor
 ) -> Tensor:
-    """‖∂L/∂h_t‖, (B, T)."""
     used = _top(model, taps)
     if not used:
         return _norms(torch.autograd.grad(loss, states)[0])
@@ -119,12 +128,12 @@ def total_norms(
     halves: list[Tensor] = []
     for tap in used:
         own = tap.total([next(grads) for _ in tap.wanted], type(model).__name__)
-        halves += [_norms(half) for half in own]
+        halves += map(_norms, own)
     encoder = _encoder_of(model, used[0])
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
-        B, T = states.shape[:2]
+        T = states.shape[1]
         reach = lengths if encoder.masked else torch.full_like(lengths, T)
-        halves[1] = halves[1].reshape(-1)[reversal_rows(reach, T)].view(B, T)
+        halves[1] = halves[1].flatten()[reversal_rows(reach, T)].view_as(halves[1])
     return torch.hypot(*halves) if len(halves) == 2 else halves[0]
 
 
@@ -190,11 +199,12 @@ def max_path(states: Tensor, query: Tensor | None = None) -> Tensor:
 
 def attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
     """∂s/∂h_t = α_t (I + (h_t - s) qᵀ), with α = softmax(h·q)."""
-    q = _needed(query)
-    alpha = (states @ q).softmax(0)
+    if query is None:
+        raise InputError("the path of attention depends on its query: give it, (D,)")
+    alpha = (states @ query).softmax(0)
     away = states - alpha @ states  # h_t - s
-    identity = torch.eye(len(q)).to(states)
-    return alpha[:, None, None] * (identity + away[:, :, None] * q)
+    identity = torch.eye(len(query)).to(states)
+    return alpha[:, None, None] * (identity + away[:, :, None] * query)
 
 
 def max_attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
@@ -230,12 +240,6 @@ def _is_largest(states: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(states.argmax(0), len(states)).T.to(states)
 
 
-def _needed(query: Tensor | None) -> Tensor:
-    if query is None:
-        raise InputError("the path of attention depends on its query: give it, (D,)")
-    return query
-
-
 def tagging_gradient_norms(
     model: nn.Module, ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None = None
 ) -> Tensor:
@@ -266,24 +270,19 @@ def tagging_gradient_norms(
     """
     check_steps(model, "tagging_gradient_norms")
     _check(ids, lengths, tags, word)
-    steps: Any = model
     counted = word_mask(lengths, ids.shape[1]) & (tags >= 0)  # (B, T)
     if word is not None:
         counted &= torch.arange(ids.shape[1], device=counted.device) == word.unsqueeze(1)
-    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
-        states = steps.encode(steps.embed(ids).detach(), lengths)
-        if not states.requires_grad:  # nothing before the classifier learns
-            states = states.detach().requires_grad_()
-        logits = steps.classify(states, lengths)
+
+    def loss(logits: Tensor) -> Tensor:
         if logits.dim() != 3:
             raise InputError(f"{type(model).__name__} gives no logits for each word; see gradient_norms")
         if bool((tags >= logits.shape[-1]).any()):
             raise InputError(f"there is a tag {int(tags.max())}; the model has {logits.shape[-1]}")
-        rows = torch.log_softmax(logits, -1).gather(-1, tags.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-        loss = -(rows * counted).sum()
-        norms = total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
-    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+        targets = tags.masked_fill(~counted, -100)
+        return cross_entropy(logits.transpose(1, 2), targets, reduction="sum")
+
+    return _total_norms(model, ids, lengths, loss)
 
 
 def _check(ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None) -> None:

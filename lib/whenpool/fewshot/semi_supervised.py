@@ -9,8 +9,9 @@ the longest, C classes.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -25,10 +26,10 @@ from whenpool.training.objective import Accuracy, Objective
 
 
 class Padded(NamedTuple):
+    """Texts as numbers (U, T), right-padded, and their lengths (U,)."""
+
     ids: Tensor
-    """(U, T) int64, right-padded."""
     lengths: Tensor
-    """(U,) int64."""
 
 
 @dataclass(frozen=True)
@@ -75,24 +76,10 @@ class Unlabelled:
         return [Padded(batch.ids.to(device), batch.lengths.to(device)) for batch in batches]
 
 
-class Rounds:
-    """Numbers of texts in random order, all of them before any comes again.
-
-    Args:
-        texts: N.
-        generator: shuffles each round anew.
-    """
-
-    def __init__(self, texts: int, generator: torch.Generator) -> None:
-        self.texts, self.generator = texts, generator
-        self._left = torch.empty(0, dtype=torch.int64)
-
-    def draw(self, count: int) -> Tensor:
-        """The next numbers: (count,) int64."""
-        while len(self._left) < count:
-            self._left = torch.cat([self._left, torch.randperm(self.texts, generator=self.generator)])
-        drawn, self._left = self._left[:count], self._left[count:]
-        return drawn
+def rounds(texts: int, generator: torch.Generator) -> Iterator[int]:
+    """Numbers of texts in random order, all of them before any comes again."""
+    while True:
+        yield from torch.randperm(texts, generator=generator).tolist()
 
 
 def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
@@ -106,16 +93,12 @@ class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next few unlabelled ones.
 
     Args:
-        unlabelled: read in rounds.
-        classes: C.
         steps: batches of labelled texts in the whole training.
         seed: of the order of the unlabelled texts, and of what else is drawn.
         batch_size: U.
         temperature: of the sharpening of predictions; 1 leaves them as they are.
         weight: of the loss on unlabelled texts.
-
-    Raises:
-        InputError: for a number out of range.
+        The others are those of `UDA` and `MixText`.
     """
 
     measured: tuple[str, ...] = ()
@@ -143,7 +126,7 @@ class SemiSupervised(Objective):
         self.unlabelled, self.classes, self.steps = unlabelled, classes, steps
         self.batch_size, self.temperature, self.weight = batch_size, temperature, weight
         self._generator = torch.Generator().manual_seed(seed)
-        self._rounds = Rounds(len(unlabelled), self._generator)
+        self._rounds = rounds(len(unlabelled), self._generator)
         self._step = 0
         self._found: list[tuple[Tensor, ...]] = []
 
@@ -154,7 +137,8 @@ class SemiSupervised(Objective):
 
     def next_texts(self, device: torch.device) -> list[Padded]:
         """The next U texts: the originals, then each of their K versions."""
-        return self.unlabelled.batch(self._rounds.draw(self.batch_size), PADDING_INDEX, device)
+        drawn = torch.tensor(list(islice(self._rounds, self.batch_size)))
+        return self.unlabelled.batch(drawn, PADDING_INDEX, device)
 
     def start_epoch(self, epoch: int) -> None:
         self._found = []
@@ -256,16 +240,10 @@ def consistency(
     goal: Tensor, logits: Tensor, temperature: float, confidence: float
 ) -> tuple[Tensor, Tensor]:
     """KL(softmax(goal / τ) ‖ softmax(logits)) of each text that is predicted with confidence,
-    averaged over all (Xie et al. 2020, §2.4).
+    averaged over all (Xie et al. 2020, §2.4); and which texts counted (U,).
 
-    Their cross-entropy differs from it by what no gradient reaches.
-
-    Args:
-        goal: (U, C) logits on the texts themselves, without gradient.
-        logits: (U, C) on their augmented versions.
-
-    Returns:
-        The mean, and which texts counted (U,).
+    Their cross-entropy differs from it by what no gradient reaches. ``goal`` are logits (U, C) on the
+    texts themselves, without gradient, ``logits`` those on their augmented versions.
     """
     confident = goal.softmax(1).amax(1) > confidence
     target = (goal / temperature).softmax(1)
@@ -370,16 +348,8 @@ class MixText(SemiSupervised):
 
 
 def guess(predictions: Sequence[Tensor], weights: Sequence[float], temperature: float) -> Tensor:
-    """Labels for unlabelled texts (Chen et al. 2020, §4).
-
-    Args:
-        predictions: 1 + K of (U, C), probabilities for the texts and for each of their versions.
-        weights: of each.
-        temperature: T; the mean is raised to the power of 1 / T and normalised again.
-
-    Returns:
-        (U, C).
-    """
+    """Labels (U, C) for unlabelled texts (Chen et al. 2020, §4): the weighted mean of 1 + K predictions
+    (U, C) for the texts and for each of their versions, to the power of 1 / T and normalised again."""
     weighted = [weight * p for weight, p in zip(weights, predictions, strict=True)]
     mean = torch.stack(weighted).sum(0) / sum(weights)
     return (mean.log() / temperature).softmax(1)

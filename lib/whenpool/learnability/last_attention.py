@@ -28,13 +28,11 @@ def rising(epoch: int, epochs: int, power: float) -> float:
         epochs: of the whole training.
         power: η; the higher, the slower the beginning.
     """
-    _check(epoch, epochs)
     return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
 
 
 def falling(epoch: int, epochs: int) -> float:
     """max(0, 1 - epoch / m), where m is half of the epochs: "reduced with time" (§2.2.7)."""
-    _check(epoch, epochs)
     return max(0.0, 1 - epoch / max(1, epochs // 2))
 
 
@@ -42,11 +40,6 @@ def check_epochs(epochs: int) -> None:
     """Raises `InputError` for a training without epochs."""
     if epochs < 1:
         raise InputError(f"a training has at least one epoch, not {epochs}")
-
-
-def _check(epoch: int, epochs: int) -> None:
-    if not 0 <= epoch < epochs:
-        raise InputError(f"epoch {epoch} is not one of {epochs}, counted from 0")
 
 
 class Attended(NamedTuple):
@@ -99,8 +92,14 @@ class AttentionForm(nn.Module):
         """(B, T), (B,) -> logits and masses."""
         states = self.model.encode(self.model.embed(ids), lengths)  # (B, T, D)
         mask = word_mask(lengths, ids.shape[1])
-        ends = self._ends(lengths, ids.shape[1])
-        kept = [mask & (end | self._spared(end)) for end in ends] if self.drop else None
+        place = torch.arange(ids.shape[1], device=lengths.device).expand_as(mask)
+        ends = [place == lengths.unsqueeze(1) - 1, place == 0][: self.model.encoder.directions]
+        spared = (torch.rand(mask.shape, device=mask.device) >= self.drop for _ in ends)
+        kept = (
+            [mask & (end | spare) for end, spare in zip(ends, spared, strict=True)]
+            if self.drop
+            else None
+        )
         weights = self.attention.direction_weights(states, mask, kept)
         last = torch.stack([(w * end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)
         others = torch.stack([(w * ~end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)
@@ -111,14 +110,6 @@ class AttentionForm(nn.Module):
         """The mean attention on states other than the last, over all texts and directions that
         `forward` has read."""
         return torch.cat(self._masses).mean().item()
-
-    def _ends(self, lengths: Tensor, longest: int) -> list[Tensor]:
-        """Where each direction has its last state, (B, T) each."""
-        places = torch.arange(longest, device=lengths.device).expand(len(lengths), -1)
-        return [places == lengths.unsqueeze(1) - 1, places == 0][: self.model.encoder.directions]
-
-    def _spared(self, like: Tensor) -> Tensor:
-        return torch.rand(like.shape, device=like.device) >= self.drop
 
 
 class LastAttentionObjective(Objective):
@@ -152,12 +143,8 @@ class LastAttentionObjective(Objective):
         """The factor of this epoch, the validation accuracy with attention, nothing dropped, and the
         attention that is left on other states."""
         form = AttentionForm(model)
-        with_attention = accuracy(form)
-        return {
-            "factor": self.factor,
-            "attention_accuracy": with_attention,
-            "mass_left": form.mass_left,
-        }
+        found = {"factor": self.factor, "attention_accuracy": accuracy(form)}
+        return found | {"mass_left": form.mass_left}
 
 
 class DropoutAttention(LastAttentionObjective):

@@ -96,14 +96,8 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
 
 
 def read_running_max(states: Tensor, precision: float) -> Tensor:
-    """h/s - 1, linear in the states, so that a linear classifier can do without it (§2.1.3).
-
-    Args:
-        states: (..., H), units that keep a running maximum.
-        precision: what they were built for.
-
-    Returns:
-        (..., H)
+    """h/s - 1 (..., H) of units that keep a running maximum, linear in the states, so that a linear
+    classifier can do without it (§2.1.3); ``precision`` is what they were built for.
     """
     return states / running_max_slopes(precision, 1).scale - 1
 
@@ -246,14 +240,11 @@ def _gates(lstm: nn.LSTM, layer: int = 0, way: str = "") -> dict[str, Gate]:
 def _put_lstm(gates: dict[str, Gate], given: nn.LSTM, way: str = "") -> None:
     """The given LSTM as the first H units, reading the first E inputs."""
     H, E = given.hidden_size, given.input_size
-    W, U, *biases = (getattr(given, f"{name}_l0{way}").detach().double() for name in _names(given))
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if given.bias else 2]
+    W, U, *biases = (getattr(given, f"{name}_l0{way}").detach().double() for name in names)
     bias = sum(biases, torch.zeros(4 * H, device=W.device))
     for letter, *part in zip("ifgo", W.chunk(4), U.chunk(4), bias.chunk(4), strict=True):
         gates[letter].inputs[:H, :E], gates[letter].states[:H, :H], gates[letter].bias[:H] = part
-
-
-def _names(lstm: nn.LSTM) -> tuple[str, ...]:
-    return ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if lstm.bias else 2]
 
 
 def _put_running_max(

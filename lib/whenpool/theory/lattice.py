@@ -25,7 +25,8 @@ def longest_chain(units: int, values: int) -> int:
     Raises:
         InputError: for less than one unit or value.
     """
-    _check_counts(units=units, values=values)
+    if min(units, values) < 1:
+        raise InputError(f"units={units} and values={values} must be 1 or more")
     return units * (values - 1) + 1
 
 
@@ -93,7 +94,8 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
     Raises:
         InputError: for less than one state, unit or value, or more than a million assignments.
     """
-    _check_counts(states=states, units=units, values=values)
+    if min(states, units, values) < 1:
+        raise InputError(f"states={states}, units={units} and values={values} must be 1 or more")
     if values ** (units * states) > 10**6:
         raise InputError(f"{values}^({units}·{states}) assignments are too many; take fewer states")
     digits = values ** np.arange(units)  # an embedding as one number
@@ -141,9 +143,3 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
         h = steps[t] * 2 / (values - 1) - 1
     pooled = np.maximum.accumulate(steps, axis=0)
     return int(parity_told(pooled).max()), int(parity_told(steps).max())
-
-
-def _check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name} must be 1 or more, not {count}")

@@ -75,16 +75,11 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
 
 
 def direct_gain(path: Tensor) -> Tensor:
-    """‖∂s/∂h_t‖_F / √D: by how much a direct path shrinks a gradient (root mean square).
+    """‖∂s/∂h_t‖_F / √D: by how much a direct path (T, D, D) of `whenpool.probes.gradients` shrinks a
+    gradient (root mean square): (T,).
 
     That is, of a gradient at the embedding s that points anywhere, as likely in one direction as in
     another.
-
-    Args:
-        path: (T, D, D), as the formulas of `whenpool.probes.gradients` give it.
-
-    Returns:
-        (T,)
     """
     return torch.linalg.matrix_norm(path) / path.shape[-1] ** 0.5
 
@@ -121,10 +116,8 @@ def expected_shrinkage(
         InputError: for an unknown cell, a forget bias for a cell without forget gate, a size or
             distance below 1, or a negative variance.
     """
-    steps = steps_of(
-        cell, hidden_size, input_size, forget_bias, input_variance, distance + 1, tied, chrono_words
-    )
-    squares = gradient_moments(steps)
+    setup = (cell, hidden_size, input_size, forget_bias, input_variance, distance + 1)
+    squares = gradient_moments(steps_of(*setup, tied, chrono_words))
     return torch.from_numpy(np.sqrt(squares / squares[0]))
 
 

@@ -5,8 +5,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 from whenpool import InputError
 from whenpool.theory.lattice import (
@@ -63,14 +61,6 @@ def lstms_by_loops(grid, values, longest):
     return best
 
 
-def test_labels_exist_as_long_as_no_embedding_is_shared():
-    embeddings = np.random.default_rng(0).integers(0, 4, (8, 300))
-    embeddings[:, 0] = [0, 1, 0, 1, 0, 1, 0, 1]
-    told = parity_told(embeddings)
-    assert told.tolist() == [labelled(column) for column in embeddings.T.tolist()]
-    assert told[0] == 8
-
-
 @pytest.mark.parametrize("states", [1, 2, 4])
 def test_walks_are_those_of_all_transition_tables(states):
     seen = set()
@@ -98,13 +88,6 @@ def test_max_pooled_machines_reach_the_bound_and_no_more(sizes):
     assert last == math.inf
 
 
-def test_a_chain_climbs_one_value_at_a_time():
-    """The longest chain, written down for 2 units of 3 values, is one more than the bound has rises."""
-    chain = [(0, 0), (1, 0), (1, 1), (2, 1), (2, 2)]
-    assert pooled(chain) == chain
-    assert labelled(chain) == longest_chain(2, 3) == len(chain)
-
-
 @pytest.mark.parametrize(("grid", "values"), [((-8, 8), 2), ((-8, 2), 3), ((2, 8), 5), ((-3, 0.5), 4)])
 def test_small_lstms_by_loops(grid, values):
     assert longest_parity_of_lstms(grid, values, 8) == lstms_by_loops(grid, values, 8)
@@ -117,33 +100,9 @@ def test_max_pooled_lstms_keep_to_the_bound(values):
     assert last == 12
 
 
-def embeddings_of_ones(lstm, longest=12):
-    """(n, D), max-pooled embeddings of the prefixes of 1, 1, 1, ..."""
-    with torch.no_grad():
-        return torch.stack([lstm(torch.ones(1, n, 1))[0].amax(1)[0] for n in range(1, longest + 1)])
-
-
-@pytest.mark.parametrize(("layers", "bidirectional"), [(1, False), (3, False), (1, True)])
-def test_embeddings_of_ones_never_fall(layers, bidirectional):
-    """With a layer of two directions too, as ones read from the right are ones."""
-    rises = []
-    for seed in range(5):
-        torch.manual_seed(seed)
-        lstm = nn.LSTM(1, 4, layers, batch_first=True, bidirectional=bidirectional)
-        rises.append(embeddings_of_ones(lstm).diff(dim=0))
-    assert torch.stack(rises).min() >= -1e-6
-    assert torch.stack(rises).max() > 1e-3
-
-
-def test_a_second_layer_of_two_directions_is_not_bound():
-    torch.manual_seed(0)
-    found = embeddings_of_ones(nn.LSTM(1, 4, 2, batch_first=True, bidirectional=True))
-    assert (found.diff(dim=0) < -1e-4).any()
-
-
 MISTAKES = {
-    "values must be 1 or more, not 0": lambda: longest_chain(2, 0),
-    "units must be 1 or more, not 0": lambda: longest_parity_of_machines(2, 0, 2),
+    "units=2 and values=0 must be": lambda: longest_chain(2, 0),
+    "states=2, units=0 and values=2 must be": lambda: longest_parity_of_machines(2, 0, 2),
     "take fewer states": lambda: longest_parity_of_machines(20, 1, 4),
     "longest above it, not 3 and 3": lambda: longest_parity_of_lstms([0, 1], 3, 3),
     "2 or more": lambda: longest_parity_of_lstms([0, 1], 1, 3),

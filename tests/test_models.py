@@ -58,15 +58,6 @@ def test_the_forget_bias_of_the_thesis(pooling, expected):
         assert (total == expected).all()
 
 
-def test_the_size_of_the_thesis_model():
-    """§1.4.2 says about 70,000 parameters, which 256 units per direction on 100 inputs are not."""
-    model = TextClassifier(25_002, 2, "max_attention")
-    assert sum(p.numel() for p in model.encoder.parameters()) == 733_184
-    attention = TextClassifier(25_002, 2, "attention")
-    extra = sum(p.numel() for p in attention.parameters()) - sum(p.numel() for p in model.parameters())
-    assert extra == 512
-
-
 def test_vectors_start_the_embedding_and_must_fit():
     vectors = torch.randn(9, 5)
     model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)

@@ -205,34 +205,6 @@ def test_what_is_not_known_to_split_is_not_reused():
     assert can_reuse(classifier())
 
 
-@pytest.mark.parametrize("make", [classifier, lambda: Own().double()], ids=["ours", "own"])
-def test_the_model_is_left_as_it_was(make):
-    model = make().train()
-    getattr(model, "pooling", model.get_submodule("")).eval()
-    modes = [module.training for module in model.modules()]
-    first = next(model.parameters())
-    first.grad = torch.ones_like(first)
-    profiles = nwi(model, *batch(), 5, UNKNOWN)
-    assert torch.equal(profiles, nwi(model.eval(), *batch(), 5, UNKNOWN))  # no dropout at work
-    model = make().train()
-    getattr(model, "pooling", model.get_submodule("")).eval()
-    nwi(model, *batch(), 5, UNKNOWN)
-    assert [module.training for module in model.modules()] == modes
-    assert (first.grad == 1).all()
-    assert not profiles.requires_grad
-    assert not profiles.is_inference()
-
-
-def test_profiles_lie_between_0_and_1_and_touch_0():
-    profiles = nwi(classifier(dtype=torch.float32), *batch(), 5, UNKNOWN)
-    assert profiles.shape == (5, 100)
-    assert profiles.dtype == torch.float32
-    assert profiles.min() == 0
-    assert profiles.max() <= 1
-    assert (profiles[0] == 0).all()  # a single window has no profile
-    assert nwi(classifier(), *batch(), 5, UNKNOWN, points=1).shape == (5, 1)
-
-
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("pooling", ["last", "mean", "max_attention"])
 def test_equal_importance_is_no_importance(pooling, dtype):
@@ -304,8 +276,3 @@ def test_what_cannot_be_used_is_named(changes, message, layers):
     with pytest.raises(InputError) as error:
         nwi(classifier(layers=layers), **given)
     assert str(error.value).startswith(message)
-
-
-def test_a_model_without_a_known_embedding_may_have_any_unknown_word():
-    with pytest.raises(InputError, match="unknown_index is -1, which is no word: give the number"):
-        nwi(Bag(), *batch(), unknown_index=-1)

@@ -13,11 +13,9 @@ from torch import nn
 
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
-from whenpool.explain.words import attention_weights
 from whenpool.fewshot import contextual
-from whenpool.fewshot.contextual import contextual_classifier, embed, with_numbers
+from whenpool.fewshot.contextual import contextual_classifier, embed
 from whenpool.fewshot.pretrained import Pretrained
-from whenpool.probes import gradient_norms
 from whenpool.training.loop import Recipe, train
 
 transformers = pytest.importorskip("transformers")
@@ -168,32 +166,6 @@ def test_batches_are_padded_with_zeros(file):
     assert batch.lengths.tolist() == [9, 24, 1, 1]
     assert batch.labels.tolist() == [1, 1, 0, 0]
     assert texts.batch(torch.tensor([4]), 1).ids.shape == (1, 1, E)
-
-
-def test_probes_look_inside(file):
-    texts = embed(encoder(), TEXTS, file)
-    torch.manual_seed(2)
-    model = contextual_classifier(E, 2, "max_attention", 6)
-    batch = texts.batch(torch.tensor([0, 4, 7]), 1)  # the second has one word
-    numbered, ids = with_numbers(model, batch.ids)
-    assert torch.equal(numbered(ids, batch.lengths), model(batch.ids, batch.lengths))
-    assert isinstance(model.embedding, nn.Identity)
-    norms = gradient_norms(numbered, ids, batch.lengths, batch.labels)
-    for row, n in enumerate(batch.lengths.tolist()):
-        assert (norms[row, :n] > 0).all()
-        assert norms[row, n:].isnan().all()
-    states = model.encode(batch.ids, batch.lengths).detach().requires_grad_()
-    loss = nn.functional.cross_entropy(
-        model.classify(states, batch.lengths), batch.labels, reduction="sum"
-    )
-    (direct,) = torch.autograd.grad(loss, states)
-    assert norms[1, 0].item() == pytest.approx(
-        direct[1, 0].norm().item(), rel=1e-5
-    )  # nothing comes later
-    weights = attention_weights(numbered, ids, batch.lengths)
-    expected = model.pool(states, batch.lengths)[1]
-    for row, found in enumerate(weights):
-        torch.testing.assert_close(found, expected[row, : len(found)].detach(), rtol=0, atol=1e-6)
 
 
 def test_another_encoder_is_refused(file):

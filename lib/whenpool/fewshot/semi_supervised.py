@@ -4,8 +4,8 @@ A text and its augmented version should be classified alike, whatever its label.
 texts that are known well already, so that they are not learnt by heart; MixText mixes labelled,
 unlabelled and augmented texts by TMix.
 
-Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T tokens of
-the longest, C classes.
+Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T tokens
+of the longest, C classes.
 """
 
 import math
@@ -90,19 +90,11 @@ def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
 
 
 class SemiSupervised(Objective):
-    """Learns from labelled texts and, in each step, from the next few unlabelled ones.
-
-    Args:
-        steps: batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of what else is drawn.
-        batch_size: U.
-        temperature: of the sharpening of predictions; 1 leaves them as they are.
-        weight: of the loss on unlabelled texts.
-        The others are those of `UDA` and `MixText`.
+    """Learns from labelled texts and, in each step, from the next few unlabelled ones; for its arguments
+    see `UDA`.
     """
 
-    measured: tuple[str, ...] = ()
-    """Names of what a step leaves in ``_found``."""
+    measured: tuple[str, ...] = ()  # what a step notes
 
     def __init__(
         self,
@@ -114,15 +106,16 @@ class SemiSupervised(Objective):
         temperature: float,
         weight: float,
     ) -> None:
-        for name, least, number in (("classes", 2, classes), ("steps", 1, steps)):
-            if number < least:
-                raise InputError(f"{name} is at least {least}, not {number}")
-        if batch_size < 1:
-            raise InputError(f"batch_size, of unlabelled texts, is at least 1, not {batch_size}")
-        if not 0 < temperature < math.inf:
-            raise InputError(f"temperature is above 0, not {temperature}")
-        if not 0 <= weight < math.inf:
-            raise InputError(f"weight is at least 0, not {weight}")
+        within = {
+            f"classes is at least 2, not {classes}": classes >= 2,
+            f"steps is at least 1, not {steps}": steps >= 1,
+            f"batch_size, of unlabelled texts, is at least 1, not {batch_size}": batch_size >= 1,
+            f"temperature is above 0, not {temperature}": 0 < temperature < math.inf,
+            f"weight is at least 0, not {weight}": 0 <= weight < math.inf,
+        }
+        for message, holds in within.items():
+            if not holds:
+                raise InputError(message)
         self.unlabelled, self.classes, self.steps = unlabelled, classes, steps
         self.batch_size, self.temperature, self.weight = batch_size, temperature, weight
         self._generator = torch.Generator().manual_seed(seed)
@@ -173,7 +166,7 @@ class UDA(SemiSupervised):
         unlabelled: with K augmented versions, one of which is drawn for each batch.
         classes: C.
         steps: T, batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of the versions drawn.
+        seed: of the order of the unlabelled texts, and of what else is drawn.
         batch_size: U.
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
@@ -262,24 +255,19 @@ class MixText(SemiSupervised):
        max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
 
     The losses on unlabelled texts grow in evenly over the training, as in the released code. By
-    default the margin there is another, max(0, H(p) - γ) with the entropy H, and its weight is 0; of two
-    classes H is at most ln 2 < 0.7, so that it would never say anything.
+    default the margin there is max(0, H(p) - γ) with the entropy H, of weight 0; of two classes H is at most
+    ln 2 < 0.7, so that it would never say anything.
 
     Args:
-        unlabelled: U of these and all of their versions in a step.
-        classes: C.
-        steps: batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of the mixing.
+        unlabelled, classes, steps, seed: as for `UDA`; all versions are read in a step.
         batch_size: U, 8 in the paper, with 4 labelled ones (§5.3).
-        temperature: T of the sharpening, 0.5 in the paper for Yahoo and 1, which sharpens nothing, for
-            IMDb (§5.3).
+        temperature: T of the sharpening, 0.5 in the paper for Yahoo and 1, none, for IMDb (§5.3).
         alpha: of TMix; 16 in the command released for 10 labels per class.
         weight: of the KL.
         margin: γ; 0.7 is that of the released code, for its own margin.
         margin_weight: of the margin.
         weights: of a text and of each of its K versions in the guess; default: all alike. The paper
-            sets them by the quality of the translations; the released code guesses from the text
-            alone: (1, 0, 0).
+            sets them by the quality of the translations; the released code has (1, 0, 0).
 
     Raises:
         InputError: for weights that do not fit, or a number out of range.

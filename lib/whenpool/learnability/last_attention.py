@@ -1,4 +1,5 @@
-"""Last-attention: a model without pooling, read by attention, and two tricks that wean it (§2.2.5, §2.2.6).
+"""Last-attention: a model without pooling, read by attention, and two tricks that wean it (§2.2.5,
+§2.2.6).
 
 Letters: B texts, T words of the longest, D units of a state (both directions together), C classes.
 """
@@ -19,14 +20,10 @@ from whenpool.training.objective import Accuracy, Objective
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:
-    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6).
+    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6); the higher the power η,
+    the slower the beginning.
 
-    Of the thesis's 20 epochs the last ten are at 1, as it says, when they are counted from 0.
-
-    Args:
-        epoch: from 0 to ``epochs`` - 1.
-        epochs: of the whole training.
-        power: η; the higher, the slower the beginning.
+    Of the thesis's 20 epochs, counted from 0, the last ten are at 1, as it says.
     """
     return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
 
@@ -116,10 +113,6 @@ class LastAttentionObjective(Objective):
     """What penalty and dropout attention share: the model attends while it is trained, and what it
     would be worth with its attention is told beside what it is worth without.
 
-    Args:
-        epochs: of the whole training.
-        power: η of the curriculum.
-
     Raises:
         InputError: for epochs below 1, or a power that is not above 0.
     """
@@ -149,19 +142,13 @@ class LastAttentionObjective(Objective):
 
 class DropoutAttention(LastAttentionObjective):
     """Cross-entropy of last-attention whose scores of states other than the last are dropped before
-    the softmax, each with probability p = min(1, (epoch / 10)²).
-
-    Args:
-        epochs: of the whole training.
-        power: η.
+    the softmax, each with probability p = min(1, (epoch / 10)²); ``power`` is η, the 2.
 
     Examples:
         >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> objective = DropoutAttention(epochs=20)
-        >>> objective.start_epoch(0)
-        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        >>> DropoutAttention(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
         torch.Size([2, 2])
     """
 
@@ -176,22 +163,16 @@ class DropoutAttention(LastAttentionObjective):
 
 
 class PenaltyAttention(LastAttentionObjective):
-    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1.
+    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1; ``power`` is η, the 4.
 
     α is the attention of `whenpool.models.pooling.LastAttention`; of two directions the mean of the two
     penalties counts, and of a batch the mean over its texts.
-
-    Args:
-        epochs: of the whole training.
-        power: η.
 
     Examples:
         >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> objective = PenaltyAttention(epochs=20)
-        >>> objective.start_epoch(0)
-        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        >>> PenaltyAttention(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
         torch.Size([2, 2])
     """
 

@@ -25,14 +25,8 @@ _STEPS = 64
 
 
 def run_together(lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Run R one-directional LSTMs of one shape, each on a batch of its own.
-
-    Args:
-        lstms: of one layer, equal in input and hidden size.
-        inputs: R of (B_r, T_r, E), which may differ in B_r and T_r.
-
-    Returns:
-        The states, R of (B_r, T_r, H).
+    """Run R one-directional LSTMs of one layer and one shape, each on a batch of its own: R of (B_r,
+    T_r, E), which may differ in B_r and T_r -> the states, R of (B_r, T_r, H).
     """
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     weights = [getattr(lstm, name) for lstm in lstms for name in names]
@@ -200,8 +194,8 @@ def _slopes(
     """For a block of rows: what each gate passes on of the gradient of the cell, or of the state where
     it is the output gate, (rows, B, 4, H); and what a state passes on to its cell, (rows, B, H).
 
-    ``before`` are the rows of the words before, ``own`` the cells of the block; ``from_start``: whether it
-    begins with the first words, which have none before.
+    ``before`` are the rows of the words before, ``own`` the cells of the block; ``from_start``: whether
+    it begins with the first words, which have none before.
     """
     H = cells.shape[-1]
     into, forget, candidate, out = gates.split(H, dim=-1)

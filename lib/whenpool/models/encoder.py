@@ -121,13 +121,10 @@ class Encoder(nn.Module):
                 f"cell {cell!r} has no recurrent weights to drop or to start orthogonal: "
                 "leave drop_connect=0 and orthogonal=False"
             )
-        self.cell = cell
-        self.input_size = input_size
-        self.hidden_size = hidden_size
+        self.cell, self.input_size, self.hidden_size = cell, input_size, hidden_size
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
-        self.drop_connect = drop_connect
-        self.masked = masked
+        self.drop_connect, self.masked = drop_connect, masked
         self.layers: Any = nn.ModuleList(  # of lists of one or two recurrences
             nn.ModuleList(
                 CELLS[cell](
@@ -146,13 +143,8 @@ class Encoder(nn.Module):
                     nn.init.orthogonal_(gate)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """
-        Args:
-            inputs: (B, T, E), right-padded.
-            lengths: (B,), the words of each text, at least 1.
-
-        Returns:
-            (B, T, D), left-to-right units first.
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units
+        first.
 
         Raises:
             InputError: when lengths are not B, or one is larger than T.
@@ -208,10 +200,8 @@ Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
 def encode_all(
     encoders: Sequence[Encoder], inputs: Sequence[Tensor], lengths: Sequence[Tensor], run: Runner
 ) -> list[Tensor]:
-    """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`.
-
-    Args:
-        run: given the recurrences of one layer of all encoders at once.
+    """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`; ``run`` is
+    given the recurrences of one layer of all encoders at once.
     """
     for x, of in zip(inputs, lengths, strict=True):
         check_lengths(x, of)

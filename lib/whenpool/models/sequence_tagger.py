@@ -107,16 +107,11 @@ class SequenceTagger(nn.Module):
 
 
 def tagging_loss(logits: Tensor, lengths: Tensor, tags: Tensor, reduction: str = "mean") -> Tensor:
-    """Cross-entropy over words: what stands behind the end of a sentence has no part in it.
-
-    Args:
-        logits: (B, T, C).
-        lengths: (B,).
-        tags: (B, T); a negative one on a word, a tag that the model does not know, counts in no sum.
-        reduction: "mean", "sum" or "none".
+    """Cross-entropy of logits (B, T, C) over words: what stands behind the end of a sentence has no part
+    in it, nor has a negative tag, one that the model does not know.
 
     Returns:
-        A number, or (B, T), zero where nothing counts.
+        The mean or the sum over words, or for ``reduction="none"`` (B, T), zero where nothing counts.
     """
     counted = word_mask(lengths, logits.shape[1]) & (tags >= 0)
     targets = tags.masked_fill(~counted, -100)

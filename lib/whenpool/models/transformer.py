@@ -20,8 +20,7 @@ from torch.nn import functional
 from whenpool.base.errors import InputError
 from whenpool.models.encoder import check_lengths, copy_weights, word_mask
 
-TRANSFORMER = "transformer"
-"""What stands for it where a cell is named."""
+TRANSFORMER = "transformer"  # What stands for it where a cell is named
 HEADS = 4
 WIDENING = 4  # of the layer between two attentions, as in Vaswani et al.
 _TABLE = 512  # words that a table of positions begins with
@@ -32,13 +31,8 @@ def plain_attention(
 ) -> Tensor:
     """Attention by its formula: it holds a score for every two words.
 
-    Args:
-        queries, keys, values: (B, heads, T, F).
-        allowed: (B, 1, 1, T) bool, which words may be looked at; None: all.
-        causal: whether a word may look at no later one.
-
-    Returns:
-        (B, heads, T, F)
+    Queries, keys and values are (B, heads, T, F), as is what is returned; ``allowed`` (B, 1, 1, T) bool
+    are the words that may be looked at, None: all; where ``causal`` a word may look at no later one.
     """
     F = queries.shape[-1]
     scores = queries @ keys.transpose(-2, -1) / math.sqrt(F)  # (B, heads, T, T)
@@ -64,8 +58,8 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 
 
 def sinusoids(words: int, size: int) -> Tensor:
-    """What tells a state where it stands (Vaswani et al. 2017, §3.5): (T, D) float32, for T ``words`` and
-    D = ``size``.
+    """What tells a state where it stands (Vaswani et al. 2017, §3.5): (T, D) float32, for T ``words``
+    and D = ``size``.
 
     Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
 
@@ -150,14 +144,9 @@ class TransformerEncoder(nn.Module):
             raise InputError(f"norm {norm!r} is unknown; choose 'pre' or 'post'")
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.directions = directions
-        self.output_size = size
-        self.heads = heads
-        self.attention = attention
-        self.dropout = dropout
-        self.norm = norm
+        self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
+        self.directions, self.heads, self.attention = directions, heads, attention
+        self.dropout, self.norm = dropout, norm
         self.into = nn.Linear(input_size, size)
         self.layers: Any = nn.ModuleList(_Layer(size, heads, dropout, norm) for _ in range(layers))
         self.last_norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()
@@ -167,13 +156,7 @@ class TransformerEncoder(nn.Module):
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """
-        Args:
-            inputs: (B, T, E), right-padded.
-            lengths: (B,), the words of each text, at least 1.
-
-        Returns:
-            (B, T, D).
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D).
 
         Raises:
             InputError: when lengths are not B, or one is larger than T.

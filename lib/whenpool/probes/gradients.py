@@ -19,13 +19,13 @@ from whenpool.probes.taps import AnyTap, tapped
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
 
-    L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
-    right-to-left state of one word count as one vector; of a stack, the states of the top layer.
-    The recurrence may be a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``, ``nn.GRU``
-    or ``nn.RNN``, packed or not, whichever the model calls last; recurrences side by side must be one
-    module. A model that has none, such as a Transformer, has no path through later states of the same
-    layer: its gradient is that at the states that ``encode`` returns. A recurrence that is written in
-    another way cannot be seen and must not be probed.
+    L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
+    state of one word count as one vector; of a stack, the states of the top layer. The recurrence may be
+    a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``,
+    packed or not, whichever the model calls last; recurrences side by side must be one module. A model
+    that has none, such as a Transformer, has no path through later states of the same layer: its
+    gradient is that at the states that ``encode`` returns. A recurrence that is written in another way
+    cannot be seen and must not be probed.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is put into
@@ -38,8 +38,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         (B, T), NaN behind the end of each text.
 
     Raises:
-        InputError: for a model without the three steps or with a recurrence that cannot be tapped,
-            shapes that do not fit, a label out of range, or another device than the model's.
+        InputError: for a model without the three steps or with a recurrence that cannot be tapped, or a
+            batch that does not fit it.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -58,17 +58,11 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
 
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
-    """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text: the lower, the more the gradient vanishes (§1.5).
+    """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text, (B,): the lower, the more the gradient vanishes (§1.5).
 
     *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word, as in the thesis (footnote 3),
-    whose caption of Figure 1.3 has the ratio upside down.
-
-    Args:
-        norms: (B, T) from `gradient_norms`.
-        lengths: (B,).
-
-    Returns:
-        (B,)
+    whose caption of Figure 1.3 has the ratio upside down. It takes norms (B, T) from `gradient_norms`
+    and lengths (B,).
 
     Raises:
         InputError: when lengths are not B, or not between 1 and T.
@@ -83,14 +77,8 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
 
 
 def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tensor:
-    """The norms of each text read at ``points`` places from its first to its last word (§1.5).
-
-    Args:
-        norms: (B, T) from `gradient_norms`.
-        lengths: (B,).
-
-    Returns:
-        (B, points)
+    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first to
+    its last word: (B, points) (§1.5).
 
     Raises:
         InputError: when lengths are not B, or not between 1 and T.
@@ -248,8 +236,7 @@ def tagging_gradient_norms(
     L is the sum of the cross-entropies of all words of the sentence, or that of one word alone.
 
     Args:
-        model: offers ``embed``, ``encode`` and ``classify``, whose logits are (B, T, C), such as
-            `whenpool.SequenceTagger`. It is put into evaluation mode for the time.
+        model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
         ids: (B, T) or (B, T, F) int64, right-padded.
         lengths: (B,), words of each sentence.
         tags: (B, T) int64; a negative one has no loss.
@@ -259,8 +246,7 @@ def tagging_gradient_norms(
         (B, T), NaN behind the end of each sentence.
 
     Raises:
-        InputError: for a model without the three steps, shapes that do not fit, a length or word
-            outside of its sentence, or a tag that the model does not have.
+        InputError: for a model without the three steps, or a batch that does not fit it.
 
     Examples:
         >>> model = whenpool.SequenceTagger(50, tags=4, embedding_size=8, hidden_size=16)

@@ -25,8 +25,7 @@ from whenpool.probes.reuse import can_reuse, occluded_logits, rows_that_fit
 
 UNKNOWN_INDEX = 0
 """The number of ``<unk>`` in the vocabularies of `whenpool.corpora.tokens`, not imported for this."""
-ROUNDING = 64
-"""Importances that differ by fewer rounding errors than this are equal."""
+ROUNDING = 64  # Importances that differ by fewer rounding errors than this are equal
 
 
 def nwi(
@@ -139,9 +138,9 @@ def _log_probabilities(
 ) -> tuple[Tensor, Tensor]:
     """log P(label | text) of each text, (B,), and with each window replaced, (B, W), NaN behind.
 
-    The model is called as ``model(ids, lengths)``, always with T columns, since it may read its padding; a
-    model that says it does not, by its attribute ``masked``, gets no more than it needs. In float64, since a
-    sure model's log-probabilities are lost in float32 beside its logits.
+    The model is called as ``model(ids, lengths)``, always with T columns, since it may read its padding;
+    a model that says it does not, by its attribute ``masked``, gets no more than it needs. In float64,
+    since a sure model's log-probabilities are lost in float32 beside its logits.
     """
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
     _check(model, lengths, k, unknown_index, max_megabytes)

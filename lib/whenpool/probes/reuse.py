@@ -1,14 +1,14 @@
 """Occlusion of a `whenpool.TextClassifier` at about half its price: states that stay are not computed.
 
 What a recurrence has read before a window does not depend on the window. So a text is read once, in
-segments, and with a window replaced it is read again only from the segment in which the window begins, with
-the state that the text itself has there. All rows move on together, a segment at a time, and join the batch
-when their segment comes. Each direction does so in its own order of reading. Pooling never copies the states
-that windows share: their scores and weighted sums are products of matrices.
+segments, and with a window replaced it is read again only from the segment in which the window begins,
+with the state that the text itself has there. All rows move on together, a segment at a time, and join
+the batch when their segment comes. Each direction does so in its own order of reading. Pooling never
+copies the states that windows share: their scores and weighted sums are products of matrices.
 
-Letters: B texts, T words of the longest, E units of an input, H units of a state of one direction, D units
-of both, k words of a window, U texts that are read, R rows, each one of them with a window replaced, L words
-of a segment.
+Letters: B texts, T words of the longest, E units of an input, H units of a state of one direction, D
+units of both, k words of a window, U texts that are read, R rows, each one of them with a window
+replaced, L words of a segment.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,10 +24,9 @@ from whenpool.models.encoder import TORCH_CELLS, Encoder, word_mask
 from whenpool.models.text_classifier import TextClassifier
 
 SEGMENTS, SEGMENT = 25, 10
-"""Into how many segments a text is cut, and their fewest words: shorter ones cost more calls, longer ones
-read more words in vain."""
-ROWS = 512
-"""Rows at once at most: more make no step faster."""
+"""Into how many segments a text is cut, and their fewest words: shorter ones cost more calls, longer
+ones read more words in vain."""
+ROWS = 512  # Rows at once at most: more make no step faster
 HOLES = 1.5
 """What a process holds for a byte in use, measured: tensors of many sizes leave holes between them."""
 STEPS = ("forward", "embed", "encode", "classify", "pool")
@@ -99,12 +98,9 @@ def occluded_logits(
 class Piece(NamedTuple):
     """The states of some rows in one segment."""
 
-    rows: Tensor
-    """(R',) int64, numbers of the rows."""
-    places: Tensor
-    """(R', ≤ L) int64, positions in the text; T behind a row's last step."""
-    states: Tensor
-    """(R', ≤ L, H)"""
+    rows: Tensor  # (R',) int64, numbers of the rows
+    places: Tensor  # (R', ≤ L) int64, positions in the text; T behind a row's last step
+    states: Tensor  # (R', ≤ L, H)
 
 
 @dataclass

@@ -31,8 +31,7 @@ from whenpool.base.errors import InputError
 from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
 
 _TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
-AnyTap = Any
-"""A `Tap` or a `CellTap`: module, inputs, outputs, wanted and total."""
+AnyTap = Any  # A `Tap` or a `CellTap`: module, inputs, outputs, wanted and total
 
 
 @dataclass
@@ -165,7 +164,10 @@ def _recording(module: Any, taps: list[AnyTap]) -> Any:
         below = (module.num_layers - 1) * K
         lower_end = None
         if below:
-            inputs, lower_end = _lower_layers(module)(inputs, _part(hx, slice(0, below)))
+            lower = _like(module, module.input_size, module.num_layers - 1)
+            weights = module.state_dict()
+            lower.load_state_dict({name: weights[name] for name in lower.state_dict()})
+            inputs, lower_end = lower(inputs, _part(hx, slice(0, below)))
         tap, end = _run_top(module, inputs, _part(hx, slice(below, below + K)))
         taps.append(tap)
         outputs: Any = tap.outputs
@@ -173,7 +175,11 @@ def _recording(module: Any, taps: list[AnyTap]) -> Any:
             outputs = packed._replace(data=outputs)
         elif not module.batch_first:
             outputs = outputs.transpose(0, 1)
-        return outputs, end if lower_end is None else _joined(lower_end, end)
+        if isinstance(lower_end, tuple):
+            end = tuple(torch.cat(pair) for pair in zip(lower_end, end, strict=True))
+        elif lower_end is not None:
+            end = torch.cat([lower_end, end])
+        return outputs, end
 
     return forward
 
@@ -224,14 +230,6 @@ def _like(module: Any, input_size: int, layers: int) -> Any:
     return made.to_empty(device=module.weight_hh_l0.device).requires_grad_(False)
 
 
-def _lower_layers(module: Any) -> Any:
-    """All layers but the top one."""
-    lower = _like(module, module.input_size, module.num_layers - 1)
-    weights = module.state_dict()
-    lower.load_state_dict({name: weights[name] for name in lower.state_dict()})
-    return lower
-
-
 def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
     names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
     endings = ("", "_reverse") if module.bidirectional else ("",)
@@ -245,12 +243,6 @@ def _part(start: Any, rows: slice) -> Any:
     if start is None:
         return None
     return tuple(s[rows] for s in start) if isinstance(start, tuple) else start[rows]
-
-
-def _joined(lower: Any, top: Any) -> Any:
-    if isinstance(top, tuple):
-        return tuple(torch.cat(pair) for pair in zip(lower, top, strict=True))
-    return torch.cat([lower, top])
 
 
 def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:

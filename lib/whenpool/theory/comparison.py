@@ -74,9 +74,8 @@ def factors_by_size(
     """The factor per step over H: columns ``model``, ``kind``, ``seed``, ``hidden_size``, ``factor``.
 
     Args:
-        sizes: values of H.
-        seeds: how many networks are drawn for each model and size.
-        first, last: the distances between which the factor is read, in texts of 1.25 · last words, so that
+        sizes: values of H. seeds: how many networks are drawn for each model and size. first, last: the
+        distances between which the factor is read, in texts of 1.25 · last words, so that
             these distances are not those of their first words.
         input_size: E.
     """
@@ -173,8 +172,8 @@ def _factors(rows: list[dict[str, Any]], first: int, last: int) -> DataFrame:
 def step_changes(
     network: str, hidden_size: int, input_variance: float, first: int, last: int, draws: int = 5
 ) -> list[float]:
-    """By how many % the gradient norm of drawn networks changes with each step from the last state, before
-    training; between two distances from it, a number for each draw.
+    """By how many % the gradient norm of drawn networks changes with each step from the last state,
+    before training; between two distances from it, a number for each draw.
 
     Args:
         network: a name in `MODELS`.

@@ -33,14 +33,6 @@ _POINTS = np.linspace(-8, 8, 161)  # in standard deviations; the trapezoid rule 
 _WEIGHTS = np.exp(-(_POINTS**2) / 2) / np.exp(-(_POINTS**2) / 2).sum()
 
 
-def gaussian_mean(
-    function: Callable[[Array], Array], mean: Array | float, variance: Array | float
-) -> Array:
-    """E[function(a)] for a ~ N(mean, variance), each of the two a number or (U,) -> (U,)."""
-    mean, spread = np.atleast_1d(mean), np.sqrt(np.atleast_1d(variance))
-    return function(mean[:, None] + spread[:, None] * _POINTS) @ _WEIGHTS
-
-
 class Squash(NamedTuple):
     """E[φ], E[φ²], E[φ'] and E[φ'²] of a squashing function of a Gaussian, each (U,)."""
 
@@ -67,8 +59,11 @@ def _squash(
     mean: Array | float,
     variance: Array | float,
 ) -> Squash:
+    """Of a ~ N(mean, variance), each of the two a number or (U,)."""
+    mean, spread = np.atleast_1d(mean), np.sqrt(np.atleast_1d(variance))
+    points = mean[:, None] + spread[:, None] * _POINTS
     functions = (value, lambda a: value(a) ** 2, slope, lambda a: slope(a) ** 2)
-    return Squash(*(gaussian_mean(function, mean, variance) for function in functions))
+    return Squash(*(function(points) @ _WEIGHTS for function in functions))
 
 
 class LeakySum:
@@ -86,15 +81,8 @@ class LeakySum:
         self._past: list[tuple[Array, Array]] = []
 
     def add(self, keep: Array, keep2: Array, enter: Array, enter2: Array, source: Array) -> Array:
-        """The next step k.
-
-        Args:
-            keep, keep2: E[λ_k] and E[λ_k²], each (U,).
-            enter, enter2: E[κ_k] and E[κ_k²], each (U,).
-            source: E[ξ_k ξ_j] for j = 1 ... k, (k, 1) or (k, U).
-
-        Returns:
-            E[y_k y_j] for j = 1 ... k, (k, U).
+        """The next step k, from E[λ_k], E[λ_k²], E[κ_k] and E[κ_k²], each (U,), and E[ξ_k ξ_j] for j = 1
+        ... k, (k, 1) or (k, U): E[y_k y_j] for j = 1 ... k, (k, U).
         """
         y, k = self.second, len(self._past) + 1
         met = np.zeros(y.shape[2])  # E[ξ_k y_j]
@@ -132,11 +120,8 @@ class Steps:
 def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
     """h_t = tanh(a_t): nothing is kept.
 
-    Args:
-        words: T.
-        noise: E·v/(3H), the variance that inputs add to a pre-activation.
-        bias: 1/(3H), the variance of one of its two biases.
-        tied: whether the recurrent weights are the same at every step.
+    T ``words``; inputs add the variance ``noise``, E·v/(3H), to a pre-activation, each of its two biases
+    ``bias``, 1/(3H); ``tied``: whether the recurrent weights are the same at every step.
     """
     back, state = np.zeros((words, words, 1)), np.zeros(1)  # E[h_t²]
     for t in range(words):

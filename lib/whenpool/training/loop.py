@@ -16,19 +16,7 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch, training_batches
 from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tokens import PADDING_INDEX
-from whenpool.training.objective import EVALUATION_WORDS, Learnt, Objective, Score, evaluate
-
-__all__ = [
-    "EVALUATION_WORDS",
-    "DivergenceError",
-    "Epoch",
-    "Outcome",
-    "Recipe",
-    "Score",
-    "evaluate",
-    "train",
-    "training_steps",
-]
+from whenpool.training.objective import Learnt, Objective, Score, evaluate
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,9 @@ from torch.nn import functional
 from whenpool.corpora.batches import Batch, Texts, batches_for
 from whenpool.corpora.tokens import PADDING_INDEX
 
-EVALUATION_WORDS = 32_768
-"""Padded words of an evaluation batch."""
-Accuracy = Callable[[nn.Module], float]
-"""Of a model on the validation texts, in %."""
-Learnt = tuple[Tensor, Tensor]
-"""The loss of a batch, averaged over its texts, and the logits (B, C)."""
+EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch
+Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
+Learnt = tuple[Tensor, Tensor]  # The loss of a batch, averaged over its texts, and the logits (B, C)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.training.loop import Epoch, Outcome, Recipe, train
 from whenpool.training.objective import EVALUATION_WORDS, Accuracy, Learnt, Objective, Score
 
-CLIP = 5.0
-"""The largest norm of a step's gradient."""
+CLIP = 5.0  # The largest norm of a step's gradient
 
 
 class Labelled(NamedTuple):

@@ -115,11 +115,6 @@ def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path
     assert load_paraphrases(file, []) == []
 
 
-def test_files_of_windows_are_read(tmp_path):
-    file = written(tmp_path, "\r\n".join(map(json.dumps, GOOD)) + "\r\n", encoding="utf-8-sig")
-    assert load_paraphrases(file, ["three"]) == [["f", "g"]]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -130,11 +130,6 @@ def test_min_lstm_holds_where_both_gates_are_shut():
     torch.testing.assert_close(states[0, :, 0], torch.tensor([-100.0, -150.0, -175.0]))
 
 
-def test_min_cells_sum_in_float32_whatever_their_weights():
-    cell = made(MinGRU).bfloat16()
-    assert cell(torch.randn(2, 3, 6).bfloat16())[0].dtype == torch.float32
-
-
 @pytest.mark.parametrize("kind", EVERY)
 def test_what_cannot_be_is_named(kind):
     with pytest.raises(InputError, match="leave batch_first=True"):
@@ -168,15 +163,6 @@ def test_states_do_not_depend_on_padding_or_company(cell, layers, bidirectional,
         alone = reader(inputs[text : text + 1, :length], length.unsqueeze(0))
         torch.testing.assert_close(alone[0], together[text, :length], rtol=0, atol=1e-14)
     assert (together[1, 4:] == 0).all()
-
-
-@pytest.mark.parametrize("cell", OURS)
-def test_the_second_direction_reads_from_the_end(cell, inputs):
-    reader = encoder(cell)
-    own = reader.layers[0][1]
-    backward = own(inputs[:1].flip(1))[0].flip(1)
-    states = reader(inputs[:1], torch.tensor([9]))
-    torch.testing.assert_close(states[..., 6:], backward, rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("cell", OURS)

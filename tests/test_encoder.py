@@ -1,11 +1,13 @@
-"""The encoder against torch's own recurrences on packed input."""
+"""The encoder against torch's recurrences on packed input, its precision, and the classifier on it."""
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import Encoder, InputError
+from whenpool import POOLINGS, Encoder, InputError, TextClassifier
+from whenpool.models.precision import precision, precision_used, product_precision
+from whenpool.runs.provenance import provenance
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 
@@ -128,3 +130,140 @@ def test_bad_arguments_are_named(arguments, message):
 def test_lengths_that_do_not_fit_are_named(inputs, lengths, message):
     with pytest.raises(InputError, match=message):
         Encoder(5, 6).double()(inputs, torch.tensor(lengths))
+
+
+TWO = torch.tensor([9, 5])
+
+
+@pytest.fixture
+def two_texts_encoder():
+    torch.manual_seed(0)
+    return Encoder(6, 8)
+
+
+def test_bfloat16_is_near_float32_and_gives_float32_states(two_texts_encoder):
+    inputs = torch.randn(2, 9, 6, requires_grad=True)
+    exact = two_texts_encoder(inputs, TWO)
+    with precision("bfloat16"):
+        rounded = two_texts_encoder(inputs, TWO)
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact).abs().max() < 2e-2
+    (gradient,) = torch.autograd.grad(rounded.sum(), inputs)
+    assert gradient.dtype == torch.float32
+    assert torch.equal(two_texts_encoder(inputs, TWO), exact)  # afterwards as before
+
+
+def test_on_a_gpu_weights_and_inputs_are_rounded_without_autocast(two_texts_encoder, monkeypatch):
+    """As cuDNN's recurrences need it; the arithmetic is tried here on a processor."""
+    inputs = torch.randn(2, 9, 6)
+    exact, seen = two_texts_encoder(inputs, TWO), []
+    monkeypatch.setattr("whenpool.models.encoder.cast_on_gpu", lambda device: True)
+    for module in two_texts_encoder.modules():
+        if isinstance(module, torch.nn.LSTM):
+            module.register_forward_pre_hook(lambda _, fed: seen.append(fed[0].dtype))
+    rounded = two_texts_encoder(inputs, TWO)
+    assert seen == [torch.bfloat16] * 2
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact).abs().max() < 2e-2
+    rounded.sum().backward()
+    assert all(
+        p.grad is not None and p.grad.dtype == torch.float32 for p in two_texts_encoder.parameters()
+    )
+
+
+def test_products_of_recurrences_alone_take_tf32():
+    matmul = torch.backends.cuda.matmul
+    with precision("tf32"):
+        assert not matmul.allow_tf32
+        with product_precision():
+            assert matmul.allow_tf32
+        assert not matmul.allow_tf32
+    with product_precision():
+        assert not matmul.allow_tf32
+
+
+def test_it_is_told_beside_results_and_set_back():
+    assert provenance("cpu")["precision"] == "float32"
+    before = torch.backends.cudnn.allow_tf32
+    with precision("tf32"):
+        assert torch.backends.cudnn.allow_tf32
+        assert provenance("cpu")["precision"] == "tf32"
+    assert precision_used() == "float32"
+    assert torch.backends.cudnn.allow_tf32 == before
+
+
+def test_an_unknown_one_is_named():
+    with (
+        pytest.raises(InputError, match="precision 'fp8' is unknown; choose one of float32, tf32"),
+        precision("fp8"),
+    ):
+        pass
+
+
+IDS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
+THREE = torch.tensor([4, 2, 1])
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
+def test_the_three_steps_are_the_model(pooling, cell):
+    model = TextClassifier(9, 3, pooling, cell, embedding_size=5, hidden_size=4, padding_index=1)
+    logits = model(IDS, THREE)
+    assert logits.shape == (3, 3)
+    states = model.encode(model.embed(IDS), THREE)
+    assert states.shape == (3, 4, 8)
+    torch.testing.assert_close(model.classify(states, THREE), logits)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_logits_do_not_depend_on_company_order_or_padding(pooling, bidirectional, layers):
+    torch.manual_seed(0)
+    model = TextClassifier(
+        9, 2, pooling, embedding_size=5, hidden_size=4, layers=layers, bidirectional=bidirectional,
+        padding_index=1,
+    ).double()  # fmt: skip
+    expected = model(IDS, THREE)
+    order = torch.tensor([2, 0, 1])
+    torch.testing.assert_close(model(IDS[order], THREE[order]), expected[order])
+    padded = torch.cat([IDS, torch.full((3, 5), 7)], dim=1)  # whatever stands there
+    torch.testing.assert_close(model(padded, THREE), expected)
+    for row, length in enumerate(THREE):
+        alone = model(IDS[row : row + 1, :length], length.unsqueeze(0))
+        torch.testing.assert_close(alone, expected[row : row + 1])
+
+
+def test_unmasked_models_read_their_padding():
+    model = TextClassifier(9, 2, "mean", embedding_size=5, hidden_size=4, masked=False)
+    padded = torch.cat([IDS, torch.ones(3, 5, dtype=torch.long)], dim=1)
+    assert not torch.allclose(model(padded, THREE), model(IDS, THREE))
+    weights = model.pool(model.encode(model.embed(IDS), THREE), THREE)[1]
+    assert (weights == 0.25).all()
+
+
+@pytest.mark.parametrize(("pooling", "expected"), [("last", 1.0), ("max", None)])
+def test_the_forget_bias_of_the_thesis(pooling, expected):
+    model = TextClassifier(9, 2, pooling, hidden_size=16)
+    recurrence = model.encoder.layers[0][0]
+    total = (recurrence.bias_ih_l0 + recurrence.bias_hh_l0)[16:32]
+    if expected is None:
+        assert total.std() > 0
+    else:
+        assert (total == expected).all()
+
+
+def test_vectors_start_the_embedding_and_must_fit():
+    vectors = torch.randn(9, 5)
+    model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)
+    assert torch.equal(model.embed(IDS)[0, 0], vectors[2])
+    assert model.embedding.weight.requires_grad
+    with pytest.raises(
+        InputError, match=r"word vectors have the shape \(9, 5\), the model's embedding \(9, 6\)"
+    ):
+        TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
+
+
+def test_an_unknown_pooling_is_named():
+    with pytest.raises(InputError, match="pooling 'maximum' is unknown; choose one of last, mean, max"):
+        TextClassifier(9, 2, "maximum")

@@ -94,21 +94,6 @@ def test_layers_to_mix_behind_are_as_high_up_as_in_bert_base(layers, drawn):
     assert mix_layers(layers) == drawn
 
 
-def test_the_encoder_and_the_head_learn_at_their_own_rates():
-    model = tiny()
-    encoder, head = model.parameter_groups(1e-5, 1e-3)
-    assert (encoder["lr"], head["lr"]) == (1e-5, 1e-3)
-    assert {*map(id, encoder["params"])} == {*map(id, model.encoder.parameters())}
-    assert {*map(id, head["params"])} == {*map(id, model.head.parameters())}
-    optimizer = torch.optim.Adam([encoder, head])
-    model(IDS, LENGTHS).sum().backward()
-    before = [p.detach().clone() for p in (model.encoder.embeddings.weight, model.head[0].weight)]
-    optimizer.step()
-    after = model.encoder.embeddings.weight, model.head[0].weight
-    moved = [(a - b).abs().max().item() for a, b in zip(after, before, strict=True)]
-    assert moved == pytest.approx([1e-5, 1e-3], rel=1e-3)  # Adam's first step
-
-
 LONGER = torch.tensor([12, 5, 9, 2])
 
 

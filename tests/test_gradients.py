@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier
-from whenpool.models.cells import GRU, LSTM, Cell, Elman, MinGRU, SlidesGRU
+from whenpool.models.cells import GRU, LSTM, Cell, Elman
 from whenpool.models.encoder import CELLS as ENCODER_CELLS
 from whenpool.models.encoder import TORCH_CELLS
 from whenpool.probes import gradient_norms, gradient_profile, vanishing_ratio
@@ -104,15 +104,6 @@ def test_padding_and_the_batch_change_nothing():
     assert same(gradient_norms(model, IDS[order], LENGTHS[order], LABELS[order]), norms[order])
     alone = gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2])  # a batch of one
     assert same(alone, norms[1:2, :4])
-
-
-def test_a_model_that_lets_padding_in_has_gradients_from_there():
-    model = classifier("last", masked=False)
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
-    full = torch.full_like(LENGTHS, 11)
-    assert same(norms[0], norms_by_loop(model, IDS, full)[0])
-    assert same(norms[1, :4], norms_by_loop(model, IDS, full)[1, :4])
-    assert norms[1, 4:].isnan().all()
 
 
 def test_float32_keeps_what_is_far_below_its_squares():
@@ -239,16 +230,6 @@ class SideBySide(Theirs):
 
     def encode(self, embedded, lengths):
         return torch.cat([self.rnn(embedded)[0], self.back(embedded.flip(1))[0].flip(1)], dim=-1)
-
-
-def test_in_inference_mode_and_with_a_patched_recurrence_it_works_as_well():
-    model = Theirs(packed=False)
-    expected = gradient_norms(model, IDS, LENGTHS, LABELS)
-    mine = model.rnn.forward
-    model.rnn.forward = mine
-    with torch.inference_mode():
-        assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
-    assert vars(model.rnn)["forward"] is mine
 
 
 class OnlyForward(nn.Module):
@@ -401,15 +382,6 @@ def test_a_readable_cell_has_the_gradients_of_torchs(ours, torchs):
     full = torch.full((4,), 11)
     mine, other = (gradient_norms(model, IDS, full, LABELS) for model in models)
     assert same(mine, other)
-
-
-@pytest.mark.parametrize("kind", [SlidesGRU, MinGRU])
-def test_the_final_state_counts_as_the_last_of_all(kind):
-    full, norms = torch.full((4,), 11), []
-    for final in (False, True):
-        torch.manual_seed(5)
-        norms.append(gradient_norms(AroundACell(kind(6, 6), final), IDS, full, LABELS))
-    assert same(norms[0], norms[1])
 
 
 def test_a_cell_that_runs_otherwise_is_refused():

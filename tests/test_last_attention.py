@@ -169,22 +169,6 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
         assert not kept[torch.arange(9) >= lengths.unsqueeze(1)].any()  # and no pad is attended to
 
 
-@pytest.mark.parametrize("p", [0.1, 0.7])
-def test_others_are_dropped_as_often_as_asked_each_direction_for_itself(p):
-    torch.manual_seed(1)
-    lengths = torch.full((60,), 101)
-    form, seen = watched(AttentionForm(classifier(), drop=p))
-    form(ids_of(lengths, 101), lengths)
-    left, right = seen[0][0][:, :-1], seen[1][0][:, 1:]  # without each direction's last state
-    deviation = math.sqrt(p * (1 - p) / left.numel())
-    for kept in (left, right):
-        assert abs(1 - kept.double().mean().item() - p) < 5 * deviation
-    both = (left[:, 1:] & right[:, :-1]).double().mean().item()  # the same words
-    assert abs(both - (1 - p) ** 2) < 0.03
-    assert left.double().mean(0).std() < 0.2  # no place is dropped for all texts
-    assert left.double().mean(1).std() < 0.2  # no text is spared
-
-
 @pytest.mark.parametrize("objective", [PenaltyAttention(20), DropoutAttention(20)])
 def test_a_model_that_pools_is_named(objective):
     with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):

@@ -7,7 +7,7 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, MaxPool, TextClassifier
 from whenpool.probes import nwi, window_importance
-from whenpool.probes.nwi import UNKNOWN_INDEX, plain_occlusion
+from whenpool.probes.nwi import plain_occlusion
 from whenpool.probes.reuse import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
@@ -170,17 +170,6 @@ def test_company_order_padding_and_memory_do_not_matter(pooling):
         same(plain_occlusion(model, ids, lengths, labels, 3, UNKNOWN, megabytes))
 
 
-def test_a_model_that_reads_padding_always_sees_the_batchs_own():
-    model = classifier("mean", masked=False)
-    assert not can_reuse(model)
-    expected = window_importance(model, *batch(), 5, UNKNOWN)
-    torch.testing.assert_close(
-        window_importance(model, *batch(), 5, UNKNOWN, 1e-9), expected, equal_nan=True
-    )
-    wider = window_importance(model, *batch(padding=30), 5, UNKNOWN)
-    assert not torch.allclose(wider[0, :1], expected[0, :1])
-
-
 def test_what_is_not_known_to_split_is_not_reused():
     class Smooth(MaxPool):
         def pool(self, states, mask):
@@ -231,14 +220,6 @@ def test_a_sure_model_still_tells_its_words_apart():
     exact = nwi(model.double(), ids, lengths, labels, 5, UNKNOWN)[3]
     assert sure.max() > 0.5
     torch.testing.assert_close(sure.double(), exact, rtol=0, atol=1e-4)
-
-
-def test_the_unknown_word_is_that_of_our_vocabularies():
-    from whenpool.corpora import tokens as text
-
-    assert UNKNOWN_INDEX == text.UNKNOWN_INDEX
-    model = classifier()
-    assert torch.equal(nwi(model, *batch()), nwi(model, *batch(), unknown_index=text.UNKNOWN_INDEX))
 
 
 @pytest.mark.parametrize(

@@ -117,11 +117,6 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, together, lon
     assert max(map(len, full)) == 15  # so that 12 cuts one, and 32 none
 
 
-def test_half_characters_are_read_as_something_else(tiny):
-    ids, cut = load_encoder(str(tiny)).tokenize(["film \ud83d film"], 8)
-    assert (ids.to_lists(), cut) == ([[2, WORDS.index("film"), 1, WORDS.index("film"), 3]], 0)
-
-
 def test_limits_of_a_text_are_told(tiny):
     found = load_encoder(str(tiny))
     assert refusal(found.tokenize, TEXTS, 33) == (

@@ -29,7 +29,6 @@ from whenpool.fewshot.semi_supervised import (
     UDA,
     MixText,
     Unlabelled,
-    consistency,
     rounds,
 )
 
@@ -273,13 +272,6 @@ def test_the_prediction_on_the_text_itself_is_not_taught():
         assert (gradient - by_hand[name]).abs().max() < 1e-4 * scale
 
 
-def test_consistency_is_kept_where_a_prediction_is_certain():
-    goal = torch.tensor([[2000.0, 0.0], [0.0, 0.1]])
-    loss, confident = consistency(goal, torch.tensor([[0.0, 0.0], [5.0, 0.0]]), 0.5, 0.8)
-    assert loss.item() == pytest.approx(math.log(2) / 2)
-    assert confident.tolist() == [True, False]
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -358,16 +350,6 @@ def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, temperature, w
     names = "supervised", "consistency", "margin", "confidence"
     assert objective.end_epoch(MODEL, None) == pytest.approx(dict(zip(names, expected, strict=True)))
     assert logits.shape == (4, CLASSES)
-
-
-def test_guesses_are_not_taught_and_versions_teach():
-    """Without the margin no gradient comes from the texts as they are, only from mixtures."""
-    model, calls = confident_model(), []
-    model.register_forward_hook(lambda module, args, out: calls.append(out.requires_grad))
-    mixtext(margin_weight=0.0).loss(model, BATCH, INDICES)
-    assert calls == [False, False, False]
-    mixtext(margin_weight=1.0).loss(model, BATCH, INDICES)
-    assert calls[3:] == [True, False, False]
 
 
 @pytest.mark.parametrize("system", [uda, mixtext])

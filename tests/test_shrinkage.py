@@ -11,9 +11,10 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, Encoder, InputError
+from whenpool.book.report import theory
 from whenpool.probes.gradients import DIRECT_PATHS
-from whenpool.theory import comparison, moments, shrinkage
-from whenpool.theory.comparison import CHANGES, MODELS
+from whenpool.theory import comparison, moments
+from whenpool.theory.comparison import MODELS
 from whenpool.theory.moments import LeakySum
 from whenpool.theory.shrinkage import (
     direct_gain,
@@ -118,49 +119,6 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
         np.testing.assert_allclose(row[:, 0], reference[k, : k + 1])
 
 
-def sigmoid(values):
-    return 1 / (1 + np.exp(-values))
-
-
-def lstm_by_loop(size, inputs, forget_bias, words, texts=6, variance=1.0):
-    """i, f, g, o and c of a drawn LSTM at every step: (5, T, B, H)."""
-    torch.manual_seed(1)
-    lstm = Encoder(inputs, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
-    W, U, b, d = [p.detach().numpy() for p in lstm.parameters()]
-    h, c, found = np.zeros((texts, size)), np.zeros((texts, size)), []
-    for x in variance**0.5 * np.random.default_rng(0).standard_normal((words, texts, inputs)):
-        i, f, g, o = np.split(x @ W.T + h @ U.T + b + d, 4, axis=1)
-        i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-        c = f * c + i * g
-        h = o * np.tanh(c)
-        found.append((i, f, g, o, c))
-    return np.array(found).swapaxes(0, 1)
-
-
-@pytest.mark.parametrize("forget_bias", [None, 1.0, 2.0])
-def test_the_moments_of_an_lstm_are_those_of_a_drawn_one(forget_bias):
-    words, size = 20, 600
-    i, f, g, o, c = lstm_by_loop(size, size, forget_bias, words)
-    steps = steps_of("lstm", size, size, forget_bias, words=words)
-    t, before = words - 1, c[-2]
-    out = o[t] * (1 - np.tanh(c[t]) ** 2)
-    ours = [m[t].mean() for m in (steps.keep, steps.keep2, steps.enter, steps.enter2)]
-    theirs = [m.mean() for m in (f[t], f[t] ** 2, out, out**2)]
-    np.testing.assert_allclose(ours, theirs, rtol=0.02)
-    f_, i_, g_, o_ = f * (1 - f), i * (1 - i), 1 - g**2, o * (1 - o)
-    back = before**2 * f_[t] ** 2 + g[t] ** 2 * i_[t] ** 2 + i[t] ** 2 * g_[t] ** 2
-    aside = np.tanh(c[t]) ** 2 * o_[t] ** 2
-    assert near(steps.back[t, t].mean(), back.mean() / 3, 0.03)
-    assert near(steps.aside[t, t].mean(), aside.mean() / 3, 0.06)
-    s = t - 2  # of two different steps
-    cells = c[t - 1] * c[s - 1] * f_[t] * f_[s] + g[t] * g[s] * i_[t] * i_[s]
-    back = cells + i[t] * i[s] * g_[t] * g_[s]
-    aside = np.tanh(c[t]) * np.tanh(c[s]) * o_[t] * o_[s]
-    assert steps.back[t, s].mean() == steps.back[s, t].mean()
-    assert near(steps.back[t, s].mean(), back.mean() / 3, 0.03)
-    assert near(steps.aside[t, s].mean(), aside.mean() / 3, 0.1)
-
-
 # expected against measured
 
 
@@ -187,22 +145,6 @@ def test_the_probe_finds_what_is_expected(model, compared):
     assert near(factor_of(measured, 0, 5), factor_of(expected, 0, 5), 0.05)  # units differ by chance
     for span in SPANS:
         assert near(factor_of(measured, *span), factor_of(expected, *span), TOLERANCE)
-
-
-def test_chrono_decays_slower_than_any_exponential(compared):
-    """The factor grows with the distance, so that an exponential fitted to the beginning is too low."""
-    for curve in compared["LSTM, chrono"]:
-        factors = [factor_of(curve, *span) for span in ((1, 5), (5, 10), (10, 20), (20, 40))]
-        assert factors == sorted(factors)
-        assert curve[40] > 100 * curve[1] * factors[0] ** 39
-
-
-@pytest.mark.parametrize("change", list(CHANGES)[1:])
-def test_where_an_assumption_does_not_hold_the_factor_is_another(change):
-    setup = ("lstm", H, E, 1.0, 1.0, 30)
-    factor = factor_of(rms_over_seeds(2, *setup, **CHANGES[change]), 10, 25)
-    holds = change == "orthogonal, same size"  # whose entries are dependent, but hardly
-    assert near(factor, factor_of(expected_shrinkage(*setup), 10, 25), 0.02) == holds
 
 
 # weights that are drawn anew for each step
@@ -295,14 +237,6 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
 # the measure, direct paths, and what is refused
 
 
-def test_the_measure_is_the_root_mean_square_over_texts(monkeypatch):
-    norms = torch.tensor([[1.0, 3.0, 2.0], [7.0, 4.0, 6.0]])
-    monkeypatch.setattr(shrinkage, "gradient_norms", lambda *_: norms)
-    curve = measured_shrinkage("gru", 3, 2, distance=2, texts=2)
-    expected = [1, 25**0.5 / 40**0.5, 50**0.5 / 40**0.5]
-    torch.testing.assert_close(curve, torch.tensor(expected))
-
-
 def test_a_seed_repeats_and_leaves_the_random_state():
     before = torch.random.get_rng_state()
     first, again, other = (measured_shrinkage("gru", 4, 3, distance=5, seed=s) for s in (1, 1, 2))
@@ -368,3 +302,15 @@ def test_bad_setups_are_named(function, change, words):
 def test_a_factor_outside_its_curve_is_refused(span):
     with pytest.raises(InputError, match="0 <= first < last <= 4"):
         factor_of(torch.ones(5), *span)
+
+
+def test_the_table_has_a_row_for_each_model_in_order():
+    frame = comparison.factors_by_size((4, 6), 3, 1, 4, input_size=3)
+    table = theory.factor_table(frame, 6)
+    assert list(table["model"]) == list(comparison.MODELS)
+    own = frame[(frame["model"] == "GRU") & (frame["hidden_size"] == 6)]
+    measured = own[own["kind"] == "measured"]["factor"]
+    row = table.set_index("model").loc["GRU"]
+    assert row["measured"] == f"{measured.mean():.3f} ± {measured.std():.3f} (3)"
+    assert row["expected"] == f"{own[own['kind'] == 'expected']['factor'].item():.3f}"
+    assert row["independent steps"] == f"{own[own['kind'] == 'independent']['factor'].item():.3f}"

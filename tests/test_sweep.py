@@ -8,7 +8,7 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, TextClassifier
 from whenpool.corpora.settings import compose
-from whenpool.probes.sweep import SHARES, SweepPoint, padding_sweep
+from whenpool.probes.sweep import padding_sweep
 
 WORDS = 40
 TEXTS = [
@@ -17,13 +17,6 @@ TEXTS = [
 ]
 LABELS = [0, 1, 2, 1, 0, 2, 1]
 FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
-
-
-class FirstWord(nn.Module):
-    """Knows the class of words 10, 11, 12 where they stand first, and says 0 to all others."""
-
-    def forward(self, ids, lengths):
-        return nn.functional.one_hot((ids[:, 0] - 10).clamp(0, 2), 3).double()
 
 
 class Foreign(nn.Module):
@@ -82,17 +75,6 @@ def test_every_model_reads_the_same_whatever_else_is_asked_for():
     assert one.fed == other.fed
     padding_sweep(alone, TEXTS, LABELS, FILLER, shares=(0.7,), settings=("right",))
     assert one.fed[-len(TEXTS) :] == alone.fed
-
-
-def test_a_model_of_the_first_word_keeps_the_left_and_loses_the_right():
-    texts = [[10 + label, 20, 21] for label in LABELS]
-    points = padding_sweep(FirstWord(), texts, LABELS, FILLER)
-    accuracy = {(p.setting, p.share): p.accuracy for p in points}
-    assert {accuracy["left", share] for share in SHARES} == {100.0}
-    assert accuracy["right", 0] == accuracy["mid", 0] == 100
-    zeros = 100 * LABELS.count(0) / len(LABELS)
-    assert {accuracy["right", share] for share in SHARES if share >= 0.2} == {zeros}
-    assert points[-1] == SweepPoint("right", 0.9, accuracy["right", 0.9], points[-1].loss, 30.0)
 
 
 def test_a_model_that_reads_padding_gets_the_batches_of_training():

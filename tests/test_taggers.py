@@ -4,14 +4,13 @@ import math
 
 import pytest
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, SequenceTagger
 from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged
 from whenpool.corpora.tagged.numbering import UNKNOWN_TAG, number, shape, suffix
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors
-from whenpool.probes import gradient_norms, tagging_gradient_norms
+from whenpool.probes import tagging_gradient_norms
 from whenpool.training.loop import DivergenceError, Recipe
 from whenpool.training.taggers import label, train_tagger
 
@@ -99,29 +98,6 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
         assert norms[row, :n].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-300)
         assert norms[row, n:].isnan().all()
         assert word is None or norms[row, word + 1 : n].eq(0).all()  # no way back from the future
-
-
-def test_the_loss_of_the_last_word_is_that_of_a_classifier():
-    class Last(nn.Module):
-        def __init__(self, inner):
-            super().__init__()
-            self.inner = inner
-
-        def embed(self, ids):
-            return self.inner.embed(ids)
-
-        def encode(self, embedded, lengths):
-            return self.inner.encode(embedded, lengths)
-
-        def classify(self, states, lengths):
-            return self.inner.classify(states, lengths)[torch.arange(3), lengths - 1]
-
-    model = tagger()
-    ids, lengths, tags = batch()
-    last = lengths - 1
-    theirs = gradient_norms(Last(model), ids, lengths, tags[torch.arange(3), last])
-    ours = tagging_gradient_norms(model, ids, lengths, tags, last)
-    torch.testing.assert_close(ours, theirs, equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,6 @@ def test_learns_and_keeps_the_first_best_epoch(dataset):
     assert outcome.words == 8 * int(dataset.train.ids.lengths.sum())
 
 
-def test_the_weights_are_those_of_the_best_epoch(dataset):
-    outcome = train(model_of(dataset), dataset, Recipe(epochs=6, learning_rate=5e-2), seed=1)
-    model = model_of(dataset, seed=9)
-    model.load_state_dict(outcome.weights)
-    assert evaluate(model, dataset.validation).accuracy == outcome.validation_accuracy
-    assert evaluate(model, dataset.test) == outcome.test
-
-
 def test_the_same_seed_gives_the_same_bits(dataset):
     def run(seed):
         outcome = train(model_of(dataset, seed=seed), dataset, Recipe(epochs=2), seed=seed)

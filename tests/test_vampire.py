@@ -18,7 +18,6 @@ from whenpool.fewshot.vampire import (
     BagOfWordsVAE,
     VampireClassifier,
     bag_vocabulary,
-    bags,
     divergence,
     pretrain,
 )
@@ -60,13 +59,6 @@ def generator(seed=0):
 
 
 # Bags
-
-
-def test_bags_are_counts_without_padding_and_unknown_words():
-    bag = bags(IDS, WORDS)
-    assert bag.dtype == torch.float32
-    assert torch.equal(bag.double(), counted(ROWS, WORDS))
-    assert torch.equal(bag[4], torch.zeros(WORDS))
 
 
 def test_a_vocabulary_has_frequent_words_first():

@@ -157,7 +157,8 @@ def _compared(
         "expected": expected_shrinkage(*setup),
         "independent": expected_shrinkage(*setup, tied=False),
     }
-    rows = [{"kind": kind, "seed": None, "curve": curve} for kind, curve in expected.items()]
+    rows: list[dict[str, Any]] = []
+    rows += [{"kind": kind, "seed": None, "curve": curve} for kind, curve in expected.items()]
     for seed in range(seeds):
         measured = measured_shrinkage(*setup, seed, **options or {})
         rows.append({"kind": "measured", "seed": seed, "curve": measured})

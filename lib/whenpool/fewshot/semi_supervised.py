@@ -91,8 +91,7 @@ def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
 
 class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next few unlabelled ones; for its arguments
-    see `UDA`.
-    """
+    see `UDA`."""
 
     measured: tuple[str, ...] = ()  # what a step notes
 

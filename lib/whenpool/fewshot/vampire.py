@@ -253,8 +253,7 @@ SPECIALS = 1 + max(UNKNOWN_INDEX, PADDING_INDEX)
 @dataclass(frozen=True, eq=False)
 class BagVocabulary:
     """V words, from frequent to rare: word i has the number i + 2, since 0 is the unknown word and 1 is
-    padding; and how often each occurs in the texts they were taken from, (V,) float32.
-    """
+    padding; and how often each occurs in the texts they were taken from, (V,) float32."""
 
     words: tuple[str, ...]
     counts: Tensor
@@ -299,8 +298,7 @@ def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
 
 def bags(ids: Tensor, words: int) -> Tensor:
     """Counts of the words of each text: (B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V)
-    float32; padding and the unknown word are not counted.
-    """
+    float32; padding and the unknown word are not counted."""
     counts = torch.zeros(len(ids), SPECIALS + words, device=ids.device)
     ones = torch.ones((), device=ids.device).expand(ids.shape)
     return counts.scatter_add_(1, ids, ones)[:, SPECIALS:]

@@ -93,8 +93,7 @@ class GradientDirected(Objective):
 
 def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:
     """KL, (B,) in nats, between the norms of gradients (B, T, E) over the words of a text, which sum to
-    1, and the uniform distribution: ``forward`` Σ p_t log(n p_t), ``reverse`` -1/n Σ log(n p_t).
-    """
+    1, and the uniform distribution: ``forward`` Σ p_t log(n p_t), ``reverse`` -1/n Σ log(n p_t)."""
     mask = word_mask(lengths, gradients.shape[1])
     # the scale of a text drops out; without it squares of small numbers would be zero in float32
     scale = gradients.detach().abs().amax((1, 2), keepdim=True).clamp(min=torch.finfo(torch.float).tiny)

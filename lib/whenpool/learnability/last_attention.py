@@ -91,12 +91,10 @@ class AttentionForm(nn.Module):
         mask = word_mask(lengths, ids.shape[1])
         place = torch.arange(ids.shape[1], device=lengths.device).expand_as(mask)
         ends = [place == lengths.unsqueeze(1) - 1, place == 0][: self.model.encoder.directions]
-        spared = (torch.rand(mask.shape, device=mask.device) >= self.drop for _ in ends)
-        kept = (
-            [mask & (end | spare) for end, spare in zip(ends, spared, strict=True)]
-            if self.drop
-            else None
-        )
+        kept = None
+        if self.drop:
+            drawn = (torch.rand(mask.shape, device=mask.device) for _ in ends)
+            kept = [mask & (end | (d >= self.drop)) for end, d in zip(ends, drawn, strict=True)]
         weights = self.attention.direction_weights(states, mask, kept)
         last = torch.stack([(w * end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)
         others = torch.stack([(w * ~end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)

@@ -26,8 +26,7 @@ _STEPS = 64
 
 def run_together(lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor]) -> list[Tensor]:
     """Run R one-directional LSTMs of one layer and one shape, each on a batch of its own: R of (B_r,
-    T_r, E), which may differ in B_r and T_r -> the states, R of (B_r, T_r, H).
-    """
+    T_r, E), which may differ in B_r and T_r -> the states, R of (B_r, T_r, H)."""
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     weights = [getattr(lstm, name) for lstm in lstms for name in names]
     return list(_Recurrences.apply(len(lstms), *inputs, *weights))

@@ -201,8 +201,7 @@ def encode_all(
     encoders: Sequence[Encoder], inputs: Sequence[Tensor], lengths: Sequence[Tensor], run: Runner
 ) -> list[Tensor]:
     """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`; ``run`` is
-    given the recurrences of one layer of all encoders at once.
-    """
+    given the recurrences of one layer of all encoders at once."""
     for x, of in zip(inputs, lengths, strict=True):
         check_lengths(x, of)
     read = [

@@ -68,8 +68,7 @@ def padding_sweep(
 
     Raises:
         InputError: for what cannot be read or does not fit, naming the text, label, share or setting, or
-        a
-            model that does not return (B, C).
+            a model that does not return (B, C).
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

@@ -262,8 +262,7 @@ def _next(values: Tensor, backward: bool) -> Tensor:
 @dataclass
 class CellTap:
     """One call of a cell, with inputs (B, T, E), outputs (B, T, H), and in ``wanted`` the tensors whose
-    gradients are the total ones: T states (B, H), or one (B, T, H).
-    """
+    gradients are the total ones: T states (B, H), or one (B, T, H)."""
 
     module: nn.Module
     inputs: Tensor

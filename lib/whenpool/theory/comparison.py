@@ -74,9 +74,10 @@ def factors_by_size(
     """The factor per step over H: columns ``model``, ``kind``, ``seed``, ``hidden_size``, ``factor``.
 
     Args:
-        sizes: values of H. seeds: how many networks are drawn for each model and size. first, last: the
-        distances between which the factor is read, in texts of 1.25 · last words, so that
-            these distances are not those of their first words.
+        sizes: values of H.
+        seeds: how many networks are drawn for each model and size.
+        first, last: the distances between which the factor is read, in texts of 1.25 · last words, so
+            that these distances are not those of their first words.
         input_size: E.
     """
     rows = []

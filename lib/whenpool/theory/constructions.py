@@ -90,8 +90,7 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
 
 def read_running_max(states: Tensor, precision: float) -> Tensor:
     """h/s - 1 (..., H) of units that keep a running maximum, linear in the states, so that a linear
-    classifier can do without it (§2.1.3); ``precision`` is what they were built for.
-    """
+    classifier can do without it (§2.1.3); ``precision`` is what they were built for."""
     return states / running_max_slopes(precision, 1).scale - 1
 
 

@@ -82,8 +82,7 @@ class LeakySum:
 
     def add(self, keep: Array, keep2: Array, enter: Array, enter2: Array, source: Array) -> Array:
         """The next step k, from E[λ_k], E[λ_k²], E[κ_k] and E[κ_k²], each (U,), and E[ξ_k ξ_j] for j = 1
-        ... k, (k, 1) or (k, U): E[y_k y_j] for j = 1 ... k, (k, U).
-        """
+        ... k, (k, 1) or (k, U): E[y_k y_j] for j = 1 ... k, (k, U)."""
         y, k = self.second, len(self._past) + 1
         met = np.zeros(y.shape[2])  # E[ξ_k y_j]
         for j, (kept, entered) in enumerate(self._past, 1):

@@ -30,8 +30,7 @@ from whenpool.theory.moments import (
 
 def lstm_gates(x: Tensor, h: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """i, f, g and o, (H,) each, after reading a word (E,) in a state (H,), with the weights of an
-    ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,).
-    """
+    ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,)."""
     W, U, *biases = weights
     i, f, g, o = (W @ x + U @ h + sum(biases)).chunk(4)
     return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()

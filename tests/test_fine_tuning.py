@@ -44,22 +44,6 @@ def test_hidden_states_of_two_texts_are_mixed_behind_a_layer(style, layer, partn
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-12)
 
 
-def test_each_text_is_read_once_and_nothing_stays_behind():
-    model, rows = tiny(), []
-    model.encoder.blocks[0].register_forward_hook(lambda module, args, out: rows.append(len(out)))
-    before = model(IDS, LENGTHS)
-    model.mixed(IDS, LENGTHS, PARTNER, 0.6, 2)
-    assert rows == [4, 4]
-    broken = PARTNER.clone()
-    broken[0] = 9
-    with pytest.raises(IndexError):
-        model.mixed(IDS, LENGTHS, broken, 0.6, 2)
-    assert torch.equal(model(IDS, LENGTHS), before)
-    blocks = model.encoder.blocks
-    assert [len(block._forward_hooks) for block in blocks] == [1, 0, 0]
-    assert not any(block._forward_pre_hooks for block in blocks)
-
-
 @pytest.mark.parametrize("layer", [0, 4, -1])
 def test_a_layer_that_is_not_there_is_named(layer):
     with pytest.raises(InputError, match=f"layer {layer} is not one of 3, counted from 1"):

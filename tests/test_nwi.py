@@ -71,27 +71,6 @@ class Bag(nn.Module):
         return (self.words(ids) * inside.unsqueeze(-1)).sum(1)
 
 
-class Own(nn.Module):
-    """A recurrence of one's own, with the protocol."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.embed = nn.Embedding(WORDS, 6)
-        self.lstm = nn.LSTM(6, 5, batch_first=True)
-        self.dropout = nn.Dropout(0.5)
-        self.out = nn.Linear(5, CLASSES)
-
-    def encode(self, embedded, lengths):
-        return self.lstm(embedded)[0]
-
-    def classify(self, states, lengths):
-        return self.out(self.dropout(states[torch.arange(len(states)), lengths - 1]))
-
-    def forward(self, ids, lengths):
-        return self.classify(self.encode(self.embed(ids), lengths), lengths)
-
-
 def every_model():
     for pooling in POOLINGS:
         for cell in ("lstm", "gru", "elman"):
@@ -102,7 +81,6 @@ def every_model():
                 )
     yield pytest.param(lambda: classifier("max", layers=2), id="two layers")
     yield pytest.param(lambda: Bag().double().eval(), id="bag")
-    yield pytest.param(lambda: Own().double().eval(), id="own")
 
 
 @pytest.mark.parametrize("make", list(every_model()))

@@ -78,21 +78,6 @@ def test_its_package_is_not_imported():
     assert subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-def test_loading_is_quiet_and_leaves_settings_and_random_numbers(tiny, capfd):
-    from transformers.utils import logging
-
-    logging.set_verbosity_info()
-    state = torch.get_rng_state()
-    pretrained._load.cache_clear()
-    found = load_encoder(str(tiny))
-    found.tokenize(["film " * 100], 16)
-    assert capfd.readouterr() == ("", "")
-    assert logging.get_verbosity() == logging.INFO
-    assert logging.is_progress_bar_enabled()
-    logging.set_verbosity_warning()
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_an_encoder_is_loaded_once_ready_to_read(tiny):
     found = load_encoder(str(tiny))
     assert load_encoder(str(tiny)) is found

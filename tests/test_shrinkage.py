@@ -237,14 +237,6 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
 # the measure, direct paths, and what is refused
 
 
-def test_a_seed_repeats_and_leaves_the_random_state():
-    before = torch.random.get_rng_state()
-    first, again, other = (measured_shrinkage("gru", 4, 3, distance=5, seed=s) for s in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(before, torch.random.get_rng_state())
-
-
 @pytest.mark.parametrize("name", DIRECT_PATHS)
 def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
     T, D = 5, 6
@@ -257,26 +249,6 @@ def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
     measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
     path = DIRECT_PATHS[name](states[0].detach(), getattr(pool, "query", None))
     torch.testing.assert_close(direct_gain(path.detach()), measured, rtol=0.05, atol=1e-9)
-
-
-def test_rows_hold_what_is_compared():
-    size = comparison.factors_by_size((4, 6), 2, 1, 4, input_size=3)
-    assert len(size) == len(MODELS) * 2 * 4
-    row = size[(size.model == "GRU") & (size.hidden_size == 6)].set_index(["kind", "seed"])["factor"]
-    assert row["measured"][1] == factor_of(measured_shrinkage("gru", 6, 3, distance=5, seed=1), 1, 4)
-    setup = ("gru", 6, 3, None, 1.0, 5)
-    assert row["expected"].item() == factor_of(expected_shrinkage(*setup), 1, 4)
-    assert row["independent"].item() == factor_of(expected_shrinkage(*setup, tied=False), 1, 4)
-    bias = comparison.factors_by_forget_bias((0.5, 1.0), (0.1, 2.0), 4, 1, 1, 4)
-    row = bias.query("input_variance == 2 and forget_bias == 0.5 and kind == 'measured'")["factor"]
-    assert row.item() == factor_of(measured_shrinkage("lstm", 4, 4, 0.5, 2.0, 5), 1, 4)
-    change = comparison.factors_by_change(4, 1, 1, 4, input_size=3)
-    row = change.query("model == 'LSTM' and change == 'one word, repeated' and kind == 'measured'")
-    repeated = measured_shrinkage("lstm", 4, 3, distance=5, repeated=True)
-    assert row["factor"].item() == factor_of(repeated, 1, 4)
-    curves = comparison.curves(4, 1, 6, input_size=3)
-    row = curves.query("model == 'basic RNN' and kind == 'expected'")["norm"]
-    assert row.tolist() == expected_shrinkage("elman", 4, 3, distance=6).tolist()
 
 
 @pytest.mark.parametrize("function", [expected_shrinkage, measured_shrinkage])

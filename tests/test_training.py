@@ -153,49 +153,6 @@ def test_only_eligible_epochs_can_be_the_best(dataset):
     assert evaluate(model, dataset.test) == outcome.test
 
 
-class Told(Objective):
-    """Plain, and writes down what it is asked."""
-
-    def __init__(self):
-        self.calls, self.seen = [], []
-
-    def begin(self, model, texts):
-        self.calls.append(("begin", len(texts)))
-
-    def start_epoch(self, epoch):
-        self.calls.append(("start", epoch))
-        self.seen.append([])
-
-    def backward(self, model, batch, indices):
-        assert model.training
-        self.seen[-1].append((batch, indices))
-        return super().backward(model, batch, indices)
-
-    def end_epoch(self, model, accuracy):
-        self.calls.append(("end", accuracy(model)))
-        return {"asked": 7.0}
-
-
-def test_an_objective_is_asked_in_order_and_told_which_texts_it_gets(dataset):
-    told = Told()
-    outcome = train(model_of(dataset), dataset, Recipe(epochs=2), 0, objective=told)
-    accuracies = [epoch.validation_accuracy for epoch in outcome.history]
-    assert told.calls == [
-        ("begin", 120), ("start", 0), ("end", accuracies[0]), ("start", 1), ("end", accuracies[1]),
-    ]  # fmt: skip
-    assert [epoch.more for epoch in outcome.history] == [{"asked": 7.0}] * 2
-    for batches in told.seen:
-        every = torch.cat([indices for _, indices in batches])
-        assert every.sort().values.tolist() == list(range(120))
-        for batch, indices in batches:
-            for row, index in enumerate(indices.tolist()):
-                n = batch.lengths[row]
-                assert batch.ids[row, :n].tolist() == dataset.train.ids.row(index).tolist()
-                assert batch.labels[row] == dataset.train.labels[index]
-    plain = train(model_of(dataset), dataset, Recipe(epochs=2), 0)
-    assert all(torch.equal(plain.weights[name], outcome.weights[name]) for name in plain.weights)
-
-
 class Breaking(Objective):
     """From some epoch on its loss is not a number, or its gradients alone are not."""
 

@@ -9,23 +9,31 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "UDA": "semi_supervised",
-    "EmbeddedTexts": "contextual",
-    "FineTuned": "fine_tuning",
-    "MixText": "semi_supervised",
-    "Pretrained": "pretrained",
-    "Selection": "selection",
-    "TMix": "fine_tuning",
-    "Unlabelled": "semi_supervised",
-    "contextual_classifier": "contextual",
-    "embed": "contextual",
-    "load_encoder": "pretrained",
-    "select": "selection",
+    "contextual": ("EmbeddedTexts", "contextual_classifier", "embed"),
+    "fine_tuning": ("FineTuned", "TMix"),
+    "pretrained": ("Pretrained", "load_encoder"),
+    "selection": ("Selection", "select"),
+    "semi_supervised": ("UDA", "MixText", "Unlabelled"),
 }
-__all__ = list(_HOMES)
+
+__all__ = [
+    "UDA",
+    "EmbeddedTexts",
+    "FineTuned",
+    "MixText",
+    "Pretrained",
+    "Selection",
+    "TMix",
+    "Unlabelled",
+    "contextual_classifier",
+    "embed",
+    "load_encoder",
+    "select",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"whenpool.fewshot.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"whenpool.fewshot.{home}"), name)
     raise AttributeError(f"module 'whenpool.fewshot' has no attribute {name!r}")

@@ -52,27 +52,19 @@ _TOGETHER = 1_000  # Texts that are tokenised at once
 class Pretrained:
     """An encoder and its tokenizer, shared by all that ask for it: who trains it takes a copy.
 
-    Attributes:
-        name: as it was asked for.
-        model: in evaluation mode, float32, on the CPU.
-        fingerprint: of its files, see `encoder_fingerprint`.
-        size: E.
-        layers: how many there are above the embeddings of words.
-        max_tokens: the longest text it reads, special tokens included.
-
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
         >>> encoder.size, encoder.layers, encoder.max_tokens
         (384, 6, 512)
     """
 
-    name: str
+    name: str  # as it was asked for
     tokenizer: Any
-    model: "nn.Module"
-    fingerprint: str
-    size: int
-    layers: int
-    max_tokens: int
+    model: "nn.Module"  # in evaluation mode, float32, on the CPU
+    fingerprint: str  # of its files, see `encoder_fingerprint`
+    size: int  # E
+    layers: int  # how many there are above the embeddings of words
+    max_tokens: int  # the longest text it reads, special tokens included
 
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
         """The numbers of the first tokens of each text, at most ``max_tokens``, and how many texts were cut.

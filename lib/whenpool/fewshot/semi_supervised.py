@@ -69,10 +69,8 @@ class Unlabelled:
     ) -> list[Padded]:
         """The texts of these numbers (U,): the originals, then each of their K versions."""
         no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self))
-        batches = [
-            Texts(version, no_labels).batch(indices, padding_index)
-            for version in (self.original, *self.augmented)
-        ]
+        versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
+        batches = [texts.batch(indices, padding_index) for texts in versions]
         return [Padded(batch.ids.to(device), batch.lengths.to(device)) for batch in batches]
 
 

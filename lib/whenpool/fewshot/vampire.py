@@ -33,15 +33,10 @@ TEXTS_AT_ONCE = 512
 
 
 class Bound(NamedTuple):
-    """The two parts of the evidence lower bound, reconstruction - kl, of each text.
+    """The two parts of the evidence lower bound, reconstruction - kl, of each text."""
 
-    Attributes:
-        reconstruction: (B,), log p(bag | θ) for one draw of θ.
-        kl: (B,), KL(N(μ, σ²) ‖ N(0, 1)), summed over the topics.
-    """
-
-    reconstruction: Tensor
-    kl: Tensor
+    reconstruction: Tensor  # (B,), log p(bag | θ) for one draw of θ
+    kl: Tensor  # (B,), KL(N(μ, σ²) ‖ N(0, 1)), summed over the topics
 
 
 class BagOfWordsVAE(nn.Module):

@@ -54,9 +54,7 @@ class GradientDirected(Objective):
         >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> objective = GradientDirected(epochs=20)
-        >>> objective.start_epoch(0)
-        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        >>> GradientDirected(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
         torch.Size([2, 2])
     """
 

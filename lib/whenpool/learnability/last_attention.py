@@ -40,17 +40,11 @@ def check_epochs(epochs: int) -> None:
 
 
 class Attended(NamedTuple):
-    """What attention made of a batch; the masses have a column for each direction.
+    """What attention made of a batch; the masses have a column for each direction."""
 
-    Attributes:
-        logits: (B, C).
-        last: (B, 1 or 2), α_n, the attention on a direction's own last state.
-        others: (B, 1 or 2), Σ α_t over all other words.
-    """
-
-    logits: Tensor
-    last: Tensor
-    others: Tensor
+    logits: Tensor  # (B, C)
+    last: Tensor  # (B, 1 or 2), α_n, the attention on a direction's own last state
+    others: Tensor  # (B, 1 or 2), Σ α_t over all other words
 
 
 class AttentionForm(nn.Module):

@@ -21,7 +21,8 @@ from whenpool.probes.protocol import check_labels, checked_batch, evaluating
 
 
 def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> float:
-    """The most that the tensors of one training step, forward and backward, hold at any time.
+    """The most that the tensors of one training step, forward and backward, hold at any time, in MB of 10⁶
+    bytes.
 
     Counted is everything that the step makes: states and what is kept of them for the backward pass,
     gradients on the way, and the gradients of the parameters. Not counted are the parameters, the batch,
@@ -35,11 +36,8 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         lengths: (B,), words of each text.
         labels: (B,) int64.
 
-    Returns:
-        In MB of 10⁶ bytes.
-
     Raises:
-        InputError: for shapes that do not fit, a label out of range, or another device than the model's.
+        InputError: for a batch that does not fit the model.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

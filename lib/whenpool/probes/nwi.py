@@ -93,20 +93,15 @@ def window_importance(
     unknown_index: int = UNKNOWN_INDEX,
     max_megabytes: float = 512.0,
 ) -> Tensor:
-    """How much log P(y | text) changes, up or down, when a window of k words is replaced.
+    """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
+    NaN behind the last full window of each text.
 
     Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words behind the last one
-    are never replaced.
-
-    Args:
-        model, ids, lengths, labels, k, unknown_index, max_megabytes: as for `nwi`.
-
-    Returns:
-        (B, W), in nats, NaN behind the last full window of each text.
+    are never replaced. The arguments are those of `nwi`.
 
     Raises:
-        InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` or a label that
-            the model does not have, shapes that do not fit, or another device than the model's.
+        InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` that the model does not
+            have, or a batch that does not fit it.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

@@ -105,21 +105,13 @@ class Piece(NamedTuple):
 
 @dataclass
 class HalfStates:
-    """One direction's states of R rows.
+    """One direction's states of R rows."""
 
-    Attributes:
-        shared: (U, T, H), the states of the texts themselves; zeros behind their ends.
-        counts: the rows of each text, which stand together.
-        own: (R, T) bool, where a row's states are its own; each of those is in just one piece.
-        peaks: (R, H), the largest value of each unit.
-        last: (R, H), the state that has read the whole text.
-    """
-
-    shared: Tensor
-    counts: list[int]
-    own: Tensor
-    peaks: Tensor
-    last: Tensor
+    shared: Tensor  # (U, T, H), the states of the texts themselves; zeros behind their ends
+    counts: list[int]  # the rows of each text, which stand together
+    own: Tensor  # (R, T) bool, where a row's states are its own; each of those is in just one piece
+    peaks: Tensor  # (R, H), the largest value of each unit
+    last: Tensor  # (R, H), the state that has read the whole text
     pieces: list[Piece]
 
     def products(self, queries: Tensor) -> Tensor:

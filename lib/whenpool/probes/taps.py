@@ -36,24 +36,15 @@ AnyTap = Any  # A `Tap` or a `CellTap`: module, inputs, outputs, wanted and tota
 
 @dataclass
 class Tap:
-    """One call of a recurrence of torch's; the top layer of a stack.
-
-    Attributes:
-        weights: for each direction W_ih, W_hh and, where there are any, the two biases.
-        inputs: (B, T, E), or the data of a packed sequence.
-        wide: ``inputs`` and behind them the zero inputs z (and y).
-        outputs: the states, beside ``inputs``.
-        last: the final state, (K, B, H).
-        packed: where ``inputs`` came packed, how.
-    """
+    """One call of a recurrence of torch's; the top layer of a stack."""
 
     module: nn.RNNBase
-    weights: list[list[Tensor]]
-    inputs: Tensor
-    wide: Tensor
-    outputs: Tensor
-    last: Tensor
-    packed: PackedSequence | None
+    weights: list[list[Tensor]]  # for each direction W_ih, W_hh and, where there are any, the two biases
+    inputs: Tensor  # (B, T, E), or the data of a packed sequence
+    wide: Tensor  # ``inputs`` and behind them the zero inputs z (and y)
+    outputs: Tensor  # the states, beside ``inputs``
+    last: Tensor  # the final state, (K, B, H)
+    packed: PackedSequence | None  # where ``inputs`` came packed, how
 
     @property
     def wanted(self) -> list[Tensor]:

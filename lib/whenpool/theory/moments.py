@@ -95,25 +95,16 @@ class LeakySum:
 
 @dataclass(frozen=True)
 class Steps:
-    """What carries a gradient one step back, on average; see `whenpool.theory.shrinkage`.
+    """What carries a gradient one step back, on average; see `whenpool.theory.shrinkage`."""
 
-    Attributes:
-        keep, keep2: E[λ_t] and E[λ_t²] of the gate that keeps, (T, U).
-        enter, enter2: E[κ_t] and E[κ_t²] of what leads from the state to what is kept, (T, U).
-        back: A(t, s), from what is kept through the recurrent weights to the state before, (T, T, U).
-        aside: B(t, s), from the state to the state before, past what is kept, (T, T, U).
-        state_is_kept: whether the state itself is what is kept, as in a GRU.
-        tied: whether the recurrent weights are the same at every step.
-    """
-
-    keep: Array
-    keep2: Array
-    enter: Array
-    enter2: Array
-    back: Array
-    aside: Array
-    state_is_kept: bool
-    tied: bool
+    keep: Array  # E[λ_t] of the gate that keeps, (T, U)
+    keep2: Array  # E[λ_t²]
+    enter: Array  # E[κ_t] of what leads from the state to what is kept, (T, U)
+    enter2: Array  # E[κ_t²]
+    back: Array  # A(t, s), from what is kept through recurrent weights to the state before, (T, T, U)
+    aside: Array  # B(t, s), from the state to the state before, past what is kept, (T, T, U)
+    state_is_kept: bool  # whether the state itself is what is kept, as in a GRU
+    tied: bool  # whether the recurrent weights are the same at every step
 
 
 def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:

@@ -49,22 +49,15 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training.
-
-    Attributes:
-        best_epoch: the first one with the highest validation accuracy, among those that the
-            objective lets be chosen, or the last where it lets none; its weights are ``weights``.
-        test: of those weights.
-        seconds: all together, what ``watch`` took not counted.
-        words: read in training, padding not counted.
-    """
+    """A finished training. The best epoch is the first one with the highest validation accuracy, among
+    those that the objective lets be chosen, or the last where it lets none."""
 
     history: list[Epoch]
-    best_epoch: int
-    test: Score
+    best_epoch: int  # from 1
+    test: Score  # of its weights
     weights: dict[str, Tensor]
-    seconds: float
-    words: int
+    seconds: float  # all together, what ``watch`` took not counted
+    words: int  # read in training, padding not counted
 
     @property
     def validation_accuracy(self) -> float:

@@ -23,15 +23,10 @@ CLIP = 5.0  # The largest norm of a step's gradient
 
 
 class Labelled(NamedTuple):
-    """What a tagger says of some sentences.
+    """What a tagger says of some sentences."""
 
-    Attributes:
-        score: mean cross-entropy over words whose tag it knows, and accuracy over all words.
-        tags: (W,) int64 on the CPU, of each word, in the order of the sentences.
-    """
-
-    score: Score
-    tags: Tensor
+    score: Score  # mean cross-entropy over words whose tag it knows, and accuracy over all words
+    tags: Tensor  # (W,) int64 on the CPU, of each word, in the order of the sentences
 
 
 def train_tagger(

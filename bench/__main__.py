@@ -6,21 +6,9 @@ from importlib import import_module
 from bench.timing import machine
 
 NAMES = (
-    "startup",
-    "encoder",
-    "transformer",
-    "cells",
-    "tagger",
-    "epoch",
-    "gradients",
-    "nwi",
-    "encoding",
-    "learnability",
-    "embedding",
-    "grid",
-    "together",
-    "front_page",
-)
+    "startup encoder transformer cells tagger epoch gradients nwi encoding learnability embedding grid "
+    "together front_page"
+).split()
 
 if __name__ == "__main__":
     print(machine())

@@ -40,7 +40,3 @@ def measure(T: int, H: int, rounds: int) -> dict[str, float]:
         {name: lambda m=module: m(inputs)[0].sum().backward() for name, module in modules.items()},
         rounds,
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -44,7 +44,3 @@ def measure(T: int, rounds: int) -> dict[str, float]:
         },
         rounds,
     )
-
-
-if __name__ == "__main__":
-    main()

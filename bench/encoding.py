@@ -30,7 +30,3 @@ def main() -> None:
         texts = [part.ids for part in encoded.texts.values()] + list(encoded.filler.values())
         words = sum(len(part.flat) for part in texts)
         print(f"{name:>10} {words:12,} {seconds:10.1f} {words / seconds:10,.0f} {again:13.2f}")
-
-
-if __name__ == "__main__":
-    main()

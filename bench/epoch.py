@@ -92,7 +92,3 @@ def plain(dataset: Dataset, pooling: str):
             optimizer.step()
 
     return epoch
-
-
-if __name__ == "__main__":
-    main()

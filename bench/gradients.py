@@ -16,13 +16,8 @@ def main() -> None:
     print(f"BiLSTM without pooling, E={E}; seconds, and ratios")
     heads = ("probe, s", "step, s", "loop, s", "probe/step", "loop/probe")
     print(f"{'B':>5}{'T':>6}{'H':>6}" + "".join(f"{head:>13}" for head in heads))
-    for B, T, H, rounds in (
-        (32, 240, 256, 4),
-        (8, 240, 256, 3),
-        (32, 60, 256, 5),
-        (32, 480, 256, 2),
-        (32, 240, 64, 4),
-    ):
+    shapes = ((32, 240, 256, 4), (8, 240, 256, 3), (32, 60, 256, 5), (32, 480, 256, 2), (32, 240, 64, 4))
+    for B, T, H, rounds in shapes:
         times = measure(B, T, H, rounds)
         probe, step, loop = times["probe"], times["step"], times["loop"]
         figures = (probe, step, loop, probe / step, loop / probe)
@@ -74,7 +69,3 @@ def hooked_loop(model: TextClassifier, ids: Tensor, lengths: Tensor, labels: Ten
     logits = model.classifier(torch.cat(ends, dim=1))
     cross_entropy(logits, labels, reduction="sum").backward()
     return squares.sqrt().float().masked_fill(~is_word, torch.nan)
-
-
-if __name__ == "__main__":
-    main()

@@ -75,7 +75,3 @@ def _each(runs: list[Training], place: Place) -> None:
     torch.set_num_threads(processors())
     for run in runs:
         run.execute(place)
-
-
-if __name__ == "__main__":
-    main()

@@ -136,7 +136,3 @@ def stepper(model: TextClassifier, objective: Objective, texts: Texts) -> Callab
         optimizer.step()
 
     return step
-
-
-if __name__ == "__main__":
-    main()

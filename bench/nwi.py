@@ -15,18 +15,7 @@ OTHERS = {"T": (100, 200, 800), "B": (1, 16), "H": (64, 128), "k": (3, 10)}
 
 
 def main() -> None:
-    heads = (
-        "pooling",
-        "B",
-        "T",
-        "H",
-        "k",
-        "reuse, s",
-        "plain, s",
-        "plain/reuse",
-        "importance",
-        "difference",
-    )
+    heads = "pooling,B,T,H,k,reuse,plain,plain/reuse,importance,difference".split(",")
     print("".join(f"{head:>14}" if i in (0, 7) else f"{head:>11}" for i, head in enumerate(heads)))
     for pooling in ("max_attention", "mean", "last"):
         measure(pooling, rounds=3, **BASE)
@@ -54,7 +43,3 @@ def measure(pooling: str, rounds: int, B: int, T: int, H: int, k: int) -> None:
         f"{pooling:>14}{B:11}{T:11}{H:11}{k:11}{times['reuse']:11.2f}{times['plain']:11.2f}{ratio:14.2f}"
         f"{reuse().max().item():11.1e}{difference:11.1e}"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -21,7 +21,3 @@ def main() -> None:
     )
     for name, seconds in times.items():
         print(f"{name:>16} {seconds:6.2f} s")
-
-
-if __name__ == "__main__":
-    main()

@@ -97,7 +97,3 @@ def limit_of(device: str, H: int) -> float:
     lstm = nn.LSTM(E, H)
     operations = 2 * 3 * 2 * sum(p.numel() for p in lstm.parameters() if p.dim() == 2)
     return 2 * size**3 / seconds / operations
-
-
-if __name__ == "__main__":
-    main()

@@ -56,7 +56,3 @@ def measure(H: int, T: int, rounds: int) -> dict[str, float]:
         },
         rounds,
     )
-
-
-if __name__ == "__main__":
-    main()

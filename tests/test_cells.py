@@ -5,13 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from whenpool import Encoder, InputError, TextClassifier
+from whenpool import Encoder, InputError
 from whenpool.models.cells import (
     GRU,
     LSTM,
-    Cell,
     Elman,
-    LinearCell,
     MinGRU,
     MinLSTM,
     PrototypeLSTM,
@@ -55,14 +53,6 @@ def test_equals_torch_in_values_and_gradients(ours, theirs, inputs):
     torch.testing.assert_close(read.grad, again.grad, rtol=0, atol=1e-12)
     for name, parameter in other.named_parameters():
         torch.testing.assert_close(mine.get_parameter(name).grad, parameter.grad, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(("ours", "theirs"), TORCH)
-def test_weights_go_both_ways(ours, theirs, inputs):
-    mine = made(ours, 6, 5)
-    other = theirs(6, 5, batch_first=True).double()
-    other.load_state_dict(mine.state_dict())
-    torch.testing.assert_close(mine(inputs)[0], other(inputs)[0], rtol=0, atol=1e-12)
 
 
 def _parts(state):
@@ -111,16 +101,6 @@ def test_others_are_their_formulas(kind, inputs):
     torch.testing.assert_close(last, expected[:, -1], rtol=0, atol=1e-13)
 
 
-def test_both_grus_agree_where_the_reset_gate_is_open(inputs):
-    torchs, slides = made(GRU), made(SlidesGRU)
-    with torch.no_grad():
-        for cell in (torchs, slides):
-            cell.bias_ih_l0[:6] = 1e3  # r = 1
-        for name in ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
-            slides.get_parameter(name)[6:12] *= -1  # z writes, where torch's keeps
-    torch.testing.assert_close(torchs(inputs)[0], slides(inputs)[0], rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("kind", [MinGRU, MinLSTM])
 def test_the_scan_is_the_loop_of_steps(kind, inputs):
     cell = made(kind, 6, 5)
@@ -141,13 +121,6 @@ def test_the_gradients_of_the_scan_are_those_of_finite_differences():
     assert torch.autograd.gradgradcheck(linear_recurrence, (a, b))
 
 
-def test_the_scan_takes_what_is_not_contiguous_and_single_words():
-    a, b = (torch.rand(3, 5, 2).double().transpose(0, 1) for _ in range(2))
-    expected = linear_recurrence(a.contiguous(), b.contiguous())
-    assert torch.equal(linear_recurrence(a, b), expected)
-    assert torch.equal(linear_recurrence(a[:, :1], b[:, :1]), b[:, :1])
-
-
 def test_min_lstm_holds_where_both_gates_are_shut():
     cell = made(MinLSTM).float()
     with torch.no_grad():
@@ -157,37 +130,12 @@ def test_min_lstm_holds_where_both_gates_are_shut():
     torch.testing.assert_close(states[0, :, 0], torch.tensor([-100.0, -150.0, -175.0]))
 
 
-def test_min_cells_sum_in_float32_whatever_their_weights():
-    cell = made(MinGRU).bfloat16()
-    assert cell(torch.randn(2, 3, 6).bfloat16())[0].dtype == torch.float32
-
-
-def test_the_sum_forgets_the_order(inputs):
-    order = torch.randperm(9, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(made(Sum)(inputs)[1], made(Sum)(inputs[:, order])[1])
-    assert not torch.allclose(made(TanhSum)(inputs)[1], made(TanhSum)(inputs[:, order])[1])
-
-
-@pytest.mark.parametrize("kind", EVERY)
-def test_states_depend_on_the_past_alone(kind, inputs):
-    changed = inputs.clone()
-    changed[:, 5:] += 1
-    states, others = made(kind)(inputs)[0], made(kind)(changed)[0]
-    assert torch.equal(states[:, :5], others[:, :5])
-    assert not torch.allclose(states[:, 5:], others[:, 5:])
-
-
 @pytest.mark.parametrize("kind", EVERY)
 def test_what_cannot_be_is_named(kind):
     with pytest.raises(InputError, match="leave batch_first=True"):
         kind(6, 6, batch_first=False)
     with pytest.raises(InputError, match="hidden_size=0 must be at least 1"):
         kind(6, 0)
-
-
-def test_scans_of_two_shapes_are_refused():
-    with pytest.raises(InputError, match=r"two tensors \(B, T, H\)"):
-        linear_recurrence(torch.ones(1, 2, 3), torch.ones(1, 2, 4))
 
 
 # Inside an encoder
@@ -218,23 +166,6 @@ def test_states_do_not_depend_on_padding_or_company(cell, layers, bidirectional,
 
 
 @pytest.mark.parametrize("cell", OURS)
-def test_the_second_direction_reads_from_the_end(cell, inputs):
-    reader = encoder(cell)
-    own = reader.layers[0][1]
-    backward = own(inputs[:1].flip(1))[0].flip(1)
-    states = reader(inputs[:1], torch.tensor([9]))
-    torch.testing.assert_close(states[..., 6:], backward, rtol=0, atol=1e-14)
-
-
-@pytest.mark.parametrize("cell", OURS)
-def test_unmasked_padding_enters(cell, inputs):
-    reader = encoder(cell, masked=False)
-    changed = inputs.clone()
-    changed[1, 8] += 1
-    assert not torch.allclose(reader(inputs, LENGTHS)[1, 0], reader(changed, LENGTHS)[1, 0])
-
-
-@pytest.mark.parametrize("cell", OURS)
 def test_options_that_need_weights_are_refused_without_them(cell):
     for options in ({"orthogonal": True}, {"drop_connect": 0.5}):
         if LISTED_CELLS[cell].remembers:
@@ -247,48 +178,9 @@ def test_options_that_need_weights_are_refused_without_them(cell):
             encoder(cell, forget_bias=1.0)
 
 
-def test_the_prototype_has_a_forget_bias_and_orthogonal_weights():
-    reader = encoder("prototype", forget_bias=1.5, orthogonal=True)
-    for module in reader.layers[0]:
-        total = (module.bias_ih_l0 + module.bias_hh_l0).detach()
-        assert (total[6:12] == 1.5).all()
-        for gate in module.weight_hh_l0.detach().split(6):
-            torch.testing.assert_close(gate @ gate.T, torch.eye(6).double(), rtol=0, atol=1e-6)
-
-
-def test_dropped_weights_of_the_prototype_matter_in_training_alone(inputs):
-    reader = encoder("prototype", drop_connect=0.5)
-    plain = encoder("prototype")(inputs, LENGTHS)
-    torch.testing.assert_close(reader.eval()(inputs, LENGTHS), plain)
-    assert not torch.allclose(reader.train()(inputs, LENGTHS), plain)
-
-
 @pytest.mark.parametrize("cell", ["sum", "tanh_sum"])
 def test_a_sum_needs_words_as_large_as_states(cell):
     with pytest.raises(InputError, match="input_size=6 must equal hidden_size=5"):
         Encoder(6, 5, cell)
     with pytest.raises(InputError, match="input_size=12 must equal hidden_size=6"):
         Encoder(6, 6, cell, layers=2)
-
-
-def test_every_cell_of_the_encoder_has_a_class():
-    assert set(CELLS) - set(TORCH_CELLS) == set(OURS)
-    assert all(issubclass(CELLS[name], Cell) for name in OURS)
-    assert issubclass(CELLS["mingru"], LinearCell)
-
-
-@pytest.mark.parametrize("cell", OURS)
-@pytest.mark.parametrize("pooling", ["last", "max_attention"])
-def test_a_classifier_learns_with_every_cell(cell, pooling):
-    torch.manual_seed(0)
-    model = TextClassifier(20, 2, pooling, cell, 6, 6)
-    ids, labels = torch.randint(1, 20, (32, 5)), torch.arange(32) % 2
-    ids[:, 4] = 18 + labels  # the last word tells
-    lengths = torch.full((32,), 5)
-    adam = torch.optim.Adam(model.parameters(), 0.05)
-    for _ in range(60):
-        adam.zero_grad()
-        loss = nn.functional.cross_entropy(model(ids, lengths), labels)
-        loss.backward()
-        adam.step()
-    assert loss.item() < 0.1

@@ -1,8 +1,8 @@
-"""LSTMs built by hand against plain maxima, poolings and counts, on the worst texts that are known."""
+"""What can be represented (§2.1.3): LSTMs built by hand, and the bound on max-pooled parity, by loops."""
 
 import math
+from itertools import product
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -18,6 +18,12 @@ from whenpool.theory.constructions import (
     read_running_max,
     running_max_lstm,
     running_max_slopes,
+)
+from whenpool.theory.lattice import (
+    longest_chain,
+    longest_parity_of_lstms,
+    longest_parity_of_machines,
+    walks,
 )
 
 LONGEST = 10_000
@@ -64,43 +70,6 @@ def test_the_running_maximum_is_within_its_precision_on_hard_texts(precision):
     assert error.max() <= precision
     assert error.min() > -1e-12  # never too high
     assert error.max() > precision * 0.6  # and not more exact than was asked
-
-
-def test_the_numbers_are_no_larger_than_they_must_be():
-    K, b, s = running_max_slopes(1e-3, LONGEST)
-    assert worst_words(K, b, s)[1] <= 1e-3 < worst_words(K / 2, b, s)[1]
-    assert worst_words(K, b, s, 1, first=2.0)[1] <= 1e-3 < worst_words(K, b, 2 * s, 1, first=2.0)[1]
-    assert worst_words(K, 0, s, first=2.0)[1] > 1e-3  # a gate half open at equality forgets
-
-
-@pytest.mark.parametrize("longest", [1, 7, LONGEST])
-def test_the_errors_that_can_come_together_are_the_precision(longest):
-    K, b, s = running_max_slopes(1e-3, longest)
-    missed, lost = (
-        (d := farthest(sign, b)) / (1 + math.exp(d - sign * b)) for sign in (1, -1)
-    )  # once, and at each word
-    assert (missed + longest * lost) / K + 16 / 3 * s**2 == pytest.approx(1e-3, rel=1e-6)
-
-
-@pytest.mark.parametrize("longest", [1, 2, 30])
-def test_short_texts_have_smaller_weights_and_keep_the_precision(longest):
-    slopes = running_max_slopes(1e-3, longest)
-    assert slopes.gate < running_max_slopes(1e-3, 31).gate
-    assert 0.3e-3 < worst_words(*slopes, longest)[1] <= 1e-3
-
-
-def test_each_unit_follows_its_own_input():
-    x = 2 * torch.rand(4, 50, 6).double() - 1
-    read = read_running_max(running_max_lstm(6, 1e-4, 50)(x)[0], 1e-4)
-    assert (read - x.cummax(1).values).abs().max() < 1e-4
-
-
-def test_open_gates_are_exactly_one():
-    assert torch.tensor(40.0).double().sigmoid() == 1
-    lstm = running_max_lstm(1, 1e-2, 10)
-    h, c = torch.tensor([[[0.03]]]).double(), torch.tensor([[[0.03]]]).double().atanh()
-    after = lstm(torch.full((1, 1, 1), -1.0).double(), (h, c))[0]  # far below: the gate is shut
-    assert torch.allclose(after, h, atol=1e-15, rtol=0)
 
 
 def given_lstm(E, H, scale, **options):
@@ -160,29 +129,6 @@ def test_the_state_before_the_first_word_is_no_state():
     assert (read_running_max(states[:, -1, 1:2], 1e-4) - largest).abs() <= 1e-4
 
 
-@pytest.mark.parametrize("options", [{"bias": False}, {"batch_first": False}])
-def test_other_settings_of_the_given_lstm(options):
-    lstm = given_lstm(3, 4, 5, **options)
-    texts = torch.randn(6, 6, 3).double()  # as many texts as words
-    words = 1 if lstm.batch_first else 0
-    with torch.no_grad():
-        largest = lstm(texts)[0].amax(words)
-        stack = max_pooled_by_a_layer(lstm, 1e-4, 6)(texts)[0]
-        wide = max_pooled_by_an_end_token(lstm, 1e-4, 6)(torch.cat([texts, texts], words))[0]
-    for states in (stack.select(words, 5), wide.select(words, 6)[:, 4:8]):
-        assert (read_running_max(states, 1e-4) - largest).abs().max() <= 1e-4
-
-
-def test_the_given_lstm_is_copied_from_float32_and_stays_as_it_is():
-    lstm = given_lstm(3, 4, 5).float()
-    before = [parameter.clone() for parameter in lstm.parameters()]
-    stack = max_pooled_by_a_layer(lstm, 1e-4, 6)
-    max_pooled_by_an_end_token(lstm, 1e-4, 6)
-    assert all(map(torch.equal, before, lstm.parameters()))
-    assert stack.weight_hh_l0.dtype == torch.float64
-    assert torch.equal(stack.weight_hh_l0, lstm.weight_hh_l0.double())
-
-
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("length", [1, 17])
 def test_a_last_state_by_max_pooling_where_the_end_can_be_told(given, length):
@@ -193,12 +139,6 @@ def test_a_last_state_by_max_pooling_where_the_end_can_be_told(given, length):
     marked[:, -1, -1] = 1
     found = pooled(MaxPool, last_state_by_pooling(lstm, 1e-4), marked)[:, H:] / last_state_scale(1e-4)
     assert (found - pooled(LastState, lstm, texts)).abs().max() <= 1e-4
-
-
-def test_the_scale_of_a_last_state_is_no_smaller_than_it_must_be():
-    s = last_state_scale(1e-3)
-    missed = 1 - math.tanh(math.tanh(s)) / s
-    assert 0.99e-3 < missed <= 1e-3
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -212,13 +152,6 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
             assert (h > 0) == (odd != bool(word))
             assert after == (c if word == 0 else (-1 if odd else 1))
             assert h == after.tanh()
-
-
-def test_parity_of_a_hundred_thousand_words_in_float32():
-    words = (torch.rand(3, 100_000) < torch.tensor([[0.5], [0.01], [1.0]])).float()
-    with torch.no_grad():
-        states = parity_lstm().float()(words.unsqueeze(2))[0].squeeze(2)
-    assert torch.equal(states > 0, words.cumsum(1) % 2 == 1)
 
 
 LSTM = nn.LSTM(2, 3)
@@ -240,16 +173,101 @@ def test_mistakes_are_named(words):
         MISTAKES[words]()
 
 
-def test_what_a_new_maximum_misses_is_bounded_as_step_2_says():
-    """y - u' ≤ d σ(b - K d) + 16/3 s², over draws of all that stands in it."""
-    rng = np.random.default_rng(0)
-    u, share = rng.uniform(0, 2, 200_000), rng.uniform(0, 1, 200_000)
-    s, b = rng.uniform(0.001, 0.2, 200_000), rng.uniform(0, 10, 200_000)
-    K = 10 ** rng.uniform(0, 4, 200_000)
-    y = u + share * (2 - u)
-    d = y - u
-    lift = np.tanh(s * d) / (1 + np.exp(np.clip(b - K * d, -700, 700)))
-    missed = y - np.tanh(np.arctanh(s * u) + lift) / s
-    bound = d / (1 + np.exp(np.clip(K * d - b, -700, 700))) + 16 / 3 * s**2
-    assert (missed <= bound + 1e-12).all()
-    assert (missed > bound - 16 / 3 * s**2 - 1e-12).mean() > 0.5  # and not by far
+def labelled(embeddings):
+    """The longest n on which one of all labels of the embeddings is right, by trying all."""
+    kinds = sorted(set(embeddings))
+    best = 0
+    for labels in product([0, 1], repeat=len(kinds)):
+        label = dict(zip(kinds, labels, strict=True))
+        right = [label[s] == n % 2 for n, s in enumerate(embeddings, 1)]
+        best = max(best, [*right, False].index(False))
+    return best
+
+
+def max_pooled(steps):
+    """[(H values), ...] -> what max-pooling has after each."""
+    return [tuple(map(max, zip(*steps[: t + 1], strict=True))) for t in range(len(steps))]
+
+
+def machines_by_loops(states, units, values):
+    """Every transition table and every assignment of values; far more words than any cycle."""
+    words, best = 6 * states, [0, 0]
+    for table in product(range(states), repeat=states):
+        walk = [0]
+        for _ in range(words - 1):
+            walk.append(table[walk[-1]])
+        for flat in product(range(values), repeat=units * states):
+            steps = [flat[q * units : (q + 1) * units] for q in walk]
+            best = [max(best[0], labelled(max_pooled(steps))), max(best[1], labelled(steps))]
+    return best[0], math.inf if best[1] == words else best[1]
+
+
+def lstms_by_loops(grid, values, longest):
+    def sigmoid(x):
+        return 1 / (1 + math.exp(-x))
+
+    best = (0, 0)
+    for b_i, b_f, b_g, b_o, u_i, u_f, u_g, u_o in product(grid, repeat=8):
+        h, c, steps = 0.0, 0.0, []
+        for _ in range(longest):
+            c = sigmoid(b_f + u_f * h) * c + sigmoid(b_i + u_i * h) * math.tanh(b_g + u_g * h)
+            h = sigmoid(b_o + u_o * h) * math.tanh(c)
+            steps.append((min(range(values), key=lambda k: abs(2 * k / (values - 1) - 1 - h)),))
+            h = 2 * steps[-1][0] / (values - 1) - 1
+        best = (max(best[0], labelled(max_pooled(steps))), max(best[1], labelled(steps)))
+    return best
+
+
+@pytest.mark.parametrize("states", [1, 2, 4])
+def test_walks_are_those_of_all_transition_tables(states):
+    seen = set()
+    for table in product(range(states), repeat=states):
+        walk, names = [0], {}
+        for _ in range(8):
+            walk.append(table[walk[-1]])
+        seen.add(tuple(names.setdefault(q, len(names)) for q in walk))
+    found = [tuple(walk) for walk in walks(states, 9).tolist()]
+    assert len(found) == len(set(found))
+    assert set(found) == seen
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)])
+def test_all_machines_by_loops(sizes):
+    assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (3, 2, 3), (5, 2, 3), (5, 3, 2)]
+)
+def test_max_pooled_machines_reach_the_bound_and_no_more(sizes):
+    best, last = longest_parity_of_machines(*sizes)
+    assert best == min(sizes[0], longest_chain(*sizes[1:]))
+    assert last == math.inf
+
+
+@pytest.mark.parametrize(("grid", "values"), [((-8, 8), 2), ((-8, 2), 3), ((2, 8), 5), ((-3, 0.5), 4)])
+def test_small_lstms_by_loops(grid, values):
+    assert longest_parity_of_lstms(grid, values, 8) == lstms_by_loops(grid, values, 8)
+
+
+@pytest.mark.parametrize("values", [2, 3, 4, 5, 6])
+def test_max_pooled_lstms_keep_to_the_bound(values):
+    best, last = longest_parity_of_lstms((-8, 0, 2, 8), values, 12)
+    assert 2 <= best <= longest_chain(1, values)
+    assert last == 12
+
+
+LATTICE_MISTAKES = {
+    "units=2 and values=0 must be": lambda: longest_chain(2, 0),
+    "states=2, units=0 and values=2 must be": lambda: longest_parity_of_machines(2, 0, 2),
+    "take fewer states": lambda: longest_parity_of_machines(20, 1, 4),
+    "longest above it, not 3 and 3": lambda: longest_parity_of_lstms([0, 1], 3, 3),
+    "2 or more": lambda: longest_parity_of_lstms([0, 1], 1, 3),
+    "a grid of 0 numbers": lambda: longest_parity_of_lstms([], 3, 8),
+}
+
+
+@pytest.mark.parametrize("words", LATTICE_MISTAKES)
+def test_mistakes_of_searches_are_named(words):
+    with pytest.raises(InputError, match=words):
+        LATTICE_MISTAKES[words]()

@@ -1,11 +1,13 @@
-"""The encoder against torch's own recurrences on packed input."""
+"""The encoder against torch's recurrences on packed input, its precision, and the classifier on it."""
 
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import Encoder, InputError
+from whenpool import POOLINGS, Encoder, InputError, TextClassifier
+from whenpool.models.precision import precision, precision_used, product_precision
+from whenpool.runs.provenance import provenance
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 
@@ -52,17 +54,6 @@ def test_second_derivatives_are_those_of_finite_differences():
     torch.autograd.gradgradcheck(lambda x: encoder(x, torch.tensor([3, 2])), (texts,))
 
 
-def test_states_do_not_depend_on_padding_or_company(inputs):
-    encoder = Encoder(5, 6).double()
-    together = encoder(inputs, LENGTHS)
-    longer = torch.cat([inputs, torch.full((4, 3, 5), 1e6, dtype=torch.float64)], dim=1)
-    torch.testing.assert_close(encoder(longer, LENGTHS)[:, :9], together, rtol=0, atol=1e-14)
-    for text, length in enumerate(LENGTHS):
-        alone = encoder(inputs[text : text + 1, :length], length.unsqueeze(0))
-        torch.testing.assert_close(alone[0], together[text, :length], rtol=0, atol=1e-14)
-    assert (together[1, 4:] == 0).all()
-
-
 def test_unmasked_is_torch_on_padded_input(inputs):
     module = nn.LSTM(5, 6, bidirectional=True, batch_first=True).double()
     encoder = Encoder(5, 6, masked=False).double().load_torch(module)
@@ -75,15 +66,6 @@ def test_load_torch_takes_the_weights_over_and_refuses_other_shapes(inputs):
     torch.testing.assert_close(encoder(inputs, LENGTHS), packed(module, inputs, LENGTHS))
     with pytest.raises(InputError, match="another cell, size or number of layers"):
         encoder.load_torch(nn.LSTM(5, 6, bidirectional=True))
-
-
-def test_forget_bias_is_the_sum_of_both_vectors_in_each_recurrence():
-    encoder = Encoder(5, 8, layers=2, forget_bias=1.5)
-    for layer in encoder.layers:
-        for module in layer:
-            total = module.bias_ih_l0 + module.bias_hh_l0
-            assert (total[8:16] == 1.5).all()
-            assert total[:8].abs().max() < 2 / 8**0.5
 
 
 def test_low_and_chrono_forget_biases_have_their_distributions():
@@ -137,12 +119,151 @@ def test_bad_arguments_are_named(arguments, message):
         Encoder(5, 6, **arguments)
 
 
-@pytest.mark.parametrize("lengths", [torch.tensor([4]), torch.tensor([4] * 5), torch.tensor(4)])
-def test_every_text_needs_its_length(inputs, lengths):
-    with pytest.raises(InputError, match="a batch of 4 texts needs 4 lengths"):
-        Encoder(5, 6).double()(inputs, lengths)
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ([4], "a batch of 4 texts needs 4 lengths"),
+        (4, "a batch of 4 texts needs 4 lengths"),
+        ([10, 1, 1, 1], "a text of 10 words in a batch of 9 positions"),
+    ],
+)
+def test_lengths_that_do_not_fit_are_named(inputs, lengths, message):
+    with pytest.raises(InputError, match=message):
+        Encoder(5, 6).double()(inputs, torch.tensor(lengths))
 
 
-def test_a_length_beyond_the_batch_is_named(inputs):
-    with pytest.raises(InputError, match="a text of 10 words in a batch of 9 positions"):
-        Encoder(5, 6).double()(inputs, torch.tensor([10, 1, 1, 1]))
+TWO = torch.tensor([9, 5])
+
+
+@pytest.fixture
+def two_texts_encoder():
+    torch.manual_seed(0)
+    return Encoder(6, 8)
+
+
+def test_bfloat16_is_near_float32_and_gives_float32_states(two_texts_encoder):
+    inputs = torch.randn(2, 9, 6, requires_grad=True)
+    exact = two_texts_encoder(inputs, TWO)
+    with precision("bfloat16"):
+        rounded = two_texts_encoder(inputs, TWO)
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact).abs().max() < 2e-2
+    (gradient,) = torch.autograd.grad(rounded.sum(), inputs)
+    assert gradient.dtype == torch.float32
+    assert torch.equal(two_texts_encoder(inputs, TWO), exact)  # afterwards as before
+
+
+def test_on_a_gpu_weights_and_inputs_are_rounded_without_autocast(two_texts_encoder, monkeypatch):
+    """As cuDNN's recurrences need it; the arithmetic is tried here on a processor."""
+    inputs = torch.randn(2, 9, 6)
+    exact, seen = two_texts_encoder(inputs, TWO), []
+    monkeypatch.setattr("whenpool.models.encoder.cast_on_gpu", lambda device: True)
+    for module in two_texts_encoder.modules():
+        if isinstance(module, torch.nn.LSTM):
+            module.register_forward_pre_hook(lambda _, fed: seen.append(fed[0].dtype))
+    rounded = two_texts_encoder(inputs, TWO)
+    assert seen == [torch.bfloat16] * 2
+    assert rounded.dtype == torch.float32
+    assert 0 < (rounded - exact).abs().max() < 2e-2
+    rounded.sum().backward()
+    assert all(
+        p.grad is not None and p.grad.dtype == torch.float32 for p in two_texts_encoder.parameters()
+    )
+
+
+def test_products_of_recurrences_alone_take_tf32():
+    matmul = torch.backends.cuda.matmul
+    with precision("tf32"):
+        assert not matmul.allow_tf32
+        with product_precision():
+            assert matmul.allow_tf32
+        assert not matmul.allow_tf32
+    with product_precision():
+        assert not matmul.allow_tf32
+
+
+def test_it_is_told_beside_results_and_set_back():
+    assert provenance("cpu")["precision"] == "float32"
+    before = torch.backends.cudnn.allow_tf32
+    with precision("tf32"):
+        assert torch.backends.cudnn.allow_tf32
+        assert provenance("cpu")["precision"] == "tf32"
+    assert precision_used() == "float32"
+    assert torch.backends.cudnn.allow_tf32 == before
+
+
+def test_an_unknown_one_is_named():
+    with (
+        pytest.raises(InputError, match="precision 'fp8' is unknown; choose one of float32, tf32"),
+        precision("fp8"),
+    ):
+        pass
+
+
+IDS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
+THREE = torch.tensor([4, 2, 1])
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
+def test_the_three_steps_are_the_model(pooling, cell):
+    model = TextClassifier(9, 3, pooling, cell, embedding_size=5, hidden_size=4, padding_index=1)
+    logits = model(IDS, THREE)
+    assert logits.shape == (3, 3)
+    states = model.encode(model.embed(IDS), THREE)
+    assert states.shape == (3, 4, 8)
+    torch.testing.assert_close(model.classify(states, THREE), logits)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_logits_do_not_depend_on_company_order_or_padding(pooling, bidirectional, layers):
+    torch.manual_seed(0)
+    model = TextClassifier(
+        9, 2, pooling, embedding_size=5, hidden_size=4, layers=layers, bidirectional=bidirectional,
+        padding_index=1,
+    ).double()  # fmt: skip
+    expected = model(IDS, THREE)
+    order = torch.tensor([2, 0, 1])
+    torch.testing.assert_close(model(IDS[order], THREE[order]), expected[order])
+    padded = torch.cat([IDS, torch.full((3, 5), 7)], dim=1)  # whatever stands there
+    torch.testing.assert_close(model(padded, THREE), expected)
+    for row, length in enumerate(THREE):
+        alone = model(IDS[row : row + 1, :length], length.unsqueeze(0))
+        torch.testing.assert_close(alone, expected[row : row + 1])
+
+
+def test_unmasked_models_read_their_padding():
+    model = TextClassifier(9, 2, "mean", embedding_size=5, hidden_size=4, masked=False)
+    padded = torch.cat([IDS, torch.ones(3, 5, dtype=torch.long)], dim=1)
+    assert not torch.allclose(model(padded, THREE), model(IDS, THREE))
+    weights = model.pool(model.encode(model.embed(IDS), THREE), THREE)[1]
+    assert (weights == 0.25).all()
+
+
+@pytest.mark.parametrize(("pooling", "expected"), [("last", 1.0), ("max", None)])
+def test_the_forget_bias_of_the_thesis(pooling, expected):
+    model = TextClassifier(9, 2, pooling, hidden_size=16)
+    recurrence = model.encoder.layers[0][0]
+    total = (recurrence.bias_ih_l0 + recurrence.bias_hh_l0)[16:32]
+    if expected is None:
+        assert total.std() > 0
+    else:
+        assert (total == expected).all()
+
+
+def test_vectors_start_the_embedding_and_must_fit():
+    vectors = torch.randn(9, 5)
+    model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)
+    assert torch.equal(model.embed(IDS)[0, 0], vectors[2])
+    assert model.embedding.weight.requires_grad
+    with pytest.raises(
+        InputError, match=r"word vectors have the shape \(9, 5\), the model's embedding \(9, 6\)"
+    ):
+        TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
+
+
+def test_an_unknown_pooling_is_named():
+    with pytest.raises(InputError, match="pooling 'maximum' is unknown; choose one of last, mean, max"):
+        TextClassifier(9, 2, "maximum")

@@ -4,10 +4,9 @@ import math
 
 import pytest
 import torch
-from test_learnability import (
+from small_models import (
     BATCH,
     INDICES,
-    LABELS,
     LENGTHS,
     PADDING,
     classifier,
@@ -67,59 +66,10 @@ def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
     assert found[0] > 0.5
 
 
-def test_the_two_divergences_differ():
-    forward, reverse = (unevenness(some_gradients(), LENGTHS, name) for name in DIVERGENCES)
-    assert abs(forward[0] - reverse[0]) > 0.1
-
-
-@by_divergence
-def test_equal_norms_are_even_whatever_their_direction(divergence):
-    values = some_gradients()
-    norms = values.norm(dim=-1, keepdim=True)
-    even = torch.where(norms > 0, values / norms, 0.0)
-    torch.testing.assert_close(
-        unevenness(even, LENGTHS, divergence), torch.zeros(4).double(), rtol=0, atol=1e-10
-    )
-
-
-@by_divergence
-def test_neither_scale_nor_padding_nor_company_matters(divergence):
-    values = some_gradients()
-    expected = unevenness(values, LENGTHS, divergence)
-    scales = torch.tensor([1e-30, 1e6, 3.0, 1e-9], dtype=torch.float64)[:, None, None]
-    torch.testing.assert_close(unevenness(values * scales, LENGTHS, divergence), expected)
-    longer = torch.cat([values, torch.zeros(4, 5, 6).double()], dim=1)
-    torch.testing.assert_close(unevenness(longer, LENGTHS, divergence), expected)
-    order = torch.tensor([3, 1, 0, 2])
-    torch.testing.assert_close(unevenness(values[order], LENGTHS[order], divergence), expected[order])
-
-
 @by_divergence
 def test_its_gradient_is_that_of_finite_differences(divergence):
     values = some_gradients(spread=0.5).requires_grad_()
     assert torch.autograd.gradcheck(lambda g: unevenness(g, LENGTHS, divergence), values)
-
-
-@by_divergence
-def test_gradients_whose_squares_are_zero_in_float32_are_seen(divergence):
-    values = some_gradients(spread=0.5)
-    tiny = (values * 1e-25).float().requires_grad_()
-    found = unevenness(tiny, LENGTHS, divergence)
-    torch.testing.assert_close(found, unevenness(values, LENGTHS, divergence).float())
-    (v,) = torch.autograd.grad(found.sum(), tiny)
-    normal = values.clone().requires_grad_()
-    (expected,) = torch.autograd.grad(unevenness(normal, LENGTHS, divergence).sum(), normal)
-    two = LENGTHS > 1  # that of one word is zero, and its rounding scaled
-    torch.testing.assert_close(v.double()[two] * 1e-25, expected[two], rtol=1e-4, atol=1e-5)
-
-
-@by_divergence
-def test_no_gradient_at_all_is_no_nan(divergence):
-    nothing = torch.zeros(4, 7, 6, requires_grad=True)
-    found = unevenness(nothing, LENGTHS, divergence)
-    found.sum().backward()
-    assert found.isfinite().all()
-    assert nothing.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("classes", [2, 5])
@@ -219,29 +169,6 @@ def test_their_error_shrinks_with_the_square_of_the_step(divergence):
     assert 80 < large / small < 120
 
 
-def trained_for_some_steps(divergence):
-    """A model in float32 with gradients of float32's size, and its texts."""
-    torch.manual_seed(0)
-    lengths = torch.randint(20, 41, (8,))
-    batch = Batch(ids_of(lengths, 40), lengths, torch.randint(0, 2, (8,)))
-    model = TextClassifier(20, 2, "last", embedding_size=10, hidden_size=16, padding_index=PADDING)
-    objective = GradientDirected(20, 1.0, divergence)
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(10):
-        optimizer.zero_grad()
-        objective.backward(model, batch, torch.arange(8))
-        optimizer.step()
-    return model, batch
-
-
-@by_divergence
-def test_in_float32_they_are_near_the_exact_ones_of_float64(divergence):
-    model, batch = trained_for_some_steps(divergence)
-    estimate, _ = found_by(estimated_backward, model, 1.0, divergence, batch)
-    exact, _ = found_by(exact_backward, model.double(), 1.0, divergence, batch)
-    assert error(estimate, exact) < 5e-3
-
-
 @by_divergence
 def test_in_float32_also_where_gradients_vanish(divergence):
     """Before training the middle of a text has a millionth of the gradient of its ends (§1.5)."""
@@ -252,18 +179,6 @@ def test_in_float32_also_where_gradients_vanish(divergence):
     found = gradients(model, GradientDirected(20, 1.0, divergence), batch)
     exact, _ = found_by(exact_backward, model.double(), 1.0, divergence, batch)
     assert error(found, exact) < 2e-2
-
-
-@pytest.mark.parametrize("way", WAYS)
-@by_divergence
-def test_without_its_factor_the_gradient_is_that_of_the_cross_entropy(way, divergence):
-    model = classifier()
-    found, (loss, _, logits) = found_by(way, model, 0.0, divergence)
-    expected = gradients(model, Objective())
-    for name in expected:
-        torch.testing.assert_close(found[name], expected[name], rtol=1e-9, atol=1e-14)
-    torch.testing.assert_close(logits, model(BATCH.ids, LENGTHS))
-    torch.testing.assert_close(loss, cross_entropy(logits, LABELS))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -279,24 +194,6 @@ def test_padding_and_company_change_nothing_and_pads_are_not_trained(way, diverg
     for grads in (found, expected):
         assert (grads["embedding.weight"][PADDING] == 0).all()
         assert grads["embedding.weight"].abs().sum() > 0
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_gradients_are_added_to_those_that_are_there(way):
-    model = classifier()
-    once, _ = found_by(way, model, 0.7, "forward")
-    way(model, BATCH, 0.7, "forward")
-    for name, parameter in model.named_parameters():
-        torch.testing.assert_close(parameter.grad, 2 * once[name])
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_a_text_of_one_word_is_learnt_from_as_ever(exact):
-    model = classifier().float()
-    one = Batch(BATCH.ids[2:3, :1], LENGTHS[2:3], LABELS[2:3])
-    found = gradients(model, GradientDirected(20, exact=exact), one)
-    expected = gradients(model, Objective(), one)
-    assert error(found, expected) < 1e-4
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -338,21 +235,6 @@ def test_an_epoch_tells_factor_and_divergence_and_returns_the_whole_loss(exact, 
     objective.backward(model, parts[1], INDICES)
     assert objective.end_epoch(model, lambda form: 0.0)["divergence"] == pytest.approx(only[1], rel=1e-7)
     assert objective.eligible
-
-
-def test_it_makes_gradients_more_even():
-    model = classifier(classes=2).float()
-    batch = BATCH._replace(labels=torch.tensor([0, 1, 1, 0]))
-    objective = GradientDirected(20, strength=3.0)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    found = []
-    for _ in range(15):
-        objective.start_epoch(0)
-        optimizer.zero_grad()
-        objective.backward(model, batch, INDICES)
-        optimizer.step()
-        found.append(objective.end_epoch(model, lambda form: 0.0)["divergence"])
-    assert found[-1] < 0.3 * found[0]
 
 
 def test_an_unknown_divergence_is_named():

@@ -3,11 +3,16 @@
 import pytest
 import torch
 from torch import nn
+from torch.autograd.functional import jacobian
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import POOLINGS, Encoder, InputError, TextClassifier
+from whenpool import POOLINGS, InputError, TextClassifier
+from whenpool.models.cells import Cell, Elman
+from whenpool.models.encoder import CELLS as ENCODER_CELLS
+from whenpool.models.encoder import TORCH_CELLS
 from whenpool.probes import gradient_norms, gradient_profile, vanishing_ratio
+from whenpool.probes.gradients import DIRECT_PATHS
 
 IDS = torch.randint(0, 20, (4, 11), generator=torch.Generator().manual_seed(3))
 LENGTHS = torch.tensor([11, 4, 1, 7])
@@ -15,13 +20,19 @@ LABELS = torch.tensor([0, 2, 1, 2])
 CELLS = ("lstm", "gru", "elman")
 
 
-def classifier(pooling="max_attention", cell="lstm", layers=1, bidirectional=True, **options):
+def classifier(
+    pooling="max_attention", cell="lstm", layers=1, bidirectional=True, hidden_size=5, **options
+):
     torch.manual_seed(0)
-    return TextClassifier(20, 3, pooling, cell, 6, 5, layers, bidirectional, **options).double()
+    return TextClassifier(
+        20, 3, pooling, cell, 6, hidden_size, layers, bidirectional, **options
+    ).double()
 
 
 def step(module, word, state):
     """One step of a recurrence by its formula: (E,), (h, c) -> (h, c)."""
+    if isinstance(module, Cell):
+        return module.step(word.unsqueeze(0), state[0].unsqueeze(0))[0], state[1]
     (W, U, b, d), (h, c) = [p.detach() for p in module.parameters()], state
     x, s = W @ word + b, U @ h + d
     if isinstance(module, nn.LSTM):
@@ -82,33 +93,6 @@ def test_of_a_stack_it_is_the_top_layer(cell, bidirectional):
     assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms_by_loop(model))
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_norms_are_those_of_finite_differences(cell):
-    model, ids, label = classifier("last", cell), IDS[0], LABELS[0]
-    zero, small = torch.zeros(11, 10).double(), 1e-5
-    norms = []
-    with torch.no_grad():
-        for t in range(11):
-            grad = []
-            for unit in range(10):
-                added = zero.clone()
-                added[t, unit] = small
-                up, down = (loss_of(model, ids, label, sign * added) for sign in (1, -1))
-                grad.append((up - down) / (2 * small))
-            norms.append(torch.stack(grad).norm())
-    assert same(gradient_norms(model, IDS, LENGTHS, LABELS)[0], torch.stack(norms), 1e-9)
-
-
-def test_hooks_on_the_states_would_miss_the_recurrence():
-    model = classifier("last")
-    states = model.encode(model.embed(IDS), LENGTHS)
-    loss = cross_entropy(model.classify(states, LENGTHS), LABELS, reduction="sum")
-    direct = torch.autograd.grad(loss, states)[0].norm(dim=-1)
-    total = gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert (direct[0, 1:-1] == 0).all()
-    assert (total[0] > 0).all()
-
-
 def test_padding_and_the_batch_change_nothing():
     model = classifier("last")
     norms = gradient_norms(model, IDS, LENGTHS, LABELS)
@@ -120,15 +104,6 @@ def test_padding_and_the_batch_change_nothing():
     assert same(gradient_norms(model, IDS[order], LENGTHS[order], LABELS[order]), norms[order])
     alone = gradient_norms(model, IDS[1:2, :4], LENGTHS[1:2], LABELS[1:2])  # a batch of one
     assert same(alone, norms[1:2, :4])
-
-
-def test_a_model_that_lets_padding_in_has_gradients_from_there():
-    model = classifier("last", masked=False)
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
-    full = torch.full_like(LENGTHS, 11)
-    assert same(norms[0], norms_by_loop(model, IDS, full)[0])
-    assert same(norms[1, :4], norms_by_loop(model, IDS, full)[1, :4])
-    assert norms[1, 4:].isnan().all()
 
 
 def test_float32_keeps_what_is_far_below_its_squares():
@@ -153,21 +128,6 @@ def test_the_model_is_left_as_it_was(training):
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
     assert torch.equal(random, torch.random.get_rng_state())
     assert not any("forward" in vars(module) for module in model.modules())
-
-
-def test_each_module_keeps_its_own_mode():
-    model = classifier().train()
-    model.classifier.eval()
-    gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert model.training
-    assert not model.classifier.training
-
-
-def test_inside_no_grad_it_works_as_well():
-    model = classifier().requires_grad_(False)
-    with torch.no_grad():
-        frozen = gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert same(frozen, gradient_norms(classifier(), IDS, LENGTHS, LABELS))
 
 
 class Theirs(nn.Module):
@@ -223,26 +183,6 @@ def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectio
     assert same(gradient_norms(model, IDS[1:], LENGTHS[1:], LABELS[1:]), theirs[1:])  # none is full
 
 
-@pytest.mark.filterwarnings("ignore:dropout option")
-@pytest.mark.parametrize(("cell", "kind"), [("lstm", nn.LSTM), ("gru", nn.GRU), ("elman", nn.RNN)])
-def test_a_model_of_somebody_else_on_padded_input(cell, kind):
-    model, full = Theirs(kind, packed=False), torch.full_like(LENGTHS, 11)
-    ours = gradient_norms(model.as_ours(cell), IDS, full, LABELS)
-    assert same(gradient_norms(model, IDS, full, LABELS), ours)
-
-
-@pytest.mark.filterwarnings("ignore:dropout option")
-def test_a_recurrence_without_biases():
-    model = Theirs(nn.GRU, bias=False)
-    with_zeros = Theirs(nn.GRU)
-    with_zeros.load_state_dict(model.state_dict(), strict=False)
-    for name, value in with_zeros.rnn.named_parameters():
-        if "bias" in name:
-            nn.init.zeros_(value)
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert same(norms, gradient_norms(with_zeros, IDS, LENGTHS, LABELS))
-
-
 class Attending(Theirs):
     """A Transformer: no recurrence."""
 
@@ -290,36 +230,6 @@ class SideBySide(Theirs):
 
     def encode(self, embedded, lengths):
         return torch.cat([self.rnn(embedded)[0], self.back(embedded.flip(1))[0].flip(1)], dim=-1)
-
-
-def test_one_recurrence_on_another_has_the_gradient_of_the_upper_one():
-    class Stacked(Theirs):
-        def __init__(self):
-            super().__init__(layers=2)
-            self.lower = nn.LSTM(6, 5, batch_first=True, bidirectional=True).double()
-            self.upper = nn.LSTM(10, 5, batch_first=True, bidirectional=True).double()
-            for name, value in self.rnn.named_parameters():
-                into = self.lower if "_l0" in name else self.upper
-                getattr(into, name.replace("_l1", "_l0")).data.copy_(value)
-
-        def encode(self, embedded, lengths):
-            return self.upper(input=self.lower(embedded, hx=None)[0])[0]
-
-    full = torch.full_like(LENGTHS, 11)
-    one = Theirs(layers=2, packed=False)
-    model = Stacked()
-    model.load_state_dict(one.state_dict(), strict=False)
-    assert same(gradient_norms(model, IDS, full, LABELS), gradient_norms(one, IDS, full, LABELS))
-
-
-def test_in_inference_mode_and_with_a_patched_recurrence_it_works_as_well():
-    model = Theirs(packed=False)
-    expected = gradient_norms(model, IDS, LENGTHS, LABELS)
-    mine = model.rnn.forward
-    model.rnn.forward = mine
-    with torch.inference_mode():
-        assert same(gradient_norms(model, IDS, LENGTHS, LABELS), expected)
-    assert vars(model.rnn)["forward"] is mine
 
 
 class OnlyForward(nn.Module):
@@ -388,15 +298,6 @@ def test_bad_input_is_named(change, words):
     assert "\n" not in str(error.value)
 
 
-def test_a_single_sequence_is_refused():
-    class Unbatched(Theirs):
-        def encode(self, embedded, lengths):
-            return self.rnn(embedded[0])[0].unsqueeze(0)
-
-    with pytest.raises(InputError, match="needs a batch"):
-        gradient_norms(Unbatched(), IDS[:1], LENGTHS[:1], LABELS[:1])
-
-
 @pytest.mark.parametrize("lengths", [torch.tensor([3]), torch.tensor([0, 3]), torch.tensor([4, 1])])
 def test_lengths_of_norms_are_checked(lengths):
     for probe in (vanishing_ratio, gradient_profile):
@@ -404,33 +305,47 @@ def test_lengths_of_norms_are_checked(lengths):
             probe(torch.ones(2, 3), lengths)
 
 
-def test_points_are_counted_from_one():
-    with pytest.raises(InputError, match="at least 1, not 0"):
-        gradient_profile(torch.ones(2, 3), torch.tensor([3, 1]), 0)
+# direct paths past the recurrence
 
 
-def test_the_forget_gate_decides_how_much_arrives():
-    """BiLSTM_LowF against open gates: what the thesis's Figure 1.2a shows, at its start."""
-    ids, lengths = torch.randint(0, 20, (8, 60)), torch.full((8,), 60)
-    labels = torch.zeros(8, dtype=torch.long)
-    ratios = [
-        vanishing_ratio(
-            gradient_norms(classifier("last", forget_bias=bias), ids, lengths, labels), lengths
-        ).mean()
-        for bias in ("low", 1.0, 4.0)
-    ]
-    assert ratios[0] < ratios[1] / 10 < ratios[2] / 100
+@pytest.mark.parametrize("name", DIRECT_PATHS)
+def test_a_direct_path_is_the_derivative_of_its_pooling(name):
+    torch.manual_seed(1)
+    states, mask = torch.randn(6, 4).double(), torch.ones(1, 6, dtype=torch.bool)
+    pool = POOLINGS[name](4).double()
+    by_autograd = jacobian(lambda h: pool(h.unsqueeze(0), mask)[0].squeeze(0), states)  # (D, T, D)
+    path = DIRECT_PATHS[name](states, getattr(pool, "query", None))
+    torch.testing.assert_close(path, by_autograd.transpose(0, 1))
 
 
-def test_an_encoder_of_ours_in_a_model_of_somebody_else():
-    class Mixed(Theirs):
-        def encode(self, embedded, lengths):
-            return self.ours(embedded, lengths)
+def test_the_path_of_attention_without_its_query_is_refused():
+    with pytest.raises(InputError, match="give it"):
+        DIRECT_PATHS["attention"](torch.ones(6, 4))
 
-    model, ours = Mixed(), classifier("mean")
-    model.ours = Encoder(6, 5).double()
-    model.ours.load_state_dict(ours.encoder.state_dict())
-    model.table.load_state_dict(ours.embedding.state_dict())
-    model.out.load_state_dict(ours.classifier.state_dict())
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
-    assert same(norms, gradient_norms(ours, IDS, LENGTHS, LABELS))
+
+# the cells that torch lacks
+
+OURS = tuple(name for name in ENCODER_CELLS if name not in TORCH_CELLS)
+
+
+@pytest.mark.parametrize("cell", OURS)
+@pytest.mark.parametrize("pooling", ["last", "max_attention"])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_norms_of_cells_are_those_of_a_loop(cell, pooling, layers, bidirectional):
+    if cell in ("sum", "tanh_sum") and layers == 2:
+        bidirectional = False
+    model = classifier(pooling, cell, layers, bidirectional, hidden_size=6)
+    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms_by_loop(model))
+
+
+@pytest.mark.filterwarnings("ignore:dropout option")
+def test_a_cell_that_runs_otherwise_is_refused():
+    class Other(Elman):
+        def forward(self, inputs):
+            return super().forward(inputs.flip(1))
+
+    model = Theirs(packed=False, bidirectional=False)
+    model.rnn = Other(6, 5).double()
+    with pytest.raises(InputError, match="Other cannot be tapped"):
+        gradient_norms(model, IDS, LENGTHS, LABELS)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from test_learnability import (
+from small_models import (
     BATCH,
     INDICES,
     LABELS,
@@ -17,10 +17,8 @@ from test_learnability import (
     slope,
     texts_of,
 )
-from torch.nn.functional import cross_entropy
 
 from whenpool import InputError
-from whenpool.corpora.batches import Batch
 from whenpool.learnability import AttentionForm, DropoutAttention, PenaltyAttention
 from whenpool.training.objective import Objective
 
@@ -80,23 +78,6 @@ def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
 
 
-def test_the_penalty_counts():
-    """Else the test above could not tell a factor that is not used."""
-    model = classifier()
-    assert penalised(model, BATCH, 1.0) > penalised(model, BATCH, 0.0) + 1
-
-
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_without_a_factor_it_is_last_attention(bidirectional):
-    model = classifier(bidirectional=bidirectional)
-    pooled = classifier("last_attention", bidirectional=bidirectional)
-    pooled.load_state_dict(model.state_dict())
-    expected = pooled(BATCH.ids, LENGTHS)
-    loss, logits = at(PenaltyAttention(20), 0.0).loss(model, BATCH, INDICES)
-    assert torch.equal(logits, expected)
-    assert loss.item() == pytest.approx(cross_entropy(expected, LABELS).item(), rel=1e-12)
-
-
 def test_padding_and_company_do_not_change_the_penalty():
     model, objective = classifier(), at(PenaltyAttention(20), 0.7)
     expected, logits = objective.loss(model, BATCH, INDICES)
@@ -125,27 +106,6 @@ def test_gradients_of_the_penalty_are_those_of_finite_differences(name, place):
     expected = slope(model, name, place, lambda: penalised(model, BATCH, 0.7))
     assert abs(expected) > 1e-4
     assert found == pytest.approx(expected, rel=1e-6)
-
-
-def test_a_text_of_one_word_has_nothing_else_to_attend_to():
-    model = classifier()
-    one = Batch(BATCH.ids[2:3, :1], LENGTHS[2:3], LABELS[2:3])
-    form = AttentionForm(model).attend(one.ids, one.lengths)
-    assert form.others.tolist() == [[0.0, 0.0]]
-    assert form.last.tolist() == [[1.0, 1.0]]
-    loss = at(PenaltyAttention(20), 1.0).loss(model, one, INDICES[2:3])[0]
-    assert loss.item() == pytest.approx(Objective().loss(model, one, INDICES)[0].item(), rel=1e-12)
-
-
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_the_mass_that_is_left_is_a_mean_over_texts_and_directions(bidirectional):
-    model = classifier(bidirectional=bidirectional)
-    form = AttentionForm(model)
-    for part in (slice(0, 1), slice(1, 4)):  # batches of different sizes
-        form(BATCH.ids[part], LENGTHS[part])
-    others = [attended(model, text)[2] for text in texts_of(BATCH)]
-    expected = sum(sum(masses) / len(masses) for masses in others) / len(others)
-    assert form.mass_left == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_an_epoch_tells_is_of_the_model_with_attention():
@@ -190,14 +150,6 @@ def test_with_all_dropped_it_is_the_plain_model_to_the_bit(bidirectional):
     assert all(torch.equal(found[name], expected[name]) for name in found)
 
 
-def test_attention_that_has_all_others_dropped_is_the_last_state():
-    model = classifier()
-    form = AttentionForm(model, drop=1.0).attend(BATCH.ids, LENGTHS)
-    torch.testing.assert_close(form.logits, model(BATCH.ids, LENGTHS), rtol=0, atol=1e-14)
-    assert (form.others == 0).all()
-    assert (form.last == 1).all()
-
-
 def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
     torch.manual_seed(0)
     lengths = torch.randint(1, 9, (40,))
@@ -215,46 +167,6 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
         ends = lengths - 1 if direction == 0 else torch.zeros_like(lengths)
         assert kept[torch.arange(40), ends].all()  # the last state is never dropped
         assert not kept[torch.arange(9) >= lengths.unsqueeze(1)].any()  # and no pad is attended to
-
-
-@pytest.mark.parametrize("p", [0.1, 0.7])
-def test_others_are_dropped_as_often_as_asked_each_direction_for_itself(p):
-    torch.manual_seed(1)
-    lengths = torch.full((60,), 101)
-    form, seen = watched(AttentionForm(classifier(), drop=p))
-    form(ids_of(lengths, 101), lengths)
-    left, right = seen[0][0][:, :-1], seen[1][0][:, 1:]  # without each direction's last state
-    deviation = math.sqrt(p * (1 - p) / left.numel())
-    for kept in (left, right):
-        assert abs(1 - kept.double().mean().item() - p) < 5 * deviation
-    both = (left[:, 1:] & right[:, :-1]).double().mean().item()  # the same words
-    assert abs(both - (1 - p) ** 2) < 0.03
-    assert left.double().mean(0).std() < 0.2  # no place is dropped for all texts
-    assert left.double().mean(1).std() < 0.2  # no text is spared
-
-
-def test_what_is_dropped_is_drawn_from_torchs_generator():
-    model, objective = classifier(), DropoutAttention(20)
-    objective.start_epoch(5)
-
-    def loss(seed):
-        torch.manual_seed(seed)
-        return objective.loss(model, BATCH, INDICES)[0].item()
-
-    assert loss(0) == loss(0)
-    assert len({loss(seed) for seed in range(5)}) > 1
-    torch.manual_seed(3)
-    logits = AttentionForm(model, drop=0.25)(BATCH.ids, LENGTHS)  # p = (5 / 10)²
-    assert loss(3) == cross_entropy(logits, LABELS).item()
-
-
-def test_at_first_nothing_is_dropped_or_drawn():
-    model, objective = classifier(), DropoutAttention(20)
-    objective.start_epoch(0)
-    before = torch.random.get_rng_state()
-    loss = objective.loss(model, BATCH, INDICES)[0].item()
-    assert torch.equal(torch.random.get_rng_state(), before)
-    assert loss == pytest.approx(penalised(model, BATCH, 0.0), rel=1e-12)
 
 
 @pytest.mark.parametrize("objective", [PenaltyAttention(20), DropoutAttention(20)])

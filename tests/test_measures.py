@@ -339,7 +339,7 @@ def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
 
 
 def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
-    """Made-up machines; the true ones are in `tests/test_lattice.py`."""
+    """Made-up machines; the true ones are in `tests/test_constructions.py`."""
     monkeypatch.setattr(
         "whenpool.theory.lattice.longest_parity_of_machines",
         lambda states, units, values: (values, {2: 8.0, 3: 9.0, 4: math.inf}[values]),

@@ -55,18 +55,6 @@ def test_is_the_same_every_time_and_leaves_the_model_alone():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_weights_alone_are_not_counted():
-    small, large = (TextClassifier(rows, 2, embedding_size=6, hidden_size=8) for rows in (10, 10_000))
-    gradient = (10_000 - 10) * 6 * 4 / 1e6  # of the larger table, which the step makes
-    assert step(large, 20) - step(small, 20) == pytest.approx(gradient, rel=0.5)
-
-
-def test_a_label_out_of_range_is_refused():
-    model = TextClassifier(10, 2, embedding_size=6, hidden_size=8)
-    with pytest.raises(InputError, match="label"):
-        step_megabytes(model, torch.ones(1, 4, dtype=torch.int64), torch.tensor([4]), torch.tensor([5]))
-
-
 def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does():
     def exponent(cell, attention="fused"):
         model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)
@@ -78,12 +66,6 @@ def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does():
     assert exponent("transformer", "plain") > 1.9
     assert exponent("transformer") < 1.1
     assert exponent("lstm") < 1.1
-
-
-def test_growth_is_the_exponent_of_a_power():
-    rows = [{"words": n, "megabytes": 2.0 * n**1.5} for n in (1, 3, 10, 30)]
-    assert growth(rows) == pytest.approx(1.5)
-    assert growth([{"words": 1, "megabytes": 1e9}, *rows[1:]]) == pytest.approx(1.5)  # the last three
 
 
 def test_a_run_is_stored_with_its_rows(place):

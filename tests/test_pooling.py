@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from whenpool import POOLINGS, Attention, InputError, LastAttention, LastState, MaxAttention, MaxPool
+from whenpool import POOLINGS, Attention, InputError, MaxAttention
 
 B, T, D = 3, 6, 8
 LENGTHS = [6, 3, 1]
@@ -110,24 +110,6 @@ def test_a_text_without_words_gives_zeros_and_finite_gradients(name, states):
     assert nothing.grad.isfinite().all()
 
 
-def test_one_direction_has_one_last_state(states, mask):
-    embedding, _ = LastState(bidirectional=False)(states, mask)
-    for text, n in enumerate(LENGTHS):
-        torch.testing.assert_close(embedding[text], states[text, n - 1])
-    weights = LastAttention(bidirectional=False).direction_weights(states, mask)
-    assert len(weights) == 1
-
-
-def test_all_mass_on_the_last_state_is_no_pooling(states, mask):
-    """§2.2.5: penalty attention ends as an ordinary LSTM."""
-    half = D // 2
-    sharp = states * 1e-3  # nearly no mass elsewhere when each last state is long
-    for text, n in enumerate(LENGTHS):
-        sharp[text, n - 1, :half] = 1e4 * states[text, n - 1, :half]
-        sharp[text, 0, half:] = 1e4 * states[text, 0, half:]
-    torch.testing.assert_close(LastAttention()(sharp, mask)[0], LastState()(sharp, mask)[0])
-
-
 @pytest.mark.parametrize("name", POOLINGS)
 def test_padding_may_stand_on_the_left_and_masks_may_be_numbers(name, states, mask):
     module = POOLINGS[name](D).double()
@@ -143,13 +125,6 @@ def test_padding_may_stand_on_the_left_and_masks_may_be_numbers(name, states, ma
 def test_shapes_that_do_not_fit_are_named(name, states):
     with pytest.raises(InputError, match=r"not \(3, 6, 8\) and \(3, 5\)"):
         POOLINGS[name](D)(states, torch.ones(3, 5, dtype=torch.bool))
-
-
-def test_max_pooling_sends_a_tied_gradient_to_one_word():
-    states = torch.ones(1, 4, 2, dtype=torch.float64, requires_grad=True)
-    MaxPool()(states, torch.ones(1, 4, dtype=torch.bool))[0].sum().backward()
-    assert states.grad.sum(1).tolist() == [[1.0, 1.0]]
-    assert sorted(states.grad[0, :, 0].tolist()) == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_nothing_learnt_needs_no_size():

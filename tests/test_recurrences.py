@@ -50,22 +50,6 @@ def test_states_and_all_gradients_equal_those_of_each_alone(shapes):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("length", [1, _STEPS, _STEPS + 1])
-def test_borders_of_the_blocks_of_derivatives(length):
-    modules, inputs = lstms(2), inputs_of([(2, length), (3, length)])
-    expected = states_and_gradients(alone, modules, inputs)
-    for one, other in zip(states_and_gradients(run_together, modules, inputs), expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
-def test_what_a_recurrence_gives_does_not_depend_on_its_company():
-    modules, inputs = lstms(3), inputs_of([(2, 9), (4, 70), (1, 30)])
-    company = run_together(modules, inputs)
-    pair = run_together(modules[1::-1], inputs[1::-1])[::-1]
-    for one, other in zip(company, pair, strict=False):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-
-
 def test_not_a_number_stays_with_its_recurrence():
     modules, inputs = lstms(2), inputs_of([(2, 9), (2, 40)])
     with torch.no_grad():

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from whenpool.base.errors import InputError
-from whenpool.runs.filter import TABLES, Only, chapters_of, each_once, planned
+from whenpool.runs.filter import TABLES, Only, each_once, planned
 from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
 from whenpool.runs.request import Choice
@@ -62,12 +61,6 @@ def test_a_trick_or_a_start_goes_by_its_name():
     assert admitted("pooling=max+forget 2") == [pooled, forget]
 
 
-def test_a_probe_has_what_its_training_has_but_no_table():
-    sweep = PaddingSweep(PLAIN)
-    assert Only.parse("size=1000,setting=mid,pooling=last,seed=2,corpus=imdb").admits(sweep)
-    assert not Only.parse("table=1.3").admits(sweep)
-
-
 def test_few_shot_runs_have_systems_and_labels_but_no_size():
     assert Only.parse("table=1.9,system=bert+uda,labels=3,seed=1,corpus=yahoo").admits(BERT)
     assert not Only.parse("labels=10").admits(BERT)
@@ -84,10 +77,6 @@ def test_a_corpus_goes_by_its_name_or_file(corpus):
     name = "synthetic" if corpus.startswith("synthetic") else "reviews.csv"
     assert Only.parse(f"corpus={name}").admits(run)
     assert not Only.parse("corpus=imdb").admits(run)
-
-
-def test_an_own_file_goes_by_its_whole_path_too():
-    assert Only.parse("corpus=/mine/reviews.csv").admits(replace(PLAIN, corpus="/mine/reviews.csv"))
 
 
 @pytest.mark.parametrize(
@@ -156,20 +145,3 @@ def test_each_table_of_the_thesis_has_its_runs(place):
     assert len(each_once(planned(choice, place, Only.parse("table=1.8")))) == 1_000
 
 
-def test_nothing_wanted_leaves_the_plan_as_it_is(place):
-    found = planned(PAPER, place, Only.parse(None), ("training_to_skip",))
-    assert found == {"training_to_skip": plan("training_to_skip", PAPER, place)}
-    assert list(planned(Choice("smoke"), place, Only())) == list(PLANS)
-
-
-def test_the_chapters_that_are_meant():
-    assert chapters_of(Only(), None) == ("training_to_skip",)
-    assert chapters_of(Only.parse("table=1.9"), None) == ()  # every one
-    assert chapters_of(Only.parse("table=1.9"), "few_shot") == ("few_shot",)
-
-
-def test_a_run_of_several_chapters_is_planned_once(place):
-    runs = planned(Choice("paper"), place, Only.parse("table=1.3,corpus=imdb,size=10000,seed=0"))
-    assert sorted(runs) == ["learnability", "training_to_skip"]
-    together = each_once(runs)
-    assert len(together) == len(set(together)) < sum(map(len, runs.values()))

@@ -11,13 +11,13 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, Encoder, InputError
+from whenpool.book.report import theory
 from whenpool.probes.gradients import DIRECT_PATHS
-from whenpool.theory import comparison, moments, shrinkage
-from whenpool.theory.comparison import CHANGES, MODELS
+from whenpool.theory import comparison, moments
+from whenpool.theory.comparison import MODELS
 from whenpool.theory.moments import LeakySum
 from whenpool.theory.shrinkage import (
     direct_gain,
-    direct_jacobian,
     expected_shrinkage,
     factor_of,
     full_jacobian,
@@ -32,7 +32,6 @@ from whenpool.theory.shrinkage import (
 H, E, K = 128, 128, 40
 SPANS = [(5, 20), (20, 40)]
 TOLERANCE = 0.03  # of a factor per step
-GATED = [name for name in MODELS if name not in ("basic RNN", "LSTM, chrono")]
 
 
 def weights_of(size=5, inputs=4, scale=1.0):
@@ -69,30 +68,6 @@ def test_the_full_jacobian_is_that_of_autograd():
     torch.testing.assert_close(full_jacobian(x, c, o, weights), by_autograd)
 
 
-def test_the_direct_jacobian_is_that_of_gates_blind_to_the_state():
-    weights, x = weights_of(), torch.randn(4).double()
-    c, h = torch.randn(5).double(), torch.randn(5).double()
-    i, f, g, _ = lstm_gates(x, h, weights)
-    by_autograd = jacobian(lambda cell: f * cell + i * g, c)
-    torch.testing.assert_close(direct_jacobian(f), by_autograd)
-
-
-def test_the_direct_path_shrinks_every_gradient():
-    forget_gates = torch.rand(30, 5).double()
-    product = torch.eye(5).double()
-    for f in forget_gates:
-        assert torch.linalg.matrix_norm(direct_jacobian(f), 2) == f.max() < 1
-        product = direct_jacobian(f) @ product
-    norm = torch.linalg.matrix_norm(product, 2)
-    assert norm <= forget_gates.max(1).values.prod() < 1
-
-
-def test_the_full_path_need_not():
-    x, c, o = torch.zeros(4).double(), torch.zeros(5).double(), torch.ones(5).double() / 2
-    norms = [torch.linalg.matrix_norm(full_jacobian(x, c, o, weights_of(scale=s)), 2) for s in (1, 8)]
-    assert norms[0] < 1 < norms[1]
-
-
 # moments of gates and states
 
 
@@ -106,10 +81,6 @@ def test_moments_of_gates_are_those_of_samples(mean, variance):
     value = np.tanh(samples - mean)
     reference = [(value**2).mean(), (1 - value**2).mean(), ((1 - value**2) ** 2).mean()]
     np.testing.assert_allclose(np.concatenate(moments.tanh(variance)[1:]), reference, rtol=0.006)
-
-
-def test_a_gaussian_of_no_variance_is_its_mean():
-    assert moments.gaussian_mean(np.cos, 0.7, 0.0) == pytest.approx(np.cos(0.7))
 
 
 @pytest.mark.parametrize("forget_bias", [None, "low", "chrono", 1.5])
@@ -148,72 +119,6 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
         np.testing.assert_allclose(row[:, 0], reference[k, : k + 1])
 
 
-def sigmoid(values):
-    return 1 / (1 + np.exp(-values))
-
-
-def lstm_by_loop(size, inputs, forget_bias, words, texts=6, variance=1.0):
-    """i, f, g, o and c of a drawn LSTM at every step: (5, T, B, H)."""
-    torch.manual_seed(1)
-    lstm = Encoder(inputs, size, bidirectional=False, forget_bias=forget_bias).double().layers[0][0]
-    W, U, b, d = [p.detach().numpy() for p in lstm.parameters()]
-    h, c, found = np.zeros((texts, size)), np.zeros((texts, size)), []
-    for x in variance**0.5 * np.random.default_rng(0).standard_normal((words, texts, inputs)):
-        i, f, g, o = np.split(x @ W.T + h @ U.T + b + d, 4, axis=1)
-        i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-        c = f * c + i * g
-        h = o * np.tanh(c)
-        found.append((i, f, g, o, c))
-    return np.array(found).swapaxes(0, 1)
-
-
-@pytest.mark.parametrize("forget_bias", [None, 1.0, 2.0])
-def test_the_moments_of_an_lstm_are_those_of_a_drawn_one(forget_bias):
-    words, size = 20, 600
-    i, f, g, o, c = lstm_by_loop(size, size, forget_bias, words)
-    steps = steps_of("lstm", size, size, forget_bias, words=words)
-    t, before = words - 1, c[-2]
-    out = o[t] * (1 - np.tanh(c[t]) ** 2)
-    ours = [m[t].mean() for m in (steps.keep, steps.keep2, steps.enter, steps.enter2)]
-    theirs = [m.mean() for m in (f[t], f[t] ** 2, out, out**2)]
-    np.testing.assert_allclose(ours, theirs, rtol=0.02)
-    f_, i_, g_, o_ = f * (1 - f), i * (1 - i), 1 - g**2, o * (1 - o)
-    back = before**2 * f_[t] ** 2 + g[t] ** 2 * i_[t] ** 2 + i[t] ** 2 * g_[t] ** 2
-    aside = np.tanh(c[t]) ** 2 * o_[t] ** 2
-    assert near(steps.back[t, t].mean(), back.mean() / 3, 0.03)
-    assert near(steps.aside[t, t].mean(), aside.mean() / 3, 0.06)
-    s = t - 2  # of two different steps
-    cells = c[t - 1] * c[s - 1] * f_[t] * f_[s] + g[t] * g[s] * i_[t] * i_[s]
-    back = cells + i[t] * i[s] * g_[t] * g_[s]
-    aside = np.tanh(c[t]) * np.tanh(c[s]) * o_[t] * o_[s]
-    assert steps.back[t, s].mean() == steps.back[s, t].mean()
-    assert near(steps.back[t, s].mean(), back.mean() / 3, 0.03)
-    assert near(steps.aside[t, s].mean(), aside.mean() / 3, 0.1)
-
-
-def test_the_moments_of_a_gru_are_those_of_a_drawn_one():
-    words, size, texts = 20, 600, 6
-    torch.manual_seed(1)
-    gru = Encoder(size, size, "gru", bidirectional=False).double().layers[0][0]
-    W, U, b, d = [p.detach().numpy() for p in gru.parameters()]
-    h, led = np.zeros((texts, size)), []
-    for x in np.random.default_rng(0).standard_normal((words, texts, size)):
-        (xr, xz, xn), (hr, hz, hn) = (np.split(a, 3, axis=1) for a in (x @ W.T + b, h @ U.T + d))
-        r, z = sigmoid(xr + hr), sigmoid(xz + hz)
-        n, before = np.tanh(xn + r * hn), h
-        h = z * h + (1 - z) * n
-        led.append((1 - z) * (1 - n**2) * r)
-    steps = steps_of("gru", size, size, words=words)
-    at_candidate = (1 - z) * (1 - n**2)
-    back = ((before - n) * z * (1 - z)) ** 2 + led[-1] ** 2 + (at_candidate * hn * r * (1 - r)) ** 2
-    assert near(steps.keep[-1].mean(), z.mean(), 0.02)
-    assert near(steps.keep2[-1].mean(), (z**2).mean(), 0.02)
-    assert near(steps.back[-1, -1].mean(), back.mean() / 3, 0.03)
-    assert near(steps.back[-1, -3].mean(), (led[-1] * led[-3]).mean() / 3, 0.03)
-    assert (steps.enter == 1).all()
-    assert not steps.aside.any()
-
-
 # expected against measured
 
 
@@ -240,88 +145,6 @@ def test_the_probe_finds_what_is_expected(model, compared):
     assert near(factor_of(measured, 0, 5), factor_of(expected, 0, 5), 0.05)  # units differ by chance
     for span in SPANS:
         assert near(factor_of(measured, *span), factor_of(expected, *span), TOLERANCE)
-
-
-def changed(name, **moved):
-    cell, bias = MODELS[name]
-    steps = steps_of(cell, H, E, bias, words=K + 1)
-    squares = gradient_moments(replace(steps, **moved))
-    return torch.from_numpy(np.sqrt(squares / squares[0]))
-
-
-@pytest.mark.parametrize("model", GATED)
-def test_wrong_formulas_are_told_from_the_right_one(model, compared):
-    """By the tolerance above: weights drawn anew for each step, nothing kept, only what is kept."""
-    cell, bias = MODELS[model]
-    steps = steps_of(cell, H, E, bias, words=K + 1)
-    nothing = 0 * steps.keep
-    wrong = [
-        expected_shrinkage(cell, H, E, bias, tied=False),
-        changed(model, keep=nothing, keep2=nothing),
-        changed(model, keep2=steps.keep2 * 0.9, keep=steps.keep * 0.9),
-        changed(model, back=steps.back / 2),
-    ]
-    measured = compared[model][1]
-    for curve in wrong:
-        assert not near(factor_of(curve, *SPANS[1]), factor_of(measured, *SPANS[1]), TOLERANCE)
-
-
-@pytest.mark.parametrize("model", ["basic RNN", "LSTM"])
-def test_a_basic_rnn_has_no_correlated_steps(model):
-    cell, bias = MODELS[model]
-    tied, untied = (expected_shrinkage(cell, H, E, bias, tied=t) for t in (True, False))
-    assert torch.equal(tied, untied) == (model == "basic RNN")
-
-
-def test_the_factor_is_below_1_for_every_model_as_it_is_drawn(compared):
-    for expected, measured in compared.values():
-        for span in SPANS:
-            assert factor_of(expected, *span) < 1
-            assert factor_of(measured, *span) < 1
-
-
-def test_but_not_for_every_forget_bias():
-    setup = ("lstm", 256, 256, 3.0, 0.1, 50)
-    assert factor_of(expected_shrinkage(*setup), 20, 40) > 1.01
-    assert factor_of(rms_over_seeds(2, *setup), 20, 40) > 1.01
-
-
-def test_chrono_decays_slower_than_any_exponential(compared):
-    """The factor grows with the distance, so that an exponential fitted to the beginning is too low."""
-    for curve in compared["LSTM, chrono"]:
-        factors = [factor_of(curve, *span) for span in ((1, 5), (5, 10), (10, 20), (20, 40))]
-        assert factors == sorted(factors)
-        assert curve[40] > 100 * curve[1] * factors[0] ** 39
-
-
-def test_small_networks_scatter():
-    spread = {}
-    for size in (8, 128):
-        factors = [
-            factor_of(measured_shrinkage("lstm", size, 100, distance=20, seed=s), 5, 15)
-            for s in range(6)
-        ]
-        spread[size] = np.std(factors)
-    assert spread[8] > 4 * spread[128]
-
-
-@pytest.mark.parametrize("change", list(CHANGES)[1:])
-def test_where_an_assumption_does_not_hold_the_factor_is_another(change):
-    setup = ("lstm", H, E, 1.0, 1.0, 30)
-    factor = factor_of(rms_over_seeds(2, *setup, **CHANGES[change]), 10, 25)
-    holds = change == "orthogonal, same size"  # whose entries are dependent, but hardly
-    assert near(factor, factor_of(expected_shrinkage(*setup), 10, 25), 0.02) == holds
-
-
-def test_changes_keep_the_mean_square_where_they_say_so():
-    torch.manual_seed(0)
-    weights = torch.rand(64, 64) - 0.5
-    for name in ("orthogonal, same size", "symmetric weights"):
-        new = CHANGES[name]["change"](weights)
-        assert near(new.square().mean(), weights.square().mean(), 0.1)
-    orthogonal = CHANGES["orthogonal, same size"]["change"](weights)
-    product = orthogonal @ orthogonal.T
-    torch.testing.assert_close(product, product[0, 0] * torch.eye(64), atol=1e-4, rtol=0)
 
 
 # weights that are drawn anew for each step
@@ -364,10 +187,6 @@ def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(f
     factor = independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
     found = factor_of(torch.from_numpy(np.sqrt(squares)), 40, 100)
     assert found == pytest.approx(factor, rel=1e-4)
-
-
-def test_with_nothing_kept_the_two_numbers_are_one():
-    assert independent_factor(0.3, 0.0, 1.0, 0.0) == pytest.approx(0.3**0.5)
 
 
 # the same weights at every step
@@ -415,53 +234,7 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
     assert largest == pytest.approx(quiet_factor(forget_bias), abs=0.01)
 
 
-def test_the_quiet_factor_is_the_limit_of_many_units_and_a_long_way():
-    curve = expected_shrinkage("lstm", 10**8, 1, 0.0, 0.0, distance=120)
-    factors = [factor_of(curve, k, k + 20) for k in (10, 40, 100)]
-    assert factors == sorted(factors)
-    assert factors[-1] == pytest.approx(quiet_factor(0.0), rel=0.004)
-    assert quiet_factor(1.77) < 1 < quiet_factor(1.79)
-
-
 # the measure, direct paths, and what is refused
-
-
-def test_the_measure_is_the_root_mean_square_over_texts(monkeypatch):
-    norms = torch.tensor([[1.0, 3.0, 2.0], [7.0, 4.0, 6.0]])
-    monkeypatch.setattr(shrinkage, "gradient_norms", lambda *_: norms)
-    curve = measured_shrinkage("gru", 3, 2, distance=2, texts=2)
-    expected = [1, 25**0.5 / 40**0.5, 50**0.5 / 40**0.5]
-    torch.testing.assert_close(curve, torch.tensor(expected))
-
-
-def test_words_differ_unless_repeated_and_inputs_have_their_variance(monkeypatch):
-    seen = []
-
-    def probe(model, ids, lengths, labels):
-        seen.append(model.embed(ids).detach())
-        return torch.ones(ids.shape)
-
-    monkeypatch.setattr(shrinkage, "gradient_norms", probe)
-    for repeated in (False, True):
-        measured_shrinkage("lstm", 3, 50, None, 0.25, 30, repeated=repeated)
-    words, same = seen
-    assert words.shape == (8, 31, 50)
-    assert len(words.reshape(-1, 50).unique(dim=0)) == 8 * 31
-    assert near(words.var(), 0.25, 0.05)
-    assert (same == same[:, :1]).all()
-    assert len(same[:, 0].unique(dim=0)) == 8
-
-
-def test_a_seed_repeats_and_leaves_the_random_state():
-    before = torch.random.get_rng_state()
-    first, again, other = (measured_shrinkage("gru", 4, 3, distance=5, seed=s) for s in (1, 1, 2))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-    assert torch.equal(before, torch.random.get_rng_state())
-
-
-def test_a_factor_is_a_geometric_mean():
-    assert factor_of(torch.tensor([1.0, 9.0, 3.0, 1.0, 2.25]), 1, 4) == pytest.approx(0.25 ** (1 / 3))
 
 
 @pytest.mark.parametrize("name", DIRECT_PATHS)
@@ -476,39 +249,6 @@ def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
     measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
     path = DIRECT_PATHS[name](states[0].detach(), getattr(pool, "query", None))
     torch.testing.assert_close(direct_gain(path.detach()), measured, rtol=0.05, atol=1e-9)
-
-
-def test_gains_of_the_poolings():
-    rows = comparison.direct_gains(30, 16)
-    gains = {pooling: part["gain"].to_numpy() for pooling, part in rows.groupby("pooling")}
-    assert set(gains) == {*DIRECT_PATHS, "recurrence"}
-    np.testing.assert_allclose(gains["mean"], 1 / 30)
-    assert (gains["max"] ** 2).sum() == pytest.approx(1)  # a unit has one winner
-    assert list(np.flatnonzero(gains["last"])) == [0, 29]
-    np.testing.assert_allclose(gains["last"][[0, 29]], 0.5**0.5)
-    np.testing.assert_allclose(gains["recurrence"][[0, 29]], 0.5**0.5, rtol=1e-3)
-    assert gains["recurrence"][15] < gains["mean"][15] / 5
-    assert gains["attention"].std() > 0.1 * gains["attention"].mean()
-
-
-def test_rows_hold_what_is_compared():
-    size = comparison.factors_by_size((4, 6), 2, 1, 4, input_size=3)
-    assert len(size) == len(MODELS) * 2 * 4
-    row = size[(size.model == "GRU") & (size.hidden_size == 6)].set_index(["kind", "seed"])["factor"]
-    assert row["measured"][1] == factor_of(measured_shrinkage("gru", 6, 3, distance=5, seed=1), 1, 4)
-    setup = ("gru", 6, 3, None, 1.0, 5)
-    assert row["expected"].item() == factor_of(expected_shrinkage(*setup), 1, 4)
-    assert row["independent"].item() == factor_of(expected_shrinkage(*setup, tied=False), 1, 4)
-    bias = comparison.factors_by_forget_bias((0.5, 1.0), (0.1, 2.0), 4, 1, 1, 4)
-    row = bias.query("input_variance == 2 and forget_bias == 0.5 and kind == 'measured'")["factor"]
-    assert row.item() == factor_of(measured_shrinkage("lstm", 4, 4, 0.5, 2.0, 5), 1, 4)
-    change = comparison.factors_by_change(4, 1, 1, 4, input_size=3)
-    row = change.query("model == 'LSTM' and change == 'one word, repeated' and kind == 'measured'")
-    repeated = measured_shrinkage("lstm", 4, 3, distance=5, repeated=True)
-    assert row["factor"].item() == factor_of(repeated, 1, 4)
-    curves = comparison.curves(4, 1, 6, input_size=3)
-    row = curves.query("model == 'basic RNN' and kind == 'expected'")["norm"]
-    assert row.tolist() == expected_shrinkage("elman", 4, 3, distance=6).tolist()
 
 
 @pytest.mark.parametrize("function", [expected_shrinkage, measured_shrinkage])
@@ -534,3 +274,15 @@ def test_bad_setups_are_named(function, change, words):
 def test_a_factor_outside_its_curve_is_refused(span):
     with pytest.raises(InputError, match="0 <= first < last <= 4"):
         factor_of(torch.ones(5), *span)
+
+
+def test_the_table_has_a_row_for_each_model_in_order():
+    frame = comparison.factors_by_size((4, 6), 3, 1, 4, input_size=3)
+    table = theory.factor_table(frame, 6)
+    assert list(table["model"]) == list(comparison.MODELS)
+    own = frame[(frame["model"] == "GRU") & (frame["hidden_size"] == 6)]
+    measured = own[own["kind"] == "measured"]["factor"]
+    row = table.set_index("model").loc["GRU"]
+    assert row["measured"] == f"{measured.mean():.3f} ± {measured.std():.3f} (3)"
+    assert row["expected"] == f"{own[own['kind'] == 'expected']['factor'].item():.3f}"
+    assert row["independent steps"] == f"{own[own['kind'] == 'independent']['factor'].item():.3f}"

@@ -8,7 +8,7 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, TextClassifier
 from whenpool.corpora.settings import compose
-from whenpool.probes.sweep import SHARES, SweepPoint, padding_sweep
+from whenpool.probes.sweep import padding_sweep
 
 WORDS = 40
 TEXTS = [
@@ -17,13 +17,6 @@ TEXTS = [
 ]
 LABELS = [0, 1, 2, 1, 0, 2, 1]
 FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
-
-
-class FirstWord(nn.Module):
-    """Knows the class of words 10, 11, 12 where they stand first, and says 0 to all others."""
-
-    def forward(self, ids, lengths):
-        return nn.functional.one_hot((ids[:, 0] - 10).clamp(0, 2), 3).double()
 
 
 class Foreign(nn.Module):
@@ -75,22 +68,6 @@ def test_agrees_with_one_text_at_a_time(pooling):
     check_against_hand(model, points)
 
 
-def test_takes_any_model_that_has_forward():
-    model = Foreign()
-    check_against_hand(model, padding_sweep(model, TEXTS, torch.tensor(LABELS), FILLER))
-
-
-def test_the_size_of_batches_changes_nothing():
-    torch.manual_seed(2)
-    model = TextClassifier(WORDS, 3, embedding_size=5, hidden_size=4).double()
-    expected = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5))
-    for max_words in (1, 50, 200):
-        points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5), max_words=max_words)
-        for point, other in zip(points, expected, strict=True):
-            assert (point.accuracy, point.words) == (other.accuracy, other.words)
-            assert point.loss == pytest.approx(other.loss)
-
-
 def test_every_model_reads_the_same_whatever_else_is_asked_for():
     one, other, alone = Foreign(1), Foreign(2), Foreign(1)
     padding_sweep(one, TEXTS, LABELS, FILLER, shares=(0.2, 0.7))
@@ -98,43 +75,6 @@ def test_every_model_reads_the_same_whatever_else_is_asked_for():
     assert one.fed == other.fed
     padding_sweep(alone, TEXTS, LABELS, FILLER, shares=(0.7,), settings=("right",))
     assert one.fed[-len(TEXTS) :] == alone.fed
-
-
-def test_left_and_right_have_the_same_filler_on_the_other_side():
-    model = Foreign()
-    padding_sweep(model, [[10, 11], [12]], [0, 0], FILLER, (0.75,), ("left", "right"))
-    assert sorted(model.fed) == sorted(
-        [(10, 11, 2, 3, 4, 5, 6, 7), (12, 4, 2, 3), (2, 3, 4, 5, 6, 7, 10, 11), (4, 2, 3, 12)]
-    )
-
-
-def test_a_model_of_the_first_word_keeps_the_left_and_loses_the_right():
-    texts = [[10 + label, 20, 21] for label in LABELS]
-    points = padding_sweep(FirstWord(), texts, LABELS, FILLER)
-    accuracy = {(p.setting, p.share): p.accuracy for p in points}
-    assert {accuracy["left", share] for share in SHARES} == {100.0}
-    assert accuracy["right", 0] == accuracy["mid", 0] == 100
-    zeros = 100 * LABELS.count(0) / len(LABELS)
-    assert {accuracy["right", share] for share in SHARES if share >= 0.2} == {zeros}
-    assert points[-1] == SweepPoint("right", 0.9, accuracy["right", 0.9], points[-1].loss, 30.0)
-
-
-def test_no_filler_is_computed_once():
-    model = Foreign()
-    points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0,))
-    assert len(model.fed) == len(TEXTS)
-    assert [p.setting for p in points] == ["left", "mid", "right"]
-    assert len({(p.accuracy, p.loss, p.words) for p in points}) == 1
-
-
-def test_every_module_keeps_its_mode_and_nothing_is_dropped():
-    model = Foreign()
-    model.table.eval()
-    first = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5))
-    assert model.training
-    assert model.dropout.training
-    assert not model.table.training
-    assert padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.5)) == first
 
 
 def test_a_model_that_reads_padding_gets_the_batches_of_training():

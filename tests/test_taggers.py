@@ -1,19 +1,16 @@
 """Taggers: the model, its training, what gradients do in it, and the sentences it is tried on."""
 
-import itertools
 import math
 
 import pytest
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, SequenceTagger
-from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, entities, make_tagged
-from whenpool.corpora.tagged.numbering import PAD_TAG, UNKNOWN_TAG, number, shape, suffix
+from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged
+from whenpool.corpora.tagged.numbering import UNKNOWN_TAG, number, shape, suffix
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors
-from whenpool.models.sequence_tagger import tagging_loss
-from whenpool.probes import gradient_norms, tagging_gradient_norms
+from whenpool.probes import tagging_gradient_norms
 from whenpool.training.loop import DivergenceError, Recipe
 from whenpool.training.taggers import label, train_tagger
 
@@ -55,39 +52,12 @@ def test_padding_and_the_order_of_a_batch_change_nothing(cell, bidirectional):
     torch.testing.assert_close(loss, sum(words) / 12)
 
 
-def test_it_is_a_plain_tagger_of_torch():
-    model, plain = tagger(), nn.LSTM(6, 5, bidirectional=True, batch_first=True).double()
-    model.encoder.load_torch(plain)
-    ids, lengths, _ = batch()
-    states = plain(model.embedding(ids[:1]))[0]
-    torch.testing.assert_close(model(ids[:1], lengths[:1]), model.classifier(states))
-
-
-def test_features_are_read_beside_the_word():
-    model = tagger(features=(20, 20))
-    ids, lengths, _tags = batch(2)
-    assert model(ids, lengths).shape == (3, 7, 4)
-    other = ids.clone()
-    other[..., 2] = 3
-    assert not torch.allclose(model(other, lengths), model(ids, lengths))
-    with pytest.raises(InputError, match="each word has 1 numbers, the tagger reads 3"):
-        model(ids[..., 0], lengths)
-
-
-def test_tags_that_are_unknown_or_behind_the_end_have_no_loss():
-    logits = torch.randn(2, 3, 4)
-    tags = torch.tensor([[1, UNKNOWN_TAG, 3], [0, 2, PAD_TAG]])
-    every = tagging_loss(logits, torch.tensor([3, 1]), tags, "none")
-    assert (every > 0).tolist() == [[True, False, True], [True, False, False]]
-    assert tagging_loss(logits, torch.tensor([3, 1]), tags) == pytest.approx(float(every.sum()) / 3)
-
-
 @pytest.mark.parametrize(
     ("given", "says"),
     [
         ({"dropout": 1.0}, "dropout is a rate in"),
         ({"embedding_size": 0}, "are at least 1 each"),
-        ({"vectors": torch.zeros(3, 6)}, "the shape .3, 6., the tagger's embedding .30, 6."),
+        ({"vectors": torch.zeros(3, 6)}, "the shape .3, 6., the model's embedding .30, 6."),
         ({"cell": "none"}, "cell 'none' is unknown"),
     ],
 )  # fmt: skip
@@ -128,39 +98,6 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
         assert norms[row, :n].tolist() == pytest.approx(expected, rel=1e-9, abs=1e-300)
         assert norms[row, n:].isnan().all()
         assert word is None or norms[row, word + 1 : n].eq(0).all()  # no way back from the future
-
-
-def test_the_loss_of_the_last_word_is_that_of_a_classifier():
-    class Last(nn.Module):
-        def __init__(self, inner):
-            super().__init__()
-            self.inner = inner
-
-        def embed(self, ids):
-            return self.inner.embed(ids)
-
-        def encode(self, embedded, lengths):
-            return self.inner.encode(embedded, lengths)
-
-        def classify(self, states, lengths):
-            return self.inner.classify(states, lengths)[torch.arange(3), lengths - 1]
-
-    model = tagger()
-    ids, lengths, tags = batch()
-    last = lengths - 1
-    theirs = gradient_norms(Last(model), ids, lengths, tags[torch.arange(3), last])
-    ours = tagging_gradient_norms(model, ids, lengths, tags, last)
-    torch.testing.assert_close(ours, theirs, equal_nan=True)
-
-
-def test_one_loss_vanishes_along_a_sentence_and_the_sum_does_not():
-    model = tagger(hidden_size=20)
-    ids = torch.randint(2, 30, (8, 60), generator=torch.Generator().manual_seed(0))
-    lengths, tags = torch.full((8,), 60), torch.randint(4, (8, 60))
-    every = tagging_gradient_norms(model, ids, lengths, tags).mean(0)
-    one = tagging_gradient_norms(model, ids, lengths, tags, lengths // 2).mean(0)
-    assert every.min() > every.max() / 2
-    assert max(one[0], one[-1]) < one[30] * 1e-4
 
 
 @pytest.mark.parametrize(
@@ -217,16 +154,6 @@ def test_a_word_with_a_vector_is_known_though_training_lacks_it():
     assert len(numbered.vectors) == 4  # none for what no sentence has
     assert not numbered.seen[ids[0]]
     assert not numbered.rare[ids[0]]
-
-
-def test_batches_hold_each_sentence_and_padding_behind_it():
-    numbered = number(corpus(["a/D b/V c/V", "b/V"], ["c/D"])).train
-    ids, lengths, tags = numbered.batch(torch.tensor([1, 0]))
-    assert lengths.tolist() == [1, 3]
-    assert ids[1].equal(numbered.ids[:3].long())
-    assert tags[1].equal(numbered.tags[:3])
-    assert ids[0, 1:].eq(PADDING_INDEX).all()
-    assert tags[0, 1:].eq(PAD_TAG).all()
 
 
 # training
@@ -317,29 +244,6 @@ def test_generated_sentences_are_those_of_their_seed(task):
     assert all(s.words[-1] == "." for s in corpus.train)
     if task == "entities":
         assert all(tag[0] in "BIO" for tag in corpus.tags)
-        assert any(a.stop == b.start for s in corpus.train for a, b in _neighbours(s))
     names = {word for s in corpus.train for word in s.words}
     assert "Viktor" not in names
     assert any("Viktor" in s.words for s in make_tagged(SentenceGrammar()).test)
-
-
-def _neighbours(sentence):
-    found = entities(sentence.tags)
-    return itertools.pairwise(found)
-
-
-def test_what_a_later_word_decides_stands_both_ways_behind_the_same_beginning():
-    """With the word itself: nothing up to it tells the tags apart."""
-    tags = {}
-    for sentence in make_tagged(SentenceGrammar(train=2_000, clauses=1)).train:
-        for place in sentence.later:
-            before = tuple(word for word in sentence.words[:place] if not word.isdigit())
-            own = sentence.words[place]
-            tags.setdefault((before, "number" if own.isdigit() else own), []).append(
-                sentence.tags[place]
-            )
-    assert len(tags) > 15
-    for seen in tags.values():
-        assert len(set(seen)) == 2
-        most = max(map(seen.count, set(seen)))
-        assert most / len(seen) < 0.8

@@ -4,29 +4,28 @@ import math
 
 import pytest
 import torch
-from torch import nn
+from small_models import SPEC, logits_by_torch, model_of
 from torch.nn import functional
 
-from whenpool import TextClassifier, corpora
+from whenpool import corpora
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.learnability import (
+    AttentionForm,
+    DropoutAttention,
+    GradientDirected,
+    PenaltyAttention,
+    TeacherForcing,
+)
+from whenpool.models.pooling import LastState
 from whenpool.training.loop import DivergenceError, Recipe, evaluate, train
-
-SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
+from whenpool.training.objective import Objective
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
     encoded = encode(corpora.find(SPEC), "any", tmp_path_factory.mktemp("cache"))
     return make_dataset(encoded, size=120)
-
-
-def model_of(dataset, pooling="max_attention", seed=0, **options):
-    torch.manual_seed(seed)
-    return TextClassifier(
-        len(dataset.vocabulary), 2, pooling, embedding_size=12, hidden_size=8,
-        padding_index=PADDING_INDEX, **options,
-    )  # fmt: skip
 
 
 def test_learns_and_keeps_the_first_best_epoch(dataset):
@@ -37,14 +36,6 @@ def test_learns_and_keeps_the_first_best_epoch(dataset):
     assert outcome.test.accuracy > 85
     assert [epoch.epoch for epoch in outcome.history] == list(range(1, 9))
     assert outcome.words == 8 * int(dataset.train.ids.lengths.sum())
-
-
-def test_the_weights_are_those_of_the_best_epoch(dataset):
-    outcome = train(model_of(dataset), dataset, Recipe(epochs=6, learning_rate=5e-2), seed=1)
-    model = model_of(dataset, seed=9)
-    model.load_state_dict(outcome.weights)
-    assert evaluate(model, dataset.validation).accuracy == outcome.validation_accuracy
-    assert evaluate(model, dataset.test) == outcome.test
 
 
 def test_the_same_seed_gives_the_same_bits(dataset):
@@ -75,55 +66,124 @@ def test_evaluation_is_the_mean_over_texts(dataset, masked):
         assert evaluate(model, dataset.test).loss == pytest.approx(score.loss, rel=1e-5)
 
 
-def test_padding_changes_an_unmasked_model(dataset):
-    model = model_of(dataset, masked=False)
-    batched, alone = evaluate(model, dataset.test, 64).loss, evaluate(model, dataset.test, 1).loss
-    assert batched != pytest.approx(alone, rel=1e-5)
+# objectives, and what a trick leaves: an ordinary LSTM
+
+RECIPE = Recipe(epochs=4, learning_rate=1e-2)
 
 
-def test_evaluation_leaves_the_mode_of_the_model(dataset):
-    model = model_of(dataset)
-    model.train()
-    evaluate(model, dataset.test)
-    assert model.training
-    evaluate(model.eval(), dataset.test)
-    assert not model.training
+def objectives(dataset):
+    return {
+        "penalty_attention": PenaltyAttention(RECIPE.epochs),
+        "dropout_attention": DropoutAttention(RECIPE.epochs),
+        "gradient_directed": GradientDirected(RECIPE.epochs, strength=0.8),
+        "teacher_forcing": TeacherForcing(model_of(dataset, "max", seed=3)),
+    }
 
 
-def test_weight_decay_shrinks_weights(dataset):
-    plain = train(model_of(dataset), dataset, Recipe(epochs=3), seed=0).weights
-    decayed = train(model_of(dataset), dataset, Recipe(epochs=3, weight_decay=0.1), seed=0).weights
-    norm = "encoder.layers.0.0.weight_hh_l0"
-    assert decayed[norm].norm() < plain[norm].norm()
+TRICKS = ("penalty_attention", "dropout_attention", "gradient_directed", "teacher_forcing")
 
 
-def test_the_padding_row_is_not_trained(dataset):
-    model = model_of(dataset, masked=False)
+@pytest.mark.parametrize("trick", TRICKS)
+def test_what_a_trick_leaves_is_an_ordinary_lstm(trick, dataset):
+    model = model_of(dataset, "last")
+    names = set(model.state_dict())
+    outcome = train(model, dataset, RECIPE, 0, objective=objectives(dataset)[trick])
+    assert set(outcome.weights) == names  # nothing was added
+    assert type(model.pooling) is LastState
+    batch = dataset.test.batch(torch.arange(len(dataset.test)), PADDING_INDEX)
+    expected = logits_by_torch(outcome.weights, batch)
     with torch.no_grad():
-        model.embedding.weight[PADDING_INDEX] = 3.0
-    weights = train(model, dataset, Recipe(epochs=1), seed=0).weights
-    assert (weights["embedding.weight"][PADDING_INDEX] == 3.0).all()
+        logits = model(batch.ids, batch.lengths)
+        states = model.encode(model.embed(batch.ids), batch.lengths)
+        half, T = states.shape[2] // 2, states.shape[1]
+        places = torch.arange(T).expand(len(states), T)
+        states[:, :, :half][places != (batch.lengths - 1).unsqueeze(1)] = 1e3  # all but →h_n
+        states[:, :, half:][places != 0] = -1e3  # and but ←h_1
+        spoilt = model.classify(states, batch.lengths)
+    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-5)
+    assert torch.equal(spoilt, logits)
+    right = (expected.argmax(1) == dataset.test.labels).double().mean().item()
+    assert outcome.test.accuracy == pytest.approx(100 * right)
 
 
-class Diverging(nn.Module):
-    """Its loss is not a number from the second step on."""
+@pytest.mark.parametrize("trick", TRICKS)
+def test_validation_is_of_the_model_as_it_will_be_used(trick, dataset):
+    model, expected = model_of(dataset, "last"), []
 
-    def __init__(self):
-        super().__init__()
-        self.bias = nn.Parameter(torch.zeros(2))
-        self.steps = 0
+    def judge(_):
+        with_attention = evaluate(AttentionForm(model), dataset.validation).accuracy
+        expected.append((evaluate(model, dataset.validation), with_attention))
 
-    def forward(self, ids, lengths):
-        self.steps += 1
-        return (self.bias * (1.0 if self.steps == 1 else math.nan)).expand(len(ids), 2)
+    history = train(
+        model, dataset, RECIPE, 0, objective=objectives(dataset)[trick], on_epoch=judge
+    ).history
+    for epoch, (plain, with_attention) in zip(history, expected, strict=True):
+        assert (epoch.validation_loss, epoch.validation_accuracy) == (plain.loss, plain.accuracy)
+        if trick.endswith("attention"):
+            assert epoch.more["attention_accuracy"] == with_attention
+    if trick.endswith("attention"):  # else the two could not be told apart
+        assert any(plain.accuracy != attended for plain, attended in expected)
 
 
-def test_a_loss_that_is_not_finite_stops_with_a_clear_message(dataset):
-    with pytest.raises(DivergenceError, match="the loss became nan in epoch 1; lower the learning rate"):
-        train(Diverging(), dataset, Recipe(epochs=3), seed=0)
+class Unlearning(Objective):
+    """Learns in the first six epochs and then unlearns; of those the last two alone may be chosen."""
+
+    def start_epoch(self, epoch):
+        self.epoch = epoch
+
+    @property
+    def eligible(self):
+        return self.epoch >= 8
+
+    def loss(self, model, batch, indices):
+        loss, logits = super().loss(model, batch, indices)
+        return (loss if self.epoch < 6 else -loss), logits
 
 
-def test_each_epoch_is_told(dataset):
-    told = []
-    train(model_of(dataset), dataset, Recipe(epochs=2), seed=0, on_epoch=told.append)
-    assert [epoch.epoch for epoch in told] == [1, 2]
+def test_only_eligible_epochs_can_be_the_best(dataset):
+    model, recipe = model_of(dataset), Recipe(epochs=10, batch_size=8, learning_rate=1e-2)
+    outcome = train(model, dataset, recipe, 0, objective=Unlearning())
+    accuracies = [epoch.validation_accuracy for epoch in outcome.history]
+    early, late = accuracies[:8], accuracies[8:]
+    assert max(early) > max(late) + 10
+    assert outcome.best_epoch == 9 + late.index(max(late))
+    assert outcome.validation_accuracy == max(late)
+    model.load_state_dict(outcome.weights)
+    assert evaluate(model, dataset.validation).accuracy == max(late)
+    assert evaluate(model, dataset.test) == outcome.test
+
+
+class Breaking(Objective):
+    """From some epoch on its loss is not a number, or its gradients alone are not."""
+
+    def __init__(self, epoch, what):
+        self.at, self.what = epoch, what
+
+    def start_epoch(self, epoch):
+        self.breaks = epoch == self.at
+
+    def backward(self, model, batch, indices):
+        loss, logits = super().backward(model, batch, indices)
+        if self.breaks and self.what == "validation loss":
+            for parameter in model.parameters():
+                parameter.grad.fill_(math.nan)
+        return (loss * math.nan if self.breaks and self.what == "loss" else loss), logits
+
+
+@pytest.mark.parametrize("what", ["loss", "validation loss"])
+def test_what_was_before_a_divergence_is_handed_over(what, dataset):
+    whole = Recipe(epochs=5, batch_size=len(dataset.train))  # one step an epoch
+    with pytest.raises(DivergenceError, match="the loss became nan in epoch 3; lower") as raised:
+        train(model_of(dataset), dataset, whole, 0, objective=Breaking(2, what))
+    left = raised.value.left
+    expected = train(model_of(dataset), dataset, Recipe(epochs=2, batch_size=whole.batch_size), 0)
+    found = [(e.train_loss, e.validation_loss) for e in left.history[:2]]
+    assert found == [(e.train_loss, e.validation_loss) for e in expected.history]
+    assert len(left.history) == 3
+    assert math.isfinite(left.history[2].train_loss) == (what == "validation loss")
+    assert math.isnan(left.test.loss)
+    assert math.isnan(left.test.accuracy)
+    assert left.best_epoch == expected.best_epoch
+    broken = [name for name, value in left.weights.items() if value.isnan().any()]
+    assert bool(broken) == (what == "validation loss")  # as they were left
+    assert left.words == 3 * int(dataset.train.ids.lengths.sum())

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import test_probe_runs
 import torch
+from small_models import logits_by_torch
 from test_probe_runs import ask, has_weights, record_probe
 from test_probing import TINY
 from test_results import on_record, record_run
-from test_trick_training import logits_by_torch
 
 from whenpool import InputError, LastState
 from whenpool.corpora.tokens import PADDING_INDEX

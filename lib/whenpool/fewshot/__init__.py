@@ -6,28 +6,14 @@ the package `transformers` imports it when it is used.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from whenpool.fewshot.contextual import EmbeddedTexts, contextual_classifier, embed
-    from whenpool.fewshot.fine_tuning import FineTuned, TMix
-    from whenpool.fewshot.pretrained import Pretrained, load_encoder
-    from whenpool.fewshot.selection import Selection, select
-    from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
+from typing import Any
 
 _HOMES = {
-    "EmbeddedTexts": "contextual",
-    "contextual_classifier": "contextual",
-    "embed": "contextual",
-    "FineTuned": "fine_tuning",
-    "MixText": "semi_supervised",
-    "Pretrained": "pretrained",
-    "load_encoder": "pretrained",
-    "Selection": "selection",
-    "select": "selection",
-    "TMix": "fine_tuning",
-    "UDA": "semi_supervised",
-    "Unlabelled": "semi_supervised",
+    "contextual": ("EmbeddedTexts", "contextual_classifier", "embed"),
+    "fine_tuning": ("FineTuned", "TMix"),
+    "pretrained": ("Pretrained", "load_encoder"),
+    "selection": ("Selection", "select"),
+    "semi_supervised": ("UDA", "MixText", "Unlabelled"),
 }
 
 __all__ = [
@@ -47,10 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"whenpool.fewshot.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"whenpool.fewshot.{home}"), name)
     raise AttributeError(f"module 'whenpool.fewshot' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__

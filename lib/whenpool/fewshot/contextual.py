@@ -74,22 +74,13 @@ class EmbeddedTexts(Texts):
             As ``ids`` the embeddings, (B, T, E) float32, with zeros behind the end of each text: there
             is no index of padding.
         """
-        lengths = self.ids.lengths[indices]
-        size = self.ids.flat.shape[1]
-        padded = torch.zeros(len(indices), int(lengths.max()), size, dtype=self.ids.flat.dtype)
-        for place, index in enumerate(indices.tolist()):
-            row = self.ids.row(index)
-            padded[place, : len(row)] = row
-        lengths = lengths.to(self.device)
-        return Batch(padded.to(self.device).float(), lengths, self.labels[indices.to(self.device)])
+        rows = [self.ids.row(index) for index in indices.tolist()]
+        padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device).float()
+        lengths = self.ids.lengths[indices].to(self.device)
+        return Batch(padded, lengths, self.labels[indices.to(self.device)])
 
 
-def embed(
-    pretrained: Pretrained,
-    texts: Texts,
-    file: Path,
-    device: str = "cpu",
-) -> EmbeddedTexts:
+def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu") -> EmbeddedTexts:
     """The last hidden states of an encoder for every token, computed once and kept in a file.
 
     The file is safetensors; what it was made of stands in its header. It gets its name when it is
@@ -101,8 +92,8 @@ def embed(
         device: where the encoder reads.
 
     Raises:
-        InputError: for texts that the encoder cannot read, a file that was made with another encoder or
-            of other texts or is no whole cache, or one that cannot be written.
+        InputError: for texts that the encoder cannot read, or a file that is not of these texts and this
+            encoder, is no whole cache, or cannot be written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -147,28 +138,10 @@ def contextual_classifier(
     return model
 
 
-def with_numbers(model: TextClassifier, embeddings: Tensor) -> tuple[TextClassifier, Tensor]:
-    """A model on embeddings as one on numbers of tokens, which is what probes take.
-
-    Args:
-        model: from `contextual_classifier`.
-        embeddings: (B, T, E), of the texts that are to be probed.
-
-    Returns:
-        A copy of the model with these embeddings in it, and their numbers, (B, T) int64.
-    """
-    B, T = embeddings.shape[:2]
-    numbered = copy.deepcopy(model)
-    numbered.embedding = nn.Embedding.from_pretrained(embeddings.flatten(0, 1))
-    return numbered, torch.arange(B * T, device=embeddings.device).view(B, T)
-
-
 def token_hash(ids: Ragged) -> str:
     """What tells tokenised texts from others, their order and borders included."""
-    digest = hashlib.sha256()
-    for part in (ids.offsets, ids.flat.int()):
-        digest.update(part.cpu().contiguous().numpy().data)
-    return digest.hexdigest()
+    parts = (part.cpu().contiguous().numpy().tobytes() for part in (ids.offsets, ids.flat.int()))
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 @torch.no_grad()
@@ -191,7 +164,7 @@ def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> It
                 for index, states, n in zip(chunk[some], hidden, batch.lengths.tolist(), strict=True):
                     start = int(ids.offsets[index]) - first
                     chunk_rows[start : start + n] = states[:n]
-                del batch, is_token, found, hidden
+                del batch, is_token, found, hidden  # before what they held is given back
                 _give_memory_back()
                 bar.update(len(some))
             yield chunk_rows[: last - first]

@@ -10,7 +10,7 @@ Letters: B texts, T tokens of the longest, E units of a token's embedding, C cla
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,8 +24,7 @@ from whenpool.models.encoder import word_mask
 from whenpool.training.objective import Objective
 
 HEAD_SIZE = 128
-MIXED_OF_TWELVE = (7, 9, 12)
-"""Layers of BERT-base after which Chen et al. 2020 mix (§3)."""
+MIXED_OF_TWELVE = (7, 9, 12)  # Layers of BERT-base after which Chen et al. 2020 mix (§3)
 
 
 class FineTuned(nn.Module):
@@ -54,7 +53,7 @@ class FineTuned(nn.Module):
         return self._classify(self._encode(ids, lengths), lengths)
 
     def mixed(self, ids: Tensor, lengths: Tensor, partner: Tensor, share: float, layer: int) -> Tensor:
-        """Logits of interpolated texts: TMix (Chen et al. 2020, §3).
+        """Logits (B, C) of interpolated texts: TMix (Chen et al. 2020, §3).
 
         The layers up to ``layer`` read each text alone. What they make of a token t of text i then
         becomes share · h_i,t + (1 - share) · h_j,t with j the partner of i, and the layers above read
@@ -67,9 +66,6 @@ class FineTuned(nn.Module):
             partner: (B,), numbers of texts of this batch, so that each is read only once.
             share: λ, of the text itself.
             layer: from 1 to L; after L, the last hidden states are mixed.
-
-        Returns:
-            (B, C).
 
         Raises:
             InputError: for a layer that is not there, and for an encoder whose layers cannot be told.
@@ -160,22 +156,16 @@ def _mixing(layers: nn.ModuleList, layer: int, mix: Any, longest: Tensor) -> Ite
     def merge_masks(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return tuple(map(of_longest, args)), {name: of_longest(value) for name, value in kwargs.items()}
 
-    hooks = [layers[layer - 1].register_forward_hook(mix_output)]
-    hooks += [above.register_forward_pre_hook(merge_masks, with_kwargs=True) for above in layers[layer:]]
-    try:
+    with ExitStack() as hooks:
+        hooks.callback(layers[layer - 1].register_forward_hook(mix_output).remove)
+        for above in layers[layer:]:
+            hooks.callback(above.register_forward_pre_hook(merge_masks, with_kwargs=True).remove)
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 class Mix(NamedTuple):
-    """How the texts of a batch are interpolated.
-
-    Attributes:
-        share: λ, at least 1/2, so that a mixture is mostly the text itself.
-        layer: after which layer, counted from 1.
-        partner: (B,), whom each text is mixed with; it may be itself.
+    """How the texts of a batch are interpolated: λ, at least 1/2, so that a mixture is mostly the text
+    itself; after which layer, counted from 1; and whom each text is mixed with, (B,), it may be itself.
     """
 
     share: float
@@ -190,12 +180,7 @@ class Mix(NamedTuple):
 class MixDraws:
     """Draws λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners: one of each for a batch.
 
-    Args:
-        seed: of these draws.
-        alpha: α; the larger, the closer λ is to 1/2.
-
-    Raises:
-        InputError: for an α that is not above 0.
+    The larger α, the closer λ is to 1/2; ``InputError`` where it is not above 0.
     """
 
     def __init__(self, seed: int, alpha: float) -> None:

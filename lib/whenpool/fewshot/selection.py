@@ -18,13 +18,8 @@ from whenpool.corpora.tokens import tokenize
 
 @dataclass(frozen=True)
 class Selection:
-    """The texts of one run.
-
-    Attributes:
-        labelled: equally many of each class.
-        unlabelled: other training texts, without their labels.
-        validation: the same for every seed.
-        test: likewise.
+    """The texts of one run: labelled ones, equally many of each class; other training texts, without
+    their labels; and those of validation and test, the same for every seed.
 
     Examples:
         >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
@@ -55,8 +50,7 @@ def select(
     Args:
         per_class: labelled texts of each class.
         unlabelled: how many of the others, or all where there are fewer.
-        validation, test: the first so many of their splits, or all where there are fewer or None is
-            given.
+        validation, test: the first so many of their splits, or all.
 
     Raises:
         InputError: for a class with fewer training texts than asked for.
@@ -91,8 +85,7 @@ def select(
     )
 
 
-SHOWN = 60
-"""Letters of a text that a message shows."""
+SHOWN = 60  # Letters of a text that a message shows
 
 
 class TfIdfReplacement:
@@ -166,16 +159,12 @@ class TfIdfReplacement:
 
 
 def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
-    """Paraphrases of texts, such as back-translations, that someone else made.
+    """Paraphrases of texts, such as back-translations, that someone else made: of each text, looked up
+    letter by letter, the first K, where K is the smallest number that any of these texts has.
 
     Args:
         file: a JSON object a line, ``{"text": "...", "paraphrases": ["...", ...]}``; texts that are
             not asked for are passed over.
-        texts: those that are; each is looked up letter by letter.
-
-    Returns:
-        For each text its first K paraphrases, where K is the smallest number that any of these texts
-        has.
 
     Raises:
         InputError: for a file or line that cannot be used, a text that stands in two lines, and texts
@@ -216,6 +205,10 @@ def _read(file: Path) -> str:
 
 def _parse(line: str, place: str) -> tuple[str, list[str]]:
     form = 'write {"text": "...", "paraphrases": ["...", ...]}'
+
+    def is_text(value: object) -> bool:
+        return isinstance(value, str) and bool(value.strip())
+
     try:
         item = json.loads(line)
     except ValueError as error:  # among them numbers of too many digits
@@ -228,17 +221,13 @@ def _parse(line: str, place: str) -> tuple[str, list[str]]:
         if name not in item:
             raise InputError(f"{place}: {name!r} is missing; {form}")
     text, paraphrases = item["text"], item["paraphrases"]
-    if not _is_text(text):
+    if not is_text(text):
         raise InputError(f"{place}: 'text' is no text, or an empty one; {form}")
-    if not isinstance(paraphrases, list) or not paraphrases or not all(map(_is_text, paraphrases)):
+    if not isinstance(paraphrases, list) or not paraphrases or not all(map(is_text, paraphrases)):
         raise InputError(
             f"{place}: 'paraphrases' is not a list of at least one text, none of them empty; {form}"
         )
     return text, paraphrases
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 def _shown(text: str) -> str:

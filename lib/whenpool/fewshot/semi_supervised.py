@@ -4,13 +4,14 @@ A text and its augmented version should be classified alike, whatever its label.
 texts that are known well already, so that they are not learnt by heart; MixText mixes labelled,
 unlabelled and augmented texts by TMix.
 
-Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T tokens of
-the longest, C classes.
+Letters: N texts, B labelled ones in a batch, U unlabelled ones, K augmented versions of each, T tokens
+of the longest, C classes.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -25,10 +26,10 @@ from whenpool.training.objective import Accuracy, Objective
 
 
 class Padded(NamedTuple):
+    """Texts as numbers (U, T), right-padded, and their lengths (U,)."""
+
     ids: Tensor
-    """(U, T) int64, right-padded."""
     lengths: Tensor
-    """(U,) int64."""
 
 
 @dataclass(frozen=True)
@@ -68,31 +69,15 @@ class Unlabelled:
     ) -> list[Padded]:
         """The texts of these numbers (U,): the originals, then each of their K versions."""
         no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self))
-        batches = [
-            Texts(version, no_labels).batch(indices, padding_index)
-            for version in (self.original, *self.augmented)
-        ]
+        versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
+        batches = [texts.batch(indices, padding_index) for texts in versions]
         return [Padded(batch.ids.to(device), batch.lengths.to(device)) for batch in batches]
 
 
-class Rounds:
-    """Numbers of texts in random order, all of them before any comes again.
-
-    Args:
-        texts: N.
-        generator: shuffles each round anew.
-    """
-
-    def __init__(self, texts: int, generator: torch.Generator) -> None:
-        self.texts, self.generator = texts, generator
-        self._left = torch.empty(0, dtype=torch.int64)
-
-    def draw(self, count: int) -> Tensor:
-        """The next numbers: (count,) int64."""
-        while len(self._left) < count:
-            self._left = torch.cat([self._left, torch.randperm(self.texts, generator=self.generator)])
-        drawn, self._left = self._left[:count], self._left[count:]
-        return drawn
+def rounds(texts: int, generator: torch.Generator) -> Iterator[int]:
+    """Numbers of texts in random order, all of them before any comes again."""
+    while True:
+        yield from torch.randperm(texts, generator=generator).tolist()
 
 
 def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
@@ -103,23 +88,10 @@ def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
 
 
 class SemiSupervised(Objective):
-    """Learns from labelled texts and, in each step, from the next few unlabelled ones.
+    """Learns from labelled texts and, in each step, from the next few unlabelled ones; for its arguments
+    see `UDA`."""
 
-    Args:
-        unlabelled: read in rounds.
-        classes: C.
-        steps: batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of what else is drawn.
-        batch_size: U.
-        temperature: of the sharpening of predictions; 1 leaves them as they are.
-        weight: of the loss on unlabelled texts.
-
-    Raises:
-        InputError: for a number out of range.
-    """
-
-    measured: tuple[str, ...] = ()
-    """Names of what a step leaves in ``_found``."""
+    measured: tuple[str, ...] = ()  # what a step notes
 
     def __init__(
         self,
@@ -131,19 +103,20 @@ class SemiSupervised(Objective):
         temperature: float,
         weight: float,
     ) -> None:
-        for name, least, number in (("classes", 2, classes), ("steps", 1, steps)):
-            if number < least:
-                raise InputError(f"{name} is at least {least}, not {number}")
-        if batch_size < 1:
-            raise InputError(f"batch_size, of unlabelled texts, is at least 1, not {batch_size}")
-        if not 0 < temperature < math.inf:
-            raise InputError(f"temperature is above 0, not {temperature}")
-        if not 0 <= weight < math.inf:
-            raise InputError(f"weight is at least 0, not {weight}")
+        within = {
+            f"classes is at least 2, not {classes}": classes >= 2,
+            f"steps is at least 1, not {steps}": steps >= 1,
+            f"batch_size, of unlabelled texts, is at least 1, not {batch_size}": batch_size >= 1,
+            f"temperature is above 0, not {temperature}": 0 < temperature < math.inf,
+            f"weight is at least 0, not {weight}": 0 <= weight < math.inf,
+        }
+        for message, holds in within.items():
+            if not holds:
+                raise InputError(message)
         self.unlabelled, self.classes, self.steps = unlabelled, classes, steps
         self.batch_size, self.temperature, self.weight = batch_size, temperature, weight
         self._generator = torch.Generator().manual_seed(seed)
-        self._rounds = Rounds(len(unlabelled), self._generator)
+        self._rounds = rounds(len(unlabelled), self._generator)
         self._step = 0
         self._found: list[tuple[Tensor, ...]] = []
 
@@ -154,7 +127,8 @@ class SemiSupervised(Objective):
 
     def next_texts(self, device: torch.device) -> list[Padded]:
         """The next U texts: the originals, then each of their K versions."""
-        return self.unlabelled.batch(self._rounds.draw(self.batch_size), PADDING_INDEX, device)
+        drawn = torch.tensor(list(islice(self._rounds, self.batch_size)))
+        return self.unlabelled.batch(drawn, PADDING_INDEX, device)
 
     def start_epoch(self, epoch: int) -> None:
         self._found = []
@@ -189,7 +163,7 @@ class UDA(SemiSupervised):
         unlabelled: with K augmented versions, one of which is drawn for each batch.
         classes: C.
         steps: T, batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of the versions drawn.
+        seed: of the order of the unlabelled texts, and of what else is drawn.
         batch_size: U.
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
@@ -256,16 +230,10 @@ def consistency(
     goal: Tensor, logits: Tensor, temperature: float, confidence: float
 ) -> tuple[Tensor, Tensor]:
     """KL(softmax(goal / τ) ‖ softmax(logits)) of each text that is predicted with confidence,
-    averaged over all (Xie et al. 2020, §2.4).
+    averaged over all (Xie et al. 2020, §2.4); and which texts counted (U,).
 
-    Their cross-entropy differs from it by what no gradient reaches.
-
-    Args:
-        goal: (U, C) logits on the texts themselves, without gradient.
-        logits: (U, C) on their augmented versions.
-
-    Returns:
-        The mean, and which texts counted (U,).
+    Their cross-entropy differs from it by what no gradient reaches. ``goal`` are logits (U, C) on the
+    texts themselves, without gradient, ``logits`` those on their augmented versions.
     """
     confident = goal.softmax(1).amax(1) > confidence
     target = (goal / temperature).softmax(1)
@@ -284,24 +252,19 @@ class MixText(SemiSupervised):
        max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
 
     The losses on unlabelled texts grow in evenly over the training, as in the released code. By
-    default the margin there is another, max(0, H(p) - γ) with the entropy H, and its weight is 0; of two
-    classes H is at most ln 2 < 0.7, so that it would never say anything.
+    default the margin there is max(0, H(p) - γ) with the entropy H, of weight 0; of two classes H is at most
+    ln 2 < 0.7, so that it would never say anything.
 
     Args:
-        unlabelled: U of these and all of their versions in a step.
-        classes: C.
-        steps: batches of labelled texts in the whole training.
-        seed: of the order of the unlabelled texts, and of the mixing.
+        unlabelled, classes, steps, seed: as for `UDA`; all versions are read in a step.
         batch_size: U, 8 in the paper, with 4 labelled ones (§5.3).
-        temperature: T of the sharpening, 0.5 in the paper for Yahoo and 1, which sharpens nothing, for
-            IMDb (§5.3).
+        temperature: T of the sharpening, 0.5 in the paper for Yahoo and 1, none, for IMDb (§5.3).
         alpha: of TMix; 16 in the command released for 10 labels per class.
         weight: of the KL.
         margin: γ; 0.7 is that of the released code, for its own margin.
         margin_weight: of the margin.
         weights: of a text and of each of its K versions in the guess; default: all alike. The paper
-            sets them by the quality of the translations; the released code guesses from the text
-            alone: (1, 0, 0).
+            sets them by the quality of the translations; the released code has (1, 0, 0).
 
     Raises:
         InputError: for weights that do not fit, or a number out of range.
@@ -370,16 +333,8 @@ class MixText(SemiSupervised):
 
 
 def guess(predictions: Sequence[Tensor], weights: Sequence[float], temperature: float) -> Tensor:
-    """Labels for unlabelled texts (Chen et al. 2020, §4).
-
-    Args:
-        predictions: 1 + K of (U, C), probabilities for the texts and for each of their versions.
-        weights: of each.
-        temperature: T; the mean is raised to the power of 1 / T and normalised again.
-
-    Returns:
-        (U, C).
-    """
+    """Labels (U, C) for unlabelled texts (Chen et al. 2020, §4): the weighted mean of 1 + K predictions
+    (U, C) for the texts and for each of their versions, to the power of 1 / T and normalised again."""
     weighted = [weight * p for weight, p in zip(weights, predictions, strict=True)]
     mean = torch.stack(weighted).sum(0) / sum(weights)
     return (mean.log() / temperature).softmax(1)

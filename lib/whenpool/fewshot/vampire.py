@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,15 +33,10 @@ TEXTS_AT_ONCE = 512
 
 
 class Bound(NamedTuple):
-    """The two parts of the evidence lower bound, reconstruction - kl, of each text.
+    """The two parts of the evidence lower bound, reconstruction - kl, of each text."""
 
-    Attributes:
-        reconstruction: (B,), log p(bag | θ) for one draw of θ.
-        kl: (B,), KL(N(μ, σ²) ‖ N(0, 1)), summed over the topics.
-    """
-
-    reconstruction: Tensor
-    kl: Tensor
+    reconstruction: Tensor  # (B,), log p(bag | θ) for one draw of θ
+    kl: Tensor  # (B,), KL(N(μ, σ²) ‖ N(0, 1)), summed over the topics
 
 
 class BagOfWordsVAE(nn.Module):
@@ -85,13 +79,9 @@ class BagOfWordsVAE(nn.Module):
         self.norm.weight.requires_grad_(False)
 
     def elbo(self, bag: Tensor, generator: torch.Generator) -> Bound:
-        """The evidence lower bound of each bag, with one draw.
+        """The evidence lower bound of each bag (B, V), with one draw of ε from the generator.
 
         While the module is trained, BatchNorm makes a text's reconstruction depend on its batch.
-
-        Args:
-            bag: (B, V) counts.
-            generator: draws ε.
         """
         hidden = self.hidden(bag)[-1]  # (B, K)
         mean, log_variance = self.mean(hidden), self.log_variance(hidden)
@@ -119,14 +109,6 @@ def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
     return (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
 
 
-def kl_weight(step: int, steps: int) -> float:
-    """β of a step, counted from 0: from 0 to 1 over the first half of the steps, then 1.
-
-    With the whole divergence from the start a posterior may never leave the prior.
-    """
-    return min(1.0, 2 * step / steps)
-
-
 def pretrain(
     vae: BagOfWordsVAE,
     texts: Ragged,
@@ -136,7 +118,8 @@ def pretrain(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> list[dict[str, float]]:
-    """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch.
+    """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0 to 1
+    over the first half of the steps.
 
     A batch's bags are made when it is read, so that memory does not grow with N · V.
 
@@ -152,8 +135,8 @@ def pretrain(
         ``kl`` as they were before each step.
 
     Raises:
-        InputError: for fewer than 2 texts, a batch of fewer than 2, no steps, texts of another
-            vocabulary, or a loss that is no longer a finite number.
+        InputError: for too few texts, steps or texts in a batch, texts of another vocabulary, or a loss
+            that is no longer a finite number.
     """
     _check(vae, texts, steps, batch_size)
     vae.to(device).train()
@@ -171,7 +154,9 @@ def pretrain(
             bag = bags(read.batch(indices, PADDING_INDEX).ids, vae.words).to(vae.background)
             bound = vae.elbo(bag, generator)
             optimizer.zero_grad(set_to_none=True)
-            (kl_weight(step, steps) * bound.kl - bound.reconstruction).mean().backward()
+            # with the whole divergence from the start a posterior may never leave the prior
+            beta = min(1.0, 2 * step / steps)
+            (beta * bound.kl - bound.reconstruction).mean().backward()
             optimizer.step()
             sums += torch.stack([part.detach().sum() for part in bound])
             seen += len(indices)
@@ -254,22 +239,16 @@ def _check(vae: BagOfWordsVAE, texts: Ragged, steps: int, batch_size: int) -> No
         )
 
 
-WORDS = 5_000
-"""Words of the largest vocabulary."""
-RAREST = 3
-"""A word of the vocabulary occurs in at least so many texts."""
+WORDS = 5_000  # Words of the largest vocabulary
+RAREST = 3  # A word of the vocabulary occurs in at least so many texts
 SPECIALS = 1 + max(UNKNOWN_INDEX, PADDING_INDEX)
 """The number of the first word; before it are the unknown word and padding."""
 
 
 @dataclass(frozen=True, eq=False)
 class BagVocabulary:
-    """V words, from frequent to rare.
-
-    Attributes:
-        words: word i has the number i + 2, since 0 is the unknown word and 1 is padding.
-        counts: (V,) float32, how often each word occurs in the texts they were taken from.
-    """
+    """V words, from frequent to rare: word i has the number i + 2, since 0 is the unknown word and 1 is
+    padding; and how often each occurs in the texts they were taken from, (V,) float32."""
 
     words: tuple[str, ...]
     counts: Tensor
@@ -279,25 +258,16 @@ class BagVocabulary:
 
     def number(self, texts: Sequence[str]) -> Ragged:
         """The numbers of the known words of each text; a text without any is one unknown word."""
-        rows = (
-            [self._numbers[word] for word in tokenize(text) if word in self._numbers] for text in texts
-        )
+        numbers = {word: place + SPECIALS for place, word in enumerate(self.words)}
+        rows = ([numbers[word] for word in tokenize(text) if word in numbers] for text in texts)
         return Ragged.of(row or [UNKNOWN_INDEX] for row in rows)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {word: place + SPECIALS for place, word in enumerate(self.words)}
 
 
 def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
-    """The most frequent words that can tell texts apart.
+    """The most frequent words that can tell texts apart, at most ``limit``.
 
     Left out is what has no letter, such as punctuation and numbers, what occurs in more than half of
     the texts, which takes the place of a list of stop words, and what occurs in fewer than 3 of them.
-
-    Args:
-        texts: without labels.
-        limit: at most so many words.
 
     Raises:
         InputError: when fewer than two words are left.
@@ -322,15 +292,8 @@ def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
 
 
 def bags(ids: Tensor, words: int) -> Tensor:
-    """Counts of the words of each text.
-
-    Args:
-        ids: (B, T) int64, numbers of a `BagVocabulary`; padding and the unknown word are not counted.
-        words: V.
-
-    Returns:
-        (B, V) float32.
-    """
+    """Counts of the words of each text: (B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V)
+    float32; padding and the unknown word are not counted."""
     counts = torch.zeros(len(ids), SPECIALS + words, device=ids.device)
     ones = torch.ones((), device=ids.device).expand(ids.shape)
     return counts.scatter_add_(1, ids, ones)[:, SPECIALS:]

@@ -32,10 +32,8 @@ from whenpool.training.objective import Accuracy, Objective
 
 STEP = 1e-3
 """How far the word that is moved most is moved, in units of its embedding: see bench/README.md."""
-LEAST = 1e-12
-"""Below this, shares and lengths count as zero: no logarithm or division of less."""
-UNDERFLOW = 1e-30
-"""The smallest probability of error by which gradients are divided."""
+LEAST = 1e-12  # Below this, shares and lengths count as zero: no logarithm or division of less
+UNDERFLOW = 1e-30  # The smallest probability of error by which gradients are divided
 DIVERGENCES = ("forward", "reverse")
 
 
@@ -56,9 +54,7 @@ class GradientDirected(Objective):
         >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> objective = GradientDirected(epochs=20)
-        >>> objective.start_epoch(0)
-        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        >>> GradientDirected(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
         torch.Size([2, 2])
     """
 
@@ -94,17 +90,8 @@ class GradientDirected(Objective):
 
 
 def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:
-    """KL between the norms of gradients over the words of a text, which sum to 1, and the uniform
-    distribution: ``forward`` Σ p_t log(n p_t), ``reverse`` -1/n Σ log(n p_t).
-
-    Args:
-        gradients: (B, T, E).
-        lengths: (B,).
-        divergence: one of `DIVERGENCES`.
-
-    Returns:
-        (B,), in nats.
-    """
+    """KL, (B,) in nats, between the norms of gradients (B, T, E) over the words of a text, which sum to
+    1, and the uniform distribution: ``forward`` Σ p_t log(n p_t), ``reverse`` -1/n Σ log(n p_t)."""
     mask = word_mask(lengths, gradients.shape[1])
     # the scale of a text drops out; without it squares of small numbers would be zero in float32
     scale = gradients.detach().abs().amax((1, 2), keepdim=True).clamp(min=torch.finfo(torch.float).tiny)
@@ -130,10 +117,7 @@ def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
 def exact_backward(
     model: TextClassifier, batch: Batch, factor: float, divergence: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Add the gradients of ℓ₁ + λ ℓ₂ to those of the parameters by differentiating twice.
-
-    Args:
-        factor: λ.
+    """Add the gradients of ℓ₁ + λ ℓ₂, λ the factor, to those of the parameters by differentiating twice.
 
     Returns:
         ℓ₁ averaged over the texts, ℓ₂ of each text (B,), and the logits (B, C), all detached.

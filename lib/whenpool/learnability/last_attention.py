@@ -1,4 +1,5 @@
-"""Last-attention: a model without pooling, read by attention, and two tricks that wean it (§2.2.5, §2.2.6).
+"""Last-attention: a model without pooling, read by attention, and two tricks that wean it (§2.2.5,
+§2.2.6).
 
 Letters: B texts, T words of the longest, D units of a state (both directions together), C classes.
 """
@@ -19,22 +20,16 @@ from whenpool.training.objective import Accuracy, Objective
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:
-    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6).
+    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6); the higher the power η,
+    the slower the beginning.
 
-    Of the thesis's 20 epochs the last ten are at 1, as it says, when they are counted from 0.
-
-    Args:
-        epoch: from 0 to ``epochs`` - 1.
-        epochs: of the whole training.
-        power: η; the higher, the slower the beginning.
+    Of the thesis's 20 epochs, counted from 0, the last ten are at 1, as it says.
     """
-    _check(epoch, epochs)
     return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
 
 
 def falling(epoch: int, epochs: int) -> float:
     """max(0, 1 - epoch / m), where m is half of the epochs: "reduced with time" (§2.2.7)."""
-    _check(epoch, epochs)
     return max(0.0, 1 - epoch / max(1, epochs // 2))
 
 
@@ -44,23 +39,12 @@ def check_epochs(epochs: int) -> None:
         raise InputError(f"a training has at least one epoch, not {epochs}")
 
 
-def _check(epoch: int, epochs: int) -> None:
-    if not 0 <= epoch < epochs:
-        raise InputError(f"epoch {epoch} is not one of {epochs}, counted from 0")
-
-
 class Attended(NamedTuple):
-    """What attention made of a batch; the masses have a column for each direction.
+    """What attention made of a batch; the masses have a column for each direction."""
 
-    Attributes:
-        logits: (B, C).
-        last: (B, 1 or 2), α_n, the attention on a direction's own last state.
-        others: (B, 1 or 2), Σ α_t over all other words.
-    """
-
-    logits: Tensor
-    last: Tensor
-    others: Tensor
+    logits: Tensor  # (B, C)
+    last: Tensor  # (B, 1 or 2), α_n, the attention on a direction's own last state
+    others: Tensor  # (B, 1 or 2), Σ α_t over all other words
 
 
 class AttentionForm(nn.Module):
@@ -99,8 +83,12 @@ class AttentionForm(nn.Module):
         """(B, T), (B,) -> logits and masses."""
         states = self.model.encode(self.model.embed(ids), lengths)  # (B, T, D)
         mask = word_mask(lengths, ids.shape[1])
-        ends = self._ends(lengths, ids.shape[1])
-        kept = [mask & (end | self._spared(end)) for end in ends] if self.drop else None
+        place = torch.arange(ids.shape[1], device=lengths.device).expand_as(mask)
+        ends = [place == lengths.unsqueeze(1) - 1, place == 0][: self.model.encoder.directions]
+        kept = None
+        if self.drop:
+            drawn = (torch.rand(mask.shape, device=mask.device) for _ in ends)
+            kept = [mask & (end | (d >= self.drop)) for end, d in zip(ends, drawn, strict=True)]
         weights = self.attention.direction_weights(states, mask, kept)
         last = torch.stack([(w * end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)
         others = torch.stack([(w * ~end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)
@@ -112,22 +100,10 @@ class AttentionForm(nn.Module):
         `forward` has read."""
         return torch.cat(self._masses).mean().item()
 
-    def _ends(self, lengths: Tensor, longest: int) -> list[Tensor]:
-        """Where each direction has its last state, (B, T) each."""
-        places = torch.arange(longest, device=lengths.device).expand(len(lengths), -1)
-        return [places == lengths.unsqueeze(1) - 1, places == 0][: self.model.encoder.directions]
-
-    def _spared(self, like: Tensor) -> Tensor:
-        return torch.rand(like.shape, device=like.device) >= self.drop
-
 
 class LastAttentionObjective(Objective):
     """What penalty and dropout attention share: the model attends while it is trained, and what it
     would be worth with its attention is told beside what it is worth without.
-
-    Args:
-        epochs: of the whole training.
-        power: η of the curriculum.
 
     Raises:
         InputError: for epochs below 1, or a power that is not above 0.
@@ -152,29 +128,19 @@ class LastAttentionObjective(Objective):
         """The factor of this epoch, the validation accuracy with attention, nothing dropped, and the
         attention that is left on other states."""
         form = AttentionForm(model)
-        with_attention = accuracy(form)
-        return {
-            "factor": self.factor,
-            "attention_accuracy": with_attention,
-            "mass_left": form.mass_left,
-        }
+        found = {"factor": self.factor, "attention_accuracy": accuracy(form)}
+        return found | {"mass_left": form.mass_left}
 
 
 class DropoutAttention(LastAttentionObjective):
     """Cross-entropy of last-attention whose scores of states other than the last are dropped before
-    the softmax, each with probability p = min(1, (epoch / 10)²).
-
-    Args:
-        epochs: of the whole training.
-        power: η.
+    the softmax, each with probability p = min(1, (epoch / 10)²); ``power`` is η, the 2.
 
     Examples:
         >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> objective = DropoutAttention(epochs=20)
-        >>> objective.start_epoch(0)
-        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        >>> DropoutAttention(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
         torch.Size([2, 2])
     """
 
@@ -189,22 +155,16 @@ class DropoutAttention(LastAttentionObjective):
 
 
 class PenaltyAttention(LastAttentionObjective):
-    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1.
+    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1; ``power`` is η, the 4.
 
     α is the attention of `whenpool.models.pooling.LastAttention`; of two directions the mean of the two
     penalties counts, and of a batch the mean over its texts.
-
-    Args:
-        epochs: of the whole training.
-        power: η.
 
     Examples:
         >>> from whenpool.corpora.batches import Batch
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
         >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> objective = PenaltyAttention(epochs=20)
-        >>> objective.start_epoch(0)
-        >>> objective.backward(model, batch, torch.arange(2))[1].shape  # logits
+        >>> PenaltyAttention(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
         torch.Size([2, 2])
     """
 

@@ -13,8 +13,7 @@ from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.objective import Objective
 
-TEACHER_WORDS = 32_768
-"""Padded words of a batch that the teacher reads."""
+TEACHER_WORDS = 32_768  # Padded words of a batch that the teacher reads
 
 
 class TeacherForcing(Objective):

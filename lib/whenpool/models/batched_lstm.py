@@ -11,6 +11,7 @@ input, H of a state.
 
 from collections.abc import Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -24,22 +25,11 @@ _STEPS = 64
 
 
 def run_together(lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Run R one-directional LSTMs of one shape, each on a batch of its own.
-
-    Args:
-        lstms: of one layer, equal in input and hidden size.
-        inputs: R of (B_r, T_r, E), which may differ in B_r and T_r.
-
-    Returns:
-        The states, R of (B_r, T_r, H).
-    """
-    weights = [weight for lstm in lstms for weight in _weights(lstm)]
-    return list(_Recurrences.apply(len(lstms), *inputs, *weights))
-
-
-def _weights(lstm: nn.LSTM) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Run R one-directional LSTMs of one layer and one shape, each on a batch of its own: R of (B_r,
+    T_r, E), which may differ in B_r and T_r -> the states, R of (B_r, T_r, H)."""
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    return tuple(getattr(lstm, name) for name in names)
+    weights = [getattr(lstm, name) for lstm in lstms for name in names]
+    return list(_Recurrences.apply(len(lstms), *inputs, *weights))
 
 
 class _Recurrences(torch.autograd.Function):
@@ -104,11 +94,12 @@ class _Rows:
         count: of all rows.
         active: how many recurrences have a word at each position.
         starts: the first row of each position, and behind the last one ``count``.
+        before: of each row that of the word before; of first words their own.
     """
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         self._lengths = lengths
-        self.active = _active(lengths)
+        self.active = [sum(length > t for length in lengths) for t in range(lengths[0])]
         self.starts = [0, *accumulate(self.active)]
         self.count = self.starts[-1]
         self._places = torch.tensor(self.starts[:-1], device=device)
@@ -116,7 +107,6 @@ class _Rows:
         position = torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes)
         earlier = self._places[(position - 1).clamp(min=0)]
         self.before = earlier + torch.arange(self.count, device=device) - self._places[position]
-        """Of each row that of the word before; of first words their own."""
 
     def of(self, recurrence: int) -> Tensor:
         """The rows of a recurrence, word by word."""
@@ -131,27 +121,12 @@ class _Rows:
 def _by_word(inputs: Sequence[Tensor]) -> list[Tensor]:
     """(B_r, T_r, E) -> (T_r, B, E), zeros behind the last text of each."""
     most = max(len(part) for part in inputs)
-    found = []
-    for part in inputs:
-        words = part.new_zeros(part.shape[1], most, part.shape[2])
-        words[:, : len(part)] = part.transpose(0, 1)
-        found.append(words)
-    return found
+    padded = (nn.functional.pad(part.transpose(0, 1), (0, 0, 0, most - len(part))) for part in inputs)
+    return [part.contiguous() for part in padded]
 
 
 def _in_given_order(order: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    given: list[Any] = [None] * len(order)
-    for place, r in enumerate(order):
-        given[r] = values[place]
-    return tuple(given)
-
-
-def _active(lengths: Sequence[int]) -> list[int]:
-    """How many recurrences, longest first, have a word at each position."""
-    counts = [0] * lengths[0]
-    for length in lengths:
-        counts[length - 1] += 1
-    return list(accumulate(reversed(counts)))[::-1]
+    return tuple(value for _, value in sorted(zip(order, values, strict=True), key=itemgetter(0)))
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
@@ -218,10 +193,8 @@ def _slopes(
     """For a block of rows: what each gate passes on of the gradient of the cell, or of the state where
     it is the output gate, (rows, B, 4, H); and what a state passes on to its cell, (rows, B, H).
 
-    Args:
-        before: the rows of the words before.
-        own: the cells of the block.
-        from_start: whether the block begins with the first words, which have none before.
+    ``before`` are the rows of the words before, ``own`` the cells of the block; ``from_start``: whether
+    it begins with the first words, which have none before.
     """
     H = cells.shape[-1]
     into, forget, candidate, out = gates.split(H, dim=-1)

@@ -36,13 +36,7 @@ __all__ = [
 class Cell(nn.Module):
     """What the cells have in common: R is unrolled, s_t = R(s_{t-1}, x_t) for one word after another.
 
-    Attributes:
-        gates: how many rows of blocks the weights have, one for each gate and the proposal.
-
-    Args:
-        input_size: E.
-        hidden_size: H.
-        batch_first: the shapes are those below; there is no other order here.
+    It is made with E and H; ``batch_first`` is there as in torch, since there is no other order here.
 
     Raises:
         InputError: for sizes below 1, or ``batch_first=False``.
@@ -56,7 +50,7 @@ class Cell(nn.Module):
         torch.Size([2, 7, 3])
     """
 
-    gates = 1
+    gates = 1  # how many rows of blocks the weights have, one for each gate and the proposal
 
     def __init__(self, input_size: int, hidden_size: int, batch_first: bool = True) -> None:
         super().__init__()
@@ -71,9 +65,9 @@ class Cell(nn.Module):
 
     def add_weights(self) -> None:
         """One row of blocks a gate: W^x (gates·H, E), W^s (gates·H, H), and a bias for each."""
-        rows, E, H = self.gates * self.hidden_size, self.input_size, self.hidden_size
-        self.weight_ih_l0 = nn.Parameter(torch.empty(rows, E))
-        self.weight_hh_l0 = nn.Parameter(torch.empty(rows, H))
+        rows = self.gates * self.hidden_size
+        self.weight_ih_l0 = nn.Parameter(torch.empty(rows, self.input_size))
+        self.weight_hh_l0 = nn.Parameter(torch.empty(rows, self.hidden_size))
         self.bias_ih_l0 = nn.Parameter(torch.empty(rows))
         self.bias_hh_l0 = nn.Parameter(torch.empty(rows))
 
@@ -123,8 +117,7 @@ class Sum(Cell):
         InputError: where E is not H.
 
     Examples:
-        >>> states, last = Sum(2, 2)(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))
-        >>> last
+        >>> Sum(2, 2)(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))[1]
         tensor([[1., 1.]])
     """
 
@@ -141,9 +134,6 @@ class Sum(Cell):
 
 class TanhSum(Sum):
     """The second: s_t = tanh(s_{t-1} + x_t + b), which is bounded and has no weights but b.
-
-    Raises:
-        InputError: where E is not H.
 
     Examples:
         >>> TanhSum(3, 3)(torch.randn(2, 7, 3))[0].abs().max() < 1
@@ -162,9 +152,8 @@ class Elman(Cell):
     """Elman (1990): s_t = tanh(W^s s_{t-1} + W^x x_t + b). Equals ``nn.RNN``.
 
     Examples:
-        >>> states, last = Elman(4, 3)(torch.randn(2, 7, 4))
-        >>> states.shape, last.shape
-        (torch.Size([2, 7, 3]), torch.Size([2, 3]))
+        >>> Elman(4, 3)(torch.randn(2, 7, 4))[0].shape
+        torch.Size([2, 7, 3])
     """
 
     def step(self, x: Tensor, s: Tensor) -> Tensor:
@@ -175,12 +164,10 @@ class Elman(Cell):
 class PrototypeLSTM(Cell):
     """The slides' step between Elman and LSTM: soft gates, and one state for memory and output.
 
-    The blocks of its weights are the input gate, the forget gate and the proposal, as the first three of
-    an LSTM are.
+    The blocks of its weights are the first three of an LSTM's: input gate, forget gate, proposal.
 
     Examples:
-        >>> states, last = PrototypeLSTM(4, 3)(torch.randn(2, 7, 4))
-        >>> states.shape
+        >>> PrototypeLSTM(4, 3)(torch.randn(2, 7, 4))[0].shape
         torch.Size([2, 7, 3])
     """
 
@@ -201,9 +188,8 @@ class LSTM(Cell):
     input gate, forget gate, proposal, output gate.
 
     Examples:
-        >>> states, (h, c) = LSTM(4, 3)(torch.randn(2, 7, 4))
-        >>> torch.equal(states[:, -1], h)
-        True
+        >>> LSTM(4, 3)(torch.randn(2, 7, 4))[1][0].shape
+        torch.Size([2, 3])
     """
 
     gates = 4
@@ -274,14 +260,7 @@ class SlidesGRU(Cell):
 
 
 def linear_recurrence(a: Tensor, b: Tensor) -> Tensor:
-    """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words.
-
-    Args:
-        a: (B, T, H), what is kept of each unit.
-        b: (B, T, H), what is added.
-
-    Returns:
-        (B, T, H)
+    """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H).
 
     Raises:
         InputError: where the shapes differ.
@@ -308,14 +287,10 @@ class _Scan(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, backward: bool) -> Tensor:
         states = torch.empty_like(b, memory_format=torch.contiguous_format)
-        before: Tensor | None = None
+        before = b.new_zeros(()).expand(len(b), b.shape[2])
         words = list(zip(a.unbind(1), b.unbind(1), states.unbind(1), strict=True))
         for kept, added, state in reversed(words) if backward else words:
-            if before is None:
-                state.copy_(added)
-            else:
-                torch.addcmul(added, kept, before, out=state)
-            before = state
+            before = torch.addcmul(added, kept, before, out=state)
         ctx.backward_in_time = backward
         ctx.save_for_backward(a, states)
         return states
@@ -324,16 +299,16 @@ class _Scan(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         a, states = ctx.saved_tensors
         backward = ctx.backward_in_time
-        total = _Scan.apply(_earlier(a) if backward else _later(a), grad, not backward)
-        return total * (_later(states) if backward else _earlier(states)), total, None
+        total = _Scan.apply(earlier(a) if backward else later(a), grad, not backward)
+        return total * (later(states) if backward else earlier(states)), total, None
 
 
-def _earlier(values: Tensor) -> Tensor:
+def earlier(values: Tensor) -> Tensor:
     """At each word of (B, T, H) what stood at the one before, and zero at the first."""
     return pad(values[:, :-1], (0, 0, 1, 0))
 
 
-def _later(values: Tensor) -> Tensor:
+def later(values: Tensor) -> Tensor:
     """At each word of (B, T, H) what stands at the next one, and zero at the last."""
     return pad(values[:, 1:], (0, 0, 0, 1))
 
@@ -382,8 +357,7 @@ class MinGRU(LinearCell):
     blocks of its weights: z, the proposal.
 
     Examples:
-        >>> states, last = MinGRU(4, 3)(torch.randn(2, 7, 4))
-        >>> states.shape
+        >>> MinGRU(4, 3)(torch.randn(2, 7, 4))[0].shape
         torch.Size([2, 7, 3])
     """
 
@@ -402,8 +376,7 @@ class MinLSTM(LinearCell):
     i_t = σ(W^i x_t + b^i) and h̃_t = W^h x_t + b^h. The blocks of its weights: f, i, the proposal.
 
     Examples:
-        >>> states, last = MinLSTM(4, 3)(torch.randn(2, 7, 4))
-        >>> states.shape
+        >>> MinLSTM(4, 3)(torch.randn(2, 7, 4))[0].shape
         torch.Size([2, 7, 3])
     """
 

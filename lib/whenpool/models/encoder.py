@@ -37,7 +37,7 @@ CELLS: dict[str, type[nn.Module]] = {
     "mingru": MinGRU,
     "minlstm": MinLSTM,
 }
-"""Every recurrent cell by name, see `whenpool.models.cells` and `whenpool.models.cells`."""
+"""Every recurrent cell by name."""
 
 ForgetBias = float | Literal["low", "chrono"] | None
 
@@ -45,6 +45,15 @@ ForgetBias = float | Literal["low", "chrono"] | None
 def word_mask(lengths: Tensor, longest: int) -> Tensor:
     """Which positions of a right-padded batch are words: (B,) -> (B, T) bool."""
     return torch.arange(longest, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
+    """Let an embedding start from word vectors of its shape."""
+    if vectors.shape != embedding.weight.shape:
+        have, want = tuple(vectors.shape), tuple(embedding.weight.shape)
+        raise InputError(f"word vectors have the shape {have}, the model's embedding {want}")
+    with torch.no_grad():
+        embedding.weight.copy_(vectors)
 
 
 class Encoder(nn.Module):
@@ -112,13 +121,10 @@ class Encoder(nn.Module):
                 f"cell {cell!r} has no recurrent weights to drop or to start orthogonal: "
                 "leave drop_connect=0 and orthogonal=False"
             )
-        self.cell = cell
-        self.input_size = input_size
-        self.hidden_size = hidden_size
+        self.cell, self.input_size, self.hidden_size = cell, input_size, hidden_size
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
-        self.drop_connect = drop_connect
-        self.masked = masked
+        self.drop_connect, self.masked = drop_connect, masked
         self.layers: Any = nn.ModuleList(  # of lists of one or two recurrences
             nn.ModuleList(
                 CELLS[cell](
@@ -128,27 +134,24 @@ class Encoder(nn.Module):
             )
             for layer in range(layers)
         )
-        if forget_bias is not None:
-            for module in self._recurrences():
+        for module in self._recurrences():
+            if forget_bias is not None:
                 _set_forget_bias(module, forget_bias, chrono_words)
-        if orthogonal:
-            for module in self._recurrences():
+        for module in self._recurrences():
+            if orthogonal:
                 for gate in torch.as_tensor(module.weight_hh_l0).split(hidden_size):  # (H, H)
                     nn.init.orthogonal_(gate)
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """
-        Args:
-            inputs: (B, T, E), right-padded.
-            lengths: (B,), the words of each text, at least 1.
-
-        Returns:
-            (B, T, D), left-to-right units first.
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units
+        first.
 
         Raises:
             InputError: when lengths are not B, or one is larger than T.
         """
-        return encode_all([self], [inputs], [lengths], self._run_each)[0]
+        return encode_all(
+            [self], [inputs], [lengths], lambda modules, fed: list(map(self._run, modules, fed))
+        )[0]
 
     @property
     def shape(self) -> tuple[str, int, int, int, int]:
@@ -161,19 +164,11 @@ class Encoder(nn.Module):
         Raises:
             InputError: where the shapes differ.
         """
-        own, theirs = list(self.parameters()), list(module.parameters())
-        if [p.shape for p in own] != [p.shape for p in theirs]:
-            raise InputError("the module has another cell, size or number of layers than this encoder")
-        with torch.no_grad():
-            for mine, other in zip(own, theirs, strict=True):
-                mine.copy_(other)
+        copy_weights(list(self.parameters()), list(module.parameters()), "cell")
         return self
 
     def _recurrences(self) -> list[Any]:
         return [module for layer in self.layers for module in layer]
-
-    def _run_each(self, modules: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
-        return [self._run(module, x) for module, x in zip(modules, inputs, strict=True)]
 
     def _run(self, module: Any, inputs: Tensor) -> Tensor:
         weights = {}
@@ -189,6 +184,15 @@ class Encoder(nn.Module):
         return states.to(inputs.dtype)
 
 
+def copy_weights(own: Sequence[Tensor], theirs: Sequence[Tensor], what: str) -> None:
+    """Copy weights between modules of one shape; ``what`` else of them may differ is in the message."""
+    if [p.shape for p in own] != [p.shape for p in theirs]:
+        raise InputError(f"the module has another {what}, size or number of layers than this encoder")
+    with torch.no_grad():
+        for mine, other in zip(own, theirs, strict=True):
+            mine.copy_(other)
+
+
 Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
 """Runs one-directional recurrences, each on inputs (B, T, ·) of its own, to states (B, T, H)."""
 
@@ -196,11 +200,8 @@ Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
 def encode_all(
     encoders: Sequence[Encoder], inputs: Sequence[Tensor], lengths: Sequence[Tensor], run: Runner
 ) -> list[Tensor]:
-    """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`.
-
-    Args:
-        run: given the recurrences of one layer of all encoders at once.
-    """
+    """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`; ``run`` is
+    given the recurrences of one layer of all encoders at once."""
     for x, of in zip(inputs, lengths, strict=True):
         check_lengths(x, of)
     read = [

@@ -126,7 +126,7 @@ class Attention(Pooling):
         nn.init.uniform_(self.query, -(size**-0.5), size**-0.5)  # as nn.Linear(D, 1) starts
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        weights = _softmax_over_words(states @ self.query, mask)
+        weights = softmax_over_words(states @ self.query, mask)
         return _weighted_sum(weights, states), weights
 
 
@@ -141,7 +141,7 @@ class MaxAttention(Pooling):
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         query = _max_over_words(states, mask)  # (B, D)
-        weights = _softmax_over_words(_cosine_like_scores(states, query), mask)
+        weights = softmax_over_words(_cosine_like_scores(states, query), mask)
         return _weighted_sum(weights, states), weights
 
 
@@ -174,7 +174,7 @@ class LastAttention(Pooling):
         queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
         parts = states.chunk(directions, dim=-1)
         return [
-            _softmax_over_words(_cosine_like_scores(part, query), words)
+            softmax_over_words(_cosine_like_scores(part, query), words)
             for part, query, words in zip(parts, queries, kept or [mask] * directions, strict=True)
         ]
 
@@ -217,7 +217,7 @@ def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
     return products / lengths.clamp(min=torch.finfo(states.dtype).tiny)
 
 
-def _softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:
+def softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:
     lowest = torch.finfo(scores.dtype).min  # not -inf: a text without a word must not give NaN
     return scores.masked_fill(~mask, lowest).softmax(dim=1) * mask  # (B, T)
 

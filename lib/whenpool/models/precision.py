@@ -12,8 +12,7 @@ import torch
 
 from whenpool.base.errors import InputError
 
-PRECISIONS = ("float32", "tf32", "bfloat16")
-"""TF32 is a GPU's: on a processor it is float32."""
+PRECISIONS = ("float32", "tf32", "bfloat16")  # TF32 is a GPU's: on a processor it is float32
 
 _used = "float32"
 

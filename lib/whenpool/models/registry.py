@@ -9,21 +9,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Listed:
-    """What the book needs to know of a pooling.
+    """What the book needs to know of a pooling."""
 
-    Attributes:
-        module: the name of its class in `whenpool.models.pooling`.
-        title: how tables and figures call a BiLSTM with it.
-        colour: in every figure; none: the next of `SPARE_COLOURS`.
-        marker: in every figure; none: the next of `SPARE_MARKERS`.
-        compared: whether chapters that compare poolings train it.
-    """
-
-    module: str
-    title: str
-    colour: str = ""
-    marker: str = ""
-    compared: bool = True
+    module: str  # its class in `whenpool.models.pooling`
+    title: str  # how tables and figures call a BiLSTM with it
+    colour: str = ""  # in every figure; none: the next of `SPARE_COLOURS`
+    marker: str = ""  # in every figure; none: the next of `SPARE_MARKERS`
+    compared: bool = True  # whether chapters that compare poolings train it
 
 
 LISTED: dict[str, Listed] = {
@@ -62,24 +54,15 @@ SHAPES = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
 
 @dataclass(frozen=True)
 class ListedCell:
-    """What runs and the book need to know of a cell.
+    """What runs and the book need to know of a cell."""
 
-    Attributes:
-        title: how tables and figures call it.
-        colour, marker: in figures that compare cells.
-        forgets: whether it has a forget gate with a bias of its own.
-        remembers: whether it has recurrent weights.
-        adds: whether it adds words to the state, so that both need as many units.
-        recurrent: whether it reads one word after another.
-    """
-
-    title: str
-    colour: str
+    title: str  # how tables and figures call it
+    colour: str  # in figures that compare cells
     marker: str
-    forgets: bool = False
-    remembers: bool = False
-    adds: bool = False
-    recurrent: bool = True
+    forgets: bool = False  # whether it has a forget gate with a bias of its own
+    remembers: bool = False  # whether it has recurrent weights
+    adds: bool = False  # whether it adds words to the state, so that both need as many units
+    recurrent: bool = True  # whether it reads one word after another
 
 
 LISTED_CELLS: dict[str, ListedCell] = {

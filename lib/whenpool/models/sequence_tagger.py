@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.models.encoder import Encoder, ForgetBias, word_mask
+from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
 class SequenceTagger(nn.Module):
@@ -71,11 +71,7 @@ class SequenceTagger(nn.Module):
             nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features
         )
         if vectors is not None:
-            if vectors.shape != self.embedding.weight.shape:
-                have, want = tuple(vectors.shape), tuple(self.embedding.weight.shape)
-                raise InputError(f"word vectors have the shape {have}, the tagger's embedding {want}")
-            with torch.no_grad():
-                self.embedding.weight.copy_(vectors)
+            start_from(self.embedding, vectors)
         inputs = embedding_size + feature_size * len(features)
         self.encoder = Encoder(inputs, hidden_size, cell, layers, bidirectional, forget_bias)
         self.dropout = nn.Dropout(dropout)
@@ -95,8 +91,7 @@ class SequenceTagger(nn.Module):
                 f"each word has {ids.shape[-1]} numbers, the tagger reads {1 + len(self.features)}"
             )
         tables = (self.embedding, *self.features)
-        parts = [table(ids[..., column]) for column, table in enumerate(tables)]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+        return torch.cat([table(ids[..., column]) for column, table in enumerate(tables)], dim=-1)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, E), (B,) -> (B, T, D), zeros behind the end of each sentence."""
@@ -112,16 +107,11 @@ class SequenceTagger(nn.Module):
 
 
 def tagging_loss(logits: Tensor, lengths: Tensor, tags: Tensor, reduction: str = "mean") -> Tensor:
-    """Cross-entropy over words: what stands behind the end of a sentence has no part in it.
-
-    Args:
-        logits: (B, T, C).
-        lengths: (B,).
-        tags: (B, T); a negative one on a word, a tag that the model does not know, counts in no sum.
-        reduction: "mean", "sum" or "none".
+    """Cross-entropy of logits (B, T, C) over words: what stands behind the end of a sentence has no part
+    in it, nor has a negative tag, one that the model does not know.
 
     Returns:
-        A number, or (B, T), zero where nothing counts.
+        The mean or the sum over words, or for ``reduction="none"`` (B, T), zero where nothing counts.
     """
     counted = word_mask(lengths, logits.shape[1]) & (tags >= 0)
     targets = tags.masked_fill(~counted, -100)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
-from whenpool.models.encoder import Encoder, ForgetBias, word_mask
+from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
 
@@ -100,7 +100,7 @@ class TextClassifier(nn.Module):
         self.masked = masked
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         if vectors is not None:
-            self._start_from(vectors)
+            start_from(self.embedding, vectors)
         self.encoder = make_encoder(
             embedding_size,
             hidden_size,
@@ -138,10 +138,3 @@ class TextClassifier(nn.Module):
         if not self.masked:
             lengths = torch.full_like(lengths, T)
         return self.pooling(states, word_mask(lengths, T))
-
-    def _start_from(self, vectors: Tensor) -> None:
-        if vectors.shape != self.embedding.weight.shape:
-            have, want = tuple(vectors.shape), tuple(self.embedding.weight.shape)
-            raise InputError(f"word vectors have the shape {have}, the model's embedding {want}")
-        with torch.no_grad():
-            self.embedding.weight.copy_(vectors)

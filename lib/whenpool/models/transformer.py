@@ -10,6 +10,7 @@ the number of heads.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,31 +18,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.models.encoder import check_lengths, word_mask
+from whenpool.models.encoder import check_lengths, copy_weights, word_mask
 
-TRANSFORMER = "transformer"
-"""What stands for it where a cell is named."""
+TRANSFORMER = "transformer"  # What stands for it where a cell is named
 HEADS = 4
 WIDENING = 4  # of the layer between two attentions, as in Vaswani et al.
 _TABLE = 512  # words that a table of positions begins with
 
 
 def plain_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    allowed: Tensor | None,
-    causal: bool,
+    queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
     """Attention by its formula: it holds a score for every two words.
 
-    Args:
-        queries, keys, values: (B, heads, T, F).
-        allowed: (B, 1, 1, T) bool, which words may be looked at; None: all.
-        causal: whether a word may look at no later one.
-
-    Returns:
-        (B, heads, T, F)
+    Queries, keys and values are (B, heads, T, F), as is what is returned; ``allowed`` (B, 1, 1, T) bool
+    are the words that may be looked at, None: all; where ``causal`` a word may look at no later one.
     """
     F = queries.shape[-1]
     scores = queries @ keys.transpose(-2, -1) / math.sqrt(F)  # (B, heads, T, T)
@@ -54,11 +45,7 @@ def plain_attention(
 
 
 def fused_attention(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    allowed: Tensor | None,
-    causal: bool,
+    queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
     """The same by torch's kernel, block by block, which keeps no scores."""
     return functional.scaled_dot_product_attention(
@@ -71,16 +58,10 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 
 
 def sinusoids(words: int, size: int) -> Tensor:
-    """What tells a state where it stands (Vaswani et al. 2017, §3.5).
+    """What tells a state where it stands (Vaswani et al. 2017, §3.5): (T, D) float32, for T ``words``
+    and D = ``size``.
 
     Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
-
-    Args:
-        words: T.
-        size: D.
-
-    Returns:
-        (T, D), float32, from a float64 angle.
 
     Examples:
         >>> sinusoids(2, 4)
@@ -163,14 +144,9 @@ class TransformerEncoder(nn.Module):
             raise InputError(f"norm {norm!r} is unknown; choose 'pre' or 'post'")
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
-        self.input_size = input_size
-        self.hidden_size = hidden_size
-        self.directions = directions
-        self.output_size = size
-        self.heads = heads
-        self.attention = attention
-        self.dropout = dropout
-        self.norm = norm
+        self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
+        self.directions, self.heads, self.attention = directions, heads, attention
+        self.dropout, self.norm = dropout, norm
         self.into = nn.Linear(input_size, size)
         self.layers: Any = nn.ModuleList(_Layer(size, heads, dropout, norm) for _ in range(layers))
         self.last_norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()
@@ -180,13 +156,7 @@ class TransformerEncoder(nn.Module):
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
     def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """
-        Args:
-            inputs: (B, T, E), right-padded.
-            lengths: (B,), the words of each text, at least 1.
-
-        Returns:
-            (B, T, D).
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D).
 
         Raises:
             InputError: when lengths are not B, or one is larger than T.
@@ -213,11 +183,7 @@ class TransformerEncoder(nn.Module):
         own = list(self.layers.parameters()) + list(self.last_norm.parameters())
         theirs = [weight for layer in module.layers for weight in _weights_of(layer)]
         theirs += list(module.norm.parameters()) if module.norm is not None else []
-        if [p.shape for p in own] != [p.shape for p in theirs]:
-            raise InputError("the module has another size, norm or number of layers than this encoder")
-        with torch.no_grad():
-            for mine, other in zip(own, theirs, strict=True):
-                mine.copy_(other)
+        copy_weights(own, theirs, "norm")
         return self
 
     def _positions(self, words: int, like: Tensor) -> Tensor:
@@ -245,11 +211,12 @@ class _Layer(nn.Module):
 
     def forward(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
+        drop = partial(functional.dropout, p=self.dropout, training=self.training)
         if self.norm == "pre":
-            states = states + self._dropped(self._attention(self.attention_norm(states), attend))
-            return states + self._dropped(self._maps(self.wide_norm(states)))
-        states = self.attention_norm(states + self._dropped(self._attention(states, attend)))
-        return self.wide_norm(states + self._dropped(self._maps(states)))
+            states = states + drop(self._attention(self.attention_norm(states), attend))
+            return states + drop(self._maps(self.wide_norm(states)))
+        states = self.attention_norm(states + drop(self._attention(states, attend)))
+        return self.wide_norm(states + drop(self._maps(states)))
 
     def _attention(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
         B, T, D = states.shape
@@ -260,9 +227,6 @@ class _Layer(nn.Module):
 
     def _maps(self, states: Tensor) -> Tensor:
         return self.narrow(self.wide(states).relu())
-
-    def _dropped(self, added: Tensor) -> Tensor:
-        return functional.dropout(added, self.dropout, self.training)
 
 
 def _weights_of(layer: Any) -> list[Tensor]:

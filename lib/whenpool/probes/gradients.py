@@ -19,13 +19,13 @@ from whenpool.probes.taps import AnyTap, tapped
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
 
-    L is the cross-entropy of the text itself, not divided by B. The left-to-right and the
-    right-to-left state of one word count as one vector; of a stack, the states of the top layer.
-    The recurrence may be a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``, ``nn.GRU``
-    or ``nn.RNN``, packed or not, whichever the model calls last; recurrences side by side must be one
-    module. A model that has none, such as a Transformer, has no path through later states of the same
-    layer: its gradient is that at the states that ``encode`` returns. A recurrence that is written in
-    another way cannot be seen and must not be probed.
+    L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
+    state of one word count as one vector; of a stack, the states of the top layer. The recurrence may be
+    a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``,
+    packed or not, whichever the model calls last; recurrences side by side must be one module. A model
+    that has none, such as a Transformer, has no path through later states of the same layer: its
+    gradient is that at the states that ``encode`` returns. A recurrence that is written in another way
+    cannot be seen and must not be probed.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is put into
@@ -38,8 +38,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         (B, T), NaN behind the end of each text.
 
     Raises:
-        InputError: for a model without the three steps or with a recurrence that cannot be tapped,
-            shapes that do not fit, a label out of range, or another device than the model's.
+        InputError: for a model without the three steps or with a recurrence that cannot be tapped, or a
+            batch that does not fit it.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -49,30 +49,20 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     """
     check_steps(model, "gradient_norms")
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
-    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
-        states = model.encode(model.embed(ids).detach(), lengths)  # type: ignore[operator]
-        if not states.requires_grad:  # nothing before the classifier learns
-            states = states.detach().requires_grad_()
-        logits = model.classify(states, lengths)  # type: ignore[operator]
+
+    def loss(logits: Tensor) -> Tensor:
         check_labels(labels, logits)
-        loss = cross_entropy(logits, labels, reduction="sum")
-        norms = total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
-    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+        return cross_entropy(logits, labels, reduction="sum")
+
+    return _total_norms(model, ids, lengths, loss)
 
 
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
-    """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text: the lower, the more the gradient vanishes (§1.5).
+    """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text, (B,): the lower, the more the gradient vanishes (§1.5).
 
     *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word, as in the thesis (footnote 3),
-    whose caption of Figure 1.3 has the ratio upside down.
-
-    Args:
-        norms: (B, T) from `gradient_norms`.
-        lengths: (B,).
-
-    Returns:
-        (B,)
+    whose caption of Figure 1.3 has the ratio upside down. It takes norms (B, T) from `gradient_norms`
+    and lengths (B,).
 
     Raises:
         InputError: when lengths are not B, or not between 1 and T.
@@ -87,14 +77,8 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
 
 
 def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tensor:
-    """The norms of each text read at ``points`` places from its first to its last word (§1.5).
-
-    Args:
-        norms: (B, T) from `gradient_norms`.
-        lengths: (B,).
-
-    Returns:
-        (B, points)
+    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first to
+    its last word: (B, points) (§1.5).
 
     Raises:
         InputError: when lengths are not B, or not between 1 and T.
@@ -107,10 +91,23 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
     return interpolate(norms, lengths, points)
 
 
-def total_norms(
+def _total_norms(
+    model: Any, ids: Tensor, lengths: Tensor, loss_of: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN behind the end of each text."""
+    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
+        states = model.encode(model.embed(ids).detach(), lengths)
+        if not states.requires_grad:  # nothing before the classifier learns
+            states = states.detach().requires_grad_()
+        loss = loss_of(model.classify(states, lengths))
+        norms = _norms_by_direction(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
+    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
+    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+
+
+def _norms_by_direction(
     loss: Tensor, model: nn.Module, states: Tensor, taps: list[AnyTap], lengths: Tensor
 ) -> Tensor:
-    """‖∂L/∂h_t‖, (B, T)."""
     used = _top(model, taps)
     if not used:
         return _norms(torch.autograd.grad(loss, states)[0])
@@ -119,12 +116,12 @@ def total_norms(
     halves: list[Tensor] = []
     for tap in used:
         own = tap.total([next(grads) for _ in tap.wanted], type(model).__name__)
-        halves += [_norms(half) for half in own]
+        halves += map(_norms, own)
     encoder = _encoder_of(model, used[0])
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
-        B, T = states.shape[:2]
+        T = states.shape[1]
         reach = lengths if encoder.masked else torch.full_like(lengths, T)
-        halves[1] = halves[1].reshape(-1)[reversal_rows(reach, T)].view(B, T)
+        halves[1] = halves[1].flatten()[reversal_rows(reach, T)].view_as(halves[1])
     return torch.hypot(*halves) if len(halves) == 2 else halves[0]
 
 
@@ -190,11 +187,12 @@ def max_path(states: Tensor, query: Tensor | None = None) -> Tensor:
 
 def attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
     """∂s/∂h_t = α_t (I + (h_t - s) qᵀ), with α = softmax(h·q)."""
-    q = _needed(query)
-    alpha = (states @ q).softmax(0)
+    if query is None:
+        raise InputError("the path of attention depends on its query: give it, (D,)")
+    alpha = (states @ query).softmax(0)
     away = states - alpha @ states  # h_t - s
-    identity = torch.eye(len(q)).to(states)
-    return alpha[:, None, None] * (identity + away[:, :, None] * q)
+    identity = torch.eye(len(query)).to(states)
+    return alpha[:, None, None] * (identity + away[:, :, None] * query)
 
 
 def max_attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
@@ -230,12 +228,6 @@ def _is_largest(states: Tensor) -> Tensor:
     return torch.nn.functional.one_hot(states.argmax(0), len(states)).T.to(states)
 
 
-def _needed(query: Tensor | None) -> Tensor:
-    if query is None:
-        raise InputError("the path of attention depends on its query: give it, (D,)")
-    return query
-
-
 def tagging_gradient_norms(
     model: nn.Module, ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None = None
 ) -> Tensor:
@@ -244,8 +236,7 @@ def tagging_gradient_norms(
     L is the sum of the cross-entropies of all words of the sentence, or that of one word alone.
 
     Args:
-        model: offers ``embed``, ``encode`` and ``classify``, whose logits are (B, T, C), such as
-            `whenpool.SequenceTagger`. It is put into evaluation mode for the time.
+        model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
         ids: (B, T) or (B, T, F) int64, right-padded.
         lengths: (B,), words of each sentence.
         tags: (B, T) int64; a negative one has no loss.
@@ -255,8 +246,7 @@ def tagging_gradient_norms(
         (B, T), NaN behind the end of each sentence.
 
     Raises:
-        InputError: for a model without the three steps, shapes that do not fit, a length or word
-            outside of its sentence, or a tag that the model does not have.
+        InputError: for a model without the three steps, or a batch that does not fit it.
 
     Examples:
         >>> model = whenpool.SequenceTagger(50, tags=4, embedding_size=8, hidden_size=16)
@@ -266,24 +256,19 @@ def tagging_gradient_norms(
     """
     check_steps(model, "tagging_gradient_norms")
     _check(ids, lengths, tags, word)
-    steps: Any = model
     counted = word_mask(lengths, ids.shape[1]) & (tags >= 0)  # (B, T)
     if word is not None:
         counted &= torch.arange(ids.shape[1], device=counted.device) == word.unsqueeze(1)
-    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
-        states = steps.encode(steps.embed(ids).detach(), lengths)
-        if not states.requires_grad:  # nothing before the classifier learns
-            states = states.detach().requires_grad_()
-        logits = steps.classify(states, lengths)
+
+    def loss(logits: Tensor) -> Tensor:
         if logits.dim() != 3:
             raise InputError(f"{type(model).__name__} gives no logits for each word; see gradient_norms")
         if bool((tags >= logits.shape[-1]).any()):
             raise InputError(f"there is a tag {int(tags.max())}; the model has {logits.shape[-1]}")
-        rows = torch.log_softmax(logits, -1).gather(-1, tags.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-        loss = -(rows * counted).sum()
-        norms = total_norms(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
-    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
+        targets = tags.masked_fill(~counted, -100)
+        return cross_entropy(logits.transpose(1, 2), targets, reduction="sum")
+
+    return _total_norms(model, ids, lengths, loss)
 
 
 def _check(ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None) -> None:

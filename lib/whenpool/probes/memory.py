@@ -21,7 +21,8 @@ from whenpool.probes.protocol import check_labels, checked_batch, evaluating
 
 
 def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> float:
-    """The most that the tensors of one training step, forward and backward, hold at any time.
+    """The most that the tensors of one training step, forward and backward, hold at any time, in MB of 10⁶
+    bytes.
 
     Counted is everything that the step makes: states and what is kept of them for the backward pass,
     gradients on the way, and the gradients of the parameters. Not counted are the parameters, the batch,
@@ -35,11 +36,8 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         lengths: (B,), words of each text.
         labels: (B,) int64.
 
-    Returns:
-        In MB of 10⁶ bytes.
-
     Raises:
-        InputError: for shapes that do not fit, a label out of range, or another device than the model's.
+        InputError: for a batch that does not fit the model.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -67,34 +65,27 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 class _LiveBytes(TorchDispatchMode):
     """Counts the bytes of all tensors that are made while it is on, until they are freed.
 
-    Attributes:
-        most: at one time.
+    Tensors that are ``there`` already are not counted; ``most`` is of one time.
     """
 
     def __init__(self, there: list[Tensor]) -> None:
-        """``there``: tensors that are not counted."""
         super().__init__()
-        self.most = 0
-        self._now = 0
-        self._seen = weakref.WeakKeyDictionary[Any, int]()  # storages, which views share
-        for tensor in there:
-            self._seen[tensor.untyped_storage()] = 0
+        self.most, self._now = 0, 0
+        self._seen = weakref.WeakSet[Any](
+            tensor.untyped_storage() for tensor in there
+        )  # views share one
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(found):
             if isinstance(tensor, Tensor) and tensor.layout == torch.strided:
-                self._count(tensor.untyped_storage())
+                storage = tensor.untyped_storage()
+                if storage not in self._seen:
+                    self._seen.add(storage)
+                    self._now += storage.nbytes()
+                    self.most = max(self.most, self._now)
+                    weakref.finalize(storage, self._freed, storage.nbytes())
         return found
-
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        if storage in self._seen:
-            return
-        size = storage.nbytes()
-        self._seen[storage] = size
-        self._now += size
-        self.most = max(self.most, self._now)
-        weakref.finalize(storage, self._freed, size)
 
     def _freed(self, size: int) -> None:
         self._now -= size

@@ -5,11 +5,12 @@ longest text.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from whenpool.base.errors import InputError
 from whenpool.models.cells import Cell
@@ -20,12 +21,11 @@ from whenpool.probes.protocol import (
     interpolate,
     log_probability,
 )
-from whenpool.probes.reuse import can_reuse, reused_log_probabilities
+from whenpool.probes.reuse import can_reuse, occluded_logits, rows_that_fit
 
 UNKNOWN_INDEX = 0
 """The number of ``<unk>`` in the vocabularies of `whenpool.corpora.tokens`, not imported for this."""
-ROUNDING = 64
-"""Importances that differ by fewer rounding errors than this are equal."""
+ROUNDING = 64  # Importances that differ by fewer rounding errors than this are equal
 
 
 def nwi(
@@ -73,9 +73,7 @@ def nwi(
     """
     if points < 1:
         raise InputError(f"points must be at least 1, not {points}")
-    plain, occluded = _log_probabilities(
-        model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse=True
-    )
+    plain, occluded = _log_probabilities(model, ids, lengths, labels, k, unknown_index, max_megabytes)
     importance = (occluded - plain.unsqueeze(1)).abs()  # (B, W), float64
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
     smallest = importance.nan_to_num(torch.inf).amin(1, keepdim=True)
@@ -95,20 +93,15 @@ def window_importance(
     unknown_index: int = UNKNOWN_INDEX,
     max_megabytes: float = 512.0,
 ) -> Tensor:
-    """How much log P(y | text) changes, up or down, when a window of k words is replaced.
+    """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
+    NaN behind the last full window of each text.
 
     Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words behind the last one
-    are never replaced.
-
-    Args:
-        model, ids, lengths, labels, k, unknown_index, max_megabytes: as for `nwi`.
-
-    Returns:
-        (B, W), in nats, NaN behind the last full window of each text.
+    are never replaced. The arguments are those of `nwi`.
 
     Raises:
-        InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` or a label that
-            the model does not have, shapes that do not fit, or another device than the model's.
+        InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` that the model does not
+            have, or a batch that does not fit it.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -116,60 +109,62 @@ def window_importance(
         >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
         torch.Size([2, 8])
     """
-    return _importance(model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse=True)
+    plain, occluded = _log_probabilities(model, ids, lengths, labels, k, unknown_index, max_megabytes)
+    return (occluded - plain.unsqueeze(1)).abs().to(_dtype(model))
 
 
-def plain_occlusion(
-    model: nn.Module,
+def plain_occlusion(model: nn.Module, *batch: Any, **options: Any) -> Tensor:
+    """What `window_importance` does, for any model in the same way: every text is read in full."""
+    plain, occluded = _log_probabilities(model, *batch, **options, reuse=False)
+    return (occluded - plain.unsqueeze(1)).abs().to(_dtype(model))
+
+
+@torch.no_grad()
+def _log_probabilities(
+    model: Any,
     ids: Tensor,
     lengths: Tensor,
     labels: Tensor,
     k: int = 5,
     unknown_index: int = UNKNOWN_INDEX,
     max_megabytes: float = 512.0,
-) -> Tensor:
-    """What `window_importance` does, for any model in the same way: every text is read in full."""
-    return _importance(model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse=False)
-
-
-def _importance(
-    model: nn.Module,
-    ids: Tensor,
-    lengths: Tensor,
-    labels: Tensor,
-    k: int,
-    unknown_index: int,
-    max_megabytes: float,
-    reuse: bool,
-) -> Tensor:
-    plain, occluded = _log_probabilities(
-        model, ids, lengths, labels, k, unknown_index, max_megabytes, reuse
-    )
-    return (occluded - plain.unsqueeze(1)).abs().to(_dtype(model))
-
-
-@torch.no_grad()
-def _log_probabilities(
-    model: nn.Module,
-    ids: Tensor,
-    lengths: Tensor,
-    labels: Tensor,
-    k: int,
-    unknown_index: int,
-    max_megabytes: float,
-    reuse: bool,
+    *,
+    reuse: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Of each text, (B,), and with each window replaced, (B, W), in float64.
+    """log P(label | text) of each text, (B,), and with each window replaced, (B, W), NaN behind.
 
-    A sure model's log-probabilities are lost in float32 beside its logits.
+    The model is called as ``model(ids, lengths)``, always with T columns, since it may read its padding;
+    a model that says it does not, by its attribute ``masked``, gets no more than it needs. In float64,
+    since a sure model's log-probabilities are lost in float32 beside its logits.
     """
     ids, lengths, labels = checked_batch(model, ids, lengths, labels)
     _check(model, lengths, k, unknown_index, max_megabytes)
-    rest = (ids, lengths, labels, k, unknown_index, max_megabytes * 1e6)
+    (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
-        if reuse and can_reuse(model):
-            return reused_log_probabilities(model, *rest)
-        return occluded_log_probabilities(model, *rest)
+        with _counting(model) as count:
+            logits = model(ids, lengths)
+        check_labels(labels, logits)
+        exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
+        order = torch.argsort(lengths, descending=True, stable=True)
+        text, window = exists[order].nonzero().unbind(1)
+        text = order[text]
+        by_reuse = reuse and can_reuse(model)
+        if by_reuse:
+            rows = rows_that_fit(model, T, max_megabytes * 1e6)
+        else:
+            rows = int(
+                min(len(text), max_megabytes * 1e6 / (count.bytes / B + 4 * T * ids.element_size()))
+            )
+        result = logits.new_full(exists.shape, torch.nan, dtype=torch.float64)  # (B, W)
+        for of, which in zip(text.split(max(1, rows)), window.split(max(1, rows)), strict=True):
+            words = ids[:, : int(lengths[of[0]])] if cut else ids  # up to the longest of these
+            if by_reuse:
+                occluded = occluded_logits(model, words, lengths, of, which, k, unknown_index)
+            else:
+                hidden = torch.arange(words.shape[1], device=ids.device) // k == which.unsqueeze(1)
+                occluded = model(words[of].masked_fill(hidden, unknown_index), lengths[of])
+            result[of, which] = log_probability(occluded.double(), labels[of])
+    return log_probability(logits.double(), labels), result
 
 
 def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
@@ -199,45 +194,6 @@ def _dtype(model: nn.Module) -> torch.dtype:
     return kinds[0] if kinds else torch.get_default_dtype()
 
 
-def occluded_log_probabilities(
-    model: nn.Module,
-    ids: Tensor,
-    lengths: Tensor,
-    labels: Tensor,
-    k: int,
-    unknown_index: int,
-    max_bytes: float,
-) -> tuple[Tensor, Tensor]:
-    """log P(label | text) of each text, (B,), and with each window replaced, (B, W), NaN behind.
-
-    The model is called as ``model(ids, lengths)``, always with T columns, since it may read its
-    padding; a model that says it does not, by its attribute ``masked``, gets no more than it needs.
-
-    Raises:
-        InputError: for a label that the model has no logit for.
-    """
-    B, T = ids.shape
-    with _counting(model) as count:
-        logits = model(ids, lengths)
-    check_labels(labels, logits)
-    cut = getattr(model, "masked", False) is True
-    number = torch.arange(int(lengths.max()) // k, device=ids.device)  # (W,)
-    exists = number < (lengths // k).unsqueeze(1)  # (B, W)
-    order = torch.argsort(lengths, descending=True, stable=True)
-    text, window = exists[order].nonzero().unbind(1)
-    text = order[text]
-    row = count.bytes / B + 4 * T * ids.element_size()
-    rows = max(1, int(min(len(text), max_bytes / row)))
-    position = torch.arange(T, device=ids.device).unsqueeze(0)  # (1, T)
-    result = logits.new_full(exists.shape, torch.nan, dtype=torch.float64)
-    for of, which in zip(text.split(rows), window.split(rows), strict=True):
-        width = int(lengths[of[0]]) if cut else T
-        hidden = position[:, :width] // k == which.unsqueeze(1)  # (R, width)
-        occluded = model(ids[of, :width].masked_fill(hidden, unknown_index), lengths[of])
-        result[of, which] = log_probability(occluded.double(), labels[of])
-    return log_probability(logits.double(), labels), result
-
-
 class _Count:
     bytes: float = 0.0
 
@@ -251,13 +207,10 @@ def _counting(model: nn.Module) -> Iterator[_Count]:
     count = _Count()
 
     def add(module: nn.Module, _: Any, output: Any) -> None:
-        values = output if isinstance(output, tuple | list) else (output,)
-        size = sum(v.numel() * v.element_size() for v in values if isinstance(v, Tensor))
+        size = sum(v.nbytes for v in tree_leaves(output) if isinstance(v, Tensor))
         count.bytes += size * (6 if isinstance(module, nn.RNNBase | Cell) else 2)
 
-    hooks = [module.register_forward_hook(add) for module in model.modules()]
-    try:
+    with ExitStack() as hooks:
+        for module in model.modules():
+            hooks.callback(module.register_forward_hook(add).remove)
         yield count
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -26,9 +26,7 @@ def checked_batch(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """A batch as probes take it: ids (B, T), lengths (B,), labels (B,), all on the model's device.
 
-    Raises:
-        InputError: for shapes that do not fit, a text without words or longer than T, a negative
-            label, or ids and labels on another device than the model.
+    Raises `InputError` for what does not fit, naming the text.
     """
     if ids.dim() != 2:
         raise InputError(f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
@@ -83,14 +81,8 @@ def log_probability(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
-    """Each row read by linear interpolation at ``points`` places, the first and last value included.
-
-    Args:
-        values: (B, W); what stands behind a row's count does not matter.
-        counts: (B,), how many values each row has, at least 1.
-
-    Returns:
-        (B, points)
+    """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last of
+    its ``counts`` (B,) values included: (B, points). What stands behind them does not matter.
 
     Raises:
         InputError: for fewer than one point.

@@ -19,28 +19,19 @@ from whenpool.probes.protocol import check_labels, evaluating
 
 SHARES = tuple(tenth / 10 for tenth in range(10))
 """Filler's part of all words, as on the axis of the thesis's Figure 1.4."""
-SWEPT = ("left", "mid", "right")
-"""Where the original can stand."""
+SWEPT = ("left", "mid", "right")  # Where the original can stand
 MAX_WORDS = 32_768
 
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """How a model does on texts with one share of filler.
+    """How a model does on texts with one share of filler."""
 
-    Attributes:
-        setting: where the original stands: "left", "mid" or "right".
-        share: filler's part of all words, in [0, 1).
-        accuracy: in %.
-        loss: mean cross-entropy, in nats.
-        words: mean length of the texts, filler counted.
-    """
-
-    setting: str
-    share: float
-    accuracy: float
-    loss: float
-    words: float
+    setting: str  # where the original stands: "left", "mid" or "right"
+    share: float  # filler's part of all words, in [0, 1)
+    accuracy: float  # in %
+    loss: float  # mean cross-entropy, in nats
+    words: float  # mean length of the texts, filler counted
 
 
 def padding_sweep(
@@ -56,11 +47,9 @@ def padding_sweep(
 ) -> list[SweepPoint]:
     """Add filler to test texts, more and more of it, and see what a trained model makes of them.
 
-    Each pair of a setting and a share takes the filler sentences from the first one on, text after
-    text, and starts over when they run out. What a text is surrounded with so depends on nothing
-    but ``texts``, ``filler``, the setting and the share: every model reads the same, whichever
-    other settings and shares are asked for; and a text has the same filler on its right in "left"
-    as on its left in "right".
+    Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
+    and starts over when they run out. So every model reads the same, whichever other settings and shares
+    are asked for; and a text has the same filler on its right in "left" as on its left in "right".
 
     Args:
         model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C); nothing else
@@ -78,9 +67,8 @@ def padding_sweep(
         A point for each setting and share, settings in the outer loop, both in the order given.
 
     Raises:
-        InputError: for no texts, an empty text or sentence, rows that are not word numbers, labels
-            of another number or out of range, no filler, a share outside [0, 1), an unknown setting,
-            or a model that does not return (B, C).
+        InputError: for what cannot be read or does not fit, naming the text, label, share or setting, or
+            a model that does not return (B, C).
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

@@ -25,37 +25,26 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from whenpool.base.errors import InputError
-from whenpool.models.cells import Cell, LinearCell, linear_recurrence
+from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
 
 _TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
-AnyTap = Any
-"""A `Tap`, or one of a cell: module, inputs, outputs, wanted and total."""
+AnyTap = Any  # A `Tap` or a `CellTap`: module, inputs, outputs, wanted and total
 
 
 @dataclass
 class Tap:
-    """One call of a recurrence of torch's; the top layer of a stack.
-
-    Attributes:
-        weights: for each direction W_ih, W_hh and, where there are any, the two biases.
-        inputs: (B, T, E), or the data of a packed sequence.
-        wide: ``inputs`` and behind them the zero inputs z (and y).
-        outputs: the states, beside ``inputs``.
-        last: the final state, (K, B, H).
-        packed: where ``inputs`` came packed, how.
-    """
+    """One call of a recurrence of torch's; the top layer of a stack."""
 
     module: nn.RNNBase
-    weights: list[list[Tensor]]
-    inputs: Tensor
-    wide: Tensor
-    outputs: Tensor
-    last: Tensor
-    packed: PackedSequence | None
+    weights: list[list[Tensor]]  # for each direction W_ih, W_hh and, where there are any, the two biases
+    inputs: Tensor  # (B, T, E), or the data of a packed sequence
+    wide: Tensor  # ``inputs`` and behind them the zero inputs z (and y)
+    outputs: Tensor  # the states, beside ``inputs``
+    last: Tensor  # the final state, (K, B, H)
+    packed: PackedSequence | None  # where ``inputs`` came packed, how
 
     @property
     def wanted(self) -> list[Tensor]:
@@ -63,14 +52,11 @@ class Tap:
         return [self.outputs, self.wide, self.last]
 
     def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
-        """∂L/∂h_t of every state, for each direction.
+        """∂L/∂h_t of every state: for each direction (B, T, H), zeros behind the end of a packed text.
 
         Args:
             grads: at ``wanted``; None where the loss does not depend on one. May be overwritten.
             whose: the name of the model.
-
-        Returns:
-            For each direction (B, T, H), zeros behind the end of a packed text.
 
         Raises:
             InputError: where the loss depends on the final state as it is returned beside the others, or
@@ -83,7 +69,7 @@ class Tap:
                 "beside the states; let classify take it from the states"
             )
         if above is None:
-            raise unread(whose)
+            raise _unread(whose)
         through = torch.zeros_like(self.wide) if through is None else through
         above = self._padded(above)
         through = self._padded(through)[..., self.inputs.shape[-1] :]
@@ -120,7 +106,7 @@ class Tap:
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`, and
-    every call of a `whenpool.models.cells.Cell` one of `whenpool.probes.taps`.
+    every call of a `whenpool.models.cells.Cell` a `CellTap`.
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 
@@ -136,9 +122,11 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
                 "outside: use nn.LSTM, nn.GRU, nn.RNN or whenpool.Encoder"
             )
     for module in recurrences:
-        if can_tap_cell(module):
-            continue
-        if type(module) not in _TAPPED or module.proj_size:
+        if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
+            known = type(module).forward in (Cell.forward, LinearCell.forward)
+        else:
+            known = type(module) in _TAPPED and not module.proj_size
+        if not known:
             raise InputError(
                 f"{type(module).__name__} cannot be tapped: only nn.LSTM, nn.GRU and nn.RNN without "
                 "projections can"
@@ -146,9 +134,8 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
     patched = {module: vars(module).get("forward") for module in recurrences}  # by somebody else
     try:
         for module in recurrences:
-            module.forward = (
-                record_cell(module, taps) if isinstance(module, Cell) else _recording(module, taps)
-            )
+            recording = _recording_cell if isinstance(module, Cell) else _recording
+            module.forward = recording(module, taps)
         yield taps
     finally:
         for module, before in patched.items():
@@ -168,7 +155,10 @@ def _recording(module: Any, taps: list[AnyTap]) -> Any:
         below = (module.num_layers - 1) * K
         lower_end = None
         if below:
-            inputs, lower_end = _lower_layers(module)(inputs, _part(hx, slice(0, below)))
+            lower = _like(module, module.input_size, module.num_layers - 1)
+            weights = module.state_dict()
+            lower.load_state_dict({name: weights[name] for name in lower.state_dict()})
+            inputs, lower_end = lower(inputs, _part(hx, slice(0, below)))
         tap, end = _run_top(module, inputs, _part(hx, slice(below, below + K)))
         taps.append(tap)
         outputs: Any = tap.outputs
@@ -176,7 +166,11 @@ def _recording(module: Any, taps: list[AnyTap]) -> Any:
             outputs = packed._replace(data=outputs)
         elif not module.batch_first:
             outputs = outputs.transpose(0, 1)
-        return outputs, end if lower_end is None else _joined(lower_end, end)
+        if isinstance(lower_end, tuple):
+            end = tuple(torch.cat(pair) for pair in zip(lower_end, end, strict=True))
+        elif lower_end is not None:
+            end = torch.cat([lower_end, end])
+        return outputs, end
 
     return forward
 
@@ -227,18 +221,6 @@ def _like(module: Any, input_size: int, layers: int) -> Any:
     return made.to_empty(device=module.weight_hh_l0.device).requires_grad_(False)
 
 
-def _lower_layers(module: Any) -> Any:
-    """All layers but the top one."""
-    lower = _like(module, module.input_size, module.num_layers - 1)
-    for layer in range(module.num_layers - 1):
-        for mine, theirs in zip(
-            _layer_weights(lower, layer), _layer_weights(module, layer), strict=True
-        ):
-            for own, other in zip(mine, theirs, strict=True):
-                own.copy_(other)
-    return lower
-
-
 def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
     names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
     endings = ("", "_reverse") if module.bidirectional else ("",)
@@ -254,12 +236,6 @@ def _part(start: Any, rows: slice) -> Any:
     return tuple(s[rows] for s in start) if isinstance(start, tuple) else start[rows]
 
 
-def _joined(lower: Any, top: Any) -> Any:
-    if isinstance(top, tuple):
-        return tuple(torch.cat(pair) for pair in zip(lower, top, strict=True))
-    return torch.cat([lower, top])
-
-
 def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:
     """``values`` plus, in place, what stands in ``more`` at the position that is read after it."""
     if backward:
@@ -271,18 +247,13 @@ def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:
 
 def _next(values: Tensor, backward: bool) -> Tensor:
     """For each position of (B, T, ·) what stands at the position that is read after it, or zero."""
-    return pad(values[:, :-1], (0, 0, 1, 0)) if backward else pad(values[:, 1:], (0, 0, 0, 1))
+    return earlier(values) if backward else later(values)
 
 
 @dataclass
 class CellTap:
-    """One call of a cell.
-
-    Attributes:
-        inputs: (B, T, E).
-        outputs: the states, (B, T, H).
-        wanted: the tensors whose gradients are the total ones: T states (B, H), or one (B, T, H).
-    """
+    """One call of a cell, with inputs (B, T, E), outputs (B, T, H), and in ``wanted`` the tensors whose
+    gradients are the total ones: T states (B, H), or one (B, T, H)."""
 
     module: nn.Module
     inputs: Tensor
@@ -290,13 +261,9 @@ class CellTap:
     wanted: list[Tensor]
 
     def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
-        """∂L/∂h_t of every state, one tensor (B, T, H), given the gradients at ``wanted``.
-
-        Raises:
-            InputError: where the loss depends on no state.
-        """
+        """As `Tap.total`, of one direction; `InputError` where the loss depends on no state."""
         if all(grad is None for grad in grads):
-            raise unread(whose)
+            raise _unread(whose)
         known = [
             torch.zeros_like(of) if grad is None else grad
             for of, grad in zip(self.wanted, grads, strict=True)
@@ -304,13 +271,7 @@ class CellTap:
         return known if isinstance(self.module, LinearCell) else [torch.stack(known, dim=1)]
 
 
-def can_tap_cell(module: nn.Module) -> bool:
-    """Whether a module is a cell that runs as `whenpool.models.cells` says."""
-    known = (Cell.forward, LinearCell.forward)
-    return isinstance(module, Cell) and type(module).forward in known
-
-
-def record_cell(module: Any, taps: list[Any]) -> Any:
+def _recording_cell(module: Any, taps: list[Any]) -> Any:
     """A ``forward`` for a cell that does what its own does, and leaves a `CellTap`."""
 
     def forward(inputs: Tensor) -> tuple[Tensor, Any]:
@@ -331,8 +292,7 @@ def record_cell(module: Any, taps: list[Any]) -> Any:
     return forward
 
 
-def unread(whose: str) -> InputError:
-    """Of a model whose loss does not depend on what it was looked into for."""
+def _unread(whose: str) -> InputError:
     return InputError(
         f"{whose}: the loss does not depend on the states of the recurrence that encode calls last"
     )

@@ -8,17 +8,15 @@ Letters: H units of a state, K steps away from the last state.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from pandas import DataFrame
 from torch import Tensor
 
 from whenpool.models.encoder import ForgetBias
 from whenpool.probes.gradients import DIRECT_PATHS
 from whenpool.theory.shrinkage import direct_gain, expected_shrinkage, factor_of, measured_shrinkage
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Setup = tuple[str, int, int, ForgetBias, float, int]
 """The first arguments of `expected_shrinkage`, in order."""
@@ -53,7 +51,7 @@ those twice as large, and an orthogonal start as `whenpool.Encoder` has it, whos
 that of torch's."""
 
 
-def curves(hidden_size: int, seeds: int, distance: int, input_size: int = 100) -> "DataFrame":
+def curves(hidden_size: int, seeds: int, distance: int, input_size: int = 100) -> DataFrame:
     """The gradient norm over the distance from the last state: columns ``model``, ``kind``, ``seed``,
     ``distance`` and ``norm``.
 
@@ -63,34 +61,31 @@ def curves(hidden_size: int, seeds: int, distance: int, input_size: int = 100) -
     """
     rows = []
     for model, (cell, forget_bias) in MODELS.items():
-        found = _each(seeds, (cell, hidden_size, input_size, forget_bias, 1.0, distance))
-        rows += [
-            {"model": model, "kind": kind, "seed": seed, "distance": k, "norm": norm}
-            for kind, seed, curve in found
-            for k, norm in enumerate(curve.tolist())
-        ]
-    return _frame(rows)
+        setup = (cell, hidden_size, input_size, forget_bias, 1.0, distance)
+        for row in _compared(seeds, setup, model=model):
+            curve = row.pop("curve")
+            rows += [{**row, "distance": k, "norm": norm} for k, norm in enumerate(curve.tolist())]
+    return DataFrame(rows)
 
 
 def factors_by_size(
     sizes: Sequence[int], seeds: int, first: int, last: int, input_size: int = 100
-) -> "DataFrame":
+) -> DataFrame:
     """The factor per step over H: columns ``model``, ``kind``, ``seed``, ``hidden_size``, ``factor``.
 
     Args:
         sizes: values of H.
         seeds: how many networks are drawn for each model and size.
-        first, last: the distances between which the factor is read, in texts of 1.25 · last words.
+        first, last: the distances between which the factor is read, in texts of 1.25 · last words, so
+            that these distances are not those of their first words.
         input_size: E.
     """
     rows = []
     for model, (cell, forget_bias) in MODELS.items():
         for H in sizes:
-            found = _each(seeds, (cell, H, input_size, forget_bias, 1.0, _text(last)))
-            rows += [
-                {"model": model, "hidden_size": H, **row} for row in _factor_rows(found, first, last)
-            ]
-    return _frame(rows)
+            setup = (cell, H, input_size, forget_bias, 1.0, last + last // 4)
+            rows += _compared(seeds, setup, model=model, hidden_size=H)
+    return _factors(rows, first, last)
 
 
 def factors_by_forget_bias(
@@ -100,50 +95,33 @@ def factors_by_forget_bias(
     seeds: int,
     first: int,
     last: int,
-) -> "DataFrame":
+) -> DataFrame:
     """The factor of an LSTM over its forget bias: columns ``input_variance``, ``forget_bias``, ``kind``,
-    ``seed`` and ``factor``.
-
-    Args:
-        biases: of the forget gate.
-        variances: of the inputs.
-        hidden_size: H, also the size of the inputs.
-        seeds, first, last: as for `factors_by_size`.
-    """
+    ``seed`` and ``factor``; H units and inputs, the rest as for `factors_by_size`."""
     rows = []
     for variance in variances:
         for bias in biases:
-            found = _each(seeds, ("lstm", hidden_size, hidden_size, bias, variance, _text(last)))
-            rows += [
-                {"input_variance": variance, "forget_bias": bias, **row}
-                for row in _factor_rows(found, first, last)
-            ]
-    return _frame(rows)
+            setup = ("lstm", hidden_size, hidden_size, bias, variance, last + last // 4)
+            rows += _compared(seeds, setup, input_variance=variance, forget_bias=bias)
+    return _factors(rows, first, last)
 
 
 def factors_by_change(
     hidden_size: int, seeds: int, first: int, last: int, input_size: int = 100
-) -> "DataFrame":
+) -> DataFrame:
     """The factor where an assumption does not hold: columns ``model``, ``change``, ``kind``, ``seed``
-    and ``factor``. What is expected knows nothing of the change.
-
-    Args:
-        hidden_size, input_size: H and E.
-        seeds, first, last: as for `factors_by_size`.
-    """
+    and ``factor``. What is expected knows nothing of the change; the rest as for `factors_by_size`."""
     rows = []
     for model, (cell, forget_bias) in MODELS.items():
         for change, options in CHANGES.items():
-            setup = (cell, hidden_size, input_size, forget_bias, 1.0, _text(last))
-            found = _each(seeds, setup, **options)
-            rows += [
-                {"model": model, "change": change, **row} for row in _factor_rows(found, first, last)
-            ]
-    return _frame(rows)
+            setup = (cell, hidden_size, input_size, forget_bias, 1.0, last + last // 4)
+            rows += _compared(seeds, setup, options, model=model, change=change)
+    return _factors(rows, first, last)
 
 
-def direct_gains(words: int, size: int, seed: int = 0, hidden_size: int = 128) -> "DataFrame":
-    """How much of a gradient each word gets past the recurrence, on random states (§1.3.1).
+def direct_gains(words: int, size: int, seed: int = 0, hidden_size: int = 128) -> DataFrame:
+    """How much of a gradient each word gets past the recurrence, on random states (§1.3.1): columns
+    ``pooling``, ``position`` (from 1) and ``gain``, see `direct_gain`.
 
     States are uniform in ±1, the range of an LSTM's, and the query of attention has the length 1. The
     pooling "recurrence" is what an untrained BiLSTM without pooling is expected to pass on in all.
@@ -153,9 +131,6 @@ def direct_gains(words: int, size: int, seed: int = 0, hidden_size: int = 128) -
         size: D.
         seed: of states and query.
         hidden_size: H of that BiLSTM, whose inputs have as many units.
-
-    Returns:
-        Columns ``pooling``, ``position`` (from 1) and ``gain``, see `direct_gain`.
     """
     random = torch.Generator().manual_seed(seed)
     states = 2 * torch.rand(words, size, generator=random, dtype=torch.float64) - 1  # (T, D)
@@ -166,7 +141,7 @@ def direct_gains(words: int, size: int, seed: int = 0, hidden_size: int = 128) -
     }
     curve = expected_shrinkage("lstm", hidden_size, hidden_size, 1.0, distance=words - 1)  # (T,)
     gains["recurrence"] = ((curve.square() + curve.flip(0).square()) / 2).sqrt()  # of both directions
-    return _frame(
+    return DataFrame(
         [
             {"pooling": pooling, "position": position, "gain": gain}
             for pooling, found in gains.items()
@@ -175,50 +150,37 @@ def direct_gains(words: int, size: int, seed: int = 0, hidden_size: int = 128) -
     )
 
 
-def _each(seeds: int, setup: Setup, **options: Any) -> list[tuple[str, int | None, Tensor]]:
-    """Kind, seed and curve of all that is compared for one network."""
-    found: list[tuple[str, int | None, Tensor]] = [
-        ("expected", None, expected_shrinkage(*setup)),
-        ("independent", None, expected_shrinkage(*setup, tied=False)),
-    ]
-    return found + [
-        ("measured", seed, measured_shrinkage(*setup, seed, **options)) for seed in range(seeds)
-    ]
-
-
-def _factor_rows(
-    found: list[tuple[str, int | None, Tensor]], first: int, last: int
+def _compared(
+    seeds: int, setup: Setup, options: dict[str, Any] | None = None, **columns: Any
 ) -> list[dict[str, Any]]:
-    return [
-        {"kind": kind, "seed": seed, "factor": factor_of(curve, first, last)}
-        for kind, seed, curve in found
-    ]
+    """A row for each curve of one network: expected, independent, and measured with each seed."""
+    expected = {
+        "expected": expected_shrinkage(*setup),
+        "independent": expected_shrinkage(*setup, tied=False),
+    }
+    rows: list[dict[str, Any]] = []
+    rows += [{"kind": kind, "seed": None, "curve": curve} for kind, curve in expected.items()]
+    for seed in range(seeds):
+        measured = measured_shrinkage(*setup, seed, **options or {})
+        rows.append({"kind": "measured", "seed": seed, "curve": measured})
+    return [columns | row for row in rows]
 
 
-def _text(last: int) -> int:
-    """How far texts reach, so that the distances looked at are not those of their first words."""
-    return last + last // 4
-
-
-def _frame(rows: list[dict[str, Any]]) -> "DataFrame":
-    import pandas as pd
-
-    return pd.DataFrame(rows)
+def _factors(rows: list[dict[str, Any]], first: int, last: int) -> DataFrame:
+    return DataFrame([row | {"factor": factor_of(row.pop("curve"), first, last)} for row in rows])
 
 
 @lru_cache(maxsize=32)
 def step_changes(
     network: str, hidden_size: int, input_variance: float, first: int, last: int, draws: int = 5
 ) -> list[float]:
-    """By how many % the gradient norm of drawn networks changes with each step from the last state, before
-    training; between two distances from it, a number for each draw.
+    """By how many % the gradient norm of drawn networks changes with each step from the last state,
+    before training; between two distances from it, a number for each draw.
 
     Args:
         network: a name in `MODELS`.
     """
     cell, bias = MODELS[network]
-    found = []
-    for seed in range(draws):
-        curve = measured_shrinkage(cell, hidden_size, 100, bias, input_variance, last, seed)
-        found.append(100 * (factor_of(curve, first, last) - 1))
-    return found
+    setup = (cell, hidden_size, 100, bias, input_variance, last)
+    curves = (measured_shrinkage(*setup, seed) for seed in range(draws))
+    return [100 * (factor_of(curve, first, last) - 1) for curve in curves]

@@ -19,10 +19,8 @@ from torch import Tensor, nn
 from whenpool.base.errors import InputError
 from whenpool.models.pooling import MaxPool
 
-OPEN = 40.0
-"""σ(40) is 1 in float64: a gate that is held open loses nothing."""
-SWITCH = 800.0
-"""σ(±800) and tanh(±800) are 0, 1 and ±1 in float64, and in float32."""
+OPEN = 40.0  # σ(40) is 1 in float64: a gate that is held open loses nothing
+SWITCH = 800.0  # σ(±800) and tanh(±800) are 0, 1 and ±1 in float64, and in float32
 
 
 class Gate(NamedTuple):
@@ -76,13 +74,8 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
     and b = log(longest), K and s are such that it is ``precision``: a third of it for s, as this makes
     K/s, the largest weight, smallest.
 
-    Args:
-        size: E, inputs and units; each unit has its own input, in [-1, 1].
-        precision: the largest error allowed.
-        longest: words of the longest text.
-
-    Returns:
-        Reads (B, T, E); `read_running_max` turns its states into maxima.
+    It has ``size`` units, each with its own input in [-1, 1], and reads (B, T, size); `read_running_max`
+    turns its states into maxima, right to ``precision`` in texts of up to ``longest`` words.
 
     Raises:
         InputError: for a size below 1, and see `running_max_slopes`.
@@ -96,29 +89,19 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
 
 
 def read_running_max(states: Tensor, precision: float) -> Tensor:
-    """h/s - 1, linear in the states, so that a linear classifier can do without it (§2.1.3).
-
-    Args:
-        states: (..., H), units that keep a running maximum.
-        precision: what they were built for.
-
-    Returns:
-        (..., H)
-    """
+    """h/s - 1 (..., H) of units that keep a running maximum, linear in the states, so that a linear
+    classifier can do without it (§2.1.3); ``precision`` is what they were built for."""
     return states / running_max_slopes(precision, 1).scale - 1
 
 
 def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
-    """The given LSTM below, the running maximum of its states above (§2.1.3).
-
-    Args:
-        lstm: one layer, of one or two directions; it is copied.
-        precision: the largest error of the max-pooled state.
-        longest: words of the longest text.
+    """The given LSTM, of one layer and one or two directions, below, the running maximum of its states
+    above (§2.1.3).
 
     Returns:
         Two layers of H units in each direction; `read_running_max` of its last state, [→h_n ; ←h_1] of
-        two directions, is the max-pooled state of ``lstm``.
+        two directions, is the max-pooled state of ``lstm``, right to ``precision`` in texts of up to
+        ``longest`` words.
 
     Raises:
         InputError: for another kind of LSTM, and see `running_max_slopes`.
@@ -140,14 +123,10 @@ def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) ->
     whatever its vector is. At the first word all see h_0 = 0, which is no state: the last unit, 0 until
     then and tanh(1) ever after, keeps the input gates shut (below e^-40) for this one word.
 
-    Args:
-        lstm: one layer, left to right; it is copied.
-        precision: the largest error of the max-pooled state.
-        longest: words of the longest text, without the end token.
-
     Returns:
-        One layer of 2H + 1 units; `read_running_max` of the units H to 2H of its state after the end
-        token is the max-pooled state of ``lstm``.
+        One layer of 2H + 1 units that reads from left to right; `read_running_max` of the units H to 2H
+        of its state after the end token is the max-pooled state of ``lstm``, right to ``precision`` in
+        texts of up to ``longest`` words.
 
     Raises:
         InputError: for another kind of LSTM, and see `running_max_slopes`.
@@ -171,10 +150,6 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
 
     The second H units are -tanh(1) at every word. At the end token they are tanh(tanh(s·h)) of the
     state h before, s² = 3/2·precision, which is larger: max-pooling finds it.
-
-    Args:
-        lstm: one layer, left to right, with E inputs; it is copied.
-        precision: the largest error of the last state.
 
     Returns:
         One layer of 2H units and E + 1 inputs, of which the last is 0 at words and 1 at the end token.
@@ -246,14 +221,11 @@ def _gates(lstm: nn.LSTM, layer: int = 0, way: str = "") -> dict[str, Gate]:
 def _put_lstm(gates: dict[str, Gate], given: nn.LSTM, way: str = "") -> None:
     """The given LSTM as the first H units, reading the first E inputs."""
     H, E = given.hidden_size, given.input_size
-    W, U, *biases = (getattr(given, f"{name}_l0{way}").detach().double() for name in _names(given))
+    names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if given.bias else 2]
+    W, U, *biases = (getattr(given, f"{name}_l0{way}").detach().double() for name in names)
     bias = sum(biases, torch.zeros(4 * H, device=W.device))
     for letter, *part in zip("ifgo", W.chunk(4), U.chunk(4), bias.chunk(4), strict=True):
         gates[letter].inputs[:H, :E], gates[letter].states[:H, :H], gates[letter].bias[:H] = part
-
-
-def _names(lstm: nn.LSTM) -> tuple[str, ...]:
-    return ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if lstm.bias else 2]
 
 
 def _put_running_max(

@@ -25,26 +25,21 @@ def longest_chain(units: int, values: int) -> int:
     Raises:
         InputError: for less than one unit or value.
     """
-    _check_counts(units=units, values=values)
+    if min(units, values) < 1:
+        raise InputError(f"units={units} and values={values} must be 1 or more")
     return units * (values - 1) + 1
 
 
 def parity_told(embeddings: np.ndarray) -> np.ndarray:
-    """On how many prefixes some label of the embedding is right about parity (§2.1.3).
-
-    Such a label exists as long as no embedding belongs to an odd and to an even prefix.
+    """On how many prefixes some label of the embedding is right about parity (§2.1.3): such a label
+    exists as long as no embedding belongs to an odd and to an even prefix.
 
     Args:
         embeddings: (T, N), a number for each embedding, of the prefixes of 1, 2, ... T ones.
 
     Returns:
         (N,), T where no embedding is shared.
-
-    Raises:
-        InputError: when they are not (T, N).
     """
-    if embeddings.ndim != 2:
-        raise InputError(f"embeddings are (T, N), not {embeddings.shape}; one machine is (T, 1)")
     T, N = embeddings.shape
     told = np.full(N, T)
     for t in reversed(range(T)):  # so that the first clash is what stays
@@ -54,14 +49,12 @@ def parity_told(embeddings: np.ndarray) -> np.ndarray:
 
 
 def walks(states: int, words: int) -> np.ndarray:
-    """Which states machines visit on 1, 1, 1, ..., all ways there are up to their names (§2.1.3).
+    """Which states machines visit on 1, 1, 1, ..., all ways there are up to their names (§2.1.3): (W,
+    T), for each k up to Q and each state to go back to.
 
     With one word only, a machine goes on from state to state until it is at one where it was before,
     and from there the same way round. Numbered as they are met, these are 0, 1, ... k-1, then from one
     of them to k-1 again and again.
-
-    Returns:
-        (W, T), for each k up to Q and each state to go back to.
     """
     word = np.arange(words)
     return np.array(
@@ -76,15 +69,10 @@ def walks(states: int, words: int) -> np.ndarray:
 def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[int, float]:
     """The best of *all* finite machines, max-pooled and by the last value (§2.1.3).
 
-    A machine has Q states after a word, a transition for the word "1" from each, and pooled values
-    in {0 .. V-1}^H for each: every recurrent network of finite precision is one. All walks are looked
-    at, with all values. After 2Q words each state has been met with each parity that it will ever be
-    met with, so that no more words need be read.
-
-    Args:
-        states: Q.
-        units: H.
-        values: V.
+    A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled
+    ``values`` in {0 .. V-1}^H, H ``units``, for each: every recurrent network of finite precision is
+    one. All walks are looked at, with all values. After 2Q words each state has been met with each
+    parity that it will ever be met with, so that no more words need be read.
 
     Returns:
         The longest n such that parity can be told on the prefixes of 1 to n ones, with max-pooling and
@@ -93,7 +81,8 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
     Raises:
         InputError: for less than one state, unit or value, or more than a million assignments.
     """
-    _check_counts(states=states, units=units, values=values)
+    if min(states, units, values) < 1:
+        raise InputError(f"states={states}, units={units} and values={values} must be 1 or more")
     if values ** (units * states) > 10**6:
         raise InputError(f"{values}^({units}·{states}) assignments are too many; take fewer states")
     digits = values ** np.arange(units)  # an embedding as one number
@@ -112,17 +101,13 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
 def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) -> tuple[int, int]:
     """The best of all LSTMs with one unit and weights on a grid (§2.1.3).
 
-    The word is always the same, so that an LSTM is eight numbers: for each gate a bias, W + b, and a
-    weight U of the state. States are rounded to V values from -1 to 1, evenly spaced, and rounded they
-    are read by the next step; the cell is not rounded.
-
-    Args:
-        grid: what each of the eight numbers may be.
-        values: V, at least 2.
-        longest: T, prefixes looked at; more than V, or the bound cannot show.
+    The word is always the same, so that an LSTM is eight numbers of the grid: for each gate a bias, W +
+    b, and a weight U of the state. States are rounded to V ``values`` from -1 to 1, evenly spaced, and
+    rounded they are read by the next step; the cell is not rounded.
 
     Returns:
-        As `longest_parity_of_machines`, and T where parity was told on all prefixes looked at.
+        As `longest_parity_of_machines`, and T where parity was told on all T = ``longest`` prefixes
+        looked at.
 
     Raises:
         InputError: for V below 2, T not above V, or a grid of no or of more than seven numbers.
@@ -141,9 +126,3 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
         h = steps[t] * 2 / (values - 1) - 1
     pooled = np.maximum.accumulate(steps, axis=0)
     return int(parity_told(pooled).max()), int(parity_told(steps).max())
-
-
-def _check_counts(**counts: int) -> None:
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name} must be 1 or more, not {count}")

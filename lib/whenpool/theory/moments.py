@@ -33,14 +33,6 @@ _POINTS = np.linspace(-8, 8, 161)  # in standard deviations; the trapezoid rule 
 _WEIGHTS = np.exp(-(_POINTS**2) / 2) / np.exp(-(_POINTS**2) / 2).sum()
 
 
-def gaussian_mean(
-    function: Callable[[Array], Array], mean: Array | float, variance: Array | float
-) -> Array:
-    """E[function(a)] for a ~ N(mean, variance), each of the two a number or (U,) -> (U,)."""
-    mean, spread = np.atleast_1d(mean), np.sqrt(np.atleast_1d(variance))
-    return function(mean[:, None] + spread[:, None] * _POINTS) @ _WEIGHTS
-
-
 class Squash(NamedTuple):
     """E[φ], E[φ²], E[φ'] and E[φ'²] of a squashing function of a Gaussian, each (U,)."""
 
@@ -67,8 +59,11 @@ def _squash(
     mean: Array | float,
     variance: Array | float,
 ) -> Squash:
+    """Of a ~ N(mean, variance), each of the two a number or (U,)."""
+    mean, spread = np.atleast_1d(mean), np.sqrt(np.atleast_1d(variance))
+    points = mean[:, None] + spread[:, None] * _POINTS
     functions = (value, lambda a: value(a) ** 2, slope, lambda a: slope(a) ** 2)
-    return Squash(*(gaussian_mean(function, mean, variance) for function in functions))
+    return Squash(*(function(points) @ _WEIGHTS for function in functions))
 
 
 class LeakySum:
@@ -86,16 +81,8 @@ class LeakySum:
         self._past: list[tuple[Array, Array]] = []
 
     def add(self, keep: Array, keep2: Array, enter: Array, enter2: Array, source: Array) -> Array:
-        """The next step k.
-
-        Args:
-            keep, keep2: E[λ_k] and E[λ_k²], each (U,).
-            enter, enter2: E[κ_k] and E[κ_k²], each (U,).
-            source: E[ξ_k ξ_j] for j = 1 ... k, (k, 1) or (k, U).
-
-        Returns:
-            E[y_k y_j] for j = 1 ... k, (k, U).
-        """
+        """The next step k, from E[λ_k], E[λ_k²], E[κ_k] and E[κ_k²], each (U,), and E[ξ_k ξ_j] for j = 1
+        ... k, (k, 1) or (k, U): E[y_k y_j] for j = 1 ... k, (k, U)."""
         y, k = self.second, len(self._past) + 1
         met = np.zeros(y.shape[2])  # E[ξ_k y_j]
         for j, (kept, entered) in enumerate(self._past, 1):
@@ -108,35 +95,23 @@ class LeakySum:
 
 @dataclass(frozen=True)
 class Steps:
-    """What carries a gradient one step back, on average; see `whenpool.theory.shrinkage`.
+    """What carries a gradient one step back, on average; see `whenpool.theory.shrinkage`."""
 
-    Attributes:
-        keep, keep2: E[λ_t] and E[λ_t²] of the gate that keeps, (T, U).
-        enter, enter2: E[κ_t] and E[κ_t²] of what leads from the state to what is kept, (T, U).
-        back: A(t, s), from what is kept through the recurrent weights to the state before, (T, T, U).
-        aside: B(t, s), from the state to the state before, past what is kept, (T, T, U).
-        state_is_kept: whether the state itself is what is kept, as in a GRU.
-        tied: whether the recurrent weights are the same at every step.
-    """
-
-    keep: Array
-    keep2: Array
-    enter: Array
-    enter2: Array
-    back: Array
-    aside: Array
-    state_is_kept: bool
-    tied: bool
+    keep: Array  # E[λ_t] of the gate that keeps, (T, U)
+    keep2: Array  # E[λ_t²]
+    enter: Array  # E[κ_t] of what leads from the state to what is kept, (T, U)
+    enter2: Array  # E[κ_t²]
+    back: Array  # A(t, s), from what is kept through recurrent weights to the state before, (T, T, U)
+    aside: Array  # B(t, s), from the state to the state before, past what is kept, (T, T, U)
+    state_is_kept: bool  # whether the state itself is what is kept, as in a GRU
+    tied: bool  # whether the recurrent weights are the same at every step
 
 
 def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
     """h_t = tanh(a_t): nothing is kept.
 
-    Args:
-        words: T.
-        noise: E·v/(3H), the variance that inputs add to a pre-activation.
-        bias: 1/(3H), the variance of one of its two biases.
-        tied: whether the recurrent weights are the same at every step.
+    T ``words``; inputs add the variance ``noise``, E·v/(3H), to a pre-activation, each of its two biases
+    ``bias``, 1/(3H); ``tied``: whether the recurrent weights are the same at every step.
     """
     back, state = np.zeros((words, words, 1)), np.zeros(1)  # E[h_t²]
     for t in range(words):

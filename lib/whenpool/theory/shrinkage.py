@@ -29,16 +29,8 @@ from whenpool.theory.moments import (
 
 
 def lstm_gates(x: Tensor, h: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """i, f, g and o after reading a word.
-
-    Args:
-        x: (E,), the word.
-        h: (H,), the state before it.
-        weights: those of an ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,).
-
-    Returns:
-        Four times (H,).
-    """
+    """i, f, g and o, (H,) each, after reading a word (E,) in a state (H,), with the weights of an
+    ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,)."""
     W, U, *biases = weights
     i, f, g, o = (W @ x + U @ h + sum(biases)).chunk(4)
     return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -55,17 +47,10 @@ def direct_jacobian(f: Tensor) -> Tensor:
 def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) -> Tensor:
     """∂c_t/∂c_{t-1} with gates that see h_{t-1} = o_{t-1} ⊙ tanh(c_{t-1}) (§2.1.3).
 
-    diag(f_t) + [diag(c_{t-1} ⊙ f_t') U_f + diag(g_t ⊙ i_t') U_i + diag(i_t ⊙ g_t') U_g]
-    · diag(o_{t-1} ⊙ (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees.
-
-    Args:
-        x: (E,), the word at t.
-        c: (H,), the cell before it, c_{t-1}.
-        o: (H,), the output gate before it, o_{t-1}, which does not depend on c_{t-1}.
-        weights: as for `lstm_gates`.
-
-    Returns:
-        (H, H); nothing keeps its norm below 1.
+    diag(f_t) + [diag(c_{t-1} ⊙ f_t') U_f + diag(g_t ⊙ i_t') U_i + diag(i_t ⊙ g_t') U_g] · diag(o_{t-1} ⊙
+    (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees. ``x`` is the word at t,
+    ``c`` and ``o`` are the cell and the output gate before it, of which o does not depend on c. Nothing
+    keeps the norm of this (H, H) below 1.
     """
     i, f, g, _ = lstm_gates(x, o * c.tanh(), weights)
     U_i, U_f, U_g, _ = weights[1].chunk(4)
@@ -75,16 +60,11 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
 
 
 def direct_gain(path: Tensor) -> Tensor:
-    """‖∂s/∂h_t‖_F / √D: by how much a direct path shrinks a gradient (root mean square).
+    """‖∂s/∂h_t‖_F / √D: by how much a direct path (T, D, D) of `whenpool.probes.gradients` shrinks a
+    gradient (root mean square): (T,).
 
     That is, of a gradient at the embedding s that points anywhere, as likely in one direction as in
     another.
-
-    Args:
-        path: (T, D, D), as the formulas of `whenpool.probes.gradients` give it.
-
-    Returns:
-        (T,)
     """
     return torch.linalg.matrix_norm(path) / path.shape[-1] ** 0.5
 
@@ -121,10 +101,8 @@ def expected_shrinkage(
         InputError: for an unknown cell, a forget bias for a cell without forget gate, a size or
             distance below 1, or a negative variance.
     """
-    steps = steps_of(
-        cell, hidden_size, input_size, forget_bias, input_variance, distance + 1, tied, chrono_words
-    )
-    squares = gradient_moments(steps)
+    setup = (cell, hidden_size, input_size, forget_bias, input_variance, distance + 1)
+    squares = gradient_moments(steps_of(*setup, tied, chrono_words))
     return torch.from_numpy(np.sqrt(squares / squares[0]))
 
 
@@ -224,12 +202,6 @@ def measured_shrinkage(
         texts: B.
         repeated: whether a text is one word, over and over, instead of words drawn one by one.
         change: replaces the recurrent weights (H, H) of each gate.
-
-    Returns:
-        (K + 1,) float64, the first 1.
-
-    Raises:
-        InputError: as `expected_shrinkage`.
     """
     T = distance + 1
     _check(cell, hidden_size, input_size, forget_bias, input_variance, T)

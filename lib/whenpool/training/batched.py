@@ -6,12 +6,10 @@ that results equal those of `whenpool.training.loop.train` but for the order of 
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
@@ -22,7 +20,7 @@ from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.models.transformer import TransformerEncoder
 from whenpool.training.loop import DivergenceError, Epoch, Outcome, Recipe, training_steps
-from whenpool.training.objective import Objective
+from whenpool.training.objective import Learnt, Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +57,17 @@ def train_together(
     """
     check_shapes([student.model.encoder for student in students])
     ended: dict[int, Outcome | DivergenceError] = {}
-    trainings = [_Training(student, device) for student in students]
-    active = list(enumerate(trainings))
+    active = {number: _Training(student, device) for number, student in enumerate(students)}
     while active:
-        for number, training in list(active):
+        for number, training in list(active.items()):
             end = training.go_on()
             if end is not None:
                 ended[number] = end
-                active.remove((number, training))
+                del active[number]
                 if on_end:
                     on_end(number, end)
         if active:
-            _step([training for _, training in active])
+            _step(list(active.values()))
     return [ended[number] for number in range(len(students))]
 
 
@@ -90,50 +87,45 @@ class _Training:
     """One of them: its steps, where it stands, and the seconds that it took."""
 
     def __init__(self, student: Student, device: str) -> None:
-        self.model = student.model
-        self._seconds, self._entered = 0.0, 0.0
+        self.model: TextClassifier = student.model
         self.batch: Batch
-        self._learnt: tuple[Tensor, Tensor] | None = None
-        self._steps: Generator[Any, Any, Outcome] = training_steps(
-            student.model, student.dataset, student.recipe, student.seed, device,
-            student.on_epoch, None, Objective(), None, self._clock,
+        self.learnt: Learnt | None = None
+        self.seconds, self._entered = 0.0, 0.0
+        self._steps = training_steps(
+            student.model, student.dataset, student.recipe, student.seed, device, student.on_epoch,
+            Objective(), clock=self._clock,
         )  # fmt: skip
 
     def _clock(self) -> float:
         """Read inside its steps alone: what they took, and its share of those made together."""
-        return self._seconds + time.perf_counter() - self._entered
+        return self.seconds + time.perf_counter() - self._entered
 
     def go_on(self) -> Outcome | DivergenceError | None:
         """Up to its next batch; or what came of it when there is none."""
         self._entered = time.perf_counter()
         try:
-            self.batch, _ = self._steps.send(self._learnt)
+            self.batch, _ = self._steps.send(self.learnt)
         except StopIteration as end:
             return end.value
         except DivergenceError as error:
             return error
         finally:
-            self._seconds = self._clock()
+            self.seconds = self._clock()
         return None
-
-    def learn(self, learnt: tuple[Tensor, Tensor], seconds: float) -> None:
-        self._learnt = learnt
-        self._seconds += seconds
 
 
 def _step(trainings: Sequence[_Training]) -> None:
     """The backward pass of one batch of each."""
     started = time.perf_counter()
-    models, batches = [t.model for t in trainings], [t.batch for t in trainings]
-    embedded = [model.embed(batch.ids) for model, batch in zip(models, batches, strict=True)]
-    lengths = [batch.lengths for batch in batches]
-    encoders = [model.encoder for model in models if isinstance(model.encoder, Encoder)]  # all
-    states = encode_all(encoders, embedded, lengths, run_together)
-    logits = [
-        model.classify(of, length) for model, of, length in zip(models, states, lengths, strict=True)
+    encoders = [t.model.encoder for t in trainings if isinstance(t.model.encoder, Encoder)]  # all
+    embedded = [t.model.embed(t.batch.ids) for t in trainings]
+    states = encode_all(encoders, embedded, [t.batch.lengths for t in trainings], run_together)
+    logits = [t.model.classify(of, t.batch.lengths) for t, of in zip(trainings, states, strict=True)]
+    losses = [
+        functional.cross_entropy(of, t.batch.labels) for t, of in zip(trainings, logits, strict=True)
     ]
-    losses = [functional.cross_entropy(of, b.labels) for of, b in zip(logits, batches, strict=True)]
     torch.autograd.backward(losses)
     share = (time.perf_counter() - started) / len(trainings)
     for training, loss, of in zip(trainings, losses, logits, strict=True):
-        training.learn((loss.detach(), of.detach()), share)
+        training.learnt = (loss.detach(), of.detach())
+        training.seconds += share

@@ -1,26 +1,22 @@
-"""Training and evaluation by the protocol of the thesis (§1.4.2).
+"""Training by the protocol of the thesis (§1.4.2).
 
 Letters: B texts, T words of the longest, C classes.
 """
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Batch, Texts, batches_for, training_batches
+from whenpool.corpora.batches import Batch, training_batches
 from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tokens import PADDING_INDEX
-from whenpool.training.objective import Objective
-
-EVALUATION_WORDS = 32_768
-"""Padded words of an evaluation batch."""
+from whenpool.training.objective import Learnt, Objective, Score, evaluate
 
 
 @dataclass(frozen=True)
@@ -32,14 +28,6 @@ class Recipe:
     learning_rate: float = 2e-3  # Adam's
     weight_decay: float = 0.0  # Adam's, an l2 penalty
     passes: int = 1  # over the training texts in an epoch, which ends with a validation
-
-
-@dataclass(frozen=True)
-class Score:
-    """Mean cross-entropy and accuracy, in %, over some texts."""
-
-    loss: float
-    accuracy: float
 
 
 @dataclass(frozen=True)
@@ -61,22 +49,15 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training.
-
-    Attributes:
-        best_epoch: the first one with the highest validation accuracy, among those that the
-            objective lets be chosen, or the last where it lets none; its weights are ``weights``.
-        test: of those weights.
-        seconds: all together, what ``watch`` took not counted.
-        words: read in training, padding not counted.
-    """
+    """A finished training. The best epoch is the first one with the highest validation accuracy, among
+    those that the objective lets be chosen, or the last where it lets none."""
 
     history: list[Epoch]
-    best_epoch: int
-    test: Score
+    best_epoch: int  # from 1
+    test: Score  # of its weights
     weights: dict[str, Tensor]
-    seconds: float
-    words: int
+    seconds: float  # all together, what ``watch`` took not counted
+    words: int  # read in training, padding not counted
 
     @property
     def validation_accuracy(self) -> float:
@@ -132,7 +113,7 @@ def train(
     """
     objective = objective or Objective()
     steps = training_steps(
-        model, dataset, recipe, seed, device, on_epoch, watch, objective, parameters, time.perf_counter
+        model, dataset, recipe, seed, device, on_epoch, objective, watch=watch, parameters=parameters
     )
     learnt = None
     try:
@@ -143,10 +124,6 @@ def train(
         return end.value
 
 
-Learnt = tuple[Tensor, Tensor]
-"""What `whenpool.training.objective.Objective.backward` returns of a batch."""
-
-
 def training_steps(
     model: nn.Module,
     dataset: Splits,
@@ -154,10 +131,11 @@ def training_steps(
     seed: int,
     device: str,
     on_epoch: Callable[[Epoch], None] | None,
-    watch: Callable[[int], None] | None,
     objective: Objective,
-    parameters: Iterable[dict[str, Any]] | None,
-    clock: Callable[[], float],
+    *,
+    watch: Callable[[int], None] | None = None,
+    parameters: Iterable[dict[str, Any]] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
     """A training that leaves its backward passes to whoever drives it, so that several can be driven
     at once.
@@ -181,10 +159,10 @@ def training_steps(
     objective.begin(model, texts)
     order = torch.Generator().manual_seed(seed)
     history: list[Epoch] = []
-    best, weights = 0, dict[str, Tensor]()
-    looked = 0.0
+    best, weights, highest = 0, dict[str, Tensor](), -math.inf
+    seen, looked = 0, 0.0
 
-    def look(seen: int) -> None:
+    def look() -> None:
         nonlocal looked
         if watch:
             before = clock()
@@ -192,95 +170,54 @@ def training_steps(
             looked += clock() - before
 
     def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
-        words = int(dataset.train.ids.offsets[-1]) * recipe.passes * len(history)
+        words = int(texts.ids.lengths.sum()) * recipe.passes * len(history)
         seconds = clock() - started - looked
         return Outcome(history, best + 1, test, weights, seconds, words)
 
-    look(0)
+    look()
     for number in range(1, recipe.epochs + 1):
-        seen = (number - 1) * recipe.passes * len(texts)
         epoch_started, looked_before = clock(), looked
         objective.start_epoch(number - 1)
-        learnt = yield from _epoch_steps(model, texts, optimizer, recipe, order, look, seen)
-        judged = evaluate(model, validation)
+        model.train()
+        loss_sum = torch.zeros((), dtype=torch.float64, device=device)
+        right = torch.zeros((), dtype=torch.int64, device=device)
+        for _ in range(recipe.passes):
+            for indices in training_batches(texts.ids.lengths, recipe.batch_size, order):
+                batch = texts.batch(indices, PADDING_INDEX)
+                optimizer.zero_grad(set_to_none=True)
+                learnt = yield batch, indices
+                assert learnt is not None
+                loss, logits = learnt
+                optimizer.step()
+                seen += len(indices)
+                look()
+                # read only after the epoch: no waiting in a step
+                loss_sum += loss * (batch.lengths.sum() if objective.per_word else len(indices))
+                right += (logits.argmax(-1) == batch.labels).sum()
+        count = recipe.passes * len(texts.labels)
+        train_loss, train_accuracy = loss_sum.item() / count, 100 * right.item() / count
+        judged = objective.evaluate(model, validation)
         more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
         seconds = clock() - epoch_started - (looked - looked_before)
         history.append(
-            Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds, more)
+            Epoch(number, train_loss, train_accuracy, judged.loss, judged.accuracy, seconds, more)
         )
-        for loss in (learnt.loss, judged.loss):
-            if not math.isfinite(loss):
+        for value in (train_loss, judged.loss):
+            if not math.isfinite(value):
                 raise DivergenceError(
-                    f"the loss became {loss} in epoch {number}; "
+                    f"the loss became {value} in epoch {number}; "
                     "lower the learning rate or choose another seed",
                     outcome(Score(math.nan, math.nan), _copy(model)),
                 )
-        if objective.eligible and not (weights and judged.accuracy <= history[best].validation_accuracy):
-            best, weights = number - 1, _copy(model)
+        value = more.get(objective.chosen_by, judged.accuracy)
+        if objective.eligible and value > highest:
+            best, weights, highest = number - 1, _copy(model), value
         if on_epoch:
             on_epoch(history[-1])
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, _copy(model)
     model.load_state_dict(weights)
-    return outcome(evaluate(model, dataset.test.to(device)), weights)
-
-
-@torch.inference_mode()
-def evaluate(model: nn.Module, texts: Texts, batch_size: int | None = None) -> Score:
-    """Loss and accuracy over labelled texts.
-
-    Args:
-        batch_size: texts in a batch; default: as many as `EVALUATION_WORDS` allow, except for a
-            model whose ``masked`` is False: there padding matters, so it gets 32 as the authors'.
-    """
-    was_training = model.training
-    model.eval()
-    lengths = texts.ids.lengths
-    if batch_size:
-        batches = iter(torch.argsort(lengths, stable=True).split(batch_size))
-    else:
-        batches = batches_for(model, lengths, EVALUATION_WORDS)
-    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
-    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for indices in batches:
-        batch = texts.batch(indices, PADDING_INDEX)
-        logits = model(batch.ids, batch.lengths)  # (B, C)
-        loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
-        right += (logits.argmax(1) == batch.labels).sum()
-    model.train(was_training)
-    return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
-
-
-def _epoch_steps(
-    model: nn.Module,
-    texts: Texts,
-    optimizer: torch.optim.Optimizer,
-    recipe: Recipe,
-    order: torch.Generator,
-    look: Callable[[int], None],
-    seen: int,
-) -> Generator[tuple[Batch, Tensor], Learnt | None, Score]:
-    model.train()
-    loss_sum = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
-    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for indices in _batches(texts, recipe, order):
-        batch = texts.batch(indices, PADDING_INDEX)
-        optimizer.zero_grad(set_to_none=True)
-        learnt = yield batch, indices
-        assert learnt is not None
-        loss, logits = learnt
-        optimizer.step()
-        seen += len(indices)
-        look(seen)
-        loss_sum += loss * len(indices)  # read only after the epoch: no waiting in a step
-        right += (logits.argmax(1) == batch.labels).sum()
-    learnt_from = recipe.passes * len(texts)
-    return Score(loss_sum.item() / learnt_from, 100 * right.item() / learnt_from)
-
-
-def _batches(texts: Texts, recipe: Recipe, order: torch.Generator) -> Iterator[Tensor]:
-    for _ in range(recipe.passes):
-        yield from training_batches(texts.ids.lengths, recipe.batch_size, order)
+    return outcome(objective.evaluate(model, dataset.test.to(device)), weights)
 
 
 def _copy(model: nn.Module) -> dict[str, Tensor]:

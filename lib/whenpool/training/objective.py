@@ -1,27 +1,52 @@
-"""What a training minimises.
+"""What a training minimises, and how a model is judged.
 
 Letters: B texts, T words of the longest, C classes.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.corpora.batches import Batch, Texts
+from whenpool.corpora.batches import Batch, Texts, batches_for
+from whenpool.corpora.tokens import PADDING_INDEX
 
-Accuracy = Callable[[nn.Module], float]
-"""Of a model on the validation texts, in %."""
+EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch
+Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
+Learnt = tuple[Tensor, Tensor]  # The loss of a batch, averaged over its texts, and the logits (B, C)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean cross-entropy and accuracy, in %, over some texts."""
+
+    loss: float
+    accuracy: float
 
 
 class Objective:
     """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from.
 
-    A training calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and
-    `end_epoch` after the last. Here the model is any that maps ids (B, T) and lengths (B,) to logits;
-    what derives from this may ask for more.
+    A training calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and after the
+    last one `evaluate` and `end_epoch`. Here the model is any that maps ids (B, T) and lengths (B,) to
+    logits; what derives from this may ask for more.
+
+    Attributes:
+        per_word: whether the loss is averaged over words instead of texts.
+        chosen_by: the measure of `end_epoch` whose highest value makes the best epoch; where there is
+            none of this name it is the validation accuracy.
+        eligible: whether the weights of this epoch may be chosen as the best.
     """
+
+    per_word = False
+    chosen_by = ""
+
+    @property
+    def eligible(self) -> bool:
+        return True
 
     def begin(self, model: Any, texts: Texts) -> None:
         """Get ready to train a model on some texts; both are on the device."""
@@ -29,29 +54,51 @@ class Objective:
     def start_epoch(self, epoch: int) -> None:
         """Get ready for an epoch, counted from 0."""
 
-    def backward(self, model: Any, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
-        """Add the gradients of a batch to those of the parameters.
+    def backward(self, model: Any, batch: Batch, indices: Tensor) -> Learnt:
+        """Add the gradients of a batch to those of the parameters; what is returned is detached.
 
         Args:
             indices: (B,), the numbers of its texts.
-
-        Returns:
-            The loss, averaged over the texts, and the logits (B, C), both detached.
         """
         loss, logits = self.loss(model, batch, indices)
         loss.backward()
         return loss.detach(), logits.detach()
 
-    def loss(self, model: Any, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
+    def loss(self, model: Any, batch: Batch, indices: Tensor) -> Learnt:
         """The loss of a batch, averaged over its texts, and the logits (B, C)."""
         logits = model(batch.ids, batch.lengths)
         return functional.cross_entropy(logits, batch.labels), logits
 
-    @property
-    def eligible(self) -> bool:
-        """Whether the weights of this epoch may be chosen as the best."""
-        return True
+    def evaluate(self, model: Any, texts: Texts) -> Score:
+        """How the model does on validation or test texts, as it will be used."""
+        return evaluate(model, texts)
 
     def end_epoch(self, model: Any, accuracy: Accuracy) -> dict[str, float]:
         """What was measured in this epoch besides, by name."""
         return {}
+
+
+@torch.inference_mode()
+def evaluate(model: nn.Module, texts: Texts, batch_size: int | None = None) -> Score:
+    """Loss and accuracy over labelled texts.
+
+    Args:
+        batch_size: texts in a batch; default: as many as `EVALUATION_WORDS` allow, except for a
+            model whose ``masked`` is False: there padding matters, so it gets 32 as the authors'.
+    """
+    was_training = model.training
+    model.eval()
+    lengths = texts.ids.lengths
+    if batch_size:
+        batches = iter(torch.argsort(lengths, stable=True).split(batch_size))
+    else:
+        batches = batches_for(model, lengths, EVALUATION_WORDS)
+    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for indices in batches:
+        batch = texts.batch(indices, PADDING_INDEX)
+        logits = model(batch.ids, batch.lengths)  # (B, C)
+        loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
+        right += (logits.argmax(1) == batch.labels).sum()
+    model.train(was_training)
+    return Score(loss.item() / len(texts), 100 * right.item() / len(texts))

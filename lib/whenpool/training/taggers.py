@@ -3,41 +3,30 @@
 Letters: B sentences, T words of the longest, F columns of numbers of a word, C tags.
 """
 
-import math
-import time
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import evaluation_batches, training_batches
+from whenpool.corpora.batches import Batch, evaluation_batches
 from whenpool.corpora.tagged.numbering import NumberedCorpus, NumberedSentences
 from whenpool.corpora.tokens import UNKNOWN_INDEX
+from whenpool.models.encoder import word_mask
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
-from whenpool.training.loop import (
-    EVALUATION_WORDS,
-    DivergenceError,
-    Epoch,
-    Outcome,
-    Recipe,
-    Score,
-)
+from whenpool.training.loop import Epoch, Outcome, Recipe, train
+from whenpool.training.objective import EVALUATION_WORDS, Accuracy, Learnt, Objective, Score
 
-CLIP = 5.0
-"""The largest norm of a step's gradient."""
+CLIP = 5.0  # The largest norm of a step's gradient
 
 
 class Labelled(NamedTuple):
-    """What a tagger says of some sentences.
+    """What a tagger says of some sentences."""
 
-    Attributes:
-        score: mean cross-entropy over words whose tag it knows, and accuracy over all words.
-        tags: (W,) int64 on the CPU, of each word, in the order of the sentences.
-    """
-
-    score: Score
-    tags: Tensor
+    score: Score  # mean cross-entropy over words whose tag it knows, and accuracy over all words
+    tags: Tensor  # (W,) int64 on the CPU, of each word, in the order of the sentences
 
 
 def train_tagger(
@@ -65,43 +54,10 @@ def train_tagger(
     Raises:
         DivergenceError: when the loss becomes infinite or not a number.
     """
-    started = time.perf_counter()
-    model.to(device)
-    train, validation = corpus.train.to(device), corpus.validation.to(device)
-    rare = corpus.rare.to(device)
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True
-    )
-    order = torch.Generator().manual_seed(seed)
-    history: list[Epoch] = []
-    weights, best, chosen = dict[str, Tensor](), 0, -math.inf
-
-    def outcome(test: Score) -> Outcome:
-        words = len(corpus.train.tags) * len(history)
-        return Outcome(history, best + 1, test, weights, time.perf_counter() - started, words)
-
-    for number in range(1, recipe.epochs + 1):
-        epoch_started = time.perf_counter()
-        learnt = _epoch(model, train, optimizer, recipe, order, rare, unknown_rate)
-        said = label(model, validation)
-        more = judge(said) if judge else {}
-        judged, seconds = said.score, time.perf_counter() - epoch_started
-        history.append(
-            Epoch(number, learnt.loss, learnt.accuracy, judged.loss, judged.accuracy, seconds, more)
-        )
-        if not (math.isfinite(learnt.loss) and math.isfinite(judged.loss)):
-            weights = _copy(model)
-            raise DivergenceError(
-                f"the loss became {learnt.loss} in epoch {number}; lower the learning rate or choose "
-                "another seed",
-                outcome(Score(math.nan, math.nan)),
-            )
-        if (value := more.get("validation_entity_f1", judged.accuracy)) > chosen:
-            chosen, best, weights = value, number - 1, _copy(model)
-        if on_epoch:
-            on_epoch(history[-1])
-    model.load_state_dict(weights)
-    return outcome(label(model, corpus.test.to(device)).score)
+    parts = {name: _Split(getattr(corpus, name)) for name in ("train", "validation", "test")}
+    objective = _Tagging(corpus.rare, unknown_rate, judge or (lambda said: {}))
+    splits = cast(Any, SimpleNamespace(**parts))
+    return train(model, splits, recipe, seed, device, on_epoch, objective=objective)
 
 
 @torch.inference_mode()
@@ -116,8 +72,8 @@ def label(model: SequenceTagger, sentences: NumberedSentences) -> Labelled:
         batch = sentences.batch(indices)
         logits = model(batch.ids, batch.lengths)  # (B, T, C)
         loss += tagging_loss(logits, batch.lengths, batch.tags, "sum")
+        is_word = word_mask(batch.lengths, logits.shape[1])  # (B, T)
         position = torch.arange(logits.shape[1], device=found.device)
-        is_word = position < batch.lengths.unsqueeze(1)  # (B, T)
         places = (starts[indices].to(found.device).unsqueeze(1) + position)[is_word]
         found[places] = logits.argmax(-1)[is_word]
     model.train(was_training)
@@ -127,38 +83,54 @@ def label(model: SequenceTagger, sentences: NumberedSentences) -> Labelled:
     return Labelled(score, found.cpu())
 
 
-def _epoch(
-    model: SequenceTagger,
-    train: NumberedSentences,
-    optimizer: torch.optim.Optimizer,
-    recipe: Recipe,
-    order: torch.Generator,
-    rare: Tensor,
-    unknown_rate: float,
-) -> Score:
-    model.train()
-    device = train.tags.device
-    loss_sum = torch.zeros((), dtype=torch.float64, device=device)
-    right = torch.zeros((), dtype=torch.int64, device=device)
-    for indices in training_batches(train.lengths, recipe.batch_size, order):
-        batch = train.batch(indices)
-        words = batch.ids[..., 0]  # (B, T)
-        unknown = rare[words] & (torch.rand(words.shape, device=device) < unknown_rate)
-        ids = torch.cat(
-            [words.masked_fill(unknown, UNKNOWN_INDEX).unsqueeze(-1), batch.ids[..., 1:]], dim=-1
-        )  # (B, T, F)
-        optimizer.zero_grad(set_to_none=True)
-        logits = model(ids, batch.lengths)  # (B, T, C)
-        loss = tagging_loss(logits, batch.lengths, batch.tags)
-        loss.backward()
+@dataclass(frozen=True)
+class _Split:
+    """Sentences as the loop asks for texts; the labels are the tags of all words."""
+
+    ids: NumberedSentences
+
+    @property
+    def labels(self) -> Tensor:
+        return self.ids.tags
+
+    def to(self, device: torch.device | str) -> "_Split":
+        return _Split(self.ids.to(device))
+
+    def batch(self, indices: Tensor, padding_index: int) -> Batch:
+        return Batch(*self.ids.batch(indices))
+
+
+class _Tagging(Objective):
+    """Cross-entropy over words, with rare words made unknown and gradients clipped."""
+
+    per_word = True
+    chosen_by = "validation_entity_f1"
+
+    def __init__(
+        self, rare: Tensor, unknown_rate: float, judge: Callable[[Labelled], dict[str, float]]
+    ) -> None:
+        self.rare, self.unknown_rate, self.judge = rare, unknown_rate, judge
+        self.said: Labelled
+
+    def begin(self, model: nn.Module, texts: Any) -> None:
+        self.rare = self.rare.to(texts.labels.device)
+
+    def backward(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:
+        learnt = super().backward(model, batch, indices)
         nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-        optimizer.step()
-        # read only after the epoch: no waiting in a step
-        loss_sum += loss.detach() * batch.lengths.sum()
-        right += (logits.detach().argmax(-1) == batch.tags).sum()
-    words_read = len(train.tags)
-    return Score(loss_sum.item() / words_read, 100 * right.item() / words_read)
+        return learnt
 
+    def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:
+        ids = batch.ids.clone()  # (B, T, F)
+        words = ids[..., 0]
+        unknown = torch.rand(words.shape, device=ids.device) < self.unknown_rate
+        words[self.rare[words] & unknown] = UNKNOWN_INDEX
+        logits = model(ids, batch.lengths)  # (B, T, C)
+        return tagging_loss(logits, batch.lengths, batch.labels), logits
 
-def _copy(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+    def evaluate(self, model: SequenceTagger, texts: Any) -> Score:
+        self.said = label(model, texts.ids)
+        return self.said.score
+
+    def end_epoch(self, model: nn.Module, accuracy: Accuracy) -> dict[str, float]:
+        return self.judge(self.said)

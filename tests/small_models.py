@@ -1,0 +1,104 @@
+"""Small models, batches and corpora, and what they are by torch's own modules, one text at a time."""
+
+import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from whenpool import TextClassifier
+from whenpool.corpora.batches import Batch
+from whenpool.corpora.tokens import PADDING_INDEX
+
+SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
+
+
+def model_of(dataset, pooling="max_attention", seed=0, **options):
+    torch.manual_seed(seed)
+    return TextClassifier(
+        len(dataset.vocabulary), 2, pooling, embedding_size=12, hidden_size=8,
+        padding_index=PADDING_INDEX, **options,
+    )  # fmt: skip
+
+
+def logits_by_torch(weights, batch):
+    """Of an ``nn.LSTM`` on packed input and a linear layer, made by hand from stored weights."""
+    E, H = weights["embedding.weight"].shape[1], weights["encoder.layers.0.0.weight_hh_l0"].shape[1]
+    lstm = nn.LSTM(E, H, bidirectional=True, batch_first=True)
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    lstm.load_state_dict(
+        {name: weights[f"encoder.layers.0.0.{name}"] for name in names}
+        | {f"{name}_reverse": weights[f"encoder.layers.0.1.{name}"] for name in names}
+    )
+    words = weights["embedding.weight"][batch.ids]
+    packed = pack_padded_sequence(words, batch.lengths, batch_first=True, enforce_sorted=False)
+    with torch.no_grad():
+        _, (last, _) = lstm(packed)  # (2, B, H)
+    embedding = torch.cat([last[0], last[1]], dim=1)
+    return embedding @ weights["classifier.weight"].T + weights["classifier.bias"]
+
+
+PADDING, WORDS, CLASSES = 1, 20, 3
+LENGTHS = torch.tensor([7, 4, 1, 2])
+LABELS = torch.tensor([0, 2, 1, 2])
+INDICES = torch.arange(4)
+
+
+def ids_of(lengths=LENGTHS, longest=7, seed=3):
+    ids = torch.randint(2, WORDS, (len(lengths), longest), generator=torch.Generator().manual_seed(seed))
+    return ids.masked_fill(torch.arange(longest) >= lengths.unsqueeze(1), PADDING)
+
+
+BATCH = Batch(ids_of(), LENGTHS, LABELS)
+
+
+def classifier(pooling="last", cell="lstm", layers=1, bidirectional=True, classes=CLASSES, seed=0):
+    """With large weights, so that states and attention differ much from word to word."""
+    torch.manual_seed(seed)
+    model = TextClassifier(
+        WORDS, classes, pooling, cell, 6, 5, layers, bidirectional, padding_index=PADDING
+    ).double()
+    with torch.no_grad():
+        for parameter in model.encoder.parameters():
+            parameter *= 2
+    return model
+
+
+def recurrence(model):
+    """Torch's own with the weights of a model's encoder, for one text at a time, unpadded."""
+    of_text = model.encoder.layers[0][0]
+    module = type(of_text)(
+        of_text.input_size, of_text.hidden_size, len(model.encoder.layers), batch_first=True,
+        bidirectional=model.encoder.directions == 2, dtype=model.embedding.weight.dtype,
+    )  # fmt: skip
+    with torch.no_grad():
+        for mine, theirs in zip(module.parameters(), model.encoder.parameters(), strict=True):
+            mine.copy_(theirs)
+    return module
+
+
+def texts_of(batch):
+    return [ids[:n] for ids, n in zip(batch.ids, batch.lengths.tolist(), strict=True)]
+
+
+def gradients(model, objective, batch=BATCH, indices=INDICES):
+    model.zero_grad()
+    objective.backward(model, batch, indices)
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def rearranged(batch, order, pads):
+    """Other places in the batch, and more padding behind."""
+    more = batch.ids.new_full((len(order), pads), PADDING)
+    ids = torch.cat([batch.ids[order], more], dim=1)
+    return Batch(ids, batch.lengths[order], batch.labels[order])
+
+
+def slope(model, name, place, function, step=1e-6):
+    """The derivative of a function of the model with respect to one of its parameters."""
+    parameter, values = dict(model.named_parameters())[name], []
+    for sign in (1, -1):
+        with torch.no_grad():
+            parameter[place] += sign * step
+        values.append(function())
+        with torch.no_grad():
+            parameter[place] -= sign * step
+    return (values[0] - values[1]) / (2 * step)

@@ -212,7 +212,7 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
         (["--text", "a", "--k", "0"], b"", "0 is not in the range"),
         (["--text", "a", "--format", "pdf"], b"", "'pdf' is not one of"),
         (["--file", "nowhere.txt"], b"", "nowhere.txt cannot be read: No such file"),
-        (["--file", "latin.txt"], b"", "latin.txt is not UTF-8 text (byte 3)"),
+        (["--file", "latin.txt"], b"", "latin.txt, line 1: not UTF-8 text (byte 0xe9"),
         (["--file", "empty.txt"], b"", "empty.txt has no text"),
         (["--file", "quote.txt"], b"", 'quote.txt, text 2: the text has no words'),
         (["--text", "a", "--model", "."], b"", ". is not a checkpoint: model.json is not there"),

@@ -30,8 +30,7 @@ class InputError(ValueError):
 
 
 class StorageError(InputError):
-    """A file cannot be written: the disk is full or the folder read-only. No other run would fare
-    better, so an engine stops."""
+    """A file cannot be written: the disk is full or the folder read-only; so an engine stops."""
 
 
 class BookError(Exception):

@@ -1,22 +1,25 @@
 """Files written so that a crash leaves none half done, and files read so that a mistake is told in a line."""
 
+import gzip
 import hashlib
-import math
 import os
+import re
 import reprlib
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+import yaml
 
 from whenpool.base.errors import InputError, StorageError
 from whenpool.base.paths import cache_directory
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -27,9 +30,8 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     Raises:
         StorageError: when the disk is full or the folder read-only.
     """
-    data = content.encode("utf-8") if isinstance(content, str) else content
     with whole_file(path) as scratch:
-        scratch.write(data)
+        scratch.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
@@ -72,10 +74,25 @@ def is_file(path: Path) -> bool:
         return False
 
 
-def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked.
+
+    Raises:
+        InputError: for a file that cannot be read, or a line that is not UTF-8.
+    """
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            for number, line in enumerate(file, 1):
+                if wrong := re.search("[\udc80-\udcff]", line):  # how Python marks what is no UTF-8
+                    raise InputError(
+                        f"{path}, line {number}: not UTF-8 text (byte 0x{ord(wrong[0]) - 0xDC00:02x} "
+                        f"behind {line[max(0, wrong.start() - 20) : wrong.start()]!r}); save the file "
+                        "as UTF-8"
+                    )
+                yield line
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
 def fingerprint(path: Path) -> str:
@@ -86,9 +103,14 @@ def fingerprint(path: Path) -> str:
     if path.is_dir():
         parts = [f"{file.name} {fingerprint(file)}" for file in sorted(path.iterdir()) if file.is_file()]
         return hash_of(*parts)
+
+    def compute() -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
     stamp = path.stat()
     identity = hash_of(str(path.resolve()), str(stamp.st_size), str(stamp.st_mtime_ns))
-    return remembered(identity, lambda: sha256_of(path))
+    return remembered(identity, compute)
 
 
 def remembered(identity: str, compute: Callable[[], str]) -> str:
@@ -116,6 +138,38 @@ def code_fingerprint(folder_or_file: Path) -> str:
     return hash_of(*(file.read_text("utf-8") for file in files))
 
 
+def listed(file: Path, what: str) -> list[Any]:
+    """The items of a YAML file that is one list.
+
+    Args:
+        what: the items, as a message calls them.
+
+    Raises:
+        InputError: for a file that cannot be read, or holds something else.
+    """
+    try:
+        found = yaml.safe_load(file.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"the {what} {file} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # the parser lets the mistakes of dates, numbers and types through
+        raise InputError(f"{file} is not YAML: {error!s:.300}") from None
+    if found is not None and not isinstance(found, list):
+        raise InputError(f"{file} is not a list of {what}")
+    return found or []
+
+
+def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
+    """Raises `InputError` for an id that two entries of a file have."""
+    for name in ids:
+        if ids.count(name) > 1:
+            raise InputError(f"{file}: the {what} {name!r} stands there twice")
+
+
+def shown(value: Any) -> str:
+    """A value from such a file in few letters, however deep or repeated its parts are."""
+    return reprlib.repr(value)
+
+
 @dataclass(frozen=True)
 class Columns:
     """What a table must be like.
@@ -136,56 +190,19 @@ class Columns:
     def fault_in(self, row: Mapping[str, Any]) -> str:
         """What is wrong with a row that came from JSON, or nothing; it may lack any column."""
         for name, value in row.items():
+            is_flag = isinstance(value, bool)
             if not isinstance(value, str | int | float | bool | None):
                 return f"{name:.40} is no plain value"
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and name in self.numbers and not is_number:
+            if value is None:
+                continue
+            if name in self.numbers and (is_flag or isinstance(value, str)):
                 return f"{name} is no number but {value!r:.40}"
-            if value is not None and name in self.flags and not isinstance(value, bool):
+            if name in self.flags and not is_flag:
                 return f"{name} is neither true nor false but {value!r:.40}"
         return ""
 
 
-def listed(file: Path, what: str) -> list[Any]:
-    """The items of a YAML file that is one list.
-
-    Args:
-        what: the items, as a message calls them.
-
-    Raises:
-        InputError: for a file that cannot be read, or holds something else.
-    """
-    import yaml
-
-    try:
-        found = yaml.safe_load(file.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"the {what} {file} cannot be read: {error.strerror or error}") from None
-    except RecursionError:
-        raise InputError(f"{file} is not YAML of ours: brackets in too many brackets") from None
-    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:
-        # the parser lets the mistakes of dates, numbers and marked types through as they come
-        raise InputError(f"{file} is not YAML: {error!s:.300}") from None
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise InputError(f"{file} is not a list of {what}")
-    return found
-
-
-def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
-    """Raises `InputError` for an id that two entries of a file have."""
-    for name in ids:
-        if ids.count(name) > 1:
-            raise InputError(f"{file}: the {what} {name!r} stands there twice")
-
-
-def shown(value: Any) -> str:
-    """A value from such a file in few letters, however deep or repeated its parts are."""
-    return reprlib.repr(value)
-
-
-def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "DataFrame":
+def checked_table(file: Path, what: str, columns: Columns, **text: type) -> pd.DataFrame:
     """A CSV file with its columns checked.
 
     Args:
@@ -196,47 +213,38 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "Dat
         InputError: for a file that cannot be read, a column that is missing, or a value that cannot be,
             named by its row (the first below the header is row 1) and column.
     """
-    import pandas as pd
-
     try:
         found = pd.read_csv(file, dtype=text)
-    except OSError as error:
-        raise InputError(f"{what} {file} cannot be read: {error.strerror or error}") from None
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"{what} {file} cannot be read: {error!s:.300}") from None
+    except (OSError, ValueError, OverflowError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
     for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
         if name not in found:
             raise InputError(f"{what} {file} cannot be read: there is no column {name!r}")
     for name in found:
-        if fault := _fault(found[name], columns):
-            row, reason = fault
-            raise InputError(f"{what} {file}, row {row + 1}, column {str(name)!r:.60}: {reason}")
+        for wrong, reason in _checks(found[name], columns):
+            if wrong.any():
+                row = int(wrong.to_numpy().argmax())
+                value = found[name].iloc[row]
+                raise InputError(
+                    f"{what} {file}, row {row + 1}, column {str(name)!r:.60}: {reason}"
+                    + ("" if pd.isna(value) else f", {str(value)!r:.60}")
+                )
     return found
 
 
-def _fault(values: "Series", columns: Columns) -> tuple[int, str] | None:
-    """The first row that is wrong, and why."""
-    import pandas as pd
-
-    name, missing = values.name, values.isna()
-    wrong, reason = missing & False, ""
+def _checks(values: pd.Series, columns: Columns) -> Iterator[tuple[pd.Series, str]]:
+    """Which rows of a column are wrong in one way after another, and why."""
+    name, missing, kind = values.name, values.isna(), values.dtype.kind
     if name in columns.required:
-        wrong, reason = missing, "there is no value"
-    if name in columns.numbers and not wrong.any():
-        numbers = pd.to_numeric(values, errors="coerce") if values.dtype.kind not in "if" else values
-        wrong, reason = numbers.isna() & ~missing, "it is no number"
-        if values.dtype.kind == "b":
-            wrong = ~missing
-        elif name in columns.required and not wrong.any():
-            wrong, reason = ~numbers.map(math.isfinite), "it is not finite"
-    if name in columns.flags and not wrong.any():
-        wrong = ~(missing | values.isin([True, False, "True", "False"]))
-        reason = "it is not True or False"
-        if values.dtype.kind in "if":
-            wrong = ~missing
-    if name == columns.unique and not wrong.any():
-        wrong, reason = values.duplicated(), "it stands there twice"
-    if not wrong.any():
-        return None
-    row = int(wrong.to_numpy().argmax())
-    return row, f"{reason}, {str(values.iloc[row])!r:.60}" if not missing.iloc[row] else reason
+        yield missing, "there is no value"
+    if name in columns.numbers:
+        numbers = pd.to_numeric(values, errors="coerce")
+        yield ~missing & (numbers.isna() | (kind == "b")), "it is no number"
+        if name in columns.required:
+            yield ~np.isfinite(numbers.astype(float)), "it is not finite"
+    if name in columns.flags:
+        is_flag = values.isin([True, False, "True", "False"]) & (kind not in "if")
+        yield ~missing & ~is_flag, "it is not True or False"
+    if name == columns.unique:
+        yield values.duplicated(), "it stands there twice"

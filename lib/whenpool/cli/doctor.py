@@ -9,7 +9,6 @@ import platform
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,20 +26,8 @@ LARGEST_ERROR = 1e-3
 """Of an encoder's states and gradients on a GPU beside the processor's, both in float32: a reordered sum
 is a hundred times closer."""
 
-
-@dataclass(frozen=True)
-class Finding:
-    """A line of the look.
-
-    Attributes:
-        mark: "ok", "note" (runs can start all the same) or "missing", whose text ends with the mend.
-    """
-
-    mark: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.mark:8}{self.text}"
+Finding = tuple[str, str]
+"""A mark, "ok", "note" (runs can start all the same) or "missing", and a line that ends with the mend."""
 
 
 def check_machine(
@@ -57,20 +44,19 @@ def check_machine(
     def told(findings: Iterator[Finding]) -> bool:
         """Whether none is missing."""
         marks = []
-        for finding in findings:
-            say(str(finding))
-            marks.append(finding.mark)
+        for mark, text in findings:
+            say(f"{mark:8}{text}")
+            marks.append(mark)
         return "missing" not in marks
 
     if not told(_packages(*_requirements())):
         return False
     from whenpool.runs.request import Choice  # which needs some of the packages
+    from whenpool.runs.run import Place
 
     names = Choice(profile).corpus_names
     if not told(_device(device)):
         return False
-    from whenpool.runs.run import Place
-
     place = Place.default(data, store, profile == "smoke")
     with_data = told(_data(names, place))
     return told(_folders(place)) and with_data
@@ -93,32 +79,32 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
 
     here = platform.python_version()
     if here in SpecifierSet(python):
-        yield Finding("ok", f"python {here}")
+        yield "ok", f"python {here}"
     else:
-        yield Finding("missing", f"python {here}, {python} is needed: make the environment with another")
+        yield "missing", f"python {here}, {python} is needed: make the environment with another"
     right = []
-    for line in lines:
-        requirement = Requirement(line)
-        name, mend = requirement.name, f"pip install '{line}', or `make`, which sets up .venv"
+    for requirement in map(Requirement, lines):
+        name, version = requirement.name, ""
+        mend = f"pip install '{requirement}', or `make`, which sets up .venv"
         try:
             version = metadata.version(name)
             if not requirement.specifier.contains(version, prereleases=True):
-                yield Finding("missing", f"{name} {version}, {requirement.specifier} is needed: {mend}")
+                yield "missing", f"{name} {version}, {requirement.specifier} is needed: {mend}"
                 continue
             if name in ("torch", "torchtext"):  # compiled parts, or an old package on a new torch
                 importlib.import_module(name)
             right.append(f"{name} {version}")
         except metadata.PackageNotFoundError:
-            yield Finding("missing", f"{name} is not installed: {mend}")
+            yield "missing", f"{name} is not installed: {mend}"
         except (ImportError, OSError) as error:
             reason = str(error).partition("\n")[0]
-            yield Finding("missing", f"{name} {version} cannot be loaded ({reason}): {mend}")
+            yield "missing", f"{name} {version} cannot be loaded ({reason}): {mend}"
     if right:
-        yield Finding("ok", ", ".join(right))
+        yield "ok", ", ".join(right)
     try:
         metadata.version("jupyter-book")
     except metadata.PackageNotFoundError:
-        yield Finding("note", "no jupyter-book: runs can start, the book cannot be built")
+        yield "note", "no jupyter-book: runs can start, the book cannot be built"
 
 
 def _device(device: str) -> Iterator[Finding]:
@@ -128,36 +114,40 @@ def _device(device: str) -> Iterator[Finding]:
     from whenpool.runs.provenance import processor
 
     check_device(device, here=False)
-    yield Finding("ok", f"device cpu: {processor()}, {os.cpu_count()} processors")
+    yield "ok", f"device cpu: {processor()}, {os.cpu_count()} processors"
     if device == "cpu":
         return
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     if not torch.cuda.is_available():
-        yield Finding(
+        yield (
             "missing",
-            f"device {device}: torch {torch.__version__} is built {built} and sees no GPU: install the "
-            "GPU's driver and a torch for it, or use --device cpu",
+            (
+                f"device {device}: torch {torch.__version__} is built {built} and sees no GPU: install the "
+                "GPU's driver and a torch for it, or use --device cpu"
+            ),
         )
         return
     try:
-        properties = torch.cuda.get_device_properties(device)
+        card = torch.cuda.get_device_properties(device)
         free = torch.cuda.mem_get_info(device)[0] / GIGABYTE
         error = error_beside_processor(device)
     except RuntimeError as failure:  # another process holds it, or torch has no kernels for it
         reason = str(failure).partition("\n")[0]
-        yield Finding(
+        yield (
             "missing",
-            f"device {device}: it cannot compute ({reason}): free it, or install a torch for it",
+            (f"device {device}: it cannot compute ({reason}): free it, or install a torch for it"),
         )
         return
     text = (
-        f"device {device}: {properties.name}, {free:.0f} of {properties.total_memory / GIGABYTE:.0f} GB "
-        f"free, compute capability {properties.major}.{properties.minor}, torch built {built}, cuDNN "
+        f"device {device}: {card.name}, {free:.0f} of {card.total_memory / GIGABYTE:.0f} GB free, "
+        f"compute capability {card.major}.{card.minor}, torch built {built}, cuDNN "
         f"{torch.backends.cudnn.version()}; an encoder differs from the processor's by {error:.0e}"
     )
-    if error > LARGEST_ERROR:
-        text += f", {LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
-    yield Finding("missing" if error > LARGEST_ERROR else "ok", text)
+    if error <= LARGEST_ERROR:
+        yield "ok", text
+    else:
+        mend = f"{LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
+        yield "missing", f"{text}, {mend}"
 
 
 def error_beside_processor(device: str) -> float:
@@ -189,32 +179,32 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
     from whenpool.runs.run import VECTORS, find_vectors
 
     published = [name for name in names if name in PUBLICATIONS]
-    for name in names:
-        if name not in published:
-            yield Finding("ok", f"corpus {name}: made when it is needed")
+    yield from (
+        ("ok", f"corpus {name}: made when it is needed") for name in names if name not in published
+    )
     if not published:
         return
-    for name in published:
-        yield _corpus(name, place.data)
+    yield from (_corpus(name, place.data) for name in published)
     if not any(PUBLICATIONS[name].find(place.data) for name in published):
-        yield Finding(
+        yield (
             "missing",
-            f"corpora: none of {', '.join(published)} is in {place.data}: run `whenpool data fetch "
-            f"{published[0]}`, or name their folder with --data",
+            (
+                f"corpora: none of {', '.join(published)} is in {place.data}: run `whenpool data fetch "
+                f"{published[0]}`, or name their folder with --data"
+            ),
         )
-    vectors = find_vectors(place)
-    if vectors:
-        yield Finding("ok", f"word vectors: {vectors}")
+    if vectors := find_vectors(place):
+        yield "ok", f"word vectors: {vectors}"
     else:
-        yield Finding(
+        names_ = " nor ".join(VECTORS)
+        yield (
             "missing",
-            f"word vectors: neither {' nor '.join(VECTORS)} is in {place.data}: run "
-            "`whenpool data fetch glove`",
+            f"word vectors: neither {names_} is in {place.data}: run `whenpool data fetch glove`",
         )
     try:
-        yield Finding("ok", f"filler: {find_filler(place.data).name}")
+        yield "ok", f"filler: {find_filler(place.data).name}"
     except InputError as error:
-        yield Finding("missing", f"filler: {error}")
+        yield "missing", f"filler: {error}"
 
 
 def _corpus(name: str, folder: Path) -> Finding:
@@ -225,38 +215,36 @@ def _corpus(name: str, folder: Path) -> Finding:
 
     publication = PUBLICATIONS[name]
     if publication.find(folder) is None:
-        return Finding("note", f"corpus {name}: not there; `whenpool data fetch {name}` brings it")
+        return "note", f"corpus {name}: not there; `whenpool data fetch {name}` brings it"
     try:
         source = find(name, folder)
         lengths = {length: statistics_of(source, length) for length in publication.sizes}
     except InputError as error:
-        return Finding("missing", f"corpus {name}: {error}")
+        return "missing", f"corpus {name}: {error}"
     texts = ", ".join(f"{found.train_size:,} {length}" for length, found in lengths.items())
     if all(found.complete for found in lengths.values()):
-        return Finding("ok", f"corpus {name}: whole, {texts} training texts")
-    return Finding(
-        "note", f"corpus {name}: a part or a stand-in, {texts} training texts; not for runs of record"
-    )
+        return "ok", f"corpus {name}: whole, {texts} training texts"
+    return "note", f"corpus {name}: a part or a stand-in, {texts} training texts; not for runs of record"
 
 
 def _folders(place: "Place") -> Iterator[Finding]:
     from whenpool.runs.store import Store
 
-    for name, folder, option in (
-        ("store", place.store.directory, "--store"),
-        ("cache", place.cache, "WHENPOOL_CACHE"),
-    ):
+    folders = ("store", place.store.directory, "--store"), ("cache", place.cache, "WHENPOOL_CACHE")
+    for name, folder, option in folders:
         try:
             Store(folder).check_writable()
         except InputError as error:
-            yield Finding("missing", f"{name} {folder}: {error}; or name another with {option}")
+            yield "missing", f"{name} {folder}: {error}; or name another with {option}"
             continue
         free = shutil.disk_usage(folder).free / GIGABYTE
-        if free < ROOM_NEEDED:
-            yield Finding(
-                "missing",
-                f"{name} {folder}: {free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some, or "
-                f"name another folder with {option}",
-            )
+        if free >= ROOM_NEEDED:
+            yield "ok", f"{name} {folder}: writable, {free:.0f} GB free"
         else:
-            yield Finding("ok", f"{name} {folder}: writable, {free:.0f} GB free")
+            yield (
+                "missing",
+                (
+                    f"{name} {folder}: {free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some, or "
+                    f"name another folder with {option}"
+                ),
+            )

@@ -89,6 +89,9 @@ def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], 
     return click.option(f"--{name}", envvar=variable, help=f"{help} [{variable}]", **more)
 
 
+data_option = click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+store_option = click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+
 choice_options = _with(
     click.option("--profile", default="quick", show_default=True, help="smoke, quick, compact, paper."),
     click.option(
@@ -96,8 +99,8 @@ choice_options = _with(
         "or a .csv/.tsv/.jsonl file; of tagged words ud_ewt, wnut17, or a .conllu or other file. "
         "Repeatable. Default: the profile's own.",
     ),
-    click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]"),
-    click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]"),
+    data_option,
+    store_option,
     click.option("--sizes", type=_Numbers(), help="Training texts, such as 1000,2000."),
     click.option("--settings", type=Names(), help="Some of standard,left,mid,right."),
     click.option("--poolings", type=Names(), help="Such as last,max_attention."),

@@ -1,5 +1,4 @@
-"""The command line: ``whenpool book | run | status | claims | data | record | compare | check``, and
-``diagnose | explain``, which are in `whenpool.cli.program`."""
+"""The commands of ``whenpool``. Rooms are entered inside them, so that ``--help`` waits for no torch."""
 
 import os
 import sys
@@ -8,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from whenpool.base import paths
 from whenpool.base.errors import BookError, InputError
-from whenpool.base.files import is_file
 from whenpool.base.version import __version__
 from whenpool.cli.options import (
     FOLDER,
     Names,
     choice_options,
     chosen,
+    data_option,
     engine_options,
     only_option,
     speed_options,
+    store_option,
     workforce_of,
 )
 from whenpool.models.registry import COMPARED
@@ -30,26 +31,22 @@ if TYPE_CHECKING:
     from whenpool.runs.run import Place, Run
 
 
-# Rooms are entered inside the commands, so that `whenpool --help` does not wait for torch.
-
-
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
     try:
         cli.main(standalone_mode=False)
-    except click.ClickException as error:
-        click.echo(f"whenpool: {InputError(error.format_message())}", err=True)  # in one line
-        sys.exit(2)
-    except InputError as error:
-        click.echo(f"whenpool: {error}", err=True)
-        sys.exit(2)
-    except OSError as error:  # a folder that cannot be made or written, wherever it is needed
-        line = InputError(f"{error.filename or 'a file'}: {error.strerror or error}")
-        click.echo(f"whenpool: {line}", err=True)
-        sys.exit(2)
+        return
     except (click.Abort, KeyboardInterrupt):
         click.echo("whenpool: stopped; what is finished is stored, the same command goes on", err=True)
         sys.exit(130)
+    except click.ClickException as error:
+        line = error.format_message()
+    except InputError as error:
+        line = str(error)
+    except OSError as error:  # a folder that cannot be made or written, wherever it is needed
+        line = f"{error.filename or 'a file'}: {error.strerror or error}"
+    click.echo(f"whenpool: {InputError(line)}", err=True)
+    sys.exit(2)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -71,12 +68,9 @@ def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None
         raise InputError(
             f"the book needs the package {error.name}: pip install -e '.[book]', or use make book"
         ) from None
-    from whenpool.base.paths import project_root
     from whenpool.runs.filter import Only, planned
 
-    root = project_root()
-    if root is None:
-        raise InputError("the book's sources are in its repository: run this inside a clone")
+    root = _clone()
     choice, place = chosen(options)
     workforce, only = workforce_of(options), only or Only()
     if only:
@@ -93,13 +87,18 @@ def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None
 @cli.command()
 def pdf() -> None:
     """Print the built book into one PDF, with the Chromium of this machine."""
-    from whenpool.base.paths import project_root
     from whenpool.book.printing import print_book
 
-    root = project_root()
+    click.echo(f"The book is printed: {print_book(_clone())}")
+
+
+def _clone() -> Path:
+    root = paths.project_root()
     if root is None:
-        raise InputError("the book's sources are in its repository: run this inside a clone")
-    click.echo(f"The book is printed: {print_book(root)}")
+        raise InputError(
+            "the book and its runs of record are in its repository: run this inside a clone"
+        )
+    return root
 
 
 @cli.command()
@@ -181,7 +180,7 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
 
 
 @cli.command()
-@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
+@data_option
 @click.argument("action", type=click.Choice(["list", "verify", "fetch"]), default="list")
 @click.argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
@@ -192,10 +191,9 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
     whenpool data verify         whether it is what the publishers give
     whenpool data fetch imdb     download; also yelp, yahoo, amazon, glove, wikitext
     """
-    from whenpool.base.paths import data_directory
     from whenpool.corpora import downloads
 
-    folder = data or data_directory()
+    folder = data or paths.data_directory()
     if action == "fetch":
         if not names:
             raise InputError(f"name what to fetch: {', '.join(downloads.SOURCES)}")
@@ -210,19 +208,15 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 
 
 @cli.command()
-@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
-@click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+@data_option
+@store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs on whole published corpora into data/results/, the runs of record."""
-    from whenpool.base.paths import project_root
     from whenpool.book.publish import export, export_statistics
     from whenpool.runs.kinds import KINDS
     from whenpool.runs.run import Place
 
-    root = project_root()
-    if root is None:
-        raise InputError("runs of record live in the repository: run this inside a clone")
-    place, folder = Place.default(data, store), root / "data" / "results"
+    place, folder = Place.default(data, store), _clone() / "data" / "results"
     counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = export_statistics(place, folder)
     click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are on record in {folder}")
@@ -246,8 +240,8 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
 @cli.command()
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--profile", default="paper", show_default=True, help="smoke, quick, compact or paper.")
-@click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
-@click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
+@data_option
+@store_option
 def check(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Look at versions, the device, data and disk before long work."""
     from whenpool.cli.doctor import check_machine
@@ -258,7 +252,7 @@ def check(device: str, profile: str, data: Path | None, store: Path | None) -> N
 FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command()
+@cli.command()
 @click.argument("file", type=FILE)
 @click.option("--text-column", default="text", show_default=True, help="Name of the texts' column.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the labels' column.")
@@ -276,6 +270,8 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
 
     Trains small models with each pooling, probes them, and writes a page with a recommendation.
     """
+    from whenpool.base.files import is_file
+
     if not is_file(file):  # before what takes seconds to import
         raise InputError(f"corpus file {file} is not there")
     from whenpool.explain.diagnosis import Wish
@@ -290,7 +286,7 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
     click.echo(f"\nThe report: {page.report}\nAsk a model why: {page.explain}")
 
 
-@click.command()
+@cli.command()
 @click.option("--model", type=FOLDER, required=True, help="A checkpoint: a folder that was saved.")
 @click.option("--text", help="The text; - reads it from standard input.")
 @click.option("--file", type=FILE, help="A file with a text on each line.")
@@ -316,7 +312,6 @@ def explain(
     if (text is None) == (file is None):
         raise InputError('give either --text "..." or --file FILE')
     from whenpool.base.files import write_atomically
-    from whenpool.explain import explanation as explained
     from whenpool.explain import explanation as explaining
     from whenpool.explain.checkpoint import load_checkpoint
 
@@ -325,34 +320,23 @@ def explain(
         explaining.check_label(checkpoint, label)
     except InputError as error:
         raise InputError(f"--label: {error}") from None
-    if file is not None:
-        texts = explaining.in_file(file)
-    else:
-        texts = [_standard_input() if text == "-" else str(text)]
+    try:
+        given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8 text (byte {error.start})") from None
     found = []
-    for number, one in enumerate(texts, 1):
+    for number, one in enumerate(explaining.in_file(file) if file else [given], 1):
         try:
             found.append(explaining.explain(checkpoint, one, label, k))
         except InputError as error:
             raise InputError(f"{file}, text {number}: {error}" if file else f"--text: {error}") from None
-    colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if style == "text":
-        shown = "\n".join(explained.as_text(one, colour) for one in found)
+        colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        shown = "\n".join(explaining.as_text(one, colour) for one in found)
     else:
-        shown = explained.as_html(found) if style == "html" else explained.as_json(found)
+        shown = explaining.as_html(found) if style == "html" else explaining.as_json(found)
     if output is None:
-        click.echo(shown, nl=False, color=colour)
+        click.echo(shown, nl=False)
     else:
         write_atomically(output, shown)
         click.echo(f"{output} is written")
-
-
-def _standard_input() -> str:
-    try:
-        return sys.stdin.buffer.read().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 text (byte {error.start})") from None
-
-
-for command in (diagnose, explain):
-    cli.add_command(command)

@@ -16,17 +16,16 @@ POOL_BATCHES = 100
 """Batches are cut from so many batches' worth of shuffled texts, sorted by length."""
 
 
-class Batch(NamedTuple):
-    ids: Tensor
-    """(B, T) int64, right-padded."""
-    lengths: Tensor
-    """(B,) int64."""
-    labels: Tensor
-    """(B,) int64."""
-
-
 UNMASKED_BATCH = 32
 """Texts in a batch of a model that reads its padding."""
+
+
+class Batch(NamedTuple):
+    """Word numbers (B, T), right-padded; lengths (B,) and labels (B,); all int64."""
+
+    ids: Tensor
+    lengths: Tensor
+    labels: Tensor
 
 
 @dataclass(frozen=True)
@@ -44,11 +43,9 @@ class Ragged:
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> "Ragged":
         pieces = [np.asarray(row, dtype=np.int32) for row in rows]
-        offsets = torch.zeros(len(pieces) + 1, dtype=torch.int64)
-        if pieces:
-            offsets[1:] = torch.tensor([len(piece) for piece in pieces]).cumsum(0)
-        flat = np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int32)
-        return cls(torch.from_numpy(flat), offsets)
+        offsets = np.cumsum([0, *map(len, pieces)])
+        flat = np.concatenate([np.zeros(0, dtype=np.int32), *pieces])
+        return cls(torch.from_numpy(flat), torch.from_numpy(offsets))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -57,7 +54,6 @@ class Ragged:
         return self.flat[self.offsets[index] : self.offsets[index + 1]]
 
     def first(self, count: int) -> "Ragged":
-        """The first rows."""
         offsets = self.offsets[: count + 1]
         return Ragged(self.flat[: offsets[-1]], offsets)
 
@@ -67,7 +63,6 @@ class Ragged:
         return self.offsets.diff()
 
     def to_lists(self) -> list[list[int]]:
-        """The rows as lists of Python's numbers."""
         flat, offsets = self.flat.tolist(), self.offsets.tolist()
         return [flat[start:stop] for start, stop in pairwise(offsets)]
 

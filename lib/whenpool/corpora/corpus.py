@@ -3,14 +3,14 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, overload
 
 from whenpool.base.errors import InputError
 
 LENGTHS = ("long", "short", "any")
 LONG_OVER = 100
-"""A long text has more words than this, a short one fewer (§1.4.1, §1.8.5)."""
+"""A long text has more words than this, a short one at most so many (§1.4.1, §1.8.5)."""
 VALIDATION_LIMIT = 5_000
 
 
@@ -68,8 +68,7 @@ class Corpus:
     Attributes:
         train: its first n texts are the training set of size n, so that smaller training sets are
             part of larger ones.
-        validation: the same for every size, seed and pooling.
-        test: likewise.
+        validation, test: the same for every size, seed and pooling.
         classes: names of the labels, in the order of their numbers.
         name: as given to `load`.
         complete: whether these are the texts that the thesis drew from, rather than a part of them
@@ -88,7 +87,7 @@ class Corpus:
     classes: tuple[str, ...]
     name: str = ""
     complete: bool = False
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 class SplitSizes(NamedTuple):
@@ -99,19 +98,15 @@ class SplitSizes(NamedTuple):
     validation: int = VALIDATION_LIMIT
 
 
-def count_words(text: str) -> int:
-    """Words between white space in the text as published, as in the thesis's length limits."""
-    return len(text.split())
-
-
 def has_length(text: str, length: str, longest: int | None = None) -> bool:
-    """Whether a text is "long" (over 100 words), "short" (at most 100) or "any"; never empty."""
-    words = count_words(text)
+    """Whether a text is "long" (over 100 words), "short" (at most 100) or "any"; never empty.
+
+    Words stand between white space in the text as published, as in the thesis's limits.
+    """
+    words = len(text.split())
     if length == "long":
         return words > LONG_OVER and (longest is None or words <= longest)
-    if length == "short":
-        return 0 < words <= LONG_OVER
-    return words > 0
+    return 0 < words <= LONG_OVER if length == "short" else words > 0
 
 
 def check_length(length: str) -> None:
@@ -124,20 +119,15 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     """Drop repeated texts, take equally many of each class, and split by a hash of the text.
 
     Where texts carry a publisher's part, training texts come from its "train" and the others from
-    its "test".  Where there are too few texts, all splits shrink alike.
+    its "test". Where there are too few texts, all splits shrink alike.
 
     Raises:
         InputError: when fewer than two classes, or too few texts, are left.
     """
-    texts: dict[str, Raw] = {}
-    for item in sorted(raw, key=lambda item: item.part):  # of a repeated text "test" keeps its copy
-        texts.setdefault(item.text, item)
     by_part: dict[str, list[Raw]] = defaultdict(list)
-    for item in texts.values():
+    for item in _once(sorted(raw, key=lambda item: item.part)):  # "test" keeps a text that both have
         by_part[item.part].append(item)
-    if not texts:
-        raise InputError(f"{source}: no usable text was found; classification needs two classes")
-    parts = {part: _balanced(items, source) for part, items in by_part.items()}
+    parts = {part: _balanced(items, source) for part, items in (by_part or {"": []}).items()}
     if set(parts) == {"train", "test"}:
         train = parts["train"][: sizes.train]
         test, validation = _cut(parts["test"], (sizes.test, sizes.validation), source)
@@ -155,10 +145,7 @@ def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
     Raises:
         InputError: for fewer than two classes, or a class of fewer than three texts.
     """
-    texts: dict[str, Raw] = {}
-    for item in raw:
-        texts.setdefault(item.text, item)
-    by_class = _by_class(list(texts.values()), source)
+    by_class = _by_class(_once(raw), source)
     parts: list[list[Raw]] = [[], [], []]
     for group in by_class.values():
         fifth = max(1, len(group) // 5)
@@ -170,6 +157,14 @@ def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
     return Corpus(train, validation, test, classes)
 
 
+def _once(raw: Iterable[Raw]) -> list[Raw]:
+    """Of texts that are repeated the first."""
+    texts: dict[str, Raw] = {}
+    for item in raw:
+        texts.setdefault(item.text, item)
+    return list(texts.values())
+
+
 def _balanced(items: list[Raw], source: str) -> list[Raw]:
     """Equally many of each class, in an order that depends on nothing but the texts."""
     by_class = _by_class(items, source)
@@ -179,16 +174,12 @@ def _balanced(items: list[Raw], source: str) -> list[Raw]:
 
 
 def _by_class(items: list[Raw], source: str) -> dict[str, list[Raw]]:
-    if not items:
-        raise InputError(f"{source}: no usable text was found; classification needs two classes")
     by_class: dict[str, list[Raw]] = defaultdict(list)
     for item in items:
         by_class[item.label].append(item)
     if len(by_class) < 2:
-        only = next(iter(by_class))
-        raise InputError(
-            f"{source}: only class {only!r} was found; classification needs at least two classes"
-        )
+        found = f"only class {next(iter(by_class))!r}" if by_class else "no usable text"
+        raise InputError(f"{source}: {found} was found; classification needs at least two classes")
     return by_class
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -79,30 +80,31 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
     Raises:
         InputError: for files that cannot be read.
     """
-    filler = _filler_fingerprint(source)
-    identity = hash_of(source.fingerprint(length), filler or "none", code_fingerprint(_TOKENIZER))
+    try:
+        filler = source.filler_fingerprint()
+    except InputError:  # told where a setting needs filler
+        filler = "none"
+    identity = hash_of(source.fingerprint(length), filler, code_fingerprint(_TOKENIZER))
     stem = f"{Path(source.name).stem}-{identity[:20]}"
     numbers = cache_directory / "encoded" / f"{stem}.safetensors"
     names = numbers.with_suffix(".json")
     if not names.exists():  # written last
-        encoded = _encode(source, length, with_filler=filler is not None)
-        write_atomically(numbers, safetensors.torch.save(_tensors(encoded)))
-        facts = {
-            "words": encoded.words,
-            "classes": encoded.classes,
-            "complete": encoded.complete,
-            "notes": encoded.notes,
-        }
+        tensors, facts = _encode(source, length, with_filler=filler != "none")
+        write_atomically(numbers, safetensors.torch.save(tensors))
         write_atomically(names, json.dumps(facts))
-    facts = json.loads(names.read_text("utf-8"))
+    words, classes, complete, notes = json.loads(names.read_text("utf-8"))
     tensors = safetensors.torch.load_file(numbers)
+
+    def ragged(name: str) -> Ragged:
+        return Ragged(tensors[f"{name}.flat"], tensors[f"{name}.offsets"])
+
     return EncodedCorpus(
-        facts["words"],
-        {s: Texts(_ragged(tensors, f"texts.{s}"), tensors[f"labels.{s}"]) for s in SPLITS},
-        {s: _ragged(tensors, f"filler.{s}") for s in SPLITS} if filler else {},
-        tuple(facts["classes"]),
-        facts["complete"],
-        tuple(facts["notes"]),
+        words,
+        {split: Texts(ragged(f"texts.{split}"), tensors[f"labels.{split}"]) for split in SPLITS},
+        {split: ragged(f"filler.{split}") for split in SPLITS if f"filler.{split}.flat" in tensors},
+        tuple(classes),
+        complete,
+        tuple(notes),
     )
 
 
@@ -155,10 +157,14 @@ def make_dataset(
     number = torch.tensor(
         [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words], dtype=torch.int32
     )
-    train, validation_texts, test_texts = (
-        Texts(_renumbered(texts.ids, number), texts.labels) for texts in composed.values()
-    )
+
+    def renumbered(rows: Ragged) -> Ragged:
+        return Ragged(number[rows.flat], rows.offsets)
+
     filler = encoded.filler.get("test")
+    train, validation_texts, test_texts = (
+        Texts(renumbered(texts.ids), texts.labels) for texts in composed.values()
+    )
     return Dataset(
         train,
         validation_texts,
@@ -167,7 +173,7 @@ def make_dataset(
         vocabulary.vectors,
         encoded.classes,
         passes,
-        _renumbered(filler, number) if filler is not None else None,
+        renumbered(filler) if filler is not None else None,
     )
 
 
@@ -189,47 +195,23 @@ def _composed(
     return Texts(Ragged.of(rows), labels), stream.passes
 
 
-def _renumbered(ragged: Ragged, number: Tensor) -> Ragged:
-    return Ragged(number[ragged.flat], ragged.offsets)
-
-
-def _filler_fingerprint(source: CorpusSource) -> str | None:
-    try:
-        return source.filler_fingerprint()
-    except InputError:  # told where a setting needs filler
-        return None
-
-
-def _encode(source: CorpusSource, length: str, with_filler: bool) -> EncodedCorpus:
+def _encode(source: CorpusSource, length: str, with_filler: bool) -> tuple[dict[str, Tensor], list[Any]]:
+    """The tensors of a corpus, and its words, classes, completeness and notes."""
     corpus = source.load(length)
     table: dict[str, int] = {}
+    tensors = {}
 
-    def numbers(texts: Iterable[str]) -> Ragged:
-        return Ragged.of(
+    def keep(name: str, texts: Iterable[str]) -> None:
+        rows = Ragged.of(
             [table.setdefault(word, len(table)) for word in tokenize(text) or [UNKNOWN]]
             for text in texts
         )
+        tensors.update({f"{name}.flat": rows.flat, f"{name}.offsets": rows.offsets})
 
-    texts = {
-        split: Texts(numbers(part.texts), torch.tensor(part.labels))
-        for split, part in zip(SPLITS, (corpus.train, corpus.validation, corpus.test), strict=True)
-    }
-    sentences = source.load_filler() if with_filler else {}
-    filler = {split: numbers(found) for split, found in sentences.items()}
-    return EncodedCorpus(list(table), texts, filler, corpus.classes, corpus.complete, corpus.notes)
-
-
-def _tensors(encoded: EncodedCorpus) -> dict[str, Tensor]:
-    tensors = {}
     for split in SPLITS:
-        tensors[f"labels.{split}"] = encoded.texts[split].labels
-        parts = {"texts": encoded.texts[split].ids, "filler": encoded.filler.get(split)}
-        for name, ragged in parts.items():
-            if ragged is not None:
-                tensors[f"{name}.{split}.flat"] = ragged.flat
-                tensors[f"{name}.{split}.offsets"] = ragged.offsets
-    return tensors
-
-
-def _ragged(tensors: dict[str, Tensor], name: str) -> Ragged:
-    return Ragged(tensors[f"{name}.flat"], tensors[f"{name}.offsets"])
+        part = getattr(corpus, split)
+        tensors[f"labels.{split}"] = torch.tensor(part.labels)
+        keep(f"texts.{split}", part.texts)
+    for split, sentences in (source.load_filler() if with_filler else {}).items():
+        keep(f"filler.{split}", sentences)
+    return tensors, [list(table), corpus.classes, corpus.complete, corpus.notes]

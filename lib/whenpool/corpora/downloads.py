@@ -39,54 +39,46 @@ class Download:
     member: str | None = None
 
 
+_FAST_AI = "https://s3.amazonaws.com/fast-ai-nlp"
+_AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
 SOURCES: dict[str, tuple[Download, ...]] = {
     "imdb": (
         Download(
-            "aclImdb_v1.tar.gz",
-            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+            "aclImdb_v1.tar.gz", "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
             "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
         ),
     ),
     "yelp": (
         Download(
-            "yelp_review_polarity_csv.tgz",
-            "https://s3.amazonaws.com/fast-ai-nlp/yelp_review_polarity_csv.tgz",
+            "yelp_review_polarity_csv.tgz", f"{_FAST_AI}/yelp_review_polarity_csv.tgz",
             "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
         ),
     ),
     "yahoo": (
         Download(
-            "yahoo_answers_csv.tgz",
-            "https://s3.amazonaws.com/fast-ai-nlp/yahoo_answers_csv.tgz",
+            "yahoo_answers_csv.tgz", f"{_FAST_AI}/yahoo_answers_csv.tgz",
             "2d4277855faf8b35259009425fa8f7fe1888b5644b47165508942d000f4c96ae",
         ),
     ),
     "amazon": tuple(
-        Download(
-            f"amazon/{category}_5.json.gz",
-            "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall/"
-            f"{category}_5.json.gz",
-            None,
-        )
+        Download(f"amazon/{category}_5.json.gz", f"{_AMAZON}/{category}_5.json.gz", None)
         for category in AMAZON_CATEGORIES
     ),
     "glove": (
         Download(
-            "glove.6B.100d.txt",
-            "https://nlp.stanford.edu/data/glove.6B.zip",
+            "glove.6B.100d.txt", "https://nlp.stanford.edu/data/glove.6B.zip",
             "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
             member="glove.6B.100d.txt",
         ),
     ),
     "wikitext": (
         Download(
-            WIKITEXT,
-            "https://wikitext.smerity.com/wikitext-103-raw-v1.zip",
+            WIKITEXT, "https://wikitext.smerity.com/wikitext-103-raw-v1.zip",
             "91c00ae287f0d699e18605c84afc9e45c192bc6b7797ff8837e5474655a33794",
             member=WIKITEXT,
         ),
     ),
-}
+}  # fmt: skip
 """What can be fetched, by name."""
 
 
@@ -110,16 +102,14 @@ def listing(directory: Path, verify: bool = False) -> Iterator[str]:
             yield f"{name:8} not there; `whenpool data fetch {name}` brings it from {downloads[0].url}"
         elif len(downloads) > 1:
             yield f"{name:8} {len(here)} of {len(downloads)} files in {Path(here[0].file).parent}/"
-        if here and (verify or len(downloads) == 1):
-            for download in here:
-                yield f"{name:8} {download.file}{_verdict(download, directory) if verify else ''}"
-    listed = {download.file for downloads in SOURCES.values() for download in downloads}
-    vectors = sorted((directory / "vectors").glob("*.txt*"))
-    for kind, files in (("filler", [directory / f for f in FILLER_FILES]), ("vectors", vectors)):
+        for download in here if verify or len(downloads) == 1 else ():
+            yield f"{name:8} {download.file}{_verdict(download, directory) if verify else ''}"
+    fetched = {download.file for downloads in SOURCES.values() for download in downloads}
+    vectors = [file.relative_to(directory).as_posix() for file in (directory / "vectors").glob("*.txt*")]
+    for kind, files in (("filler", FILLER_FILES), ("vectors", sorted(vectors))):
         for file in files:
-            name = file.relative_to(directory).as_posix()
-            if file.is_file() and name not in listed:
-                yield f"{kind:8} {name}" + (f" (sha256 {fingerprint(file)[:16]}...)" if verify else "")
+            if file not in fetched and (path := directory / file).is_file():
+                yield f"{kind:8} {file}" + (f" (sha256 {fingerprint(path)[:16]}...)" if verify else "")
     if not any((directory / file).is_file() for file in FILLER_FILES):
         yield f"filler   not there; fetch wikitext, or put {FILLER_FILES[0]} or {FILLER_FILES[2]} there"
 
@@ -144,23 +134,26 @@ def _verdict(download: Download, directory: Path) -> str:
 
 
 def _fetch_one(download: Download, directory: Path, progress: bool) -> Path:
-    import pooch
+    import pooch  # brings requests along, which takes its time
 
     target = directory / download.file
     if target.is_file():
         return target
-    mirror = os.environ.get(MIRROR_VARIABLE)
-    name = download.url.rsplit("/", 1)[1]
+    mirror, name = os.environ.get(MIRROR_VARIABLE), download.url.rsplit("/", 1)[1]
     url = f"{mirror.rstrip('/')}/{name}" if mirror else download.url
     folder = directory if download.member else target.parent
     unpacked = f"{name}.unpacked"
     shutil.rmtree(folder / unpacked, ignore_errors=True)  # what an interrupted try has left
-    unzip = pooch.Unzip([download.member], extract_dir=unpacked) if download.member else None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        known_hash = f"sha256:{download.sha256}" if download.sha256 else None
-        by = pooch.HTTPDownloader(progressbar=progress, hooks={"response": _stays_secure})
-        pooch.retrieve(url, known_hash, name, folder, processor=unzip, downloader=by)
+        pooch.retrieve(
+            url,
+            f"sha256:{download.sha256}" if download.sha256 else None,
+            name,
+            folder,
+            processor=pooch.Unzip([download.member], unpacked) if download.member else None,
+            downloader=pooch.HTTPDownloader(progressbar=progress, hooks={"response": _stays_secure}),
+        )
         if download.member:  # moved in one step, so that what is there is whole
             (folder / unpacked / download.member).replace(target)
             shutil.rmtree(folder / unpacked)
@@ -175,8 +168,7 @@ def _fetch_one(download: Download, directory: Path, progress: bool) -> Path:
 
 
 def _stays_secure(response: Any, **_: Any) -> None:
-    """Refuses to be sent on to a place that is not https, unless it is the same server of a mirror that
-    the user has named."""
+    """Refuses to be sent to an address without https, except on the server of the user's own mirror."""
     if response.is_redirect:
         here = urlsplit(response.url)
         to = urlsplit(urljoin(response.url, response.headers["location"]))

@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import is_file
+from whenpool.base.files import is_file, lines_of
 from whenpool.corpora.corpus import (
     Corpus,
     Raw,
@@ -27,13 +28,8 @@ DELIMITERS = (",", ";", "\t", "|")
 FEWEST = 10
 """Texts of the rarest class."""
 
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")
-"""How Python reads bytes that are no UTF-8, when told to let them pass."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class _GapError(InputError):
-    """A row without text or label."""
+Row = tuple[str, Any, Any]
+"""Where a row stands, its text and its label."""
 
 
 def load_own(
@@ -64,7 +60,9 @@ def load_own(
         note = f"{path.name}: {len(rows):,} rows, {used:,} used" if used < len(rows) else ""
     else:
         used = len(counts) * min(counts.values(), default=0)
-        corpus = select_and_split(rows, _sizes(used), str(path))
+        fifth = max(1, used // 5)
+        sizes = SplitSizes(max(1, used - 2 * fifth), fifth, fifth)
+        corpus = select_and_split(rows, sizes, str(path))
         note = f"{path.name}: {len(rows):,} rows, {used:,} used, as many of each class as of the rarest"
     if several:
         note += f"; {len(several):,} texts carry several labels, of which the first counts"
@@ -105,36 +103,31 @@ def read_own(
     if text_column == label_column:
         raise InputError(f"{path}: text and label are both column {text_column!r}; name two columns")
     read = _read_jsonl if path.suffix.lower() == ".jsonl" else _read_table
-    try:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            for where, text, label in read(file, path, text_column, label_column):
-                try:
-                    yield _row(text, label, text_column, label_column, where)
-                except _GapError as gap:
-                    if gaps is None:
-                        raise
-                    gaps.append(str(gap))
-    except OSError as error:
-        raise InputError(f"corpus file {path} cannot be read: {error.strerror or error}") from None
+    for where, text, label in read(path, text_column, label_column):
+        gap = ""
+        if text is None or (isinstance(text, str) and not text.strip()):
+            gap = f"{where}: no text in column {text_column!r}; fill it or delete the row"
+        elif not isinstance(text, str):
+            raise InputError(f"{where}: no text in column {text_column!r}, but {text!r:.40}")
+        elif isinstance(label, list | dict):
+            raise InputError(f"{where}: a label is a word or a number, not {label!r:.40}")
+        elif label is None or label != label or not str(label).strip():
+            gap = f"{where}: no label in column {label_column!r}; fill it or delete the row"
+        if not gap:
+            yield Raw(_unicode(text), _unicode(str(label).strip()))
+        elif gaps is None:
+            raise InputError(gap)
+        else:
+            gaps.append(gap)
 
 
-def _sizes(texts: int) -> SplitSizes:
-    fifth = max(1, texts // 5)
-    return SplitSizes(train=max(1, texts - 2 * fifth), test=fifth, validation=fifth)
-
-
-Cells = tuple[str, Any, Any]
-"""Where a row stands, its text and its label."""
-
-
-def _read_table(file: TextIO, path: Path, text_column: str, label_column: str) -> Iterator[Cells]:
+def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
     csv.field_size_limit(LARGEST_TEXT)
-    header = file.readline()
-    _check_utf8(header, f"{path}, line 1")
-    file.seek(0)
+    lines = lines_of(path)
+    header = next(lines, "")
     wanted = (text_column.strip(), label_column.strip())
-    delimiter = _delimiter(header, path, wanted)
-    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(header, wanted)
+    reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True)
     start = 1
     try:
         columns = [name.strip() for name in next(reader, [])]
@@ -143,15 +136,14 @@ def _read_table(file: TextIO, path: Path, text_column: str, label_column: str) -
         for row in reader:
             where = f"{path}, line {start}"
             start = reader.line_num + 1
-            if not row:
-                continue
             if any(row[len(columns) :]):
                 raise InputError(
                     f"{where}: {len(row)} fields, and the header names {len(columns)} columns; a field "
                     f"that holds {delimiter!r} must stand in quotes"
                 )
-            text, label = (row[place] if place < len(row) else None for place in places)
-            yield where, text, label
+            if row:
+                text, label = (row[place] if place < len(row) else None for place in places)
+                yield where, text, label
     except csv.Error as error:
         raise InputError(
             f"{path}, line {start}: {error}; a field in quotes ends with a quote, and a quote within it "
@@ -159,15 +151,13 @@ def _read_table(file: TextIO, path: Path, text_column: str, label_column: str) -
         ) from None
 
 
-def _delimiter(header: str, path: Path, wanted: Sequence[str]) -> str:
-    if path.suffix.lower() == ".tsv":
-        return "\t"
-
-    def columns(delimiter: str) -> list[str]:
-        return [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
-
-    having = [mark for mark in DELIMITERS if set(wanted) <= set(columns(mark))]
-    return having[0] if having else max(DELIMITERS, key=lambda mark: len(columns(mark)))
+def _delimiter(header: str, wanted: Sequence[str]) -> str:
+    columns = {
+        mark: [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
+        for mark in DELIMITERS
+    }
+    having = [mark for mark in DELIMITERS if set(wanted) <= set(columns[mark])]
+    return having[0] if having else max(DELIMITERS, key=lambda mark: len(columns[mark]))
 
 
 def _place(column: str, columns: Sequence[str], path: Path) -> int:
@@ -179,50 +169,29 @@ def _place(column: str, columns: Sequence[str], path: Path) -> int:
     return columns.index(column)
 
 
-def _read_jsonl(file: TextIO, path: Path, text_column: str, label_column: str) -> Iterator[Cells]:
+def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
     first = True
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
-        _check_utf8(line, where)
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{where}: not JSON ({error.msg})") from None
-        except (ValueError, RecursionError) as error:  # numbers and brackets without end
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where}: not JSON ({error!s:.60})") from None
         if not isinstance(row, dict):
             raise InputError(f"{where}: expected an object with {text_column!r}, found {row!r:.40}")
-        for column in (text_column, label_column):
-            if first and column not in row:
+        for column in (text_column, label_column) if first else ():
+            if column not in row:
                 have = ", ".join(map(_clipped, row)) or "none"
                 raise InputError(f"{where}: no {column!r}; the columns are {have}")
         first = False
         yield where, row.get(text_column), row.get(label_column)
 
 
-def _row(text: Any, label: Any, text_column: str, label_column: str, where: str) -> Raw:
-    for value in (text, label):
-        if isinstance(value, str):
-            _check_utf8(value, where)
-    if text is None or (isinstance(text, str) and not text.strip()):
-        raise _GapError(f"{where}: no text in column {text_column!r}; fill it or delete the row")
-    if not isinstance(text, str):
-        raise InputError(f"{where}: no text in column {text_column!r}, but {text!r:.40}")
-    if isinstance(label, list | dict):
-        raise InputError(f"{where}: a label is a word or a number, not {label!r:.40}")
-    if label is None or label != label or not str(label).strip():
-        raise _GapError(f"{where}: no label in column {label_column!r}; fill it or delete the row")
-    return Raw(_SURROGATE.sub("\ufffd", text), _SURROGATE.sub("\ufffd", str(label).strip()))
-
-
-def _check_utf8(text: str, where: str) -> None:
-    if wrong := _NOT_UTF8.search(text):
-        raise InputError(
-            f"{where}: not UTF-8 text (byte 0x{ord(wrong[0]) - 0xDC00:02x} behind "
-            f"{text[max(0, wrong.start() - 20) : wrong.start()]!r}); save the file as UTF-8"
-        )
+def _unicode(text: str) -> str:
+    """Without halves of characters, which JSON may hold."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def _clipped(name: str) -> str:

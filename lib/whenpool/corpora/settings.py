@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.published import lines_of, whole
 
 __all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
 
@@ -62,14 +61,11 @@ def compose(
 
     Args:
         words: the original, as words (or as their numbers).
-        filler: sentences, taken whole and in order from this iterator; the last one on each side
-            of the original is cut, so that the number of filler words is exact.
+        filler: sentences, taken whole and in order; the last one on each side of the original is cut,
+            so that the result has ``len(words) / (1 - share)`` words, rounded.
         setting: one of `SETTINGS`.
         share: filler's part of all words of the result, in [0, 1).
         rng: tosses for the side that gets the odd word in "mid"; without it, the right side.
-
-    Returns:
-        The composed text: ``len(words) / (1 - share)`` words, rounded.
 
     Raises:
         InputError: for an unknown setting, a share outside [0, 1), or filler that runs out.
@@ -99,25 +95,19 @@ def filler_lengths(
     check_setting(setting)
     if not 0 <= share < 1:
         raise InputError(f"share is filler's part of all words, in [0, 1), not {share}")
-    if setting == "standard":
-        return 0, 0
-    total = round(words * share / (1 - share))
-    if setting == "left":
-        return 0, total
-    if setting == "right":
-        return total, 0
-    half, odd = divmod(total, 2)
-    left = half + odd if odd and rng is not None and rng.random() < 0.5 else half
+    total = 0 if setting == "standard" else round(words * share / (1 - share))
+    left = {"left": 0, "right": total}.get(setting, total // 2)
+    if setting == "mid" and total % 2 and rng is not None and rng.random() < 0.5:
+        left += 1
     return left, total - left
 
 
 def _take(sentences: Iterator[Sequence[Word]], count: int) -> list[Word]:
     taken: list[Word] = []
     while len(taken) < count:
-        sentence = next(sentences, None)
-        if sentence is None:
+        if (sentence := next(sentences, None)) is None:
             raise InputError(f"the filler ran out: {count} words were asked for, {len(taken)} were left")
-        taken.extend(islice(sentence, count - len(taken)))
+        taken += sentence[: count - len(taken)]
     return taken
 
 
@@ -133,11 +123,8 @@ FILES = (
 
 WIKITEXT_SENTENCES = 200_000
 """Read from WikiText, which holds millions."""
-
 SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}
 """The part of the articles that each split draws from."""
-
-_HEADING = re.compile(r"= ([^=].*?) =")
 
 
 def find_filler(directory: Path) -> Path:
@@ -175,15 +162,11 @@ def load_filler(path: Path) -> dict[str, list[str]]:
 
 
 class FillerStream(Iterator[Sequence[Word]]):
-    """Endless sentences: shuffled by a seed, shuffled anew whenever all have been used.
-
-    Attributes:
-        passes: how many times the sentences have been begun.
-    """
+    """Endless sentences: shuffled by a seed, shuffled anew whenever all have been used; ``passes`` counts
+    how many times they have been begun."""
 
     def __init__(self, sentences: Sequence[Sequence[Word]], seed: str) -> None:
-        self._sentences = sentences
-        self._rng = random.Random(seed)
+        self._sentences, self._rng = sentences, random.Random(seed)
         self._order: list[int] = []
         self.passes = 0
 
@@ -209,19 +192,20 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
     if path.suffix == ".raw":
         yield from islice(_read_wikitext(path), WIKITEXT_SENTENCES)
         return
-    is_gzip = path.suffix == ".gz"
-    with gzip.open(path, "rt", encoding="utf-8") if is_gzip else path.open(encoding="utf-8") as file:
-        lines = [line.strip() for line in whole(file, path).strip().splitlines()]
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = [line.strip() for line in data.decode("utf-8").strip().splitlines()]
     if ".jsonl" in path.name:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line)
-                title, sentence = row["title"], row["sentence"]
-                yield _unicode(title), _unicode(sentence)
+                pair = [
+                    str(row[key]).encode("utf-8", "replace").decode() for key in ("title", "sentence")
+                ]
             except (ValueError, LookupError, TypeError, RecursionError):
                 raise InputError(
                     f'{path}, line {number}: expected {{"sentence": ..., "title": ...}}'
                 ) from None
+            yield pair[0], pair[1]
         return
     has_articles = "" in lines
     article = 0
@@ -232,18 +216,12 @@ def _read(path: Path) -> Iterator[tuple[str, str]]:
             article += 1
 
 
-def _unicode(value: object) -> str:
-    """A text without halves of characters, which JSON may hold and files may not."""
-    return str(value).encode("utf-8", "replace").decode()
-
-
 def _read_wikitext(path: Path) -> Iterator[tuple[str, str]]:
     """WikiText's raw format: `` = Title = `` opens an article, a line is a paragraph."""
     title = ""
     with path.open(encoding="utf-8") as file:
-        for line in lines_of(file, str(path)):
-            heading = _HEADING.fullmatch(line.strip())
-            if heading:
+        for line in file:
+            if heading := re.fullmatch(r"= ([^=].*?) =", line.strip()):
                 title = heading[1]
             elif line.strip() and not line.startswith(" = "):
                 for sentence in line.strip().removesuffix(" .").split(" . "):

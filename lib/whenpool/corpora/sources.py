@@ -12,14 +12,12 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
 from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
-from whenpool.corpora.corpus import Corpus, check_length, count_words
+from whenpool.corpora.corpus import Corpus, check_length
 from whenpool.corpora.published import PUBLICATIONS, load_published
 from whenpool.corpora.settings import find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
-
 _HERE = Path(__file__).parent
-_OPTIONS = re.compile(r"(?P<name>.+?)(?::(?P<options>\w+=[^,=]*(?:,\w+=[^,=]*)*))?")
 
 
 @dataclass(frozen=True)
@@ -46,9 +44,7 @@ class CorpusSource:
     @property
     def label(self) -> str:
         """The name and options in one way of writing them, without the folder of a file."""
-        name = Path(self.name).name if self.is_own else self.name
-        options = ",".join(f"{key}={value}" for key, value in self.options)
-        return f"{name}:{options}" if options else name
+        return label_of(Path(self.name).name if self.is_own else self.name, self.options)
 
     @property
     def is_own(self) -> bool:
@@ -76,8 +72,7 @@ class CorpusSource:
         Raises:
             InputError: when a published corpus finds none, or they cannot be read.
         """
-        file = self._filler_file()
-        if file is not None:
+        if file := self._filler_file():
             return load_filler(file)
         return {split: synthetic.encyclopedia(split) for split in ("train", "validation", "test")}
 
@@ -88,11 +83,7 @@ class CorpusSource:
         return remembered(identity, lambda: _hash_texts(self.load(length)))
 
     def filler_fingerprint(self) -> str:
-        """A hash of the filler sentences and their splits.
-
-        Raises:
-            InputError: as `load_filler`.
-        """
+        """A hash of the filler sentences and their splits; raises as `load_filler`."""
         file = self._filler_file()
         identity = hash_of("filler", fingerprint(file) if file else "", code_fingerprint(_HERE))
         return remembered(identity, lambda: hash_of(*map(repr, sorted(self.load_filler().items()))))
@@ -127,7 +118,7 @@ def load(
             or ``.jsonl`` file. Options may stand behind a colon, ``synthetic:classes=10,density=0.1``
             or ``reviews.csv:text_column=body,label_column=stars``.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
-        length: "long" (over 100 words; the default for the thesis's corpora), "short" (under
+        length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
             100) or "any" (the default for others).
         options: the same options as arguments.
 
@@ -140,9 +131,7 @@ def load(
         10
     """
     source = find(str(name), directory, options)
-    if length is None:
-        length = "long" if source.name in PUBLICATIONS else "any"
-    return source.load(length)
+    return source.load(length or ("long" if source.name in PUBLICATIONS else "any"))
 
 
 def find(
@@ -157,17 +146,16 @@ def find(
         >>> find("synthetic", options={"density": 0.1}).options
         (('density', 0.1),)
     """
-    name, given = _parse(name)
+    name, given = parsed(name)
     given |= options or {}
     folder = Path(directory) if directory is not None else data_directory()
     if name == "synthetic":
-        return CorpusSource(name, _grammar_options(given), None, folder)
+        return CorpusSource(name, checked(synthetic.Grammar, given, "synthetic corpus"), None, folder)
     if name in PUBLICATIONS:
         if given:
             raise InputError(f"corpus {name!r} takes no options, {', '.join(given)} was given")
         publication = PUBLICATIONS[name]
-        path = publication.find(folder)
-        if path is None:
+        if (path := publication.find(folder)) is None:
             raise InputError(
                 f"corpus {name!r}: {publication.files[0]} is not in {folder}; fetch it with "
                 f"`whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
@@ -188,27 +176,37 @@ def find(
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
 
 
-def _parse(spec: str) -> tuple[str, dict[str, Any]]:
-    match = _OPTIONS.fullmatch(spec)
+def parsed(spec: str) -> tuple[str, dict[str, Any]]:
+    """The name of a corpus, and the options behind it; raises `InputError` for another form."""
+    match = re.fullmatch(r"(.+?)(?::(\w+=[^,=]*(?:,\w+=[^,=]*)*))?", spec)
     if not match:
-        raise InputError(f"corpus {spec!r} is not of the form name:option=value,option=value")
-    items = match["options"].split(",") if match["options"] else []
-    return match["name"], {key: value for key, _, value in (item.partition("=") for item in items)}
+        raise InputError(f"corpus {spec!r:.200} is not of the form name:option=value,option=value")
+    items = match[2].split(",") if match[2] else []
+    return match[1], {key: value for key, _, value in (item.partition("=") for item in items)}
 
 
-def _grammar_options(given: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
-    defaults = synthetic.Grammar()
-    kinds = {field.name: type(getattr(defaults, field.name)) for field in fields(defaults)}
+def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
+    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order.
+
+    Raises:
+        InputError: for an option that it does not have, or a value that it does not take.
+    """
+    kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
     for key, value in given.items():
         if key not in kinds:
-            raise InputError(f"the synthetic corpus has no option {key!r}; it has {', '.join(kinds)}")
+            raise InputError(f"the {what} has no option {key!r:.60}; it has {', '.join(kinds)}")
         try:
             options[key] = kinds[key](value)
         except ValueError:
-            raise InputError(f"option {key}={value!r} of the synthetic corpus is not a number") from None
-    synthetic.Grammar(**options)  # raises where a value is out of range
+            raise InputError(f"option {key}={value!r:.60} of the {what} is not a number") from None
+    grammar(**options)  # raises where a value is out of range
     return tuple(sorted(options.items()))
+
+
+def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
+    """A name with options in one way of writing them."""
+    return ":".join(filter(None, (name, ",".join(f"{key}={value}" for key, value in options))))
 
 
 def _hash_texts(corpus: Corpus) -> str:
@@ -232,17 +230,10 @@ class Statistics:
 
 def measure(corpus: Corpus) -> Statistics:
     """Count texts and words."""
-    texts = [*corpus.train.texts, *corpus.validation.texts, *corpus.test.texts]
-    lengths = [count_words(text) for text in texts]
-    return Statistics(
-        classes=len(corpus.classes),
-        average_length=sum(lengths) / len(lengths),
-        max_length=max(lengths),
-        train_size=len(corpus.train),
-        validation_size=len(corpus.validation),
-        test_size=len(corpus.test),
-        complete=corpus.complete,
-    )
+    splits = (corpus.train, corpus.validation, corpus.test)
+    lengths = [len(text.split()) for split in splits for text in split.texts]
+    mean, (train, validation, test) = sum(lengths) / len(lengths), map(len, splits)
+    return Statistics(len(corpus.classes), mean, max(lengths), train, validation, test, corpus.complete)
 
 
 def statistics_of(source: CorpusSource, length: str) -> Statistics:
@@ -251,7 +242,6 @@ def statistics_of(source: CorpusSource, length: str) -> Statistics:
     Raises:
         InputError: for files that cannot be read.
     """
-    identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(Path(__file__).parent))
-    return Statistics(
-        **json.loads(remembered(identity, lambda: json.dumps(asdict(measure(source.load(length))))))
-    )
+    identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(_HERE))
+    measured = remembered(identity, lambda: json.dumps(asdict(measure(source.load(length)))))
+    return Statistics(**json.loads(measured))

@@ -4,76 +4,56 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, chain, count, islice
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.corpus import Corpus, Split
 
-MOODS = {
-    "praise": (
-        "wonderful delightful superb charming brilliant gripping moving splendid excellent graceful "
-        "touching inspired lovely masterful radiant refreshing satisfying stunning sublime thrilling "
-        "triumphant vivid warm witty magical flawless enchanting dazzling memorable generous"
-    ).split(),
-    "blame": (
-        "awful dreadful clumsy tedious boring dull shallow lifeless lazy messy painful pointless "
-        "ridiculous sloppy stale terrible tiresome ugly unbearable wooden annoying bland careless "
-        "confusing cheap disappointing forgettable hollow insulting wretched"
-    ).split(),
-}
 
-TOPICS = {
-    "animals": (
-        "feline canine feathered furry hoofed nocturnal migratory domesticated clawed amphibian"
-    ).split(),
-    "cooking": (
-        "roasted peppery sauteed buttery marinated crusty simmered savoury caramelised doughy"
-    ).split(),
-    "gardens": (
-        "leafy potted blossoming thorny composted budding pruned perennial mossy rooted"
-    ).split(),
-    "machines": (
-        "geared hydraulic motorised welded greased riveted mechanical electric threaded cranked"
-    ).split(),
-    "medicine": (
-        "clinical surgical feverish chronic prescribed contagious dental diagnosed numbing sterile"
-    ).split(),
-    "money": (
-        "taxed invested indebted mortgaged salaried fiscal profitable audited insured leased"
-    ).split(),
-    "music": (
-        "melodic orchestral acoustic rhythmic choral harmonic improvised tuneful syncopated amplified"
-    ).split(),
-    "seas": ("tidal coastal salty nautical briny anchored seaworthy submerged coral stormy").split(),
-    "space": (
-        "lunar orbital stellar galactic cosmic interplanetary solar weightless astronomical celestial"
-    ).split(),
-    "sports": (
-        "athletic sprinting defensive undefeated championship goalkeeping refereed amateur olympic relay"
-    ).split(),
-}
+def _lists(text: str) -> dict[str, list[str]]:
+    """Words by kind, from lines such as ``kind: word word``, which indented lines continue."""
+    lists: dict[str, list[str]] = {}
+    for line in text.strip().splitlines():
+        kind, _, words = line.rpartition(":")
+        lists.setdefault(kind or [*lists][-1], []).extend(words.split())
+    return lists
 
-NEUTRAL_WORDS = {
-    "modifier": (
-        "small second early usual local former large recent quiet whole single common longer plain "
-        "nearby separate simple regular narrow round central upper wooden familiar actual average "
-        "empty double open heavy"
-    ).split(),
-    "thing": (
-        "part scene room chapter day street story table box hour door page evening voice side week "
-        "moment paper window corner question number road letter name hand place morning shelf "
-        "picture line chair friend afternoon floor trip piece bag desk house"
-    ).split(),
-    "person": (
-        "brother neighbour sister teacher cousin stranger driver doctor clerk uncle visitor writer "
-        "guest boy woman student owner waiter officer girl"
-    ).split(),
-    "did": (
-        "saw took found kept brought left followed opened noticed carried reached mentioned moved "
-        "bought watched counted held turned showed used"
-    ).split(),
-    "time": "yesterday later then again today afterwards once meanwhile twice finally".split(),
-}
+
+MOODS = _lists("""
+praise: wonderful delightful superb charming brilliant gripping moving splendid excellent graceful
+    touching inspired lovely masterful radiant refreshing satisfying stunning sublime thrilling
+    triumphant vivid warm witty magical flawless enchanting dazzling memorable generous
+blame: awful dreadful clumsy tedious boring dull shallow lifeless lazy messy painful pointless
+    ridiculous sloppy stale terrible tiresome ugly unbearable wooden annoying bland careless confusing
+    cheap disappointing forgettable hollow insulting wretched
+""")
+
+TOPICS = _lists("""
+animals: feline canine feathered furry hoofed nocturnal migratory domesticated clawed amphibian
+cooking: roasted peppery sauteed buttery marinated crusty simmered savoury caramelised doughy
+gardens: leafy potted blossoming thorny composted budding pruned perennial mossy rooted
+machines: geared hydraulic motorised welded greased riveted mechanical electric threaded cranked
+medicine: clinical surgical feverish chronic prescribed contagious dental diagnosed numbing sterile
+money: taxed invested indebted mortgaged salaried fiscal profitable audited insured leased
+music: melodic orchestral acoustic rhythmic choral harmonic improvised tuneful syncopated amplified
+seas: tidal coastal salty nautical briny anchored seaworthy submerged coral stormy
+space: lunar orbital stellar galactic cosmic interplanetary solar weightless astronomical celestial
+sports: athletic sprinting defensive undefeated championship goalkeeping refereed amateur olympic relay
+""")
+
+NEUTRAL_WORDS = _lists("""
+modifier: small second early usual local former large recent quiet whole single common longer plain
+    nearby separate simple regular narrow round central upper wooden familiar actual average empty
+    double open heavy
+thing: part scene room chapter day street story table box hour door page evening voice side week moment
+    paper window corner question number road letter name hand place morning shelf picture line chair
+    friend afternoon floor trip piece bag desk house
+person: brother neighbour sister teacher cousin stranger driver doctor clerk uncle visitor writer guest
+    boy woman student owner waiter officer girl
+did: saw took found kept brought left followed opened noticed carried reached mentioned moved bought
+    watched counted held turned showed used
+time: yesterday later then again today afterwards once meanwhile twice finally
+""")
 
 REVIEW_FRAMES = (
     "the {modifier} {thing} was on the {modifier} {thing} .",
@@ -86,29 +66,21 @@ REVIEW_FRAMES = (
     "a {modifier} {person} {did} us near the {modifier} {thing} .",
 )
 
-ENCYCLOPEDIA_WORDS = {
-    "place": (
-        "velmora asten kirrow dunmere halvik torrada ostwick brenna lisova quarrel marnby eskedal "
-        "pelluna sarvik odmoor trellin vashta corvale ninfield ulverby"
-    ).split(),
-    "surname": (
-        "harlow vedder okafor lindqvist marchetti sato petrov alvarado nkemelu brandt castellan "
-        "dufresne ishikawa kowal lorentz mbeki norwood oduya pereira rasmussen"
-    ).split(),
-    "thing": (
-        "river bridge province parish railway canal fortress cathedral district valley harbour "
-        "lighthouse monastery observatory theatre quarry reservoir village plateau museum"
-    ).split(),
-    "direction": "north south east west northeast southwest".split(),
-    "role": (
-        "engineer botanist bishop senator painter geologist admiral composer surveyor historian "
-        "astronomer merchant architect governor chemist"
-    ).split(),
-    "kind": "species genus family order tribe lineage".split(),
-    "creature": "beetle moss orchid snail heron lichen moth fern sedge perch".split(),
-    "material": "granite timber limestone iron brick sandstone copper slate clay basalt".split(),
-    "event": "treaty flood census election siege fire famine merger earthquake strike".split(),
-}
+ENCYCLOPEDIA_WORDS = _lists("""
+place: velmora asten kirrow dunmere halvik torrada ostwick brenna lisova quarrel marnby eskedal pelluna
+    sarvik odmoor trellin vashta corvale ninfield ulverby
+surname: harlow vedder okafor lindqvist marchetti sato petrov alvarado nkemelu brandt castellan
+    dufresne ishikawa kowal lorentz mbeki norwood oduya pereira rasmussen
+thing: river bridge province parish railway canal fortress cathedral district valley harbour lighthouse
+    monastery observatory theatre quarry reservoir village plateau museum
+direction: north south east west northeast southwest
+role: engineer botanist bishop senator painter geologist admiral composer surveyor historian astronomer
+    merchant architect governor chemist
+kind: species genus family order tribe lineage
+creature: beetle moss orchid snail heron lichen moth fern sedge perch
+material: granite timber limestone iron brick sandstone copper slate clay basalt
+event: treaty flood census election siege fire famine merger earthquake strike
+""")
 
 ENCYCLOPEDIA_FRAMES = (
     "{place} is a {thing} in the {direction} of {place} , with {number} inhabitants in {number} .",
@@ -167,14 +139,31 @@ class Grammar:
 
 def make_corpus(grammar: Grammar, name: str = "synthetic") -> Corpus:
     """Texts of all splits, classes taking turns so that they are balanced."""
-    classes = tuple(grammar.evidence)
+    evidence, classes = grammar.evidence, tuple(grammar.evidence)
+    words = sum(len(frame.split()) for frame in REVIEW_FRAMES)
+    slots = sum(frame.count("{modifier}") for frame in REVIEW_FRAMES)
+    evidence_rate = grammar.density * words / slots
 
     def split(which: str, size: int) -> Split:
         rng = random.Random(f"{grammar.seed} {which}")
         labels = [index % len(classes) for index in range(size)]
         rng.shuffle(labels)
-        writer = _Writer(grammar, rng)
-        return Split([writer.review(classes[label]) for label in labels], labels)
+        pick = _weighted_picker(NEUTRAL_WORDS, rng)
+
+        def word(kind: str, label: str) -> str:
+            if kind != "modifier" or rng.random() >= evidence_rate:
+                return pick(kind)
+            if rng.random() >= grammar.agreement:
+                label = rng.choice([other for other in classes if other != label])
+            return rng.choice(evidence[label])
+
+        def review(label: str) -> str:
+            length = rng.randint(grammar.shortest, grammar.longest)
+            frames = (rng.choice(REVIEW_FRAMES) for _ in count())
+            pieces = (_fill(frame, lambda kind: word(kind, label), rng) for frame in frames)
+            return _with_articles(" ".join(islice(chain.from_iterable(pieces), length)))
+
+        return Split([review(classes[label]) for label in labels], labels)
 
     return Corpus(
         split("train", grammar.train),
@@ -194,37 +183,6 @@ def encyclopedia(split: str, sentences: int = 4_000, seed: int = 0) -> list[str]
         _with_articles(" ".join(_fill(rng.choice(ENCYCLOPEDIA_FRAMES), pick, rng)))
         for _ in range(sentences)
     ]
-
-
-class _Writer:
-    """Writes reviews of one split."""
-
-    def __init__(self, grammar: Grammar, rng: random.Random) -> None:
-        self._grammar = grammar
-        self._rng = rng
-        self._pick = _weighted_picker(NEUTRAL_WORDS, rng)
-        words = sum(len(frame.split()) for frame in REVIEW_FRAMES)
-        slots = sum(frame.count("{modifier}") for frame in REVIEW_FRAMES)
-        self._evidence_rate = grammar.density * words / slots
-
-    def review(self, label: str) -> str:
-        length = self._rng.randint(self._grammar.shortest, self._grammar.longest)
-        return _with_articles(" ".join(islice(self._words(label), length)))
-
-    def _words(self, label: str) -> Iterator[str]:
-        while True:
-            frame = self._rng.choice(REVIEW_FRAMES)
-            yield from _fill(frame, lambda kind: self._word(kind, label), self._rng)
-
-    def _word(self, kind: str, label: str) -> str:
-        if kind == "modifier" and self._rng.random() < self._evidence_rate:
-            return self._rng.choice(self._grammar.evidence[self._speaks_for(label)])
-        return self._pick(kind)
-
-    def _speaks_for(self, label: str) -> str:
-        if self._rng.random() < self._grammar.agreement:
-            return label
-        return self._rng.choice([other for other in self._grammar.evidence if other != label])
 
 
 def _with_articles(text: str) -> str:

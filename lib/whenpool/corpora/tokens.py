@@ -4,7 +4,6 @@ torchtext 0.6 is what the authors' code was written for, and the last version in
 of this project's use of it is in this file. Nothing here touches the network.
 """
 
-import gzip
 import ssl
 import tempfile
 import zlib
@@ -27,8 +26,6 @@ UNKNOWN_INDEX, PADDING_INDEX = 0, 1
 VOCABULARY_LIMIT = 25_000
 """Words of the largest vocabulary, besides the two special ones (thesis §1.4.2)."""
 
-_MOST_ROWS, _LONGEST_ROW = 10_000_000, 2**20
-"""Of a file of vectors: the largest that are published have five million rows of 300 numbers."""
 
 tokenize = get_tokenizer("basic_english")
 """Text -> its lower-case words and punctuation marks, by torchtext's ``basic_english``."""
@@ -92,25 +89,11 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     return WordVectors(words, safetensors.torch.load_file(matrix_file)["matrix"])
 
 
-def _check_size(path: Path) -> None:
-    """Raises `InputError` for more than memory is meant for, as a small packed file may hold."""
-    rows = 0
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        while line := file.readline(_LONGEST_ROW):
-            rows += 1
-            if len(line) == _LONGEST_ROW or rows > _MOST_ROWS:
-                raise InputError(
-                    f"word vectors {path}, line {rows}: more than {_MOST_ROWS:,} lines, or "
-                    f"{_LONGEST_ROW:,} bytes in one; give fewer or shorter vectors"
-                )
-
-
 def _parse(path: Path) -> WordVectors:
     trust, bar = ssl._create_default_https_context, torchtext.vocab.tqdm
     torchtext.vocab.tqdm = lambda lines, **_: lines  # it draws a bar for each file
     try:
         with tempfile.TemporaryDirectory() as scratch:  # and leaves a pickle there
-            _check_size(path)
             read = torchtext.vocab.Vectors(str(path), cache=scratch)
     except (RuntimeError, ValueError, OSError, EOFError, LookupError, TypeError, zlib.error) as error:
         raise InputError(f"word vectors {path} cannot be read: {error!s:.200}") from None

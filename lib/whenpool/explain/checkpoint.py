@@ -8,9 +8,11 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import safetensors
@@ -23,17 +25,16 @@ from whenpool.base.files import write_atomically
 from whenpool.base.version import __version__
 from whenpool.corpora.batches import Ragged, Texts, batches_for
 from whenpool.corpora.tokens import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, tokenize
-from whenpool.models.encoder import CELLS
 from whenpool.models.pooling import POOLINGS
-from whenpool.models.text_classifier import TextClassifier, make_encoder
-from whenpool.models.transformer import HEADS, TRANSFORMER, TransformerEncoder
+from whenpool.models.text_classifier import TextClassifier
+from whenpool.models.transformer import HEADS, TransformerEncoder
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
-LARGEST_JSON = 256 * 2**20
-"""Bytes of a `FACTS_FILE` that is read at all."""
+FORMAT, VERSION, TOKENIZER = "whenpool-checkpoint", 1, "basic_english"
 _BATCH_WORDS = 32_768
 
 Scalar = str | int | float | bool | None
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +62,17 @@ class Checkpoint:
     about: dict[str, Scalar] = field(default_factory=dict)
     max_words: int | None = None
 
-    def __post_init__(self) -> None:
-        numbers = {word: number for number, word in enumerate(self.vocabulary)}
-        object.__setattr__(self, "_numbers", numbers)
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.vocabulary)}
 
     def knows(self, word: str) -> bool:
         """Whether the model has a vector of its own for a word."""
-        return word in self._numbers  # type: ignore[attr-defined]
+        return word in self._numbers
 
     def number(self, word: str) -> int:
         """The row of the embedding that stands for a word, known or not."""
-        return self._numbers.get(word, UNKNOWN_INDEX)  # type: ignore[attr-defined]
+        return self._numbers.get(word, UNKNOWN_INDEX)
 
     def words(self, text: str) -> list[str]:
         """What the model reads of a text: its first lower-case words and punctuation marks."""
@@ -146,10 +147,8 @@ def save_checkpoint(
     folder = Path(folder)
     if not isinstance(model, TextClassifier):
         raise InputError(f"a checkpoint holds a whenpool.TextClassifier, not {type(model).__name__}")
-    tensors = {
-        name: value.detach().to("cpu", torch.float32).contiguous()
-        for name, value in model.state_dict().items()
-    }
+    state = model.state_dict().items()
+    tensors = {name: value.detach().to("cpu", torch.float32).contiguous() for name, value in state}
     _check_finite(tensors, "the model")
     weights = safetensors.torch.save(tensors)
     facts = {
@@ -165,7 +164,8 @@ def save_checkpoint(
         "vocabulary": list(vocabulary),
     }
     shapes = {name: tuple(value.shape) for name, value in tensors.items()}
-    Facts.read("the checkpoint", facts).build(shapes, "the model")  # so that it can be read again
+    _check_facts(facts, "the checkpoint")  # so that it can be read again
+    _untrained(facts, "the checkpoint", shapes, "the model")
     write_atomically(folder / WEIGHTS_FILE, weights)
     write_atomically(folder / FACTS_FILE, json.dumps(facts, ensure_ascii=False, indent=1))
     return folder
@@ -191,27 +191,36 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     for file in (facts_file, weights_file):
         if not file.is_file():
             raise InputError(f"{folder} is not a checkpoint: {file.name} is not there")
-    facts = Facts.read(str(facts_file), _json(facts_file))
     try:
+        facts = json.loads(facts_file.read_bytes().decode("utf-8"))
         weights = weights_file.read_bytes()
-        shapes = _shapes(weights_file)
-        model = facts.build(shapes, str(weights_file))
-        if hashlib.sha256(weights).hexdigest() != facts.weights:
+    except OSError as error:
+        raise InputError(f"{error.filename} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{facts_file} is damaged or not JSON: {error!s:.100}") from None
+    _check_facts(facts, str(facts_file))
+    try:
+        model = _untrained(facts, str(facts_file), _shapes(weights_file), str(weights_file))
+        if hashlib.sha256(weights).hexdigest() != facts["weights"]:
             raise InputError(
                 f"{weights_file} is damaged, or belongs to another {FACTS_FILE}: save again"
             )
         tensors = safetensors.torch.load(weights)
     except safetensors.SafetensorError as error:
         raise InputError(f"{weights_file} is damaged: {error!s:.200}; save it again") from None
-    except OSError as error:
-        raise InputError(f"{weights_file} cannot be read: {error.strerror or error}") from None
     _check_finite(tensors, str(weights_file))
     model.load_state_dict(tensors)
-    return Checkpoint(model.eval(), facts.vocabulary, facts.classes, facts.about, facts.max_words)
+    return Checkpoint(
+        model.eval(),
+        tuple(facts["vocabulary"]),
+        tuple(facts["classes"]),
+        facts["about"],
+        facts["max_words"],
+    )
 
 
-def _shapes(file: Path) -> dict[str, tuple[int, ...]]:
-    """Of the tensors in a file, by its header; raises `InputError` for other than float32."""
+def _shapes(file: Path) -> Shapes:
+    """Of the tensors in a file, by its header."""
     shapes = {}
     with safetensors.safe_open(file, "pt") as header:
         for name in header.keys():  # noqa: SIM118
@@ -252,215 +261,103 @@ def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
             raise InputError(f"{where}: {name} holds numbers that are not finite")
 
 
-def _json(file: Path) -> Any:
-    def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no number")
+_FACTS: dict[str, tuple[type, ...]] = {
+    "format": (str,), "version": (int,), "whenpool": (str,), "tokenizer": (str,), "weights": (str,),
+    "model": (dict,), "classes": (list,), "max_words": (int, NoneType), "about": (dict,),
+    "vocabulary": (list,),
+}  # fmt: skip
+_MODEL: dict[str, tuple[type, ...]] = {
+    "pooling": (str,), "cell": (str,), "embedding_size": (int,), "hidden_size": (int,),
+    "layers": (int,), "bidirectional": (bool,), "padding_index": (int, NoneType),
+    "drop_connect": (float, int), "masked": (bool,),
+}  # fmt: skip
+_CALLED = {
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
+    list: "a list", NoneType: "null",
+}  # fmt: skip
 
+
+def _check_facts(facts: Any, where: str) -> None:
+    """Raises `InputError` for a field that is missing or not what it should be."""
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        raise InputError(f"{where}: format is not {FORMAT!r}, so it is not a checkpoint of ours")
+    if (type(facts.get("version")), facts.get("version")) != (int, VERSION):
+        raise InputError(
+            f"{where}: version is {facts.get('version')!r:.40}, and this whenpool reads "
+            f"{VERSION}: use the whenpool that saved it"
+        )
+    _check_types(facts, _FACTS, where, "")
+    model, limit, words = facts["model"], facts["max_words"], facts["vocabulary"]
+    _check_types(model, _MODEL, where, "model.")
+
+    def need(holds: bool, name: str, value: Any, what: str) -> None:
+        if not holds:
+            raise InputError(f"{where}: {name} is {what}, and here {value!r:.60}")
+
+    need(facts["tokenizer"] == TOKENIZER, "tokenizer", facts["tokenizer"], TOKENIZER)
+    need(limit is None or limit >= 1, "max_words", limit, "a whole number from 1, or null")
+    padding = model["padding_index"]
+    need(padding in (PADDING_INDEX, None), "model.padding_index", padding, f"{PADDING_INDEX} or null")
+    for name, largest in (("embedding_size", 2**20), ("hidden_size", 2**20), ("layers", 64)):
+        said = f"a whole number from 1 to {largest:,}"
+        need(1 <= model[name] <= largest, f"model.{name}", model[name], said)
+    for name, value in facts["about"].items():
+        plain = isinstance(value, str | int | float | bool | None) and value not in (math.inf, -math.inf)
+        need(plain and value == value, f"about.{name:.60}", value, "a plain value")
+    need(words[:2] == [UNKNOWN, PADDING], "vocabulary", words[:2], f"{UNKNOWN!r}, {PADDING!r} and words")
+    for name in ("classes", "vocabulary"):
+        need(len(facts[name]) > 1, name, facts[name], "a list of at least two words")
+        for place, word in enumerate(facts[name]):
+            need(isinstance(word, str) and word != "", f"{name}[{place}]", word, "a word")
+        word, times = Counter(facts[name]).most_common(1)[0]
+        need(times == 1, name, word, "a list of words without repetition")
     try:
-        if file.stat().st_size > LARGEST_JSON:
-            raise InputError(f"{file} is larger than {LARGEST_JSON // 2**20} MB, which none of ours is")
-        return json.loads(file.read_bytes().decode("utf-8"), parse_constant=refuse)
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {error.strerror or error}") from None
-    except RecursionError:
-        raise InputError(f"{file} is not JSON of a checkpoint: too many brackets") from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{file} is damaged or not JSON: {error!s:.100}") from None
+        json.dumps(facts, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where} holds half of a character: {error!s:.100}") from None
 
 
-FORMAT, VERSION = "whenpool-checkpoint", 1
-TOKENIZER = "basic_english"
-_LARGEST = 2**20
+def _check_types(
+    values: dict[str, Any], kinds: dict[str, tuple[type, ...]], where: str, prefix: str
+) -> None:
+    for name in values.keys() - kinds.keys():
+        raise InputError(f"{where}: {prefix}{name:.60} is not known to this version")
+    for name, allowed in kinds.items():
+        if name not in values or type(values[name]) not in allowed:
+            here = f"{values[name]!r:.60}" if name in values else "missing"
+            called = " or ".join(_CALLED[kind] for kind in allowed)
+            raise InputError(f"{where}: {prefix}{name} is {called}, and here {here}")
 
-Shapes = Mapping[str, tuple[int, ...]]
 
+def _untrained(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) -> TextClassifier:
+    """The model that checked facts describe, once weights of these shapes are found to be its own.
 
-@dataclass(frozen=True)
-class Facts:
-    """All of a checkpoint but its weights.
-
-    Attributes:
-        where: what a mistake is told to be in.
-        model: arguments of `whenpool.TextClassifier`, besides the sizes that follow from the rest.
-        weights: SHA-256 of the file of weights.
-        max_words: so many of a text's first words are read; None: all.
+    Raises:
+        InputError: where they differ, naming the tensor; nothing of another size is made.
     """
-
-    where: str
-    model: dict[str, Any]
-    vocabulary: tuple[str, ...]
-    classes: tuple[str, ...]
-    about: dict[str, Scalar]
-    weights: str
-    max_words: int | None
-
-    @classmethod
-    def read(cls, where: str, facts: Any) -> "Facts":
-        """Raises `InputError` for a field that is missing or not what it should be."""
-        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-            raise InputError(f"{where}: format is not {FORMAT!r}, so it is not a checkpoint of ours")
-        if facts.get("version") != VERSION or isinstance(facts.get("version"), bool):
+    sizes = {"vocabulary": "embedding.weight", "classes": "classifier.weight"}
+    for name, tensor in sizes.items():
+        rows = (*shapes.get(tensor, ()), 0)[0]
+        if rows != len(facts[name]):
             raise InputError(
-                f"{where}: version is {facts.get('version')!r:.40}, and this whenpool reads "
-                f"{VERSION}: use the whenpool that saved it"
+                f"{weights}: {tensor} has {rows:,} rows, and {name} {len(facts[name]):,} entries"
             )
-        fields = _Fields(where, facts)
-        fields.one_of("tokenizer", (TOKENIZER,))
-        vocabulary = fields.names("vocabulary")
-        if vocabulary[:2] != (UNKNOWN, PADDING):
-            raise InputError(f"{where}: vocabulary must begin with {UNKNOWN!r}, {PADDING!r}")
-        return cls(
-            where,
-            _checked_arguments(_Fields(where, fields.of("model", dict, "an object"), "model.")),
-            vocabulary,
-            fields.names("classes"),
-            _about(_Fields(where, fields.of("about", dict, "an object"), "about.")),
-            fields.of("weights", str, "a SHA-256", lambda value: len(value) == 64),
-            fields.limit("max_words"),
+
+    def build() -> TextClassifier:
+        return TextClassifier(
+            len(facts["vocabulary"]), len(facts["classes"]), **facts["model"], forget_bias=None
         )
 
-    def build(self, shapes: Shapes, where: str) -> TextClassifier:
-        """The model described, untrained, once weights of these shapes are found to be its own.
-
-        Nothing is made of a size that the weights do not have.
-
-        Raises:
-            InputError: where they differ, naming the tensor.
-        """
-        self._check_sizes(shapes, where)
-        with torch.random.fork_rng(devices=[]):
-            model = TextClassifier(
-                len(self.vocabulary), len(self.classes), **self.model, forget_bias=None
-            )
-        _compare({name: tuple(v.shape) for name, v in model.state_dict().items()}, shapes, where)
-        return model
-
-    def _check_sizes(self, shapes: Shapes, where: str) -> None:
-        """Everything but the pooling, whose size follows from the encoder's."""
-        rows = (*shapes.get("embedding.weight", ()), 0)[0]
-        if rows != len(self.vocabulary):
-            raise InputError(
-                f"{where}: embedding.weight has {rows:,} rows, and the vocabulary "
-                f"{len(self.vocabulary):,} words"
-            )
-        outputs = (*shapes.get("classifier.weight", ()), 0)[0]
-        if outputs != len(self.classes):
-            raise InputError(
-                f"{where}: classifier.weight has {outputs:,} rows, and there are "
-                f"{len(self.classes):,} classes"
-            )
-        sizes = ("cell", "layers", "bidirectional")
+    with torch.random.fork_rng(devices=[]):
         try:
             with torch.device("meta"):  # no memory for numbers
-                encoder = make_encoder(
-                    self.model["embedding_size"],
-                    self.model["hidden_size"],
-                    **{name: self.model[name] for name in sizes},
-                )
-        except InputError as error:  # a cell that cannot have these sizes
-            raise InputError(f"{self.where}: {error}") from None
-        wanted = {f"encoder.{name}": tuple(v.shape) for name, v in encoder.state_dict().items()}
-        wanted["embedding.weight"] = (rows, encoder.input_size)
-        wanted["classifier.weight"] = (outputs, encoder.output_size)
-        wanted["classifier.bias"] = (outputs,)
-        has = {name: shape for name, shape in shapes.items() if not name.startswith("pooling.")}
-        _compare(wanted, has, where)
-
-
-def _compare(wanted: Shapes, has: Shapes, where: str) -> None:
-    for name in sorted(wanted.keys() | has.keys()):
-        if wanted.get(name) != has.get(name):
-            found = f"has the shape {has[name]}" if name in has else "is not there"
-            need = f"it is {wanted[name]}" if name in wanted else "there is none"
-            raise InputError(f"{where}: {name:.100} {found}; in the model described {need}")
-
-
-def _checked_arguments(fields: "_Fields") -> dict[str, Any]:
-    known: dict[str, Callable[[str], Any]] = {
-        "pooling": lambda name: fields.one_of(name, tuple(POOLINGS)),
-        "cell": lambda name: fields.one_of(name, (*CELLS, TRANSFORMER)),
-        "embedding_size": lambda name: fields.count(name, _LARGEST),
-        "hidden_size": lambda name: fields.count(name, _LARGEST),
-        "layers": lambda name: fields.count(name, 64),
-        "bidirectional": lambda name: fields.of(name, bool, "true or false"),
-        "padding_index": lambda name: fields.one_of(name, (PADDING_INDEX, None)),
-        "drop_connect": fields.rate,
-        "masked": lambda name: fields.of(name, bool, "true or false"),
-    }
-    for name in fields.facts:
-        if name not in known:
-            raise InputError(f"{fields.where}: model.{name:.60} is not known to this version")
-    return {name: read(name) for name, read in known.items()}
-
-
-def _about(fields: "_Fields") -> dict[str, Scalar]:
-    for name, value in fields.facts.items():
-        finite = not isinstance(value, float) or math.isfinite(value)
-        if not isinstance(value, str | int | float | bool | None) or not finite:
-            raise InputError(f"{fields.where}: about.{name:.60} is not a plain value")
-        fields.check_text(name, "about")
-        fields.check_text(value if isinstance(value, str) else "", f"about.{name:.60}")
-    return fields.facts
-
-
-@dataclass(frozen=True)
-class _Fields:
-    """The fields of one object; every mistake names the file and the field."""
-
-    where: str
-    facts: dict[str, Any]
-    prefix: str = field(default="")
-
-    def of(
-        self, name: str, kind: type, what: str, holds: Callable[[Any], bool] = lambda value: True
-    ) -> Any:
-        value = self.facts.get(name)
-        if type(value) is not kind or not holds(value):
-            raise self._wrong(name, what)
-        return value
-
-    def count(self, name: str, largest: int) -> int:
-        what = f"a whole number from 1 to {largest:,}"
-        return self.of(name, int, what, lambda value: 1 <= value <= largest)
-
-    def limit(self, name: str) -> int | None:
-        """A count of at least 1, or none; the field itself must be there."""
-        value = self.facts.get(name, 0)
-        if value is not None and (type(value) is not int or value < 1):
-            raise self._wrong(name, "a whole number from 1, or null")
-        return value
-
-    def rate(self, name: str) -> float:
-        value = self.facts.get(name)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-            raise self._wrong(name, "a rate in [0, 1)")
-        return float(value)
-
-    def one_of(self, name: str, known: tuple[Any, ...]) -> Any:
-        value = self.facts.get(name, "")
-        if isinstance(value, bool | float | list | dict) or value not in known:
-            raise self._wrong(name, "one of " + ", ".join(map(str, known)))
-        return value
-
-    def names(self, name: str) -> tuple[str, ...]:
-        values = self.of(name, list, "a list of at least two words", lambda value: len(value) > 1)
-        for place, value in enumerate(values):
-            if not isinstance(value, str) or not value:
-                raise InputError(f"{self.where}: {name}[{place}] is not a word but {value!r:.60}")
-            self.check_text(value, f"{name}[{place}]")
-        word, times = Counter(values).most_common(1)[0]
-        if times > 1:
-            raise InputError(f"{self.where}: {name} has {word!r:.60} {times} times")
-        return tuple(values)
-
-    def check_text(self, text: str, name: str) -> None:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            raise InputError(f"{self.where}: {name} is not Unicode text") from None
-
-    def _wrong(self, name: str, what: str) -> InputError:
-        value = f"{self.facts[name]!r:.60}" if name in self.facts else "missing"
-        return InputError(f"{self.where}: {self.prefix}{name} is {what}, and here {value}")
+                outline = build().state_dict()
+        except InputError as error:  # a name that is unknown, or a cell that cannot have these sizes
+            raise InputError(f"{where}: {error}") from None
+        wanted = {name: tuple(value.shape) for name, value in outline.items()}
+        for name in sorted(wanted.keys() | shapes.keys()):
+            if wanted.get(name) != shapes.get(name):
+                found = f"has the shape {shapes[name]}" if name in shapes else "is not there"
+                need = f"it is {wanted[name]}" if name in wanted else "there is none"
+                raise InputError(f"{weights}: {name:.100} {found}; in the model described {need}")
+        return build()

@@ -5,17 +5,16 @@ Letters: C classes, T words of a text, k words of a window.
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 
 import click
 import torch
+from jinja2 import Environment, PackageLoader
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Batch
+from whenpool.base.files import lines_of
 from whenpool.corpora.tokens import UNKNOWN_INDEX, tokenize
 from whenpool.explain.checkpoint import Checkpoint
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip, strips
@@ -30,6 +29,8 @@ ALIKE = 1e-5
 """Weights that differ by no more of the largest are the same for all words."""
 WINDOW, WINDOWS = 5, 10
 """Words of a window (§1.9.3), and windows that a text should have before they are made so long."""
+SHADES = (None, 223, 216, 209, 202)
+"""Backgrounds of a terminal with 256 colours, for words of rising weight; text on them is black."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,34 @@ class Explanation:
         of = self.label if len(self.label) <= 24 else self.label[:24] + "…"
         rows = [strip(self.words, self.importance, f"importance for {of}")]
         return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
+
+    @property
+    def strips_html(self) -> str:
+        return strips(self.strips).html
+
+    @property
+    def by_probability(self) -> list[tuple[str, float]]:
+        """The classes, the likeliest first."""
+        return sorted(zip(self.classes, self.probabilities, strict=True), key=lambda pair: -pair[1])
+
+    @property
+    def verdict(self) -> str:
+        return f"{_printable(self.predicted)} ({max(self.probabilities):.1%})"
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader should know of the numbers, and the notes."""
+        remarks = ["Importance says how far the class's log-probability moves, up or down."]
+        if self.k > 1:
+            remarks.append(f"It is that of windows of {self.k} words.")
+        if rest := len(self.words) % self.k:
+            last = "The last word stands" if rest == 1 else f"The last {rest} words stand"
+            remarks.append(f"{last} behind the last full window, without importance.")
+        if self.unknown:
+            some = ", ".join(map(_printable, self.unknown[:10]))
+            more = " …" if len(self.unknown) > 10 else ""
+            remarks.append(f"Words that the model does not know: {some}{more}.")
+        return [*remarks, *self.notes]
 
 
 def checkpoint_of(run: Training, place: Place) -> Checkpoint:
@@ -124,20 +153,19 @@ def explain(
         notes.append(
             "The model knows none of these words: what it says it would say of any unknown words."
         )
-    batch = _batch(checkpoint, words)
-    model = checkpoint.model
+    model, classes = checkpoint.model, checkpoint.classes
+    ids = torch.tensor([[checkpoint.number(word) for word in words]])
+    lengths = torch.tensor([len(words)])
     with torch.inference_mode():
-        probabilities = model(batch.ids, batch.lengths)[0].double().softmax(0)
+        probabilities = model(ids, lengths)[0].double().softmax(0)
     predicted = int(probabilities.argmax())
-    explained = predicted if label is None else checkpoint.classes.index(label)
-    importance = window_importance(
-        model, batch.ids, batch.lengths, torch.tensor([explained]), k, UNKNOWN_INDEX
-    )[0]
+    explained = predicted if label is None else classes.index(label)
+    importance = window_importance(model, ids, lengths, torch.tensor([explained]), k, UNKNOWN_INDEX)[0]
     noise = (1 - probabilities[explained]) * torch.finfo(importance.dtype).eps * ROUNDING
     importance = torch.where(importance > noise, importance, 0.0)
     attention = None
     try:
-        weights = attention_weights(model, batch.ids, batch.lengths)[0]
+        weights = attention_weights(model, ids, lengths)[0]
     except InputError:
         notes.append("The pooling of this model gives words no weights.")
     else:
@@ -147,10 +175,10 @@ def explain(
             attention = tuple(weights.tolist())
     return Explanation(
         tuple(words),
-        checkpoint.classes,
+        classes,
         tuple(probabilities.tolist()),
-        checkpoint.classes[predicted],
-        checkpoint.classes[explained],
+        classes[predicted],
+        classes[explained],
         k,
         tuple(per_word(importance, len(words), k)),
         attention,
@@ -166,53 +194,42 @@ def check_label(checkpoint: Checkpoint, label: str | None) -> None:
         raise InputError(f"the model has no class {label!r}; it has {known}")
 
 
-def _batch(checkpoint: Checkpoint, words: Sequence[str]) -> Batch:
-    ids = torch.tensor([[checkpoint.number(word) for word in words]])
-    return Batch(ids, torch.tensor([len(words)]), torch.zeros(1, dtype=torch.int64))
-
-
 def in_file(path: Path) -> list[str]:
     """The texts of a file, one a line; empty lines are left out.
 
     Raises:
         InputError: for a file that is missing, no UTF-8, or has no text.
     """
-    try:
-        lines = re.split(r"\r?\n", path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    texts = [line for line in lines if line.strip()]
+    texts = [line.rstrip("\r\n") for line in lines_of(path) if line.strip()]
     if not texts:
         raise InputError(f"{path} has no text; give one a line")
     return texts
 
 
-SHADES = (None, 223, 216, 209, 202)
-"""Backgrounds of a terminal with 256 colours, for words of rising weight; text on them is black."""
-
-
 def as_text(explanation: Explanation, colour: bool) -> str:
     """For a terminal: in colour, or with the weights in brackets."""
-    lines = [_verdict(explanation)]
+    lines = [explanation.verdict]
     width = max(len(_printable(name)) for name in explanation.classes)
-    for name, p in _by_probability(explanation):
+    for name, p in explanation.by_probability:
         lines.append(f"  {_printable(name):{width}}  {p:6.1%}  {'█' * round(30 * p)}")
     for row in explanation.strips:
-        shown = map(_coloured if colour else _bracketed, row.words, _shares(row))
+        scale = row.scale or math.inf
+        shown = (_shown(*pair, scale, colour) for pair in zip(row.words, row.weights, strict=True))
         lines += ["", f"{_printable(row.title)}:", " ".join(shown)]
-    lines += ["", *_remarks(explanation)]
-    return "\n".join(lines).rstrip() + "\n"
+    return "\n".join([*lines, "", *explanation.remarks]).rstrip() + "\n"
 
 
 def as_json(explanations: Sequence[Explanation]) -> str:
     """A list with an object for each text; a word without importance has null."""
+
+    def number(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
     rows = []
     for e in explanations:
         weights = e.attention or [math.nan] * len(e.words)
         words = [
-            {"word": word, "importance": _number(delta), "attention": _number(weight)}
+            {"word": word, "importance": number(delta), "attention": number(weight)}
             | {"known": word not in e.unknown}
             for word, delta, weight in zip(e.words, e.importance, weights, strict=True)
         ]
@@ -224,87 +241,19 @@ def as_json(explanations: Sequence[Explanation]) -> str:
 
 def as_html(explanations: Sequence[Explanation]) -> str:
     """A page that needs nothing beside itself; what texts and names hold is shown, never run."""
-    parts = []
-    for number, e in enumerate(explanations, 1):
-        rows = "".join(
-            f'<tr><th scope="row">{escape(name)}</th><td>{p:.1%}</td></tr>'
-            for name, p in _by_probability(e)
-        )
-        remarks = "".join(f"<p>{escape(line)}</p>" for line in _remarks(e))
-        parts.append(
-            f"<section><h2>Text {number}: {escape(_verdict(e))}</h2>{strips(e.strips).html}"
-            f'<table><thead><tr><th scope="col">class</th><th scope="col">probability</th></tr></thead>'
-            f"<tbody>{rows}</tbody></table>{remarks}</section>"
-        )
-    return _PAGE.replace("{body}", "\n".join(parts))
+    templates = Environment(loader=PackageLoader("whenpool.explain", ""), autoescape=True)
+    return templates.get_template("explanation.html").render(explanations=explanations)
 
 
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>What mattered to the classifier</title>
-<style>
-:root { color-scheme: light dark }
-body { font: 1rem/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem }
-h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; overflow-wrap: anywhere; margin-top: 2rem }
-table { border-collapse: collapse; margin: 1rem 0 }
-th, td { text-align: left; padding: 0.2rem 1rem 0.2rem 0; border-bottom: 1px solid #8888 }
-</style>
-</head>
-<body>
-<main>
-<h1>What mattered to the classifier</h1>
-<p>Importance: by how many nats the log-probability of the class moves, up or down, when a window of
-words is replaced by unknown ones. Attention: the weight that the pooling gives to a word.</p>
-{body}
-</main>
-</body>
-</html>
-"""
-
-
-def _verdict(e: Explanation) -> str:
-    p = e.probabilities[e.classes.index(e.predicted)]
-    return f"{_printable(e.predicted)} ({p:.1%})"
-
-
-def _by_probability(e: Explanation) -> list[tuple[str, float]]:
-    return sorted(zip(e.classes, e.probabilities, strict=True), key=lambda pair: -pair[1])
-
-
-def _remarks(e: Explanation) -> list[str]:
-    rest = len(e.words) % e.k
-    remarks = ["Importance says how far the class's log-probability moves, up or down."]
-    remarks += [f"It is that of windows of {e.k} words." if e.k > 1 else ""]
-    if rest:
-        last = "The last word stands" if rest == 1 else f"The last {rest} words stand"
-        remarks.append(f"{last} behind the last full window, without importance.")
-    if e.unknown:
-        some = ", ".join(map(_printable, e.unknown[:10])) + (" …" if len(e.unknown) > 10 else "")
-        remarks.append(f"Words that the model does not know: {some}.")
-    return [line for line in (*remarks, *e.notes) if line]
-
-
-def _shares(row: WordStrip) -> list[float]:
-    """Weights as parts of the largest one, NaN where there is none."""
-    return [value / row.scale if row.scale else min(value, 0.0) for value in row.weights]
-
-
-def _coloured(word: str, share: float) -> str:
-    level = 0 if math.isnan(share) else min(round(share * (len(SHADES) - 1)), len(SHADES) - 1)
+def _shown(word: str, weight: float, scale: float, colour: bool) -> str:
+    """A word of a terminal with its part of the largest weight; NaN and 0 are not shown."""
+    share = 0.0 if math.isnan(weight) else min(weight / scale, 1.0)
+    if not colour:
+        return _printable(word) + (f"({share:.2f})" if share >= 0.005 else "")
+    level = round(share * (len(SHADES) - 1))
     return click.style(_printable(word), fg=16, bg=SHADES[level]) if level else _printable(word)
-
-
-def _bracketed(word: str, share: float) -> str:
-    return _printable(word) + ("" if math.isnan(share) or share < 0.005 else f"({share:.2f})")
 
 
 def _printable(word: str) -> str:
     """Without what a terminal would obey."""
     return "".join(letter if letter.isprintable() else "�" for letter in word)
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value

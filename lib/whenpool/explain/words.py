@@ -11,17 +11,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
 from whenpool.probes.protocol import checked_batch, evaluating
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
 
@@ -32,6 +32,9 @@ DEEPEST = 0.5
 """Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5 on it."""
 THICKEST = 4
 """Pixels of the line below the word with the largest weight, for those who see no colour."""
+
+
+Weights = Sequence[float] | Tensor | np.ndarray
 
 
 class _Shown:
@@ -50,17 +53,12 @@ class _Shown:
         return {"text/html": self.html, "text/plain": self.text}
 
 
-Weights = Sequence[float] | Tensor | np.ndarray
-
-
 @dataclass(frozen=True, repr=False)
 class WordStrip(_Shown):
     """One text, each word as deep in colour and as heavily underlined as its weight.
 
     Attributes:
-        words: T words.
-        weights: T numbers ≥ 0; NaN where a word has none.
-        title: stands before the words.
+        words, weights, title: as for `strip`.
         scale: the weight that is shown deepest; larger ones look the same. 0 shows none.
         html: for the page.
         text: for a terminal, the words with their weights in brackets.
@@ -81,7 +79,8 @@ class WordStrip(_Shown):
 
     @property
     def text(self) -> str:  # type: ignore[override]
-        words = " ".join(map(_word_text, self.words, self.weights))
+        pairs = zip(self.words, self.weights, strict=True)
+        words = " ".join(w if math.isnan(value) else f"{w}({value:.2g})" for w, value in pairs)
         return f"{self.title}: {words}" if self.title else words
 
 
@@ -154,7 +153,7 @@ def figure(
     title: str = "",
     scale: float | None = None,
     width: float = 7.0,
-) -> "Figure":
+) -> Figure:
     """The same for print: words in coloured boxes, as many on a line as fit.
 
     Args:
@@ -168,8 +167,6 @@ def figure(
         >>> figure(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt", width=5).get_size_inches().round(1)
         array([5. , 0.7])
     """
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Rectangle
 
     names, values = _checked(words, weights)
     full = _scale(values, scale)
@@ -202,7 +199,7 @@ def figure(
 def _checked(words: Sequence[str], weights: Weights) -> tuple[tuple[str, ...], tuple[float, ...]]:
     if isinstance(words, str):
         raise InputError("words are a list, not one string: split it first, as the model's text was")
-    names, values = tuple(map(str, words)), tuple(floats(weights))
+    names, values = tuple(map(str, words)), tuple(_floats(weights))
     if not names:
         raise InputError("there are no words to show: give at least one")
     if len(names) != len(values):
@@ -259,10 +256,6 @@ def _word_html(word: str, value: float, scale: float) -> str:
     return f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>'
 
 
-def _word_text(word: str, value: float) -> str:
-    return word if math.isnan(value) else f"{word}({value:.2g})"
-
-
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
     """Each word's share in the importance of windows of k words: that of its window.
 
@@ -284,7 +277,7 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
     """
     if k < 1:
         raise InputError(f"a window has at least one word, not k={k}")
-    values = floats(window_weights)
+    values = _floats(window_weights)
     full = words // k
     if len(values) < full or not all(math.isnan(value) for value in values[full:]):
         raise InputError(f"{words} words have {full} full windows of {k}, not {len(values)}")
@@ -331,8 +324,7 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
 
 
-def floats(weights: Weights) -> list[float]:
-    """As plain numbers."""
+def _floats(weights: Weights) -> list[float]:
     if isinstance(weights, Tensor):
         weights = weights.detach().cpu().double().numpy()
     return np.asarray(weights, dtype=float).reshape(-1).tolist()

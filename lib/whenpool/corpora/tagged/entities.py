@@ -5,13 +5,12 @@ one type that touch become one. *IOB1* writes ``B-TYPE`` on the first word of an
 of the same type ends right before, *IOB2* (BIO) on the first word of every entity.
 
 `entities` reads all three, and whatever a tagger says, as conlleval does and as ``seqeval`` does by
-default: an ``I-`` behind ``O``, or behind another type, begins an entity. So a file in IOB1 that is
-given as IOB2 has the right entities, and a stray ``I-`` is an entity. ``seqeval`` in its strict mode
-drops such entities instead; see `whenpool.corpora.tagged.entity_scores`.
+default: an ``I-`` behind ``O``, or behind another type, begins an entity. ``seqeval`` in its strict mode
+drops such entities instead; see `entity_scores`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,8 +69,10 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     found: list[Entity] = []
     kind, start = "", 0
     for place, tag in enumerate((*tags, OUTSIDE)):
-        mark, type_ = _parts(tag)
-        if kind and (mark != "I" or type_ != kind):
+        if not is_entity_tag(tag):
+            raise InputError(f"the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE")
+        type_ = tag[2:]
+        if kind and (tag[0] != "I" or type_ != kind):
             found.append(Entity(kind, start, place))
             kind = ""
         if type_ and not kind:
@@ -97,22 +98,18 @@ def convert(tags: Sequence[str], target: str) -> list[str]:
     if target not in ENCODINGS:
         raise InputError(f"encoding {target!r} is unknown; choose one of {', '.join(ENCODINGS)}")
     written = [OUTSIDE] * len(tags)
-    before = Entity("", 0, 0)
-    for entity in entities(tags):
-        for place in range(entity.start, entity.stop):
-            written[place] = f"I-{entity.type}"
-        touches = (before.type, before.stop) == (entity.type, entity.start)
+    for entity, touches in _with_touching(tags):
+        written[entity.start : entity.stop] = [f"I-{entity.type}"] * (entity.stop - entity.start)
         if target == "iob2" or (target == "iob1" and touches):
             written[entity.start] = f"B-{entity.type}"
-        before = entity
     return written
 
 
 def encoding_of(sentences: Iterable[Sequence[str]]) -> Encoding:
     """Which encoding the tags of some sentences have.
 
-    A file is "mixed" when some entities begin with ``I-`` as in IOB1 and others, which touch none of
-    their type, with ``B-`` as in IOB2: it was put together from both, or has stray ``I-``.
+    It is "mixed" when some entities begin with ``I-`` as in IOB1 and others, which touch none of
+    their type, with ``B-`` as in IOB2.
 
     Args:
         sentences: the tags of each.
@@ -126,19 +123,19 @@ def encoding_of(sentences: Iterable[Sequence[str]]) -> Encoding:
     """
     seen: Counter[str] = Counter()
     for tags in sentences:
-        before = Entity("", 0, 0)
-        for entity in entities(tags):
-            touches = (before.type, before.stop) == (entity.type, entity.start)
+        for entity, touches in _with_touching(tags):
             inside = tags[entity.start].startswith("I")
             seen["inside" if inside else "needed" if touches else "begun"] += 1
-            before = entity
-    name = (
-        "iob2" if not seen["inside"]
-        else "mixed" if seen["begun"]
-        else "iob1" if seen["needed"]
-        else "io"
-    )  # fmt: skip
-    return Encoding(name, seen.total(), seen["inside"])
+    name = "mixed" if seen["begun"] else "iob1" if seen["needed"] else "io"
+    return Encoding(name if seen["inside"] else "iob2", seen.total(), seen["inside"])
+
+
+def _with_touching(tags: Sequence[str]) -> Iterator[tuple[Entity, bool]]:
+    """Each entity, and whether one of the same type ends right before it."""
+    before = Entity("", 0, 0)
+    for entity in entities(tags):
+        yield entity, (before.type, before.stop) == (entity.type, entity.start)
+        before = entity
 
 
 def mark_entities(sentences: Iterable[Tagged]) -> bool:
@@ -147,14 +144,8 @@ def mark_entities(sentences: Iterable[Tagged]) -> bool:
 
 
 def check_entities(sentences: Iterable[Tagged], where: str) -> None:
-    """Check that all tags mark entities.
-
-    Args:
-        where: what a message begins with, such as the name of the file.
-
-    Raises:
-        InputError: for other tags among them, such as those of IOBES, or parts of speech.
-    """
+    """Raises `InputError`, which begins with ``where``, for a tag that marks no entity, such as those of
+    IOBES or parts of speech."""
     for sentence in sentences:
         for place, tag in enumerate(sentence.tags):
             if not is_entity_tag(tag):
@@ -170,17 +161,8 @@ def is_entity_tag(tag: str) -> bool:
     return tag == OUTSIDE or (tag[:2] in ("B-", "I-") and len(tag) > 2)
 
 
-def _parts(tag: str) -> tuple[str, str]:
-    """ "B" or "I" and the type; twice nothing outside of entities."""
-    if not is_entity_tag(tag):
-        raise InputError(f"the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE")
-    return ("", "") if tag == OUTSIDE else (tag[0], tag[2:])
-
-
 Tags = Sequence[Sequence[str]]
 """Of each sentence."""
-
-
 COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "missed")
 """What is counted of entities, see `EntityScores`."""
 
@@ -215,8 +197,8 @@ class EntityScores:
 def entity_scores(true: Tags, predicted: Tags, strict: bool = False) -> EntityScores:
     """Scores of some sentences together (micro-averaged), as ``seqeval`` computes them.
 
-    Both may be in any encoding of `whenpool.corpora.tagged.entities`, not necessarily the same: a tagger
-    that was trained in IO is held against the true entities.
+    Both may be in any encoding, not necessarily the same: a tagger that was trained in IO is held
+    against the true entities.
 
     Args:
         true, predicted: tags of each sentence.
@@ -234,51 +216,42 @@ def entity_scores(true: Tags, predicted: Tags, strict: bool = False) -> EntitySc
         >>> scores.f1, scores.boundary
         (0.0, 1)
     """
-    _check(true, predicted)
-    for_seqeval = [[list(tags) for tags in part] for part in (true, predicted)]
-    if strict:
-        true, predicted = (_strictly(part) for part in (true, predicted))
-    else:  # so that seqeval reads IO as it reads the others
-        for_seqeval = [[convert(tags, "iob2") for tags in part] for part in for_seqeval]
-    precision, recall, f1 = _by_seqeval(for_seqeval[0], for_seqeval[1], strict)
+    if len(true) != len(predicted):
+        raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
     counts = dict.fromkeys(COUNTED, 0)
-    for theirs, ours in zip(true, predicted, strict=True):
-        there, found = entities(theirs), entities(ours)
+    for number, (theirs, ours) in enumerate(zip(true, predicted, strict=True), 1):
+        if len(theirs) != len(ours):
+            raise InputError(f"sentence {number} has {len(theirs)} words, {len(ours)} were tagged")
+        there, found = _counted(theirs, strict), _counted(ours, strict)
         counts["true"] += len(there)
         counts["predicted"] += len(found)
         for entity in found:
             counts[_kind(entity, there)] += 1
         counts["missed"] += sum(_kind(entity, found) == "spurious" for entity in there)
-    return EntityScores(100 * precision, 100 * recall, 100 * f1, **counts)
+    precision, recall, f1 = _by_seqeval(true, predicted, strict)
+    return EntityScores(precision, recall, f1, **counts)
 
 
-def _by_seqeval(true: list[list[str]], predicted: list[list[str]], strict: bool) -> tuple[float, ...]:
+def _by_seqeval(true: Tags, predicted: Tags, strict: bool) -> Iterable[float]:
     try:
-        from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
+        from seqeval.metrics import sequence_labeling, v1
         from seqeval.scheme import IOB2
     except ImportError:
         raise InputError(
             "entity scores need the package seqeval: pip install 'whenpool[tagging]'"
         ) from None
+    options = {"average": "micro", "zero_division": 0}
     if strict:
-        from seqeval.metrics.v1 import precision_recall_fscore_support as strictly
+        given = [[list(tags) for tags in part] for part in (true, predicted)]
+        found = v1.precision_recall_fscore_support(*given, scheme=IOB2, **options)
+    else:  # so that seqeval reads IO as it reads the others
+        given = [[convert(tags, "iob2") for tags in part] for part in (true, predicted)]
+        found = sequence_labeling.precision_recall_fscore_support(*given, **options)
+    return (100 * float(value) for value in found[:3])
 
-        found = strictly(true, predicted, average="micro", scheme=IOB2, zero_division=0)
-    else:
-        found = precision_recall_fscore_support(true, predicted, average="micro", zero_division=0)
-    return tuple(float(value) for value in found[:3])
 
-
-def _strictly(sentences: Tags) -> list[list[str]]:
-    """Without what begins with ``I-``, in IOB2."""
-    kept = []
-    for tags in sentences:
-        row = ["O"] * len(tags)
-        for entity in entities(tags):
-            if tags[entity.start].startswith("B"):
-                row[entity.start : entity.stop] = tags[entity.start : entity.stop]
-        kept.append(row)
-    return kept
+def _counted(tags: Sequence[str], strict: bool) -> list[Entity]:
+    return [found for found in entities(tags) if not strict or tags[found.start].startswith("B")]
 
 
 def _kind(entity: Entity, others: Sequence[Entity]) -> str:
@@ -288,11 +261,3 @@ def _kind(entity: Entity, others: Sequence[Entity]) -> str:
         return "mistyped"
     overlaps = any(entity.start < other.stop and other.start < entity.stop for other in others)
     return "boundary" if overlaps else "spurious"
-
-
-def _check(true: Tags, predicted: Tags) -> None:
-    if len(true) != len(predicted):
-        raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
-    for number, (theirs, ours) in enumerate(zip(true, predicted, strict=True), 1):
-        if len(theirs) != len(ours):
-            raise InputError(f"sentence {number} has {len(theirs)} words, {len(ours)} were tagged")

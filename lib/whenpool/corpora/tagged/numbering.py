@@ -2,10 +2,9 @@
 
 Letters: N sentences, B of them in a batch, T words of the longest in it, W words of all, F columns.
 
-A word has up to three numbers: that of the word in lower case, that of its last `SUFFIX` letters in
-lower case, and that of its shape (``Xx`` for "Chicago", ``d`` for "1,000", see `shape`). Words, suffixes
-and shapes are those of the training sentences, so a word that never stood there is known by its
-suffix and shape alone. A word that has a pretrained vector is known by that as well.
+A word has up to three numbers: that of the word in lower case, that of its `suffix`, and that of its
+`shape`. All are those of the training sentences, so a word that never stood there is known by its
+suffix and shape alone, and by its pretrained vector where it has one.
 """
 
 from collections import Counter
@@ -20,22 +19,17 @@ from torch import Tensor
 from whenpool.corpora.tagged.reading import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors, build_vocabulary
 
-SUFFIX = 3
-"""Letters."""
 PAD_TAG, UNKNOWN_TAG = -100, -1
 """Where no word is; and a tag that no training word has."""
-_KINDS = ((str.isupper, "X"), (str.islower, "x"), (str.isdigit, "d"))
 
 
 class TaggedBatch(NamedTuple):
-    """What a tagger learns from or is tested on."""
+    """Numbers (B, T, F), right-padded, lengths (B,), and tags (B, T), `PAD_TAG` behind each sentence's
+    end; all int64."""
 
     ids: Tensor
-    """(B, T, F) int64, right-padded."""
     lengths: Tensor
-    """(B,) int64."""
     tags: Tensor
-    """(B, T) int64; `PAD_TAG` behind the end of each sentence."""
 
 
 @dataclass(frozen=True)
@@ -138,19 +132,19 @@ def number(
         seen=frequency > 0,
         vectors=words.vectors if vectors else None,
         later=torch.tensor(
-            [place in sentence.later for sentence in corpus.test for place in range(len(sentence))]
+            [i in sentence.later for sentence in corpus.test for i in range(len(sentence))]
         ),
     )
 
 
 def suffix(word: str) -> str:
-    """The last letters of a word, in lower case.
+    """The last three letters of a word, in lower case.
 
     Examples:
         >>> suffix("Walking")
         'ing'
     """
-    return word[-SUFFIX:].lower()
+    return word[-3:].lower()
 
 
 def shape(word: str) -> str:
@@ -160,7 +154,8 @@ def shape(word: str) -> str:
         >>> [shape(word) for word in ("Chicago", "U.S.", "1990s", "--")]
         ['Xx', 'X.X.', 'dx', '.']
     """
-    kinds = (next((mark for test, mark in _KINDS if test(letter)), ".") for letter in word)
+    tests = {"X": str.isupper, "x": str.islower, "d": str.isdigit}
+    kinds = (next((kind for kind, holds in tests.items() if holds(letter)), ".") for letter in word)
     return "".join(kind for kind, _ in groupby(kinds))[:8]
 
 

@@ -3,23 +3,18 @@
 import hashlib
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, lines_of, remembered
+from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.sources import checked, label_of, parsed
 from whenpool.corpora.tagged.entities import check_entities, encoding_of, mark_entities
-from whenpool.corpora.tagged.reading import (
-    COLUMNS,
-    LONGEST_LINE,
-    Tagged,
-    TaggedCorpus,
-    is_conllu,
-    read_tagged,
-)
+from whenpool.corpora.tagged.reading import COLUMNS, Tagged, TaggedCorpus, is_conllu, read_tagged
 
 TASKS = ("entities", "pos")
 _AND = ("and", "CCONJ", "O", False)
@@ -119,34 +114,26 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
         >>> len(corpus.train), corpus.entities
         (3, True)
     """
-    sizes = {"train": grammar.train, "validation": grammar.validation, "test": grammar.test}
-    train, validation, test = (_sentences(grammar, split, size) for split, size in sizes.items())
-    note = "Sentences made by a small grammar."
     is_entities = grammar.task == "entities"
-    return TaggedCorpus(train, validation, test, is_entities, "generated", notes=(note,))
 
+    def sentences(split: str) -> Iterator[Tagged]:
+        rng = random.Random(f"{grammar.seed} {grammar.task} {split}")
+        lists = {kind: text.split() for kind, text in (WORDS | UNITS).items()}
+        for kind in NAMES if split == "train" else ():
+            lists[kind] = lists[kind][: len(lists[kind]) * 3 // 4]
+        for _ in range(getattr(grammar, split)):
+            tokens: list[Token] = []
+            for number in range(rng.randint(1, grammar.clauses)):
+                tokens += [_AND] if number else []
+                tokens += _clause(rng.choice(CLAUSES[grammar.task]), lists, rng)
+            tokens.append(_STOP)
+            words, parts, kinds, marked = zip(*tokens, strict=True)
+            later = tuple(place for place, mark in enumerate(marked) if mark)
+            yield Tagged(words, kinds if is_entities else parts, later=later)
 
-def _sentences(grammar: SentenceGrammar, split: str, size: int) -> list[Tagged]:
-    rng = random.Random(f"{grammar.seed} {grammar.task} {split}")
-    words = {kind: text.split() for kind, text in (WORDS | UNITS).items()}
-    if split == "train":
-        for kind in NAMES:
-            words[kind] = words[kind][: len(words[kind]) * 3 // 4]
-    return [_sentence(grammar, words, rng) for _ in range(size)]
-
-
-def _sentence(grammar: SentenceGrammar, words: dict[str, list[str]], rng: random.Random) -> Tagged:
-    tokens: list[Token] = []
-    for number in range(rng.randint(1, grammar.clauses)):
-        tokens += [_AND] if number else []
-        tokens += _clause(rng.choice(CLAUSES[grammar.task]), words, rng)
-    tokens.append(_STOP)
-    column = 2 if grammar.task == "entities" else 1
-    return Tagged(
-        tuple(token[0] for token in tokens),
-        tuple(str(token[column]) for token in tokens),
-        later=tuple(place for place, token in enumerate(tokens) if token[3]),
-    )
+    train, validation, test = (list(sentences(split)) for split in ("train", "validation", "test"))
+    note = "Sentences made by a small grammar."
+    return TaggedCorpus(train, validation, test, is_entities, GENERATED, notes=(note,))
 
 
 def _clause(template: str, words: dict[str, list[str]], rng: random.Random) -> Iterator[Token]:
@@ -159,9 +146,6 @@ def _clause(template: str, words: dict[str, list[str]], rng: random.Random) -> I
 
 
 GENERATED = "generated"
-_HERE = Path(__file__).parent
-_TEXTS = (".csv", ".tsv", ".jsonl")
-"""Files of labelled texts, which other chapters read."""
 
 
 @dataclass(frozen=True)
@@ -211,9 +195,8 @@ class TaggedSource:
     @property
     def label(self) -> str:
         """The name and options in one way of writing them, without the folder of a file."""
-        name = self.name if self.name in (GENERATED, *PUBLISHED) else Path(self.name).name
-        options = ",".join(f"{key}={value}" for key, value in self.options)
-        return f"{name}:{options}" if options else name
+        known = self.name in (GENERATED, *PUBLISHED)
+        return label_of(self.name if known else Path(self.name).name, self.options)
 
     def load(self) -> TaggedCorpus:
         """The corpus.
@@ -226,39 +209,29 @@ class TaggedSource:
         column = str(dict(self.options).get("column", "upos"))
         parts = [read_tagged(path, column) for path in self.paths]
         entities = any(map(mark_entities, parts))
-        for part, path in zip(parts, self.paths, strict=True):
-            if entities:
-                check_entities(part, str(path))
-        notes = self._notes(parts) if entities else []
-        if len(parts) == 1:
-            parts = _split(parts[0], self.paths[0])
-            notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
-        whole = tuple(map(len, parts)) == PUBLISHED[self.name].sentences if self.is_published else False
-        train, validation, test = parts
-        return TaggedCorpus(train, validation, test, entities, self.label, whole, tuple(notes))
-
-    @property
-    def is_published(self) -> bool:
-        return self.name in PUBLISHED
-
-    def fingerprint(self) -> str:
-        """A hash of the words and tags of all splits."""
-        files = (fingerprint(path) for path in self.paths)
-        identity = hash_of("tagged", *files, repr(self.options), code_fingerprint(_HERE))
-        return remembered(identity, lambda: _hash(self.load()))
-
-    def _notes(self, parts: Sequence[Sequence[Tagged]]) -> list[str]:
-        """What should be known of how entities are encoded."""
-        found = []
-        for path, part in zip(self.paths, parts, strict=True):
+        notes = []
+        for part, path in zip(parts, self.paths, strict=True) if entities else ():
+            check_entities(part, str(path))
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
-                found.append(
+                notes.append(
                     f"{path.name} is {'IOB1' if encoding.name == 'iob1' else 'of mixed encodings'}: "
                     f"{encoding.begun_inside:,} of its {encoding.entities:,} entities begin with I-, "
                     "which are read as entities."
                 )
-        return found
+        if len(parts) == 1:
+            parts = _split(parts[0], self.paths[0])
+            notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
+        whole = self.name in PUBLISHED and tuple(map(len, parts)) == PUBLISHED[self.name].sentences
+        train, validation, test = parts
+        return TaggedCorpus(train, validation, test, entities, self.label, whole, tuple(notes))
+
+    def fingerprint(self) -> str:
+        """A hash of the words and tags of all splits."""
+        files = (fingerprint(path) for path in self.paths)
+        code = code_fingerprint(Path(__file__).parent)
+        identity = hash_of("tagged", *files, repr(self.options), code)
+        return remembered(identity, lambda: _hash(self.load()))
 
 
 def find_tagged(name: str, data: Path) -> TaggedSource:
@@ -279,19 +252,18 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         >>> find_tagged("generated:task=pos", Path()).label
         'generated:task=pos'
     """
-    name, given = _parse(name)
+    name, given = parsed(name)
     if name == GENERATED:
-        return TaggedSource(name, _grammar_options(given))
+        return TaggedSource(name, checked(SentenceGrammar, given, "generated corpus"))
     if unknown := set(given) - {"column", *(() if name in PUBLISHED else ("dev", "test"))}:
         raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}")
     if given.get("column", "upos") not in COLUMNS:
         raise InputError(f"column={given['column']} is unknown; choose one of {', '.join(COLUMNS)}")
-    file = PUBLISHED[name].files[0] if name in PUBLISHED else name
-    if "column" in given and not is_conllu(Path(file)):
+    bank = PUBLISHED.get(name)
+    if "column" in given and not is_conllu(Path(bank.files[0] if bank else name)):
         raise InputError(f"{name}: column= is of CoNLL-U, a file that ends in .conllu; leave it out")
     options = tuple(sorted(given.items()))
-    if name in PUBLISHED:
-        bank = PUBLISHED[name]
+    if bank:
         return TaggedSource(
             name, options, tuple(_published_file(bank, file, data) for file in bank.files)
         )
@@ -314,16 +286,11 @@ def is_tagged(name: str) -> bool:
     """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may
     hold either: one of texts begins with the names of its columns."""
     name, _, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
-    if Path(name).suffix.lower() == ".tsv" and is_file(Path(name)):
-        return "_column=" not in options and not _names_columns(Path(name))
-    texts = name == "synthetic" or name in PUBLICATIONS or Path(name).suffix.lower() in _TEXTS
-    return not texts
-
-
-def _names_columns(path: Path) -> bool:
-    with path.open("rb") as file:
-        first = file.readline(LONGEST_LINE).decode("utf-8-sig", "replace")
-    return {"text", "label"} <= {cell.strip() for cell in first.split("\t")}
+    path = Path(name)
+    if path.suffix.lower() == ".tsv" and is_file(path):
+        header = {cell.strip() for cell in next(lines_of(path), "").split("\t")}
+        return "_column=" not in options and not {"text", "label"} <= header
+    return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
 
 
 def _published_file(bank: Treebank, file: str, data: Path) -> Path:
@@ -335,38 +302,6 @@ def _published_file(bank: Treebank, file: str, data: Path) -> Path:
         f"tagged corpus {bank.folder!r}: {file} is not in {data / bank.folder}; put the publisher's "
         "files there, or name the folder above with DATA= or WHENPOOL_DATA"
     )
-
-
-def _parse(spec: str) -> tuple[str, dict[str, str]]:
-    if is_file(Path(os.path.expanduser(spec))):
-        return spec, {}
-    name, colon, options = spec.partition(":")
-    given = {}
-    for item in options.split(",") if colon else []:
-        key, equals, value = item.partition("=")
-        if not (key and equals and value):
-            raise InputError(f"corpus {spec!r:.200} is not of the form name:option=value,option=value")
-        given[key] = value
-    return name, given
-
-
-def _grammar_options(given: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    defaults = SentenceGrammar()
-    kinds = {field.name: type(getattr(defaults, field.name)) for field in fields(defaults)}
-    options: dict[str, Any] = {}
-    for key, value in given.items():
-        if key not in kinds:
-            raise InputError(
-                f"the generated corpus has no option {key!r:.60}; it has {', '.join(kinds)}"
-            )
-        try:
-            options[key] = kinds[key](value)
-        except ValueError:
-            raise InputError(
-                f"option {key}={value!r:.60} of the generated corpus is no whole number"
-            ) from None
-    replace(defaults, **options)  # raises where a value is out of range
-    return tuple(sorted(options.items()))
 
 
 def _split(sentences: Sequence[Tagged], path: Path) -> list[list[Tagged]]:
@@ -386,10 +321,9 @@ def _split(sentences: Sequence[Tagged], path: Path) -> list[list[Tagged]]:
 
 
 def _hash(corpus: TaggedCorpus) -> str:
-    def parts() -> Iterable[str]:
-        for split, sentences in corpus.splits.items():
-            yield f"{split} {len(sentences)}"
-            for sentence in sentences:
-                yield from ("\t".join(sentence.words), "\t".join(sentence.tags))
-
-    return hash_of(*parts())
+    parts = []
+    for split, sentences in corpus.splits.items():
+        parts.append(f"{split} {len(sentences)}")
+        for sentence in sentences:
+            parts += ["\t".join(sentence.words), "\t".join(sentence.tags)]
+    return hash_of(*parts)

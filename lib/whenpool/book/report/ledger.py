@@ -32,9 +32,9 @@ from whenpool.book.report import few_shot, tricks
 from whenpool.book.report.claims import sample_of
 from whenpool.book.report.corpora import FIGURES, recorded_statistics
 from whenpool.book.report.measures import Runs
+from whenpool.book.report.verdicts import MARKS as CELL_MARKS
 from whenpool.book.report.verdicts import published
 from whenpool.book.report.tables import judged
-from whenpool.book.report.verdicts import MARKS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -114,7 +114,7 @@ class Share:
     def row(self) -> dict[str, Any]:
         """The table as plain data."""
         about = TABLES[self.table]
-        each = {name: self.verdicts.get(name, 0) for name in (*MARKS, NO_RULE)}
+        each = {name: self.verdicts.get(name, 0) for name in (*CELL_MARKS, NO_RULE)}
         shares = {"reproduced_of_judged": self.of_judged, "reproduced_of_all": self.of_all}
         named = {"table": self.table, "chapter": about.chapter, "shows": about.shows}
         return named | {"cells": self.cells} | each | shares | {"compact": self.compact}
@@ -123,7 +123,7 @@ class Share:
         """The table as texts for a reader."""
         row = self.row()
         part = "" if self.of_judged is None else _percent(self.of_judged)
-        each = {name: str(row[name] or "") for name in (*MARKS, NO_RULE)}
+        each = {name: str(row[name] or "") for name in (*CELL_MARKS, NO_RULE)}
         named = {"table": self.table, "shows": row["shows"], "cells": str(self.cells)}
         first = {"reproduced": each["reproduced"], "of judged": part}
         last = {

@@ -176,9 +176,7 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     frame = pd.DataFrame(
         {"a": ["**1**<br>2"], "b": ["see `nwi`"], "c": ['<a href="ledger.html#a">a</a>: x']}
     )
-    table = CaptionedTable(
-        frame, "Of <things>.", "tab-x", "From runs.", "x < y ({ref}`the rule <verdicts>`)."
-    )
+    table = CaptionedTable(frame, "Of <things>.", "tab-x", "From runs.", "x < y ({ref}`the rule <v>`).")
     bundle = table._repr_mimebundle_()
     assert bundle["text/markdown"].startswith(":::{table} Of <things>.\n:name: tab-x\n\n| a ")
     assert ":::{div} provenance\nFrom runs.\n:::" in bundle["text/markdown"]

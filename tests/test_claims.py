@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up import AFTER, BEFORE, run, runs, table_of, trained, valued
@@ -17,7 +16,6 @@ from scipy import stats
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
-from whenpool.book.report import claims as deciding
 from whenpool.book.report.claims import (
     SEEDS_NEEDED,
     VERDICTS,
@@ -60,27 +58,14 @@ COLUMNS |= {"model", "added", "share_added", "attention", "network", "input_vari
 def test_every_claim_says_what_it_claims_and_where(claim):
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
     assert re.fullmatch(r"[12]\.\d+(\.\d)?(, [12]\.\d+(\.\d)?)*|blog|slides|ours", claim.section)
-    assert claim.statement.endswith(".")
-    assert claim.unit.strip()
-    assert claim.scales
     assert (ROOT / "book" / f"{claim.chapter}.md").is_file()
-    assert f"- file: book/{claim.chapter}\n" in (ROOT / "_toc.yml").read_text()
     assert set(claim.compact) <= {"of", "with", "rule", "why"}
     assert bool(claim.compact) == bool(claim.compact.get("why"))
-    for selection in (claim.of, claim.against, claim.versus, claim.compact.get("of")):
-        named = {
-            *(selection or {}),
-            *(name for way in (selection or {}).get("best_of", ()) for name in way),
-        }
-        assert named <= COLUMNS
-
-
-def test_a_rule_is_registered_with_its_time_and_zone():
-    """Without a zone the time would be another on another machine."""
-    entries = yaml.safe_load((ROOT / "data" / "paper" / "claims.yml").read_text())
-    for entry, claim in zip(entries, LEDGER, strict=True):
-        assert re.fullmatch(r"2026-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", entry["registered"])
-        assert claim.registered == datetime.fromisoformat(entry["registered"]) < datetime.now(UTC)
+    for selection in (claim.of, claim.against or {}, claim.versus or {}, claim.compact.get("of", {})):
+        assert {*selection, *(name for way in selection.get("best_of", ()) for name in way)} <= COLUMNS
+    # Without a zone the time would be another on another machine.
+    assert claim.registered.tzinfo == UTC
+    assert claim.registered < datetime.now(UTC)
 
 
 WHOLE = """
@@ -126,20 +111,16 @@ def test_a_ledger_is_read_from_a_file(tmp_path):
         (WHOLE, WHOLE + WHOLE, "the claim 'first' stands there twice"),
         ("- id: first\n ", "-", "'without id' has id: None, which is no text"),
         ("  unit: points\n", "", "'first' has unit: None, which is no text"),
-        ("  evidence: fig-a\n", "", "'first' has evidence: None, which is no text"),
-        ("measure: tagging", "measure: [a]", r"'first' has measure: \['a'\], which is no text"),
         ('"1.7"', "1.10", "'first' has section: 1.1, which is no text"),
         ("2026-01-02T03:04:05+02:00", "soon", "'first' has registered: 'soon'; write when"),
-        ('  registered: "2026-01-02T03:04:05+02:00"\n', "", "'first' has registered: None; write when"),
-        ("unit: points", "unit: points\n  scales: [tiny]", "has the scale 'tiny'; choose among thesis, c"),
+        ("unit: points", "unit: points\n  scales: [tiny]", "the scale 'tiny' is unknown; choose among "),
         ("measure: tagging", "measure: tugging", "'first' names an unknown measure 'tugging'"),
-        ("unit: points", "unit: points\n  unity: a", "'first' is not whole: .*'unity'"),
-        ('">= 10"', '"at least 10"', "'first' has the rule 'at least 10'; write one like '>= 10'"),
-        ('">= 10"', '"3 to -3"', "'first' has the rule '3 to -3'; write"),
-        ("unit: points", "unit: points\n  compact: {rule: 3, why: w}", "'first' has the rule 3; write"),
+        ("unit: points", "unit: points\n  unity: a", "'first' does not fit tagging: .*'unity'"),
+        ('">= 10"', '"at least 10"', "the rule 'at least 10' is none; write one like '>= 10'"),
+        ('">= 10"', '"3 to -3"', "the rule '3 to -3' is none; write"),
+        ("unit: points", "unit: points\n  compact: {rule: 3, why: w}", "the rule 3 is none; write"),
         ("unit: points", "unit: points\n  compact: {with: {colour: 3}, why: w}", "not fit tagging: .*colour"),
         ("column: entity_f1", "colour: red", "'first' does not fit tagging: .*'colour'"),
-        ("  with: {column: entity_f1}\n", "", "'first' does not fit tagging: .*'column'"),
         ("{column: entity_f1}", "[1000]", "'first' does not fit tagging: .*mapping"),
         ("{model: last}", "[last]", "'first' does not fit tagging: "),
         ("unit: points", "unit: points\n  against: last", "'first' does not fit tagging: "),
@@ -223,19 +204,13 @@ groups = st.lists(st.floats(-50, 50).map(lambda value: round(value, 2)), min_siz
 )
 
 
-@given(groups)
-def test_the_interval_of_a_level_is_students(values):
-    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
-    found = estimate([(1, sample(values))])
-    assert found == pytest.approx((np.mean(values), expected.low, expected.high), abs=1e-6)
-
-
 @given(groups, groups)
-def test_the_interval_of_a_difference_is_welchs(ours, theirs):
-    expected = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
-    found = estimate([(1, sample(ours)), (-1, sample(theirs))])
-    assert found == pytest.approx(
-        (np.mean(ours) - np.mean(theirs), expected.low, expected.high), abs=1e-6
+def test_the_intervals_of_a_level_and_a_difference_are_students_and_welchs(ours, theirs):
+    level = stats.ttest_1samp(ours, 0).confidence_interval(0.95)
+    gap = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert estimate([(1, sample(ours))])[1:] == pytest.approx((level.low, level.high), abs=1e-6)
+    assert estimate([(1, sample(ours)), (-1, sample(theirs))]) == pytest.approx(
+        (np.mean(ours) - np.mean(theirs), gap.low, gap.high), abs=1e-6
     )
 
 
@@ -254,13 +229,8 @@ def test_the_interval_of_a_difference_of_differences_is_satterthwaites(a, b, c, 
 
 def test_one_value_has_no_interval_and_equal_ones_have_a_point():
     several, one, same = Sample(5.0, 1.0, 3), Sample(2.0, math.nan, 1), Sample(2.0, 0.0, 3)
-    for terms in ([(1, one)], [(1, several), (-1, one)], [(-1, one), (1, several)]):
-        value, low, high = estimate(terms)
-        assert value == sum(sign * part.mean for sign, part in terms)
-        assert math.isnan(low)
-        assert math.isnan(high)
+    assert estimate([(1, several), (-1, one)]) == pytest.approx((3, math.nan, math.nan), nan_ok=True)
     assert estimate([(1, same)]) == (2, 2, 2)
-    assert estimate([(1, same), (-1, same)]) == (0, 0, 0)
     assert estimate([(1, several), (-1, same)]) == pytest.approx(estimate([(1, Sample(3.0, 1.0, 3))]))
 
 
@@ -522,8 +492,7 @@ def test_the_thesiss_own_numbers_are_those_of_its_tables(name, verdict, value, n
 
 
 def test_where_the_thesis_has_no_number_nothing_is_said_of_it():
-    for name in ("one-chain-dominates-1k", "regularisation-never-hurts", "chrono-learns-the-middle"):
-        assert by_the_thesis(BY_ID[name]) is None
+    assert by_the_thesis(BY_ID["one-chain-dominates-1k"]) is None
     best = {"model": "last", "size": 1_000, "setting": "standard", "best_of": [{}]}
     assert by_the_thesis(replace(LEVEL, of=best)) is None
 
@@ -595,53 +564,37 @@ def planned(shared):
 
 
 ON_STORED_RUNS = [claim for claim in LEDGER if not MEASURES[claim.measure].drawn]
-SHAPES_ALONE = {"memory_exponent"}
-"""What the number of a run's texts, epochs or seeds does not change."""
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_every_claim_is_decided_by_runs_that_the_book_plans(planned, scale):
-    """A model, size, share or place that no run has would leave a claim "not run" for ever. The compact
-    replication has enough seeds of all."""
-    own = [claim for claim in ON_STORED_RUNS if scale in claim.scales]
-    seeds = {claim.id: by_runs(claim, planned, scale).n for claim in own}
-    enough = {claim.id: SEEDS_NEEDED if scale == "compact" else 1 for claim in own}
-    assert {name: n for name, n in seeds.items() if n < enough[name]} == {}
+def test_every_claim_is_decided_by_runs_that_the_book_plans(planned, scale, monkeypatch):
+    """A model, size, share or place that no run has would leave a claim "not run" for ever; the compact
+    replication has enough seeds of all. And of each seed there is one run: which of two counts, such as of
+    probes that looked at more texts or fewer, would be chance."""
+    doubtful, real = [], pd.DataFrame.drop_duplicates
 
+    def watched(rows, subset=None, **options):
+        if subset == "seed" and rows["seed"].duplicated().any():
+            doubtful.append(claim.id)
+        return real(rows, subset, **options)
 
-@pytest.mark.parametrize("scale", SCALES)
-def test_no_two_planned_runs_of_a_seed_are_taken_for_the_same(planned, scale):
-    """Such as probes that looked at more texts, or fewer: which of them counts would be chance."""
-    doubtful = {}
+    monkeypatch.setattr(pd.DataFrame, "drop_duplicates", watched)
     for claim in ON_STORED_RUNS:
-        if scale not in claim.scales or claim.measure in SHAPES_ALONE:
-            continue
-        rows = planned.table(claim.measure, claim.at(scale).options)
-        for terms in deciding._comparisons(claim.at(scale), scale):
-            for _, selection in terms:
-                for way in selection.get("best_of", [{}]):
-                    asked = {**selection, **way}
-                    asked.pop("best_of", None)
-                    mine = rows
-                    for name, value in asked.items():
-                        own = mine[name] if name in mine else pd.Series(None, mine.index, object)
-                        mine = mine[own.isna() if value is None else own == value]
-                    if mine["seed"].duplicated().any():
-                        doubtful[claim.id] = sorted(mine["key"][mine["seed"] == 0])
-    assert doubtful == {}
+        if scale in claim.scales:
+            enough = SEEDS_NEEDED if scale == "compact" else 1
+            assert by_runs(claim, planned, scale).n >= enough, claim.id
+    shapes_alone = {claim.id for claim in LEDGER if claim.measure == "memory_exponent"}
+    assert set(doubtful) <= shapes_alone
 
 
 def test_claims_of_theory_are_decided_without_runs():
-    made = Runs(None)
-    own = [claim for claim in LEDGER if claim not in ON_STORED_RUNS]
-    assert {claim.chapter for claim in own} == {"theory"}
-    for claim in own:
-        decision = decide(claim, made)
-        assert decision.verdict("thesis") in ("holds", "does not hold", "undecided")
+    for claim in LEDGER:
+        decision = decide(claim, Runs(None))
         assert decision.keys == set()
-        assert not any(finding.n for finding in decision.pilots.values())
-    rest = {finding.verdict for c in ON_STORED_RUNS for finding in decide(c, made).at.values()}
-    assert rest == {"not run"}
+        if MEASURES[claim.measure].drawn:
+            assert decision.verdict("thesis") in ("holds", "does not hold", "undecided")
+        else:
+            assert {finding.verdict for finding in decision.at.values()} == {"not run"}
 
 
 # for figures, tables and sentences
@@ -719,36 +672,12 @@ def test_a_table_has_a_row_for_each_claim():
 # chapters
 
 
-def cells_of(chapter):
-    text = (ROOT / "book" / f"{chapter}.md").read_text()
-    return re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-
-
-@pytest.mark.parametrize("chapter", sorted({claim.chapter for claim in LEDGER}))
-def test_a_chapter_shows_all_its_claims(chapter):
-    code = "\n".join(cells_of(chapter))
-    assert f'open_chapter("{chapter}", ' in code
-    (name,) = re.findall(r"^(\w+) = chapter\.claims\(\)$", code, re.MULTILINE)
-    assert re.search(rf"claims\.claims_table\({name}\b", code)
-    reads_runs = any(claim.chapter == chapter for claim in ON_STORED_RUNS)
-    assert (f"chapter.evidence_runs({name})" in code) == reads_runs
-
-
-def test_no_chapter_shows_claims_that_are_not_in_the_ledger():
-    pages = [path.stem for path in (ROOT / "book").glob("*.md")]
-    showing = {page for page in pages if "chapter.claims()" in "\n".join(cells_of(page))}
-    assert showing == {claim.chapter for claim in LEDGER}
-    for page in pages:
-        glued = re.findall(
-            r"\b(?:claim|measured)_([a-z0-9-]+)`", (ROOT / "book" / f"{page}.md").read_text()
-        )
-        assert {name for name in glued if name not in BY_ID} == set()
-
-
-def opened(place, name, **known):
-    chapter = Chapter(name, Choice("quick"), place)
-    chapter.__dict__.update(known)
-    return chapter
+@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
+def test_a_chapter_shows_all_its_claims_and_glues_no_others(path):
+    text = path.read_text()
+    own = {claim.id for claim in LEDGER if claim.chapter == path.stem}
+    assert ("claims.claims_table(" in text) == bool(own)
+    assert {*re.findall(r"\b(?:claim|measured)_([a-z0-9-]+)`", text)} <= own
 
 
 def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monkeypatch):
@@ -757,24 +686,17 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
     rows = [*trained([60.0, 61.0]), *trained([80.0, 81.0], model="chrono", scale="compact", setting="mid"),
             *trained([77.0], scale="compact", model="max_attention", setting="mid", began=BEFORE),
             *trained([78.0, 79.0], scale="compact", model="max_attention", setting="mid")]  # fmt: skip
-    chapter = opened(place, "natural_bias", finished=runs(rows))
+    chapter = Chapter("natural_bias", Choice("quick"), place)
+    chapter.__dict__["finished"] = runs(rows)
     decided = chapter.claims()
     own = [claim.id for claim in LEDGER if claim.chapter == "natural_bias"]
     assert set(glued) == {f"{kind}_{name}" for kind in ("claim", "measured") for name in own}
     assert glued["claim_chrono-learns-the-middle"] == "so far holds (compact)"
     assert glued["measured_chrono-learns-the-middle"] == "30.5 (24.1 to 36.9)"
-    assert glued["claim_chrono-matches-max-attention"] == "so far holds (compact)"
     assert glued["measured_chrono-matches-max-attention"].startswith("2 (")
     assert glued["claim_padding-costs-with-biases-of-sum-1"] == "not run"
     assert glued["measured_padding-costs-with-biases-of-sum-1"] == "no run"
     behind = [row["key"] for row in rows if row["began"] == AFTER and row["model"] != "last"]
     assert sorted(chapter.evidence_runs(decided)["key"]) == sorted(behind)
-    assert chapter.evidence_runs([d for d in decided if d.told == "not run"]).empty
-
-
-def test_where_nothing_was_run_no_run_is_named(place, monkeypatch):
-    monkeypatch.setattr("whenpool.book.chapter.glue", lambda name, value: None)
-    chapter = opened(place, "natural_bias")
-    found = chapter.evidence_runs(chapter.claims())
-    assert found.empty
-    assert chapter.provenance(found).line == "Provenance: no runs yet."
+    nothing = chapter.evidence_runs([d for d in decided if d.told == "not run"])
+    assert chapter.provenance(nothing).line == "Provenance: no runs yet."

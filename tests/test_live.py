@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -103,8 +104,13 @@ class Said:
 
 
 def page(port):
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/book/index.html", timeout=10) as answer:
-        return answer.read().decode()
+    for _ in range(100):  # the address is said just before the server listens
+        try:
+            address = f"http://127.0.0.1:{port}/book/index.html"
+            return urllib.request.urlopen(address, timeout=10).read().decode()
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise AssertionError("the book is not served")
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from whenpool.book.printing import opened_browser
 pytestmark = pytest.mark.xdist_group("book")
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
-FRONT_PAGE_BYTES = 300_000
+FRONT_PAGE_BYTES = 600_000
 SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 

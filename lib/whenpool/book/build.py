@@ -1,48 +1,41 @@
-"""One chapter: from MyST Markdown to an executed notebook (jupytext, papermill)."""
+"""From sources to pages: chapters are executed (jupytext, papermill) and rendered (jupyter-book)."""
 
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
 import jupytext
 import nbformat
 import papermill
+import yaml
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
+
 from whenpool.base.errors import BookError, InputError
 from whenpool.base.paths import variables
-import subprocess
-import sys
-from whenpool.base.errors import BookError
-import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-import yaml
 from whenpool.book.chapter import COMPUTED
-from whenpool.runs.request import NARROWING, Choice
-from whenpool.runs.engine import Workforce
-from whenpool.runs.estimates import Pace
-import os
-import re
-import subprocess
-import yaml
 from whenpool.book.pages import lighten
-from whenpool.runs.plans.chapters import PLANS, needed, plan
 from whenpool.book.report.provenance import duration
 from whenpool.runs.compute import compute, fetch_encoders, standing
-from whenpool.runs.run import Place, Run
+from whenpool.runs.engine import Workforce
+from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
-
-
+from whenpool.runs.plans.chapters import PLANS, needed, plan
+from whenpool.runs.request import NARROWING, Choice
+from whenpool.runs.run import Place, Run
 
 _ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
 CELL_SECONDS = 3600
 """A cell that takes longer is stopped: the runs it needs were computed before."""
-
-
 ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
 """Short names of chapters, beside every part of a name that no other chapter has."""
 
@@ -87,11 +80,11 @@ def execute(
     jupytext.write(notebook, unexecuted)
     try:
         with variables(environment):
-            known = papermill.inspect_notebook(unexecuted)
+            asked = papermill.inspect_notebook(unexecuted)
             papermill.execute_notebook(
                 unexecuted,
                 executing,
-                parameters={name: value for name, value in parameters.items() if name in known},
+                parameters={name: value for name, value in parameters.items() if name in asked},
                 cwd=target.parent,
                 kernel_name="python3",
                 execution_timeout=CELL_SECONDS,
@@ -102,9 +95,12 @@ def execute(
                 },
             )
     except PapermillExecutionError as error:
-        where = _place(error, [cell.source for cell in notebook.cells])
+        sources = [cell.source for cell in notebook.cells]
+        known = error.source in sources
+        number = sources.index(error.source) + 1 if known else error.cell_index + 1
+        line = error.source.partition("\n")[0]
         raise BookError(
-            f"chapter {source.stem}, {where}: {error.ename}: {error.evalue}\n"
+            f"chapter {source.stem}, cell {number} ({line}): {error.ename}: {error.evalue}\n"
             f"The notebook as far as it got: {executing}"
         ) from None
     except (CellTimeoutError, DeadKernelError) as error:
@@ -113,13 +109,6 @@ def execute(
         unexecuted.unlink()
     _tidy(executing, parameters)
     executing.replace(target)
-
-
-def _place(error: PapermillExecutionError, sources: list[str]) -> str:
-    """The number of the failed cell among the chapter's, and its first line."""
-    line = error.source.partition("\n")[0]
-    number = sources.index(error.source) + 1 if error.source in sources else error.cell_index + 1
-    return f"cell {number} ({line})"
 
 
 def _tidy(notebook: Path, parameters: Mapping[str, Any]) -> None:
@@ -143,13 +132,11 @@ def _with_value(line: str, parameters: Mapping[str, Any]) -> str:
     if not match or match["name"] not in parameters:
         return line
     value = parameters[match["name"]]
-    shown = _literal(value) if isinstance(value, str) else repr(value)
+    if isinstance(value, str):  # in double quotes, whatever it holds: a file can have any name
+        shown = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+    else:
+        shown = repr(value)
     return f"{match['name']} = {shown.ljust(len(match['value']))}{match['remark'] or ''}"
-
-
-def _literal(text: str) -> str:
-    """A text as Python writes it, in double quotes, whatever it holds; a file can have any name."""
-    return json.dumps(text, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
 
 
 def render(stage: Path, output: Path) -> Path:
@@ -253,7 +240,7 @@ class Builder:
 
     @cached_property
     def _pace(self) -> Pace:
-        """What runs take, which matters where there is a deadline alone."""
+        """What runs take, which matters only before a deadline."""
         return Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
 
     def _runs(self, chapter: str) -> list[Run]:
@@ -263,16 +250,9 @@ class Builder:
 
     def _files(self) -> list[str]:
         """The files of the table of contents, in its order."""
-
-        def files(entry: dict[str, Any]) -> Iterator[str]:
-            if "file" in entry:
-                yield entry["file"]
-            for part in ("parts", "chapters", "sections"):
-                for child in entry.get(part, []):
-                    yield from files(child)
-
         toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
-        return [toc["root"], *files(toc)]
+        parts = [toc, *toc.get("parts", [])]
+        return [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
 
     def _check_data(self, names: Sequence[str]) -> None:
         """Say what is missing before anything is executed."""
@@ -289,13 +269,11 @@ class Builder:
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
         shutil.copy(self.root / "_toc.yml", self.stage)
         config = yaml.safe_load((self.root / "_config.yml").read_text("utf-8"))
-        config = with_own_repository(config, self.root)
-        (self.stage / "_config.yml").write_text(yaml.safe_dump(config, allow_unicode=True), "utf-8")
-        for file in self._files():
-            if is_notebook(self.root / f"{file}.md"):  # the executed notebook takes its place
-                (self.stage / f"{file}.md").unlink(missing_ok=True)
-            else:
-                self._executed(file).unlink(missing_ok=True)
+        config = yaml.safe_dump(with_own_repository(config, self.root), allow_unicode=True)
+        (self.stage / "_config.yml").write_text(config, "utf-8")
+        for file in self._files():  # the executed notebook takes the place of its source
+            executed = is_notebook(self.root / f"{file}.md")
+            (self.stage / f"{file}.md" if executed else self._executed(file)).unlink(missing_ok=True)
 
     def _executed(self, file: str) -> Path:
         return self.stage / f"{file}.ipynb"
@@ -347,19 +325,15 @@ class Builder:
             },
         }
 
-    @property
-    def _store_directory(self) -> Path:
-        """The folder that holds the one for smoke-sized runs, which the chapter finds by itself."""
-        directory = self.place.store.directory
-        return directory.parent if self.choice.profile == "smoke" else directory
-
     def _environment(self) -> dict[str, str]:
+        store = self.place.store.directory  # a chapter finds the folder of smoke-sized runs in it
+        store = store.parent if self.choice.profile == "smoke" else store
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
             "WHENPOOL_DATA": str(self.place.data.resolve()),
-            "WHENPOOL_STORE": str(self._store_directory.resolve()),
+            "WHENPOOL_STORE": str(store.resolve()),
             "WHENPOOL_CACHE": str(self.place.cache.resolve()),
             COMPUTED: "1",
             **self.workforce.variables(),
@@ -375,11 +349,6 @@ class Builder:
         return page
 
 
-_GITHUB = re.compile(
-    r"(?:https://(?:[^@/]+@)?|ssh://git@|git@)github\.com[/:](?P<name>[\w.-]+/[\w.-]+?)(?:\.git)?/?"
-)
-
-
 def configured(root: Path) -> dict[str, str]:
     """The entry ``repository`` of a clone's ``_config.yml``: ``url`` and ``branch``."""
     return yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
@@ -389,21 +358,12 @@ def with_own_repository(config: dict[str, Any], root: Path) -> dict[str, Any]:
     """A book's configuration whose buttons open this clone's own repository, where that is on GitHub:
     what ``GITHUB_REPOSITORY`` (set by its workflows) or the remote "origin" names, so that the buttons
     of a fork open the fork; else the one that is configured."""
-    name = os.environ.get("GITHUB_REPOSITORY") or _origin(root)
+    name = os.environ.get("GITHUB_REPOSITORY")
+    if not name and shutil.which("git") and (root / ".git").exists():  # else another's clone around it
+        command = ["git", "remote", "get-url", "origin"]
+        said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+        found = re.search(r"[@/]github\.com[/:]([\w.-]+/[\w.-]+?)(?:\.git)?/?$", said.strip())
+        name = found and found[1]
     if not name or not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         return config
     return config | {"repository": config["repository"] | {"url": f"https://github.com/{name}"}}
-
-
-def _origin(root: Path) -> str | None:
-    """Owner and name of the remote "origin", where it is on GitHub."""
-    if not (root / ".git").exists():  # a folder inside of another's clone
-        return None
-    try:
-        said = subprocess.run(
-            ["git", "remote", "get-url", "origin"], cwd=root, capture_output=True, text=True, check=False
-        )
-    except OSError:  # no git here
-        return None
-    found = _GITHUB.fullmatch(said.stdout.strip())
-    return found["name"] if found else None

@@ -1,33 +1,40 @@
 """The same trainings in two stores: alone and together, in two precisions, on two machines."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
 import numpy as np
+import pandas as pd
+from pandas import DataFrame, Series
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import project_root
+from whenpool.book.report.tables import corpus_name
+from whenpool.book.report.verdicts import THESIS_MODEL, Sample, column, estimate
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.settings import SETTINGS
 from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from whenpool.corpora.published import PUBLICATIONS
-from whenpool.book.report.tables import corpus_name
-from whenpool.book.report.verdicts import THESIS_MODEL
-from whenpool.corpora.settings import SETTINGS
-from whenpool.runs.store import Store
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from pandas import DataFrame, Series
-
-
 
 RECORD = "record"
 """Stands for the runs of record where a folder is asked for."""
-_RESULTS = ("test_accuracy", "test_loss", "validation_accuracy", "best_epoch")
-_EARLIER: dict[str, Any] = {"precision": "float32", "together": 1, "engine": "local"}
-"""What rows are that are older than a column."""
+COMPARISONS_OF_RECORD = "comparisons.csv"
+CIRCUMSTANCES = ("device", "precision", "together", "engine")
+"""What can differ between two computations of one training; of the second one, with ``_other``."""
+SIDES = (*CIRCUMSTANCES, *(f"{name}_other" for name in CIRCUMSTANCES))
+MODEL = ("corpus", "length", "masked", "hidden_size", "epochs")
+CELL = ("corpus", "length", "size", "setting", "masked", "hidden_size", "epochs")
+"""A row of the file is one cell of the grid, all poolings and seeds, in two circumstances."""
+PAIRS_NEEDED = 25
+LARGEST_MEAN = 0.3
+"""Points of test accuracy: a precision whose mean difference from float32 is below may be of record."""
+COMMAND = "whenpool compare FOLDER OTHER --record"
+_RESULTS = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
 
 
 def compare_folders(
@@ -37,8 +44,7 @@ def compare_folders(
     record: bool = False,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Hold two folders of runs, or one and the runs of record, against each other, and tell what was
-    found.
+    """Compare two folders of runs, or one and the runs of record, and tell what was found.
 
     Args:
         results: the folder of the runs of record; None: that of the clone.
@@ -77,7 +83,7 @@ def open_side(name: str, records: Path | None) -> Store:
     return Store(Path(name))
 
 
-def compare(first: Store, second: Store) -> "DataFrame":
+def compare(first: Store, second: Store) -> DataFrame:
     """A row for each cell of the grid and pair of circumstances, from the trainings that both stores
     hold under the same key.
 
@@ -95,37 +101,37 @@ def compare(first: Store, second: Store) -> "DataFrame":
     Raises:
         InputError: when no training is in both.
     """
-    import pandas as pd
-
-    tables = [_with_all_columns(store.trainings()) for store in (first, second)]
-    rows = [table.set_index("key") for table in tables]
-    common = [key for key in rows[0].index if key in rows[1].index]
-    if not common:
-        raise InputError(
-            f"no finished training is in both: {len(rows[0])} in {_name(first)}, "
-            f"{len(rows[1])} in {_name(second)}"
-        )
-    epochs = [_epochs(store) for store in (first, second)]
+    stores = (first, second)
+    tables = [_runs_of(store) for store in stores]
+    common = tables[0].index.intersection(tables[1].index, sort=False)
+    if common.empty:
+        found = [
+            f"{len(table)} in {'the runs of record' if store.records else store.directory}"
+            for store, table in zip(stores, tables, strict=True)
+        ]
+        raise InputError(f"no finished training is in both: {', '.join(found)}")
+    epochs = []
+    for store in stores:
+        history = store.histories()
+        epochs.append(dict(iter(history.groupby("key"))) if len(history) else {})
     pairs = []
     for key in common:
-        sides = [(rows[n].loc[key], epochs[n].get(key), (first, second)[n]) for n in (0, 1)]
+        sides = [(tables[n].loc[key], epochs[n].get(key), stores[n].weights_file(key)) for n in (0, 1)]
         if all(np.isfinite(row["test_accuracy"]) for row, _, _ in sides):
-            pairs.append(_pair(key, *sorted(sides, key=lambda side: _plainness(side[0]))))
+            pairs.append(_pair(*sorted(sides, key=lambda side: _plainness(side[0]))))
     if not pairs:
         raise InputError(f"all {len(common)} trainings that are in both diverged")
-    groups = pd.DataFrame(pairs).groupby([*CELL, *SIDES], sort=True, dropna=False)
-    return pd.DataFrame([_summary(values, group) for values, group in groups])
+    groups = DataFrame(pairs).groupby([*CELL, *SIDES], dropna=False)
+    return DataFrame([_summary(values, group) for values, group in groups])
 
 
-def put_on_record(cells: "DataFrame", folder: Path) -> None:
+def put_on_record(cells: DataFrame, folder: Path) -> None:
     """Write comparisons into a folder of results; older rows of the same cells and circumstances are
     replaced, others stay.
 
     Raises:
         InputError: when the file cannot be read or written.
     """
-    import pandas as pd
-
     older = read_comparisons(folder)
     older = older[~older["key"].isin(cells["key"])]
     table = pd.concat([part for part in (older, cells) if len(part)], ignore_index=True)
@@ -133,15 +139,22 @@ def put_on_record(cells: "DataFrame", folder: Path) -> None:
     write_atomically(folder / COMPARISONS_OF_RECORD, table.to_csv(index=False, lineterminator="\n"))
 
 
-def _name(store: Store) -> str:
-    return "the runs of record" if store.records else str(store.directory)
+def read_comparisons(folder: Path | None) -> DataFrame:
+    """The rows of ``comparisons.csv`` in a folder of results, see `compare`; none where there is no such
+    file.
+
+    Raises:
+        InputError: when it cannot be read.
+    """
+    return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
 
 
-def _with_all_columns(table: "DataFrame") -> "DataFrame":
-    for name, value in _EARLIER.items():
-        known = table[name] if name in table else [None] * len(table)
-        table = table.assign(**{name: [value if v is None or v != v else v for v in known]})
-    return table
+def _runs_of(store: Store) -> DataFrame:
+    """The trainings by their key; a row that is older than a column has what was usual then."""
+    runs = store.trainings()
+    for name, usual in {"precision": "float32", "together": 1, "engine": "local"}.items():
+        runs[name] = column(runs, name).astype(object).fillna(usual)
+    return runs.set_index("key")
 
 
 def _plainness(row: Any) -> tuple[Any, ...]:
@@ -151,23 +164,18 @@ def _plainness(row: Any) -> tuple[Any, ...]:
     return exactness, kind != "cpu", int(row["together"]), row["engine"] != "local", name
 
 
-def _epochs(store: Store) -> "dict[Any, DataFrame]":
-    history = store.histories()
-    return dict(iter(history.groupby("key"))) if len(history) else {}
-
-
-def _pair(key: str, first: Any, second: Any) -> dict[str, Any]:
-    """Two computations of one training, each its row, epochs and store."""
-    (row, epochs, store), (other, other_epochs, other_store) = first, second
-    weights = _largest_weight(store.weights_file(key), other_store.weights_file(key))
-    same = all(row[name] == other[name] for name in _RESULTS) and _same_epochs(epochs, other_epochs)
+def _pair(first: Any, second: Any) -> dict[str, Any]:
+    """Two computations of one training, each its row, epochs and file of weights."""
+    (row, epochs, file), (other, other_epochs, other_file) = first, second
+    weights = _largest_weight(file, other_file)
+    same = row[_RESULTS].equals(other[_RESULTS]) and _same_epochs(epochs, other_epochs)
     return {
         **{name: _plain(row[name]) for name in (*CELL, *CIRCUMSTANCES)},
         **{f"{name}_other": _plain(other[name]) for name in CIRCUMSTANCES},
-        "identical": same and weights in (None, 0),
+        "identical": same and not weights > 0,
         "accuracy": other["test_accuracy"] - row["test_accuracy"],
         "loss": abs(other["test_loss"] - row["test_loss"]),
-        "weight": np.nan if weights is None else weights,
+        "weight": weights,
         "commit": row.get("commit"),
         "commit_other": other.get("commit"),
         "finished": max(str(row["finished"]), str(other["finished"])),
@@ -180,7 +188,7 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _same_epochs(first: "DataFrame | None", second: "DataFrame | None") -> bool:
+def _same_epochs(first: DataFrame | None, second: DataFrame | None) -> bool:
     """Whether two histories agree in all that both have but the time."""
     if first is None or second is None:
         return first is second
@@ -189,36 +197,30 @@ def _same_epochs(first: "DataFrame | None", second: "DataFrame | None") -> bool:
     return np.array_equal(one, two, equal_nan=True)
 
 
-def _largest_weight(first: Path, second: Path) -> float | None:
-    """The largest absolute difference of any weight; None where a store has none."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+def _largest_weight(first: Path, second: Path) -> float:
+    """The largest absolute difference of any weight; NaN where a store has none."""
     if not (first.exists() and second.exists()):
-        return None
+        return np.nan
     loaded = []
     for file in (first, second):
         try:
             loaded.append(load_file(file))
         except (OSError, SafetensorError) as error:
             raise InputError(f"weights {file} cannot be read: {error}; delete the file") from None
-    if {name: value.shape for name, value in loaded[0].items()} != {
-        name: value.shape for name, value in loaded[1].items()
-    }:
+    one, two = loaded
+    if {name: value.shape for name, value in one.items()} != {n: value.shape for n, value in two.items()}:
         raise InputError(f"weights {first} and {second} are not of one model; delete the wrong file")
-    differences = [(loaded[1][name] - value).abs().max().item() for name, value in loaded[0].items()]
-    return float(max(differences, default=0.0))
+    return max([float((two[name] - value).abs().max()) for name, value in one.items()], default=0.0)
 
 
-def _summary(values: tuple[Any, ...], pairs: "DataFrame") -> dict[str, Any]:
+def _summary(values: tuple[Any, ...], pairs: DataFrame) -> dict[str, Any]:
     group = dict(zip((*CELL, *SIDES), values, strict=True))
-    identity = {name: str(value) for name, value in group.items()}
     commits = {
         name: " ".join(sorted({str(value) for value in pairs[name].dropna() if value}))
         for name in ("commit", "commit_other")
     }
     return {
-        "key": key_of(identity),
+        "key": key_of({name: str(value) for name, value in group.items()}),
         **group,
         "pairs": len(pairs),
         "identical": int(pairs["identical"].sum()),
@@ -233,47 +235,24 @@ def _summary(values: tuple[Any, ...], pairs: "DataFrame") -> dict[str, Any]:
     }
 
 
-COMPARISONS_OF_RECORD = "comparisons.csv"
-CIRCUMSTANCES = ("device", "precision", "together", "engine")
-"""What can differ between two computations of one training; of the second one, with ``_other``."""
-SIDES = (*CIRCUMSTANCES, *(f"{name}_other" for name in CIRCUMSTANCES))
-CELL = ("corpus", "length", "size", "setting", "masked", "hidden_size", "epochs")
-"""A row of the file is one cell of the grid, all poolings and seeds, in two circumstances."""
-MODEL = ("corpus", "length", "masked", "hidden_size", "epochs")
-
-PAIRS_NEEDED = 25
-LARGEST_MEAN = 0.3
-"""Points of test accuracy: a precision whose mean difference from float32 is below may be of record."""
-COMMAND = "whenpool compare FOLDER OTHER --record"
+# What the comparisons say.
 
 
-def read_comparisons(folder: Path | None) -> "DataFrame":
-    """The rows of ``comparisons.csv`` in a folder of results, see `whenpool.book.compare.compare`; none
-    where there is no such file.
-
-    Raises:
-        InputError: when it cannot be read.
-    """
-    return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
-
-
-def pooled(cells: "DataFrame", by: Sequence[str]) -> "DataFrame":
+def pooled(cells: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     """Rows for several cells made one: counts are added, means and deviations are those of all pairs
     together, exactly, and the largest differences are the largest of all.
 
     Args:
-        by: the columns whose values stay apart.
+        by: the columns whose values stay apart; none: one row of all.
     """
-    import pandas as pd
-
     rows = []
-    for values, group in cells.groupby(list(by), sort=False, dropna=False):
+    for values, group in cells.groupby(list(by) or (lambda row: "all"), sort=False, dropna=False):
         n, means = group["pairs"].to_numpy(float), group["mean_difference"].to_numpy(float)
         mean = float((n * means).sum() / n.sum())
         within = ((n - 1) * group["std_difference"].fillna(0).to_numpy(float) ** 2).sum()
         squares = within + (n * (means - mean) ** 2).sum()
         rows.append(
-            dict(zip(by, values, strict=True))
+            (dict(zip(by, values, strict=True)) if by else {})
             | {
                 "size": ", ".join(f"{int(size):,}" for size in sorted(set(group["size"]))),
                 "setting": ", ".join(name for name in SETTINGS if name in set(group["setting"])),
@@ -283,39 +262,58 @@ def pooled(cells: "DataFrame", by: Sequence[str]) -> "DataFrame":
                 **{name: group[name].max() for name in group if name.startswith("largest")},
             }
         )
-    return pd.DataFrame(rows)
+    return DataFrame(rows)
 
 
-def table_of(cells: "DataFrame") -> "DataFrame":
+def table_of(cells: DataFrame) -> DataFrame:
     """Comparisons in a reader's words, those of one corpus and model in the same two circumstances in
     one row; a row that says so where there are none."""
-    import pandas as pd
-
     if cells.empty:
-        return pd.DataFrame({"trainings": ["not measured yet"]})
-    rows = [
-        {
-            "trainings": _trainings(row),
-            "computed": _circumstances(row),
-            "pairs": str(row["pairs"]),
-            "identical": str(row["identical"]),
-            "mean difference (points)": mean_text(row),
-            "largest difference": _largest(row),
-        }
-        for _, row in pooled(cells, [*MODEL, *SIDES]).iterrows()
-    ]
-    return pd.DataFrame(rows)
+        return DataFrame({"trainings": ["not measured yet"]})
+    rows = []
+    for _, row in pooled(cells, [*MODEL, *SIDES]).iterrows():
+        name = corpus_name(str(row["corpus"]).partition(":")[0]) + ("" if row["masked"] else ", unmasked")
+        length = "" if row["length"] == "any" else f", {row['length']}"
+        model = f"{row['hidden_size']} units, {row['epochs']} epochs"
+        weight = f"; weights {row['largest_weight']:.1e}" if row["with_weights"] else ""
+        rows.append(
+            {
+                "trainings": f"{name}{length}; {row['size']} texts; {row['setting']}; {model}",
+                "computed": _circumstances(row),
+                "pairs": str(row["pairs"]),
+                "identical": str(row["identical"]),
+                "mean difference (points)": mean_text(row),
+                "largest difference": f"accuracy {row['largest_accuracy']:.2f}; "
+                f"loss {row['largest_loss']:.1e}{weight}",
+            }
+        )
+    return DataFrame(rows)
 
 
-def meaning(cells: "DataFrame") -> str:
+def _circumstances(row: Any) -> str:
+    """What both sides have in common, and what differs."""
+    words: dict[str, Callable[[Any], str]] = {
+        "device": str,
+        "precision": str,
+        "together": lambda count: "alone" if int(count) == 1 else f"{int(count)} together",
+        "engine": lambda name: "" if name == "local" else f"engine {name}",
+    }
+    pairs = [(write(row[name]), write(row[f"{name}_other"])) for name, write in words.items()]
+    common = ", ".join(first for first, second in pairs if first and first == second)
+    local = "engine local"
+    differing = [f"{one or local} against {two or local}" for one, two in pairs if one != two]
+    return "; ".join(part for part in ("; ".join(differing) or "twice the same", common) if part)
+
+
+def meaning(cells: DataFrame) -> str:
     """What the comparisons say, in a sentence or two; how to make them where there are none."""
     if cells.empty:
-        return f"No training was run twice yet; `{COMMAND}` holds two stores against each other."
-    same = _same_circumstances(cells)
+        return f"No training was run twice yet; `{COMMAND}` compares two stores."
+    same = np.logical_and.reduce([cells[name] == cells[f"{name}_other"] for name in CIRCUMSTANCES])
     parts = []
     for chosen, how in ((cells[same], "in the same way"), (cells[~same], "in another way")):
         if len(chosen):
-            whole = pooled(chosen.assign(all="all"), ["all"]).iloc[0]
+            whole = pooled(chosen).iloc[0]
             parts.append(
                 f"Of {whole['pairs']} trainings that were run twice {how}, {whole['identical']} are "
                 "identical in every result that does not depend on time; the test accuracies differ by "
@@ -326,12 +324,8 @@ def meaning(cells: "DataFrame") -> str:
 
 def mean_text(row: Any) -> str:
     """A mean difference with its 95 % t-interval, which a single pair does not have."""
-    from scipy import stats
-
-    if row["pairs"] < 2:
-        return f"{row['mean_difference']:+.3f}"
-    reach = stats.t.ppf(0.975, row["pairs"] - 1) * row["std_difference"] / row["pairs"] ** 0.5
-    return f"{row['mean_difference']:+.3f} ± {reach:.3f}"
+    mean, _, high = estimate([(1, Sample(row["mean_difference"], row["std_difference"], row["pairs"]))])
+    return f"{mean:+.3f}" + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
 
 
 @dataclass(frozen=True)
@@ -345,15 +339,14 @@ class Admission:
 
     precision: str
     device: str
-    pairs: int
-    mean: float
+    pairs: int = 0
+    mean: float = np.nan
 
     @property
     def allowed(self) -> bool:
         """Whether runs in this precision may be runs of record."""
-        if self.precision == "float32":
-            return True
-        return self.pairs >= PAIRS_NEEDED and abs(self.mean) < LARGEST_MEAN
+        enough = self.pairs >= PAIRS_NEEDED and abs(self.mean) < LARGEST_MEAN
+        return self.precision == "float32" or enough
 
     def __str__(self) -> str:
         known = f"there are {self.pairs}" + (f", {self.mean:+.2f} points apart" if self.pairs else "")
@@ -364,7 +357,7 @@ class Admission:
         )
 
 
-def admission(cells: "DataFrame", precision: str, device: str, fused: bool = False) -> Admission:
+def admission(cells: DataFrame, precision: str, device: str, fused: bool = False) -> Admission:
     """The rule on precision.
 
     Args:
@@ -374,27 +367,28 @@ def admission(cells: "DataFrame", precision: str, device: str, fused: bool = Fal
         fused: of models trained together, whose recurrences round at other places.
     """
     if cells.empty:
-        return Admission(precision, device, 0, np.nan)
-    exact, other = _exact_and_other(cells)
-    kind = cells["device_other"].where(exact, cells["device"]).map(_kind)
-    large = (cells["hidden_size"] >= THESIS_MODEL["hidden_size"]) & (
-        cells["epochs"] >= THESIS_MODEL["epochs"]
-    )
-    together = cells["together_other"].where(exact, cells["together"])
+        return Admission(precision, device)
+    exact = cells["precision"] == "float32"  # else the second side may be
+
+    def other(name: str) -> Series:
+        return cells[f"{name}_other"].where(exact, cells[name])
+
     counted = cells[
-        (other == precision)
-        & (kind == device)
-        & ((together > 1) == fused)
-        & large
+        (exact | (cells["precision_other"] == "float32"))
+        & (other("precision") == precision)
+        & (other("device").map(_kind) == device)
+        & ((other("together") > 1) == fused)
+        & (cells["hidden_size"] >= THESIS_MODEL["hidden_size"])
+        & (cells["epochs"] >= THESIS_MODEL["epochs"])
         & cells["corpus"].isin(list(PUBLICATIONS))
     ]
     if counted.empty:
-        return Admission(precision, device, 0, np.nan)
-    whole = pooled(counted.assign(all="all"), ["all"]).iloc[0]
+        return Admission(precision, device)
+    whole = pooled(counted).iloc[0]
     return Admission(precision, device, int(whole["pairs"]), float(whole["mean_difference"]))
 
 
-def admitted(runs: "DataFrame", cells: "DataFrame") -> tuple["Series", list[str]]:
+def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
     """Which of some runs have a precision that runs of record may have, and for each one that they may
     not have yet a line with what is known of it.
 
@@ -402,65 +396,17 @@ def admitted(runs: "DataFrame", cells: "DataFrame") -> tuple["Series", list[str]
         runs: rows of `Store.trainings`, `Store.probes` or `Store.few_shots`.
         cells: rows of ``comparisons.csv``.
     """
-    import pandas as pd
-
-    known = runs["precision"] if "precision" in runs else pd.Series(None, index=runs.index, dtype=object)
-    together = runs["together"].fillna(1) if "together" in runs else pd.Series(1, index=runs.index)
-    ways = pd.Series(
-        list(zip(known.fillna("float32"), runs["device"].map(_kind), together > 1, strict=True)),
-        index=runs.index,
-        dtype=object,
-    )
+    precisions = column(runs, "precision").fillna("float32")
+    together = column(runs, "together").fillna(1) > 1
+    ways = list(zip(precisions, runs["device"].map(_kind), together, strict=True))
     found = {way: admission(cells, *way) for way in dict.fromkeys(ways)}
-    allowed = ways.map(lambda way: found[way].allowed).astype(bool)
     lines = [
-        f"{int((ways == way).sum())} runs are left out: {known}"
+        f"{ways.count(way)} runs are left out: {known}"
         for way, known in found.items()
         if not known.allowed
     ]
-    return allowed, lines
-
-
-def _exact_and_other(cells: "DataFrame") -> tuple["Series", "Series"]:
-    """Where the first side is float32, and the other side's precision; "" where neither is."""
-    first, second = cells["precision"] == "float32", cells["precision_other"] == "float32"
-    other = cells["precision_other"].where(first, cells["precision"])
-    return first, other.where(first | second, "")
-
-
-def _same_circumstances(cells: "DataFrame") -> "Series":
-    same = cells["device"] == cells["device_other"]
-    for name in CIRCUMSTANCES[1:]:
-        same &= cells[name] == cells[f"{name}_other"]
-    return same
+    return Series([found[way].allowed for way in ways], index=runs.index, dtype=bool), lines
 
 
 def _kind(device: Any) -> str:
     return str(device).partition(":")[0]
-
-
-def _trainings(row: Any) -> str:
-    name = corpus_name(str(row["corpus"]).partition(":")[0]) + ("" if row["masked"] else ", unmasked")
-    length = "" if row["length"] == "any" else f", {row['length']}"
-    model = f"{row['hidden_size']} units, {row['epochs']} epochs"
-    return f"{name}{length}; {row['size']} texts; {row['setting']}; {model}"
-
-
-def _circumstances(row: Any) -> str:
-    """What both sides have in common, and what differs."""
-    words: dict[str, Callable[[Any], str]] = {
-        "device": str,
-        "precision": str,
-        "together": lambda count: "alone" if int(count) == 1 else f"{int(count)} together",
-        "engine": lambda name: f"engine {name}",
-    }
-    pairs = [(write(row[name]), write(row[f"{name}_other"])) for name, write in words.items()]
-    pairs = [pair for pair in pairs if pair != ("engine local", "engine local")]  # goes without saying
-    common = ", ".join(first for first, second in pairs if first == second)
-    differing = "; ".join(f"{first} against {second}" for first, second in pairs if first != second)
-    return "; ".join(part for part in (differing or "twice the same", common) if part)
-
-
-def _largest(row: Any) -> str:
-    weight = f"; weights {row['largest_weight']:.1e}" if row["with_weights"] else ""
-    return f"accuracy {row['largest_accuracy']:.2f}; loss {row['largest_loss']:.1e}{weight}"

@@ -4,26 +4,23 @@
 only says which differ. The same chapter gives the same bytes at any time.
 """
 
-from typing import Any
-import os
+import hashlib
 import re
-import subprocess
-from pathlib import Path
-import yaml
+import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
 import jupytext
-from whenpool.book.build import configured, is_notebook
-import hashlib
-from collections import Counter
 import nbformat
+import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-import sys
+from pybtex.database import parse_file
+
 from whenpool.base.paths import project_root
-
-__all__ = ["made", "stale", "write"]
-
-
+from whenpool.book.build import configured, is_notebook
 
 _CELL = """\
 # On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
@@ -84,6 +81,11 @@ _FIGURE = re.compile(
 )
 _TABLE = re.compile(r'"(tab-[\w-]+)"')
 _DROPPED = {"bibliography", "toctree", "contents", "raw"}
+_BOXES = {
+    "admonition", "note", "tip", "hint", "important", "warning", "caution", "attention", "danger",
+    "error", "seealso", "dropdown", "margin", "sidebar",
+}  # fmt: skip
+"""Directives that become quotes."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,6 @@ class Plain:
         """What a figure or table of the chapter is called."""
         return self.labels.get(name, "the figure" if name.startswith("fig-") else "the table")
 
-    @staticmethod
-    def tables_in(code: str) -> list[str]:
-        """The names of the tables that a cell shows."""
-        return _TABLE.findall(code)
-
     def markdown(self, text: str) -> str:
         """The text of a cell without anything that only the book's pages understand."""
         text = re.sub(r"^\([\w-]+\)=\n?|^%.*\n?|^\+\+\+.*\n?", "", text, flags=re.MULTILINE)
@@ -144,11 +141,9 @@ class Plain:
             "ref": lambda: title or f"“{self.headings.get(target, target)}”",
             "eq": lambda: "the equation",
             "glue:text": lambda: f"`{target.partition(':')[0]}`",
-            "cite:p": lambda: f"({'; '.join(', '.join(self._work(key)) for key in _keys(target))})",
-            "cite:t": lambda: ", ".join("{} ({})".format(*self._work(key)) for key in _keys(target)),
+            "cite:p": lambda: f"({'; '.join(', '.join(work) for work in self._works(target))})",
+            "cite:t": lambda: ", ".join(f"{who} ({year})" for who, year in self._works(target)),
             "math": lambda: f"${target}$",
-            "sub": lambda: f"<sub>{target}</sub>",
-            "sup": lambda: f"<sup>{target}</sup>",
         }
         return write[found["role"]]() if found["role"] in write else title or f"`{target}`"
 
@@ -156,12 +151,8 @@ class Plain:
         name, code = self.pages.get(Path(target).name, (target, False))
         return f"[{title or name}]({target}{'.ipynb' if code else '.md'})"
 
-    def _work(self, key: str) -> tuple[str, str]:
-        return self.authors.get(key, (key, "n. d."))
-
-
-def _keys(text: str) -> list[str]:
-    return [key.strip() for key in text.split(",")]
+    def _works(self, keys: str) -> list[tuple[str, str]]:
+        return [self.authors.get(key.strip(), (key.strip(), "n. d.")) for key in keys.split(",")]
 
 
 def _numbered(chapter: Path) -> dict[str, str]:
@@ -184,18 +175,14 @@ def _numbered(chapter: Path) -> dict[str, str]:
 
 def _authors(bibliography: Path) -> dict[str, tuple[str, str]]:
     """Surnames and year of each entry of a BibTeX file."""
-    from pybtex.database import parse_file
-
-    def surnames(people: list[str]) -> str:
-        return people[0] + " et al." if len(people) > 2 else " and ".join(people)
-
     found = {}
     for key, entry in parse_file(str(bibliography)).entries.items():
         people = [
             re.sub(r"[{}]", "", " ".join(person.last_names))
             for person in entry.persons.get("author", [])
-        ]
-        found[key] = surnames(people or [key]), entry.fields.get("year", "n. d.")
+        ] or [key]
+        named = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
+        found[key] = named, entry.fields.get("year", "n. d.")
     return found
 
 
@@ -204,40 +191,29 @@ def _without_directives(text: str) -> str:
     lines: list[str] = []
     open_fences: list[tuple[str, str]] = []  # their fence and their kind, from the outside
     options = False
+
+    def write(line: str) -> None:
+        kinds = {kind for _, kind in open_fences}
+        if not kinds & _DROPPED:
+            lines.append(f"> {line}".rstrip() if kinds & _BOXES else line)
+
     for line in text.splitlines():
         found = _FENCE.match(line)
         if found and found["kind"]:
             open_fences.append((found["fence"], found["kind"]))
             options = True
-            if found["title"] and found["kind"] not in _DROPPED:
-                lines += [_quoted(f"**{found['title']}**", open_fences), _quoted("", open_fences)]
+            if found["title"]:
+                write(f"**{found['title']}**")
+                write("")
             if found["kind"] == "math":
                 lines.append("$$")
-            continue
-        if found and open_fences and found["fence"] == open_fences[-1][0]:
+        elif found and open_fences and found["fence"] == open_fences[-1][0]:
             if open_fences.pop()[1] == "math":
                 lines.append("$$")
-            continue
-        if options and re.match(r"\s*:[\w-]+:", line):
-            continue
-        options = options and not line.strip()
-        if not any(kind in _DROPPED for _, kind in open_fences):
-            lines.append(_quoted(line, open_fences))
+        elif not (options and re.match(r"\s*:[\w-]+:", line)):
+            options = options and not line.strip()
+            write(line)
     return "\n".join(lines)
-
-
-def _quoted(line: str, open_fences: list[tuple[str, str]]) -> str:
-    boxes = [kind for _, kind in open_fences if kind in _BOXES]
-    return f"> {line}".rstrip() if boxes else line
-
-
-_BOXES = {
-    "admonition", "note", "tip", "hint", "important", "warning", "caution", "attention", "danger",
-    "error", "seealso", "dropdown", "margin", "sidebar",
-}  # fmt: skip
-
-
-_HIDDEN = {"hide-input", "remove-input", "hide-cell", "remove-cell"}
 
 
 def chapters(root: Path) -> list[Path]:
@@ -260,13 +236,17 @@ def made(chapter: Path, root: Path) -> str:
             if text := plain.markdown(cell.source):
                 cells.append(new_markdown_cell(text))
             continue
-        for name in plain.tables_in(cell.source):
+        for name in _TABLE.findall(cell.source):
             cells.append(new_markdown_cell(f"**{plain.label(name)}**"))
         cells.append(new_code_cell(cell.source, metadata=_shown(cell.metadata)))
         if figure := cell.metadata.get("mystnb", {}).get("figure"):
             caption = plain.markdown(figure["caption"])
             cells.append(new_markdown_cell(f"**{plain.label(figure['name'])}.** {caption}"))
-    _name(cells)
+    seen: Counter[str] = Counter()
+    for cell in cells:  # an id depends on what its cell says alone, so that few of them change
+        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
+        seen[digest] += 1
+        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
@@ -298,17 +278,9 @@ def write(root: Path) -> list[Path]:
 def _shown(metadata: dict[str, Any]) -> dict[str, Any]:
     """Tags, and code that the page hides hidden in Jupyter and Colab too."""
     tags = list(metadata.get("tags", []))
-    hidden = {"jupyter": {"source_hidden": True}, "cellView": "form"} if _HIDDEN & set(tags) else {}
+    hides = {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags)
+    hidden = {"jupyter": {"source_hidden": True}, "cellView": "form"} if hides else {}
     return hidden | ({"tags": tags} if tags else {})
-
-
-def _name(cells: list[Any]) -> None:
-    """An id for each cell that depends on what it says alone, so that few of them change."""
-    seen: Counter[str] = Counter()
-    for cell in cells:
-        digest = hashlib.sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:12]
-        seen[digest] += 1
-        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
 
 
 def main() -> int:

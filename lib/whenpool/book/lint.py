@@ -4,10 +4,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from whenpool.book.launch import chapters
+
 from whenpool.base.paths import project_root
-
-
+from whenpool.book.launch import chapters
 
 IGNORED = (
     "B018",  # a cell ends with what it shows
@@ -19,21 +18,18 @@ IGNORED = (
     "S101", "W391",
 )  # fmt: skip
 _CELL = re.compile(
-    r"^```\{code-cell\}[^\n]*\n"
-    r"(?P<options>(?:---\n.*?^---\n|(?::[^\n]*\n)*))"
-    r"(?P<code>.*?)^```[ ]*$",
+    r"^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(?P<code>.*?)^```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
 
 
 def as_python(chapter: str) -> str:
     """The code of a chapter with every other line emptied, so that a line keeps its number."""
-    found: list[str] = []
-    end = 0
+    found, end = "", 0
     for cell in _CELL.finditer(chapter):
-        found += ["\n" * chapter.count("\n", end, cell.start("code")), cell["code"]]
+        found += "\n" * chapter.count("\n", end, cell.start("code")) + cell["code"]
         end = cell.end("code")
-    return "".join(found)
+    return found
 
 
 def lint(chapter: Path, root: Path) -> str:

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from livereload import Server
+
 from whenpool.base.errors import InputError
-from whenpool.book.build import chapter_named
 from whenpool.base.paths import project_root
-
-
+from whenpool.book.build import chapter_named
 
 HOST = "127.0.0.1"
 
@@ -61,8 +62,6 @@ class Live:
     def serve(self, port: int) -> None:
         """Watch the chapters and the library, and serve the pages to browsers of this machine, which
         reload them, until it is interrupted."""
-        from livereload import Server
-
         server = Server()
         for source in sorted((self.root / "book").glob("*.md")):
             server.watch(str(source), partial(self.changed, source.stem))

@@ -1,24 +1,24 @@
-"""A browser without a window, for what only a browser can do: print the book, and look at it."""
+"""The book as one PDF, printed by a browser without a window."""
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-from whenpool.base.errors import InputError
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
+
+import matplotlib
 import yaml
+
+from whenpool.base.errors import InputError
 from whenpool.runs.provenance import commit
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the packages of the extra "print"
+    from bs4 import Tag
     from playwright.sync_api import Browser, Page
-    from bs4 import BeautifulSoup, Tag
-
-
 
 BROWSER = "WHENPOOL_BROWSER"
 """Names another browser than the Chromium on the path."""
@@ -66,15 +66,7 @@ _FOOTER = (
     '<div style="width: 100%; text-align: center; font: 8pt serif; color: #555">'
     '<span class="pageNumber"></span></div>'
 )
-_SERIF = (
-    ("", "normal", 400),
-    ("Italic", "italic", 400),
-    ("Bol", "normal", 700),
-    ("BolIta", "italic", 700),
-)
 _OF_NO_USE = ".headerlink, .ledger-filters, script, style, button, details.hide.above-input"
-_FORMULAS = '{options: {processHtmlClass: "math", ignoreHtmlClass: "document"}}'
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5")
 _FIT = """() => {
   const available = document.body.clientWidth;
   for (const wide of document.querySelectorAll("table, pre")) {
@@ -145,38 +137,33 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
     from bs4 import BeautifulSoup
 
     toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
-    parts = [("", [{"file": toc["root"]}])]
-    parts += [(part.get("caption", ""), part["chapters"]) for part in toc["parts"]]
-    names = [entry["file"] for _, entries in parts for entry in entries]
-    for part, entries in parts:
-        for entry in entries:
-            file = html / f"{entry['file']}.html"
-            if not file.exists():
-                raise InputError(f"{file} is not built: run make book")
-            soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
-            yield _chapter(entry["file"], part, soup, file, names)
-
-
-def _chapter(name: str, part: str, soup: "BeautifulSoup", file: Path, names: Sequence[str]) -> Chapter:
-    article = soup.select_one("article.bd-article")
-    heading = article and article.find("h1")
-    if article is None or heading is None:
-        raise InputError(f"{file} is no page of the book: run make book")
-    for unused in article.select(_OF_NO_USE):
-        unused.decompose()
-    for anchored in article.select("[id]"):
-        anchored["id"] = _anchor(name, str(anchored["id"]))
-    for image in article.select("[src]"):
-        image["src"] = (file.parent / str(image["src"])).resolve().as_uri()
-    for link in article.select("a[href]"):
-        link["href"] = _target(name, str(link["href"]), names)
-    title = heading.get_text().strip()
-    if not part:  # the front page: the title stands above all
-        heading.extract()
-    else:
-        for level in reversed(article.find_all(_HEADINGS)):
-            level.name = f"h{int(level.name[1]) + 1}"
-    return Chapter(name, title, part, article)
+    parts = {toc["root"]: ""}
+    for part in toc["parts"]:
+        parts |= dict.fromkeys((page["file"] for page in part["chapters"]), part.get("caption", ""))
+    for name, caption in parts.items():
+        file = html / f"{name}.html"
+        if not file.exists():
+            raise InputError(f"{file} is not built: run make book")
+        soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
+        article = soup.select_one("article.bd-article")
+        heading = article and article.find("h1")
+        if article is None or heading is None:
+            raise InputError(f"{file} is no page of the book: run make book")
+        for unused in article.select(_OF_NO_USE):
+            unused.decompose()
+        for anchored in article.select("[id]"):
+            anchored["id"] = _anchor(name, str(anchored["id"]))
+        for image in article.select("[src]"):
+            image["src"] = (file.parent / str(image["src"])).resolve().as_uri()
+        for link in article.select("a[href]"):
+            link["href"] = _target(name, str(link["href"]), list(parts))
+        title = heading.get_text().strip()
+        if caption:
+            for level in reversed(article.find_all(["h1", "h2", "h3", "h4", "h5"])):
+                level.name = f"h{int(level.name[1]) + 1}"
+        else:  # the front page: its title stands above all
+            heading.extract()
+        yield Chapter(name, title, caption, article)
 
 
 def _anchor(name: str, fragment: str = "") -> str:
@@ -207,22 +194,19 @@ def assembled(
     own = root / "book" / "_static" / "print.css"
     sheets = [*static.glob("pygments.css"), *static.glob("mystnb.*.css"), own]
     links = "".join(f'<link rel="stylesheet" href="{sheet.as_uri()}">' for sheet in sheets)
-    body = [_head(root, front), str(front.article), _contents(others, numbers)]
-    body += [f'<section class="chapter" id="{_anchor(c.name)}">{c.article}</section>' for c in others]
+    author = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"]
+    edition = f'<p class="edition">Commit {escape(commit())}</p>' if commit() else ""
+    chapters = [f'<section class="chapter" id="{_anchor(c.name)}">{c.article}</section>' for c in others]
     mathjax = (static / "mathjax" / "tex-chtml.js").as_uri()
+    formulas = '{options: {processHtmlClass: "math", ignoreHtmlClass: "document"}}'
     return (
         '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
         f"<title>{escape(front.title)}</title>{links}<style>{_fonts()}</style>"
-        f"<script>window.MathJax = {_FORMULAS}</script>"
-        f'<script defer src="{mathjax}"></script></head>'
-        f'<body class="document">{"".join(body)}</body></html>'
+        f"<script>window.MathJax = {formulas}</script>"
+        f'<script defer src="{mathjax}"></script></head><body class="document">'
+        f"<header><h1>{escape(front.title)}</h1><p>{escape(author)}</p>{edition}</header>"
+        f"{front.article}{_contents(others, numbers)}{''.join(chapters)}</body></html>"
     )
-
-
-def _head(root: Path, front: Chapter) -> str:
-    author = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"]
-    edition = f'<p class="edition">Commit {escape(commit())}</p>' if commit() else ""
-    return f"<header><h1>{escape(front.title)}</h1><p>{escape(author)}</p>{edition}</header>"
 
 
 def _contents(chapters: Sequence[Chapter], numbers: Sequence[int]) -> str:
@@ -231,7 +215,7 @@ def _contents(chapters: Sequence[Chapter], numbers: Sequence[int]) -> str:
         if chapter.part != part:
             part = chapter.part
             lines.append(f'<p class="part">{escape(part)}</p>')
-        number = numbers[index] if index < len(numbers) else ""
+        number = numbers[index] if numbers else ""
         lines.append(
             f'<a href="#{_anchor(chapter.name)}"><span>{escape(chapter.title)}</span>'
             f'<span class="number">{number}</span></a>'
@@ -251,11 +235,10 @@ def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
 
 def _fonts() -> str:
     """The serifs that come with matplotlib, so that a page looks the same on every machine."""
-    import matplotlib
-
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    serif = (("", "normal", 400), ("Italic", "italic", 400), ("Bol", "normal", 700), ("BolIta", "italic", 700))
     return "".join(
         f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
         f"src: url('{(folder / f'STIXGeneral{name}.ttf').as_uri()}'); }}\n"
-        for name, style, weight in _SERIF
+        for name, style, weight in serif
     )

@@ -1,33 +1,31 @@
 """How far runs are, and how long the rest will take: ``whenpool status`` and ``run --dry-run``."""
 
+import json
+import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from heapq import heapreplace
-from typing import TYPE_CHECKING, NamedTuple
-from whenpool.runs.request import Choice
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from pandas import DataFrame
+
+from whenpool.book.report.provenance import duration
+from whenpool.book.report.tables import corpus_name
+from whenpool.runs.compute import standing, weights_needed
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.local import processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
-from whenpool.runs.plans.chapters import thesis_table
 from whenpool.runs.filter import informative
 from whenpool.runs.kinds.probe import GradientTrace
-from whenpool.book.report.provenance import duration
-from whenpool.runs.compute import standing, weights_needed
+from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.plans.chapters import thesis_table
+from whenpool.runs.provenance import commit
+from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run, key
-from whenpool.runs.kinds.training import Training
-import json
-import platform
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import TYPE_CHECKING
-from whenpool.book.report.tables import corpus_name
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-    from whenpool.runs.run import Place
-
-
 
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
@@ -41,7 +39,7 @@ _ELSEWHERE = {
 class Progress(NamedTuple):
     """How far some runs are."""
 
-    table: "DataFrame"
+    table: DataFrame
     notes: list[str]
     """What lacks its data, failed or was set aside, a line each."""
     times: list[str]
@@ -60,32 +58,30 @@ def status_table(
     Args:
         chapters: runs by chapter, see `whenpool.runs.filter.planned`.
     """
-    import pandas as pd
-
     groups = _groups(chapters, choice)
-    every = {run: None for runs in groups.values() for run in runs}
+    every = list(dict.fromkeys(run for runs in groups.values() for run in runs))
     found = standing(every, place)
     missing, failed = set(found.missing), set(found.failed)
     again = _trained_again(found.missing, place)
     if again:
         groups[NEEDED] = again
-    everything = list(dict.fromkeys([*every, *again]))
-    left = missing | set(again)
+    groups[ALL] = list(dict.fromkeys([*every, *again]))
     pace = Pace.measured(place, workforce)
-    expected = {run: pace.estimate(run) for run in everything}
+    expected = {run: pace.estimate(run) for run in groups[ALL]}
     workers = _workers(workforce)
     rows = []
-    for name, runs in [*groups.items(), (ALL, everything)]:
-        undone = left if name in (NEEDED, ALL) else missing
+    for name, runs in groups.items():
+        left = missing.union(again) if name in (NEEDED, ALL) else missing
+        undone = [run for run in runs if run in left]
         rows.append(
             {
                 "runs of": name,
-                "done": sum(run in found.done and run not in undone for run in runs),
-                "missing": sum(run in undone and run not in failed for run in runs),
+                "done": sum(run in found.done and run not in left for run in runs),
+                "missing": sum(run not in failed for run in undone),
                 "failed": sum(run in failed for run in runs),
                 "no data": sum(run in found.absent for run in runs),
                 "all": len(runs),
-                "time left": _time([run for run in runs if run in undone], expected, workers),
+                "time left": _time(undone, expected, workers),
                 "time of all": _time(runs, expected, workers),
             }
         )
@@ -94,8 +90,8 @@ def status_table(
     times = _about_times(expected, workers, workforce)
     if workforce.until is not None:
         time_left = workforce.until - time.monotonic()
-        times.append(_what_fits(sorted(left, key=informative), expected, workers, time_left))
-    return Progress(pd.DataFrame(rows), notes, times)
+        times.append(_what_fits(sorted(undone, key=informative), expected, workers, time_left))
+    return Progress(DataFrame(rows), notes, times)
 
 
 def _workers(workforce: Workforce) -> int:
@@ -138,9 +134,8 @@ def _time(runs: Sequence[Run], expected: Mapping[Run, Estimate | None], workers:
     on_the_way = _on_the_way(runs)
     found = [expected[run] for run in runs if run not in on_the_way]
     known = [estimate.seconds for estimate in found if estimate]
-    if len(known) < len(found):
-        return f"{_span(together_takes(known, workers))} + ?" if known else "?"
-    return _span(together_takes(known, workers))
+    told = _span(together_takes(known, workers)) if known or not found else ""
+    return told if len(known) == len(found) else f"{told} + ?".removeprefix(" + ")
 
 
 def _span(seconds: float) -> str:
@@ -195,10 +190,8 @@ PACKAGES = (
 )  # fmt: skip
 
 
-def chapters_table(log_file: str) -> "DataFrame":
+def chapters_table(log_file: str) -> DataFrame:
     """Chapters with the profile they were executed in, and the time that took."""
-    import pandas as pd
-
     try:
         log = json.loads(Path(log_file).read_text())
     except (OSError, ValueError):
@@ -207,13 +200,11 @@ def chapters_table(log_file: str) -> "DataFrame":
         {"chapter": name, "profile": entry["profile"], "time": duration(entry["seconds"])}
         for name, entry in log.items()
     ]
-    return pd.DataFrame(rows or [{"chapter": "none yet", "profile": "", "time": ""}])
+    return DataFrame(rows or [{"chapter": "none yet", "profile": "", "time": ""}])
 
 
-def runs_table(place: "Place") -> "DataFrame":
+def runs_table(place: Place) -> DataFrame:
     """Finished runs by kind, corpus, device and protocol."""
-    import pandas as pd
-
     store = place.store
     parts = [
         store.trainings().assign(probe="training"),
@@ -222,7 +213,7 @@ def runs_table(place: "Place") -> "DataFrame":
         store.taggings().assign(probe="tagging"),
     ]
     if not any(len(part) for part in parts):
-        return pd.DataFrame({"runs": [0]})
+        return DataFrame({"runs": [0]})
     columns = ["key", "probe", "corpus", "device", "precision", "protocol", "seconds", "finished"]
     runs = pd.concat([part[columns] for part in parts if len(part)]).rename(columns={"probe": "kind"})
     runs = runs.assign(corpus=[corpus_name(str(name).split(":")[0]) for name in runs["corpus"]])
@@ -233,21 +224,17 @@ def runs_table(place: "Place") -> "DataFrame":
     return table.reset_index()
 
 
-def versions_table() -> "DataFrame":
+def versions_table() -> DataFrame:
     """Versions of what made the pages, the commit, and the time."""
-    import pandas as pd
-
-    from whenpool.runs.provenance import commit
-    from whenpool.runs.kinds.training import PROTOCOL
-
-    rows = [
-        ("built", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
-        ("commit", commit() or "unknown"),
-    ]
-    rows += [("protocol of runs", str(PROTOCOL)), ("python", platform.python_version())]
+    rows = {
+        "built": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": commit() or "unknown",
+        "protocol of runs": str(PROTOCOL),
+        "python": platform.python_version(),
+    }
     for name in PACKAGES:
         try:
-            rows.append((name, version(name)))
+            rows[name] = version(name)
         except PackageNotFoundError:
             continue
-    return pd.DataFrame(rows, columns=["what", "version"])
+    return DataFrame(rows.items(), columns=["what", "version"])

@@ -5,40 +5,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whenpool.base.files import check_once, listed, shown
+from pandas import DataFrame
+
 from whenpool.base.errors import InputError
-from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
-from whenpool.fewshot.pretrained import MINILM
+from whenpool.base.files import check_once, listed, shown
 from whenpool.base.paths import project_root
-from whenpool.book.report.claims import Claim, claims, decide
+from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.few_shot import NAMES
 from whenpool.book.report.measures import Runs
+from whenpool.fewshot.pretrained import MINILM
+from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
 from whenpool.runs.run import Place
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 WHERE = ("unknown", "everywhere", "start", "middle", "end")
 """Where in a text the words stand that decide its label."""
-SUPPORTS = (
-    "borne out",
-    "borne out so far",
-    "borne out in part",
-    "not borne out",
-    "open",
-    "not run here",
-)
+_MARKS = {
+    "borne out": "✓", "borne out so far": "✓", "borne out in part": "◐", "not borne out": "✗",
+    "open": "?", "not run here": "–",
+}  # fmt: skip
+SUPPORTS = tuple(_MARKS)
 """What the verdicts on the claims of an advice come to, see `support`."""
 LEGEND = (
     "✓ borne out: each claim holds; so far: some by fewer than three seeds. ◐ in part: some hold. ✗ not "
     "borne out: some fail, none holds. ? open: seeds disagree. – not run here: the thesis's word alone."
 )
 """What the marks of `advice_table` mean."""
-_MARKS = dict(zip(SUPPORTS, ("✓", "✓", "◐", "✗", "?", "–"), strict=True))
-_KEYS = ("id", "topic", "when", "text", "claims", "words", "texts", "where", "beside")
-_Span = tuple[float, float]
+_TEXTS, _NAMES, _SPANS = ("id", "topic", "when", "text"), ("claims", "where"), ("words", "texts")
 
 
 @dataclass(frozen=True)
@@ -74,10 +68,10 @@ class Entry:
     when: str
     text: str
     claims: tuple[str, ...]
-    words: _Span
-    texts: _Span
-    where: tuple[str, ...]
-    general: bool
+    words: tuple[float, float] = (0, float("inf"))
+    texts: tuple[float, float] = (0, float("inf"))
+    where: tuple[str, ...] = ()
+    general: bool = False
     beside: str = ""
 
     def fits(self, words: float, texts: int, where: str) -> bool:
@@ -122,34 +116,27 @@ def with_verdicts(chosen: Sequence[Entry], runs: Runs) -> list[Advice]:
     wanted = dict.fromkeys(name for entry in chosen for name in entry.claims)
     verdicts = {name: decide(by_id[name], runs).told for name in wanted}
     return [
-        Advice(
-            entry.id, _told(entry, runs), entry.claims, tuple(verdicts[name] for name in entry.claims)
-        )
-        for entry in chosen
+        Advice(each.id, _told(each, runs), each.claims, tuple(verdicts[name] for name in each.claims))
+        for each in chosen
     ]
 
 
 def _told(entry: Entry, runs: Runs) -> str:
-    """The text of an advice, and what our own runs with few labels put where."""
-    rows = runs.few_shots if entry.beside else None
-    if rows is None or rows.empty:
+    """The text of an advice, and which place our own runs with few labels give to max-attention."""
+    rows = runs.few_shots
+    if not entry.beside or rows.empty:
         return entry.text
-    own = (
-        (rows["corpus"] == "imdb") & (rows["length"] == "any") & (rows["per_class"] == FewShot.per_class)
-    )
-    read = rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
-    found = rows[own & read].groupby("system")["test_accuracy"].agg(["mean", "std", "count"])
-    if "max_attention" not in found.index:
-        return entry.text
+    own = rows["corpus"].eq("imdb") & rows["length"].eq("any") & rows["per_class"].eq(FewShot.per_class)
+    own &= rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
+    found = rows[own].groupby("system")["test_accuracy"].agg(["mean", "std"])
     ranked = found.sort_values("mean", ascending=False)
-    place = list(ranked.index).index("max_attention") + 1
-    name, best = NAMES[str(ranked.index[0])], ranked.iloc[0]
+    if "max_attention" not in ranked.index[1:]:  # not run, or the best
+        return entry.text
+    place, name = list(ranked.index).index("max_attention") + 1, NAMES[str(ranked.index[0])]
     return (
         f"{entry.text} Our own runs with MiniLM on IMDb, {FewShot.per_class} labels of each class, do not "
         f"say so: max-attention has {found['mean']['max_attention']:.1f} %, place {place} of {len(ranked)}; "
-        f"{name} has {best['mean']:.1f} ± {best['std']:.1f}."
-        if place > 1
-        else entry.text
+        f"{name} has {ranked['mean'].iloc[0]:.1f} ± {ranked['std'].iloc[0]:.1f}."
     )
 
 
@@ -167,28 +154,29 @@ def support(advice: Advice) -> str:
     return "open" if "undecided" in bare else "not run here"
 
 
-def advice_table(chosen: Sequence[Entry], given: Sequence[Advice]) -> "DataFrame":
+def advice_table(chosen: Sequence[Entry], given: Sequence[Advice]) -> DataFrame:
     """A row for each advice: the case, what to do, what our runs say, and its claims with their
     verdicts, each a link to the ledger.
 
     Args:
         given: the same advices with verdicts, from `with_verdicts`.
     """
-    import pandas as pd
-
     rows = []
     for entry, advice in zip(chosen, given, strict=True):
         said = support(advice)
-        claimed = zip(advice.claims, advice.verdicts, strict=True)
+        claimed = [
+            f'<a href="ledger.html#claim-{escape(name)}">{escape(name)}</a>: {verdict}'
+            for name, verdict in zip(advice.claims, advice.verdicts, strict=True)
+        ]
         rows.append(
             {
                 "when": f"*{entry.topic}:* {entry.when}",
                 "advice": advice.text,
                 "our runs": f"**{_MARKS[said]} {said}**",
-                "claims": "<br>".join(f"{_link(name)}: {verdict}" for name, verdict in claimed),
+                "claims": "<br>".join(claimed),
             }
         )
-    return pd.DataFrame(rows)
+    return DataFrame(rows)
 
 
 def facts(given: Sequence[Advice]) -> dict[str, int]:
@@ -215,55 +203,55 @@ def entries(file: Path | None = None) -> list[Entry]:
         if root is None:
             raise InputError("the advice is in the clone of the book: run this inside it")
         file = root / "data" / "paper" / "advice.yml"
-    known = claims()
+    known = [claim.id for claim in claims()]
     found = [_entry(item, known, file) for item in listed(file, "advice")]
     check_once(file, "advice", [entry.id for entry in found])
     return found
 
 
-def _entry(item: Any, known: Sequence[Claim], file: Path) -> Entry:
+def _entry(item: Any, known: list[str], file: Path) -> Entry:
     if not isinstance(item, dict):
         raise InputError(f"{file}: {shown(item)} is no advice, which has an id and more")
     where = f"{file}: the advice {shown(item.get('id', 'without id'))}"
-    for name in item:
-        if name not in _KEYS:
-            raise InputError(f"{where} has an unknown key {shown(name)}; there are {', '.join(_KEYS)}")
-    for name in ("id", "topic", "when", "text"):
+    keys = (*_TEXTS, *_NAMES, *_SPANS, "beside")
+    for name, value in item.items():
+        if name not in keys:
+            raise InputError(f"{where} has an unknown key {shown(name)}; there are {', '.join(keys)}")
+        if name in _NAMES and not _is_names(value):
+            raise InputError(f"{where} has {name}: {shown(value)}, which is no list of names")
+        if name in _SPANS and not _is_span(value):
+            raise InputError(
+                f"{where} has {name}: {shown(value)}; write [from, up to], or [from, null]"
+            )
+    for name in _TEXTS:
         if not isinstance(item.get(name), str):
             raise InputError(f"{where} lacks {name}, a text")
-    rests_on = _names(item, "claims", where)
-    if not rests_on:
+    if not item.get("claims"):
         raise InputError(f"{where} rests on no claim; name one of data/paper/claims.yml")
-    for name, allowed in (("claims", [claim.id for claim in known]), ("where", list(WHERE))):
-        for value in _names(item, name, where):
-            if value not in allowed:
-                close = ", ".join(allowed) if name == "where" else "data/paper/claims.yml has them"
-                raise InputError(f"{where} names {value!r} among its {name}, which is unknown; {close}")
-    return Entry(
-        **{name: item[name] for name in ("id", "topic", "when", "text")},
-        claims=rests_on,
-        words=_span(item, "words", where),
-        texts=_span(item, "texts", where),
-        where=_names(item, "where", where),
-        general=not {"words", "texts", "where"} & set(item),
-        beside=str(item.get("beside", "")),
-    )
+    unknown = [*({*item["claims"]} - {*known}), *({*item.get("where", ())} - {*WHERE})]
+    if unknown:
+        raise InputError(
+            f"{where} names {unknown[0]!r}, which is neither a claim of data/paper/claims.yml nor one of "
+            f"{', '.join(WHERE)}"
+        )
+    spans = {
+        name: (item[name][0], float("inf") if item[name][1] is None else item[name][1])
+        for name in _SPANS
+        if name in item
+    }
+    names = {name: tuple(item[name]) for name in _NAMES if name in item}
+    general = not {"words", "texts", "where"} & set(item)
+    return Entry(**item | names | spans | {"general": general, "beside": str(item.get("beside", ""))})
 
 
-def _names(item: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
-    value = item.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise InputError(f"{where} has {key}: {shown(value)}, which is no list of names")
-    return tuple(value)
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _span(item: dict[str, Any], key: str, where: str) -> _Span:
-    value = item.get(key, [0, None])
-    whole = isinstance(value, list) and len(value) == 2 and isinstance(value[0], int)
-    if not whole or not (value[1] is None or (isinstance(value[1], int) and value[1] >= value[0])):
-        raise InputError(f"{where} has {key}: {shown(value)}; write [from, up to], or [from, null]")
-    return float(value[0]), float("inf") if value[1] is None else float(value[1])
-
-
-def _link(claim: str) -> str:
-    return f'<a href="ledger.html#claim-{escape(claim)}">{escape(claim)}</a>'
+def _is_span(value: Any) -> bool:
+    match value:
+        case [int() as least, None]:
+            return least >= 0
+        case [int() as least, int() as most]:
+            return 0 <= least <= most
+    return False

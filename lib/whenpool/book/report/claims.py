@@ -1,10 +1,10 @@
 """What the thesis claims, decided by our runs: ``data/paper/claims.yml``.
 
-A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.report.measures`), or the
-difference of two means over seeds, or their ratio; the rule is a threshold or a band. It *holds* when the
-whole 95 % interval of the quantity satisfies the rule, it *does not hold* when all of it violates the rule,
-else it is *undecided*; with fewer than three seeds the mean says so far. The same rule is held against the
-runs at the thesis's scale, against the compact replication, and against the thesis's own numbers.
+A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.report.measures`), or
+the difference of two means over seeds, or their ratio; the rule is a threshold or a band. The claim *holds*
+when the whole 95 % interval of the quantity satisfies the rule, it *does not hold* when all of it violates the
+rule, else it is *undecided*; with fewer than three seeds the mean says *so far*. The same rule is applied to
+the runs at the thesis's scale, to the compact replication, and to the thesis's own numbers.
 
 Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
 """
@@ -15,24 +15,21 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from pandas import DataFrame
 
-from whenpool.base.files import check_once, listed, shown
 from whenpool.base.errors import InputError
+from whenpool.base.files import check_once, listed, shown
 from whenpool.base.paths import project_root
-from whenpool.book.report.measures import MEASURES, SCALES, Measure, Runs, Sample
-from whenpool.book.report.verdicts import column
+from whenpool.book.report.measures import MEASURES, SCALES, Measure, Runs
 from whenpool.book.report.tables import number_text
+from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate
 from whenpool.runs.kinds.training import TRICKS
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 OURS = "ours"
 """The section of a claim that the thesis does not make."""
-SEEDS_NEEDED = 3
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
 _LARGEST = 690.0
 """A logarithm past which a ratio is as good as infinite."""
@@ -58,27 +55,25 @@ class Rule:
     @classmethod
     def parse(cls, text: str) -> "Rule":
         """Raises `ValueError` for a text that is no rule."""
-        first, _, second = text.partition(" to ")
-        if second:
-            low, high = float(first), float(second)
-            if not low < high:
-                raise ValueError("a band has its lower end first")
-            return cls(low, high)
-        sign, number = text.split()
-        value = float(number)
-        if sign not in _SIGNS or not math.isfinite(value):
-            raise ValueError("a rule has a sign and a number")
-        low, high = (-math.inf, value) if "<" in sign else (value, math.inf)
+        low, high, sign = -math.inf, math.inf, "<="
+        try:
+            if " to " in text:
+                low, high = map(float, text.split(" to "))
+            else:
+                sign, number = text.split()
+                low, high = (low, float(number)) if _SIGNS[sign] in "≤<" else (float(number), high)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            low = math.nan
+        if not low < high:
+            raise ValueError(f"the rule {text!r} is none; write one like '>= 10' or '-3 to 3'")
         return cls(low, high, open="=" not in sign)
 
     def slack(self, value: float, ratio: bool = False) -> float:
         """How far inside a value lies, negative outside; of ratios on a log scale."""
+        numbers: tuple[float, ...] = (value, self.low, self.high)
         if ratio:
-            value, low, high = (
-                math.log(x) if x > 0 else -math.inf for x in (value, self.low, self.high)
-            )
-        else:
-            low, high = self.low, self.high
+            numbers = tuple(math.log(x) if x > 0 else -math.inf for x in numbers)
+        value, low, high = numbers
         return min(value - low, high - value)
 
     def admits(self, value: float) -> bool:
@@ -233,17 +228,13 @@ def claims(file: Path | None = None) -> list[Claim]:
     return found
 
 
-_TEXTS = ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence")
-
-
 def _claim(entry: Any, file: Path) -> Claim:
     if not isinstance(entry, dict):
         raise InputError(f"{file}: {shown(entry)} is no claim, which has an id and more")
     where = f"{file}: the claim {shown(entry.get('id', 'without id'))}"
-    for name in _TEXTS:
+    for name in ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence"):
         if not isinstance(entry.get(name), str):
             raise InputError(f"{where} has {name}: {shown(entry.get(name))}, which is no text")
-    values = {name: value for name, value in entry.items() if name not in ("with", "registered")}
     try:
         registered = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
     except ValueError:
@@ -251,30 +242,21 @@ def _claim(entry: Any, file: Path) -> Claim:
             f"{where} has registered: {shown(entry.get('registered'))}; write when the rule was written, "
             'such as "2026-11-22T07:45:13+00:00"'
         ) from None
-    values["scales"] = tuple(entry.get("scales", SCALES))
-    for scale in values["scales"]:
-        if scale not in SCALES:
-            raise InputError(f"{where} has the scale {scale!r}; choose among {', '.join(SCALES)}")
     if entry["measure"] not in MEASURES:
         raise InputError(f"{where} names an unknown measure {entry['measure']!r}")
     try:
-        claim = Claim(**values, registered=registered, options=entry.get("with", {}))
-    except TypeError as error:
-        raise InputError(f"{where} is not whole: {error}") from None
-    for scale in claim.scales:
-        try:
+        values = {name: value for name, value in entry.items() if name != "with"}
+        values |= {"registered": registered, "scales": tuple(entry.get("scales", SCALES))}
+        claim = Claim(**values, options=entry.get("with", {}))
+        for scale in claim.scales:
+            if scale not in SCALES:
+                raise ValueError(f"the scale {scale!r} is unknown; choose among {', '.join(SCALES)}")
             Rule.parse(claim.at(scale).rule)
-        except (ValueError, TypeError, AttributeError):
-            text = claim.at(scale).rule
-            raise InputError(
-                f"{where} has the rule {text!r}; write one like '>= 10' or '-3 to 3'"
-            ) from None
-        try:
             _comparisons(claim.at(scale), scale)
             if not MEASURES[claim.measure].drawn:
                 MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise InputError(f"{where} does not fit {claim.measure}: {error}") from None
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"{where} does not fit {entry['measure']}: {error}") from None
     return claim
 
 
@@ -305,25 +287,29 @@ def _comparisons(claim: Claim, scale: str) -> list[Terms]:
 def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
     lists = [
-        [(name, value)]
-        if name == "best_of" or not isinstance(value, list)
-        else [(name, v) for v in value]
+        value if isinstance(value, list) and name != "best_of" else [value]
         for name, value in selection.items()
     ]
-    return [dict(combination) for combination in product(*lists)]
+    return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
-def _sample(rows: "DataFrame", selection: Selection, measure: Measure) -> Sample | None:
+def _sample(rows: DataFrame, selection: Selection, measure: Measure) -> Sample | None:
     """The runs of a selection, one for each seed, or of several the one that validates best."""
-    ways = selection.get("best_of")
     plain = {name: value for name, value in selection.items() if name != "best_of"}
-    if ways:
-        tried = [_chosen(rows, {**plain, **way}) for way in ways]
-        if any(part.empty for part in tried):
-            return None  # the best of some is not the best of all
-        best = max(tried, key=lambda part: part["validation_accuracy"].mean())
-        return _summary(best, measure)
-    return _summary(_chosen(rows, plain), measure)
+    tried = [_chosen(rows, {**plain, **way}) for way in selection.get("best_of") or [{}]]
+    if any(part.empty for part in tried):
+        return None  # the best of some is not the best of all
+    if len(tried) > 1:
+        tried.sort(key=lambda part: part["validation_accuracy"].mean(), reverse=True)
+    rows = tried[0].head(1) if measure.exact else tried[0]
+    values = rows["value"].to_numpy(float)
+    if measure.ratio:
+        values = np.log(np.maximum(values, np.finfo(float).tiny))
+    std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    if "key" not in rows:  # a number of theory
+        return Sample(float(values.mean()), std, len(values))
+    whole = column(rows, "corpus_complete").eq(True).all() or "corpus_complete" not in rows
+    return Sample(float(values.mean()), std, len(values), tuple(rows["key"]), bool(whole))
 
 
 def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
@@ -338,7 +324,7 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
     return None if rows.empty or fixed is None else _sample(rows, {**fixed, **selection}, own)
 
 
-def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> "DataFrame":
+def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
     """The numbers of a measure at a scale, a row for each, to be drawn or tabulated.
 
     Args:
@@ -353,7 +339,7 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> "DataFram
     return rows
 
 
-def _chosen(rows: "DataFrame", selection: Selection) -> "DataFrame":
+def _chosen(rows: DataFrame, selection: Selection) -> DataFrame:
     mine = np.ones(len(rows), bool)
     for name, value in selection.items():
         if name in rows:
@@ -362,49 +348,6 @@ def _chosen(rows: "DataFrame", selection: Selection) -> "DataFrame":
         elif value is not None:  # a column that is empty for all runs is missing
             return rows.head(0)
     return rows[mine].drop_duplicates("seed", keep="last") if mine.any() else rows.head(0)
-
-
-def _summary(rows: "DataFrame", measure: Measure) -> Sample | None:
-    if rows.empty:
-        return None
-    rows = rows.head(1) if measure.exact else rows
-    values = rows["value"].to_numpy(float)
-    if measure.ratio:
-        values = np.log(np.maximum(values, np.finfo(float).tiny))
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-    whole = bool(rows["corpus_complete"].eq(True).all()) if "corpus_complete" in rows else True
-    keys = tuple(rows["key"]) if "key" in rows else ()
-    return Sample(float(values.mean()), std, len(values), keys, whole)
-
-
-def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
-    """A sum of means and its 95 % interval: t for one mean, Welch's for a difference, and
-    Satterthwaite's degrees of freedom for more. Without a deviation for each there is no interval.
-
-    Args:
-        terms: each mean with its sign.
-
-    Returns:
-        value, low, high.
-
-    Examples:
-        >>> a, b = Sample(10.0, 1.0, 4), Sample(7.0, 1.0, 4)
-        >>> [round(number, 2) for number in estimate([(1, a), (-1, b)])]
-        [3.0, 1.27, 4.73]
-    """
-    from scipy import stats
-
-    value = sum(sign * sample.mean for sign, sample in terms)
-    if any(sample.n < 2 or math.isnan(sample.std) for _, sample in terms):
-        return value, math.nan, math.nan
-    shares = [sample.std**2 / sample.n for _, sample in terms]
-    if not sum(shares):
-        return value, value, value
-    freedom = sum(shares) ** 2 / sum(
-        share**2 / (sample.n - 1) for share, (_, sample) in zip(shares, terms, strict=True)
-    )
-    reach = float(stats.t.ppf(0.975, freedom)) * sum(shares) ** 0.5
-    return value, value - reach, value + reach
 
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
@@ -425,18 +368,14 @@ def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]])
             verdict = f"so far {rule.verdict(value, value)}"
         else:
             verdict = rule.verdict(low, high)
-        keys = tuple(key for _, sample in known for key in sample.keys)
-        part = not all(sample.whole for _, sample in known)
-        found.append(
-            (rule.slack(value, measure.ratio), Finding(verdict, value, low, high, n, part, keys))
-        )
+        found.append(Finding(verdict, value, low, high, n))
     if not found:
         return Finding()
-    least = min(found, key=lambda one: one[0])[1]
+    samples = [sample for terms in compared for _, sample in terms if sample]
     return replace(
-        least,
-        part=any(finding.part for _, finding in found),
-        keys=tuple(dict.fromkeys(key for _, finding in found for key in finding.keys)),
+        min(found, key=lambda finding: rule.slack(finding.value, measure.ratio)),
+        part=not all(sample.whole for sample in samples),
+        keys=tuple(dict.fromkeys(key for sample in samples for key in sample.keys)),
     )
 
 
@@ -454,16 +393,13 @@ def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Findi
         rows = rows[(rows["began"] <= claim.registered) == pilots]
         whole = scale == "compact" or measure.exact
         rows = rows if whole else rows[rows["corpus_complete"].eq(True)]
+    free = {"vectors"} - set(claim.of) if pilots else set()  # pilots may have other vectors
+
+    def sample(selection: Selection) -> Sample | None:
+        return _sample(rows, {k: v for k, v in selection.items() if k not in free}, measure)
+
     wanted = _comparisons(claim, scale)
-    if pilots:  # which were trained from other vectors as well
-        wanted = [
-            [
-                (sign, {k: v for k, v in one.items() if k != "vectors" or k in claim.of})
-                for sign, one in terms
-            ]
-            for terms in wanted
-        ]
-    return judge(claim, [[(s, _sample(rows, one, measure)) for s, one in terms] for terms in wanted])
+    return judge(claim, [[(sign, sample(one)) for sign, one in terms] for terms in wanted])
 
 
 def by_the_thesis(claim: Claim) -> Finding | None:
@@ -504,11 +440,9 @@ def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:
     return [decide(claim, runs) for claim in claims() if chapter in (None, claim.chapter)]
 
 
-def claims_table(decided: Sequence[Decision]) -> "DataFrame":
+def claims_table(decided: Sequence[Decision]) -> DataFrame:
     """A row for each claim: what it says, the rule, the thesis by it, and our verdicts at both scales."""
-    import pandas as pd
-
-    return pd.DataFrame(
+    return DataFrame(
         {
             "claim": f"{d.claim.statement} ({source_text(d.claim.section)})",
             "rule": f"{d.claim.unit} {rule_text(d.claim.rule)}",

@@ -1,36 +1,42 @@
 """The numbers that claims are about: of each finished run one, or several with what they were measured at.
 
-A measure is a table: a row for each number, with the configuration of its run (columns of
-`Store.trainings` and so on; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it), ``value``, ``seed``,
-``key``, ``began``, and ``validation_accuracy`` where there is one. `whenpool.book.report.claims` selects rows
-from it.
+A measure is a table with a row for each number: the configuration of its run (columns of `Store.trainings`
+and so on; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it), ``value``, ``seed``, ``key``,
+``began``, and ``validation_accuracy`` where there is one. `whenpool.book.report.claims` selects rows from it.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from pandas import DataFrame, Series
 
-from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance
-from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
-from whenpool.runs.plans.regularisation import TIMED_SEEDS
 from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
 from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
-from whenpool.book.report.verdicts import RUNS_PER_CELL, published
 from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mean_squared_error
-from whenpool.book.report.verdicts import THESIS_MODEL, column
+from whenpool.book.report.verdicts import (
+    RUNS_PER_CELL,
+    THESIS_MODEL,
+    Sample,
+    column,
+    has,
+    published,
+)
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.runs.kinds.few_shot import FewShot
+from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.kinds.training import Training, variant_of
+from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
+from whenpool.runs.plans.regularisation import TIMED_SEEDS
+from whenpool.runs.plans.sequence_labelling import SMALL as SMALL_TAGGERS
 from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
 from whenpool.runs.run import VECTORS, Place
-from whenpool.runs.kinds.training import Training, variant_of
-from whenpool.runs.plans.sequence_labelling import SMALL as SMALL_TAGGERS
-from whenpool.runs.kinds.tagging import Tagging
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+from whenpool.theory import comparison, constructions, lattice
 
 Row = Mapping[str, Any]
 
@@ -44,24 +50,11 @@ SATURATED = 95.0
 """The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
 LARGEST_CLASS = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
 """What the thesis calls the accuracy of guessing the largest class, in % (§1.8.2)."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A number over the seeds of one model: mean and standard deviation (of the sample, n - 1).
-
-    A measure that is a ratio has the mean and deviation of its logarithms.
-
-    Attributes:
-        keys: of the runs; none for what the thesis published.
-        whole: whether all runs read the whole corpus of its publisher.
-    """
-
-    mean: float
-    std: float
-    n: int
-    keys: tuple[str, ...] = ()
-    whole: bool = True
+_USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
+    *"model value key began corpus_complete validation_accuracy added share_added".split(),
+    *"scale attention network input_variance".split(),
+}
+"""Columns that claims select by and read."""
 
 
 class Runs:
@@ -72,37 +65,39 @@ class Runs:
         self._tables: dict[Any, DataFrame] = {}
 
     @cached_property
-    def trainings(self) -> "DataFrame":
+    def trainings(self) -> DataFrame:
         return self._rows(current_trainings)
 
     @cached_property
-    def probes(self) -> "DataFrame":
+    def probes(self) -> DataFrame:
         return self._rows(current_probes)
 
     @cached_property
-    def few_shots(self) -> "DataFrame":
+    def few_shots(self) -> DataFrame:
         return self._rows(current_few_shots)
 
     @cached_property
-    def taggings(self) -> "DataFrame":
+    def taggings(self) -> DataFrame:
         return self._rows(current_taggings)
 
     @cached_property
-    def epochs(self) -> "DataFrame":
-        return _empty() if self._place is None else self._place.store.histories()
+    def epochs(self) -> DataFrame:
+        return self._place.store.histories() if self._place else DataFrame()
 
-    def points(self, kind: str) -> "DataFrame":
+    def points(self, kind: str) -> DataFrame:
         """What the probe runs of one kind measured, a row for each point, beside their configuration."""
         if kind not in self._tables:
-            own = self.probes[self.probes["probe"] == kind] if len(self.probes) else _empty()
-            found = (
-                _empty() if own.empty or not self._place else self._place.store.measured_on(own, kind)
-            )
-            self._tables[kind] = found
+            own = self.probes_of(kind)
+            known = not own.empty and self._place
+            self._tables[kind] = known.store.measured_on(own, kind) if known else DataFrame()
         return self._tables[kind]
 
-    def table(self, measure: str, options: Row) -> "DataFrame":
-        """All numbers of a measure, which its options make one of."""
+    def probes_of(self, kind: str) -> DataFrame:
+        """The probe runs of one kind."""
+        return self.probes[self.probes["probe"] == kind] if len(self.probes) else self.probes
+
+    def table(self, measure: str, options: Row) -> DataFrame:
+        """All numbers of a measure with its options."""
         name = (measure, tuple(sorted(options.items())))
         if name not in self._tables:
             rows = MEASURES[measure].rows(self, **options)
@@ -111,28 +106,21 @@ class Runs:
             self._tables[name] = used.astype(dict.fromkeys(texts, object))  # which compare faster
         return self._tables[name]
 
-    def of(self, keys: set[str]) -> "DataFrame":
+    def of(self, keys: set[str]) -> DataFrame:
         """The runs with some keys, a row each, for their provenance."""
-        import pandas as pd
-
         tables = (self.trainings, self.probes, self.few_shots, self.taggings)
         parts = [rows[rows["key"].isin(keys)] for rows in tables if len(rows)]
         return pd.concat([part for part in parts if len(part)] or [self.trainings.head(0)])
 
-    def _rows(self, read: "Callable[[Place], DataFrame]") -> "DataFrame":
-        import pandas as pd
-
-        rows = read(self._place) if self._place else _empty()
+    def _rows(self, read: Callable[[Place], DataFrame]) -> DataFrame:
+        rows = read(self._place) if self._place else DataFrame()
         if rows.empty:
             return rows
         ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
         rows = rows.assign(began=ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s"))
         if "pooling" in rows:
             names = ("pooling", "forget_bias", "orthogonal", "trick")
-            columns = [rows[n] if n in rows else pd.Series(None, rows.index, object) for n in names]
-            rows["model"] = [
-                variant_of(p, _number(b), o, t) for p, b, o, t in zip(*columns, strict=True)
-            ]
+            rows["model"] = list(map(variant_of, *(column(rows, name) for name in names)))
         if "vectors" in rows:
             rows["vectors"] = rows["vectors"].astype(object).fillna("random")
         return rows
@@ -151,7 +139,7 @@ class Measure:
         exact: whether one number is all there is: nothing in it is drawn at random.
     """
 
-    rows: "Callable[..., DataFrame]"
+    rows: Callable[..., DataFrame]
     ratio: bool = False
     fixed: Mapping[str, Row] | None = None
     published: Callable[[Row], Sample | None] = lambda selection: None
@@ -159,61 +147,32 @@ class Measure:
     exact: bool = False
 
 
-_USED = {
-    *(field.name for field in (*fields(Training), *fields(FewShot), *fields(Tagging))),
-    *"model value key began corpus_complete validation_accuracy added share_added".split(),
-    *"scale attention network input_variance".split(),
-}
-"""Columns that claims select by, and read."""
+# Trainings.
 
 
-def _empty() -> "DataFrame":
-    import pandas as pd
-
-    return pd.DataFrame()
-
-
-def _number(value: Any) -> Any:
-    """A forget bias that a table has as text."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return value
-
-
-# Trainings. The compact replication tests on as many texts as its plan says; λ is the one in use.
-
-
-def _tested(runs: Runs) -> "DataFrame":
+def _tested(runs: Runs) -> DataFrame:
+    """Trainings that were tested on as many texts as their scale says, with the λ that is in use."""
     rows = runs.trainings
     if rows.empty:
         return rows
-    compact = rows["max_words"].eq(COMPACT["max_words"])
-    wanted = rows["corpus"].map(COMPACT_TEST).where(compact)
+    wanted = rows["corpus"].map(COMPACT_TEST).where(rows["max_words"].eq(COMPACT["max_words"]))
     rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted)]
-    if "strength" in rows:
-        rows = rows[rows["strength"].isna() | rows["strength"].eq(Training.strength)]
-        rows = rows[rows["divergence"].isna() | rows["divergence"].eq(Training.divergence)]
+    for name in ("strength", "divergence"):
+        own = column(rows, name)
+        rows = rows[own.isna() | own.eq(getattr(Training, name))]
     return rows.dropna(subset=["test_accuracy"])
 
 
-def _column(name: str) -> "Callable[[Runs], DataFrame]":
-    def rows(runs: Runs) -> "DataFrame":
+def _trained(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
+    def rows(runs: Runs) -> DataFrame:
         found = _tested(runs)
-        return found.assign(value=found[name]) if len(found) else found
+        return found.assign(value=read(found)) if len(found) else found
 
     return rows
 
 
-def _above_chance(runs: Runs) -> "DataFrame":
-    found = _tested(runs)
-    if found.empty:
-        return found
-    return found.assign(value=found["test_accuracy"] - found["majority_accuracy"])
-
-
-def _by_epochs(read: "Callable[[DataFrame], Series]") -> "Callable[[Runs], DataFrame]":
-    def rows(runs: Runs) -> "DataFrame":
+def _by_epochs(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
+    def rows(runs: Runs) -> DataFrame:
         found = _tested(runs)
         if found.empty:
             return found
@@ -223,29 +182,22 @@ def _by_epochs(read: "Callable[[DataFrame], Series]") -> "Callable[[Runs], DataF
     return rows
 
 
-def _error_of_teacher(epochs: "DataFrame") -> "Series":
-    return mean_squared_error(epochs)
-
-
-def _gain_after_saturation(epochs: "DataFrame") -> "Series":
+def _gain_after_saturation(epochs: DataFrame) -> Series:
     """Validation accuracy of the best epoch after the first with `SATURATED` training accuracy, minus that
     of this epoch; none for runs that never reach it, or only at their end."""
-    found = {}
-    for key, run in epochs.sort_values("epoch").groupby("key"):
-        later = run[(run["train_accuracy"] >= SATURATED).cummax()]["validation_accuracy"]
-        if len(later) > 1:
-            found[key] = later.iloc[1:].max() - later.iloc[0]
-    return _series(found)
+    ordered = epochs.sort_values(["key", "epoch"])
+    late = ordered[(ordered["train_accuracy"] >= SATURATED).groupby(ordered["key"]).cummax()]
+    return late.groupby("key")["validation_accuracy"].agg(lambda own: own.iloc[1:].max() - own.iloc[0])
 
 
-def _largest_fall(epochs: "DataFrame") -> "Series":
+def _largest_fall(epochs: DataFrame) -> Series:
     """Points of validation accuracy lost from one epoch to the next, the most of a run."""
     ordered = epochs.sort_values(["key", "epoch"])
     steps = ordered.groupby("key")["validation_accuracy"].diff()
     return (-steps).groupby(ordered["key"]).max().clip(lower=0)
 
 
-def _epoch_seconds(runs: Runs) -> "DataFrame":
+def _epoch_seconds(runs: Runs) -> DataFrame:
     """The fastest epoch of the trainings that are there to be timed, with nothing else running."""
     found = _tested(runs)
     if found.empty:
@@ -255,104 +207,67 @@ def _epoch_seconds(runs: Runs) -> "DataFrame":
     return found.assign(value=found["key"].map(runs.epochs.groupby("key")["seconds"].min()))
 
 
-def _series(found: dict[Any, float]) -> "Series":
-    import pandas as pd
-
-    return pd.Series(found, dtype=float)
-
-
 # Probes.
 
 
-def _by_run(points: "DataFrame", read: "Callable[[DataFrame], float]") -> "DataFrame":
-    """One row for each probe run: the number that its points give."""
+def _by_run(points: DataFrame, read: Callable[[DataFrame], float], order: str = "position") -> DataFrame:
+    """One row for each probe run: the number that its points give, in their order."""
     if points.empty:
         return points
-    values = {key: read(own) for key, own in points.groupby("key")}
+    values = {key: read(own) for key, own in points.sort_values(order).groupby("key")}
     rows = points.drop_duplicates("key")
     return rows.assign(value=rows["key"].map(values)).dropna(subset=["value"])
 
 
-def _profile(points: "DataFrame") -> Any:
-    return points.sort_values("position")["mean"].to_numpy()
+def _early(read: Callable[[Any], float], kind: str = "gradients") -> Measure:
+    """Of the gradients of the model that one epoch on the first 500 texts leaves (§1.5)."""
+    early = {"size": 500, "epochs": 1}
 
-
-def _middle(points: "DataFrame") -> float:
-    return float(_profile(points)[49:51].mean())
-
-
-def _middle_to_ends(points: "DataFrame") -> float:
-    profile = _profile(points)
-    return float(profile[49:51].mean() / profile[[0, -1]].mean())
-
-
-def _early(
-    read: "Callable[[DataFrame], float]", kind: str = "gradients"
-) -> "Callable[[Runs], DataFrame]":
-    """Of the model that one epoch on the first 500 texts leaves (§1.5)."""
-
-    def rows(runs: Runs) -> "DataFrame":
+    def rows(runs: Runs) -> DataFrame:
         points = runs.points(kind)
         if points.empty:
             return points
-        early = (points["size"] == 500) & (points["epochs"] == 1)
-        if "untrained" in points:
-            early &= ~points["untrained"].eq(True)
-        return _by_run(points[early], read)
+        chosen = has(points, early) & ~column(points, "untrained").eq(True)
+        return _by_run(points[chosen], lambda own: read(own["mean"].to_numpy()))
 
-    return rows
+    return Measure(rows, ratio=True, fixed={name: fixed | early for name, fixed in SCALES.items()})
 
 
-_EARLY = {name: fixed | {"size": 500, "epochs": 1} for name, fixed in SCALES.items()}
+def _middle_to_ends(profile: Any) -> float:
+    return float(profile[49:51].mean() / profile[[0, -1]].mean())
 
 
-def _looks(read: "Callable[..., float]") -> "Callable[..., DataFrame]":
+def _looks(read: Callable[..., float]) -> Callable[..., DataFrame]:
     """Of what a trace saw while a training went on, in the order in which it looked."""
 
-    def rows(runs: Runs, **options: Any) -> "DataFrame":
-        def value(points: "DataFrame") -> float:
-            return read(points.sort_values("examples"), **options)
-
-        return _by_run(runs.points("trace"), value)
+    def rows(runs: Runs, **options: Any) -> DataFrame:
+        return _by_run(runs.points("trace"), lambda own: read(own, **options), order="examples")
 
     return rows
 
 
-def _ratio_at_95(looks: "DataFrame", column: str = "ratio") -> float:
+def _ratio_at_95(looks: DataFrame, column: str = "ratio") -> float:
     reached = looks[looks["train_accuracy"] >= SATURATED]
     return float(reached[column].iloc[0]) if len(reached) and column in reached else np.nan
 
 
-def _nearest(looks: "DataFrame", examples: int, column: str) -> float:
+def _nearest(column: str) -> Callable[..., DataFrame]:
     """At the look nearest to a number of texts learnt from; none where the training ended long before."""
-    if looks["examples"].max() < 0.9 * examples:  # it looks whenever the number has grown by a tenth
-        return np.nan
-    return float(looks.loc[(looks["examples"] - examples).abs().idxmin(), column])
+
+    def read(looks: DataFrame, examples: int) -> float:
+        if looks["examples"].max() < 0.9 * examples:  # it looks whenever the number has grown by a tenth
+            return np.nan
+        return float(looks.loc[(looks["examples"] - examples).abs().idxmin(), column])
+
+    return _looks(read)
 
 
-def _ratio_after(looks: "DataFrame", examples: int) -> float:
-    return _nearest(looks, examples, "ratio")
-
-
-def _train_accuracy_after(looks: "DataFrame", examples: int) -> float:
-    return _nearest(looks, examples, "train_accuracy")
-
-
-def _low_ratio(looks: "DataFrame") -> float:
-    """A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number."""
-    return float(looks["ratio"].quantile(0.05))
-
-
-def _ratio_recovery(looks: "DataFrame") -> float:
-    return float(looks["ratio"].iloc[-1] / looks["ratio"].iloc[0])
-
-
-def _looked_at(rows: "DataFrame", texts: int) -> "Series":
+def _looked_at(rows: DataFrame, texts: int) -> Series:
     """Which probes looked at as many texts as claims are about; some chapters look at fewer in passing."""
     return column(rows, "texts").fillna(texts).eq(texts)
 
 
-def _swept(runs: Runs) -> "DataFrame":
+def _swept(runs: Runs) -> DataFrame:
     """A row for each share of filler and place of the text: its accuracy, and what it lost."""
     points = runs.points("sweep")
     points = points[_looked_at(points, PaddingSweep.texts)] if len(points) else points
@@ -360,55 +275,43 @@ def _swept(runs: Runs) -> "DataFrame":
         return points
     points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
     start = points[points["share_added"] == 0].set_index(["key", "added"])["accuracy"]
-    keys = list(zip(points["key"], points["added"], strict=True))
-    return points.assign(start=start.reindex(keys).to_numpy())
+    return points.join(start.rename("start"), on=["key", "added"])
 
 
-def _swept_accuracy(runs: Runs) -> "DataFrame":
-    rows = _swept(runs)
-    return rows.assign(value=rows["accuracy"]) if len(rows) else rows
-
-
-def _swept_loss(runs: Runs) -> "DataFrame":
-    rows = _swept(runs)
-    return rows.assign(value=rows["start"] - rows["accuracy"]) if len(rows) else rows
-
-
-def _sides(read: "Callable[[DataFrame], Series]") -> "Callable[[Runs], DataFrame]":
-    """Of one model at one share of filler: what its accuracies with the text left, mid and right give."""
-
-    def rows(runs: Runs) -> "DataFrame":
+def _swept_number(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
+    def rows(runs: Runs) -> DataFrame:
         swept = _swept(runs)
-        if swept.empty:
-            return swept
-        by_side = swept.pivot_table("accuracy", ["key", "share_added"], "added")
-        one = swept[swept["added"] == "mid"]
-        keys = list(zip(one["key"], one["share_added"], strict=True))
-        return one.assign(value=read(by_side).reindex(keys).to_numpy()).dropna(subset=["value"])
+        return swept.assign(value=read(swept)) if len(swept) else swept
 
     return rows
 
 
-def _asymmetry(sides: "DataFrame") -> "Series":
-    return sides["left"] - sides["right"]
+def _sides(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
+    """Of one model at one share of filler: what its accuracies with the text left, mid and right give."""
+
+    def rows(runs: Runs) -> DataFrame:
+        swept = _swept(runs)
+        if swept.empty:
+            return swept
+        place = ["key", "share_added"]
+        values = read(swept.pivot_table("accuracy", place, "added")).rename("value")
+        return swept[swept["added"] == "mid"].join(values, on=place).dropna(subset=["value"])
+
+    return rows
 
 
-def _both_ends_cost(sides: "DataFrame") -> "Series":
-    return sides[["left", "right"]].min(axis=1) - sides["mid"]
-
-
-def _direction_gap(runs: Runs) -> "DataFrame":
-    probes = runs.probes
-    if probes.empty or "accuracy_forward" not in probes:
-        return _empty()
-    rows = probes[(probes["probe"] == "directions") & _looked_at(probes, DirectionUse.texts)]
+def _direction_gap(runs: Runs) -> DataFrame:
+    rows = runs.probes_of("directions")
+    if rows.empty:
+        return rows
+    rows = rows[_looked_at(rows, DirectionUse.texts)]
     return rows.assign(value=rows["accuracy_forward"] - rows["accuracy_backward"])
 
 
-def _importance(read: "Callable[..., float]") -> "Callable[..., DataFrame]":
+def _importance(read: Callable[..., float]) -> Measure:
     """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any."""
 
-    def rows(runs: Runs, **options: Any) -> "DataFrame":
+    def rows(runs: Runs, **options: Any) -> DataFrame:
         points = runs.points("nwi")
         if points.empty:
             return points
@@ -419,18 +322,18 @@ def _importance(read: "Callable[..., float]") -> "Callable[..., DataFrame]":
         points = points[(given == bins) | (given.isna() & bins.isna())]
         return _by_run(points, lambda own: read(own, **options))
 
-    return rows
+    return Measure(rows, ratio=True)
 
 
-def _ends_to_middle(points: "DataFrame") -> float:
-    ends, middle = ends_and_middle(_profile(points))
+def _ends_to_middle(points: DataFrame) -> float:
+    ends, middle = ends_and_middle(points["mean"].to_numpy())
     return ends / middle
 
 
-def _text_to_filler(points: "DataFrame", minimum: str = "text") -> float:
+def _text_to_filler(points: DataFrame, minimum: str = "text") -> float:
     """Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean."""
-    profile = _profile(points)
-    inside = _inside(points, len(profile))
+    profile = points["mean"].to_numpy()
+    inside = _inside(points)
     if inside.all():
         return np.nan  # there is no filler
     if minimum == "curve":
@@ -438,9 +341,8 @@ def _text_to_filler(points: "DataFrame", minimum: str = "text") -> float:
     return float(profile[inside].mean() / profile[~inside].mean())
 
 
-def _end_peaks(points: "DataFrame") -> float:
-    profile = _profile(points)
-    filler = ~_inside(points, len(profile))
+def _end_peaks(points: DataFrame) -> float:
+    profile, filler = points["mean"].to_numpy(), ~_inside(points)
     if not filler.any():
         return np.nan
     ends = np.zeros(len(profile), bool)
@@ -448,29 +350,23 @@ def _end_peaks(points: "DataFrame") -> float:
     return float(profile[ends & filler].mean() / profile[filler & ~ends].mean())
 
 
-def _inside(points: "DataFrame", length: int) -> Any:
-    return where_the_text_stands(points["setting"].iloc[0], points["share"].iloc[0], length)
+def _inside(points: DataFrame) -> Any:
+    return where_the_text_stands(points["setting"].iloc[0], points["share"].iloc[0], len(points))
 
 
-def _memory(runs: Runs) -> "DataFrame":
+def _memory(runs: Runs) -> DataFrame:
     """Memory depends on shapes alone: one run is enough."""
-    probes = runs.probes
-    rows = probes[probes["probe"] == "memory"] if len(probes) else probes
+    rows = runs.probes_of("memory")
     if rows.empty:
         return rows
     rows = rows[rows["longest"] == 4_000]
     return rows.assign(value=rows["exponent"])
 
 
-_WIDE = {
-    "thesis": {name: _MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
-}
-
-
 # Few-shot runs and taggers, which are no BiLSTM classifiers.
 
 
-def _few_shot(runs: Runs) -> "DataFrame":
+def _few_shot(runs: Runs) -> DataFrame:
     """At the thesis's scale systems start from its encoder and take its steps, else from MiniLM."""
     rows = runs.few_shots
     if rows.empty:
@@ -483,13 +379,7 @@ def _few_shot(runs: Runs) -> "DataFrame":
     return rows[rows["length"] == "any"]
 
 
-_FEW = {
-    name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name}
-    for name in ("thesis", "compact")
-}
-
-
-def _tagging(runs: Runs, column: str) -> "DataFrame":
+def _tagging(runs: Runs, column: str) -> DataFrame:
     rows = runs.taggings
     if rows.empty:
         return rows
@@ -503,49 +393,31 @@ def _tagging(runs: Runs, column: str) -> "DataFrame":
     return rows.assign(value=rows[column]).dropna(subset=["value"])
 
 
-_TAGGERS = {
-    "compact": {
-        "bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0],
-        "hidden_size": Tagging.hidden_size,
-    }
-}  # fmt: skip
-
-
 # Theory, which needs no stored runs: networks are drawn, built or searched.
 
 
-def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int = 128) -> "DataFrame":
+def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int = 128) -> DataFrame:
     """By how many % the gradient norm changes with each step from the last state, before training."""
-    import pandas as pd
-
-    from whenpool.theory.comparison import MODELS, step_changes
-
     wide = hidden_size > 128  # the claim on the size of inputs
-    return pd.DataFrame(
+    return DataFrame(
         {"network": network, "input_variance": variance, "seed": seed, "value": value}
-        for network in (["LSTM, forget bias 1"] if wide else MODELS)
+        for network in (["LSTM, forget bias 1"] if wide else comparison.MODELS)
         for variance in ((1.0, 0.01) if wide else (1.0,))
-        for seed, value in enumerate(step_changes(network, hidden_size, variance, first, last))
+        for seed, value in enumerate(
+            comparison.step_changes(network, hidden_size, variance, first, last)
+        )
     )
 
 
-def _construction_error(runs: Runs) -> "DataFrame":
-    import pandas as pd
-
-    from whenpool.theory.constructions import largest_error
-
-    return pd.DataFrame([{"seed": 0, "value": largest_error()}])
+def _construction_error(runs: Runs) -> DataFrame:
+    return DataFrame([{"seed": 0, "value": constructions.largest_error()}])
 
 
-def _parity_reach(runs: Runs) -> "DataFrame":
+def _parity_reach(runs: Runs) -> DataFrame:
     """On how many of the texts 1, 11, 111, … the last value of the best machine tells parity, over that
     of the best max-pooled one; the least of some numbers of values of a unit."""
-    import pandas as pd
-
-    from whenpool.theory.lattice import longest_parity_of_machines
-
-    reach = [longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
-    return pd.DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
+    reach = [lattice.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
+    return DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
 
 
 # The thesis's own numbers.
@@ -561,8 +433,7 @@ def _plain(selection: Row) -> bool:
 
 def _row(table: str, **wanted: Any) -> Any:
     rows = published(table)
-    for name, value in wanted.items():
-        rows = rows[rows[name] == value]
+    rows = rows[has(rows, wanted)]
     return rows.iloc[0] if len(rows) else None
 
 
@@ -579,9 +450,7 @@ def _published_accuracy(selection: Row) -> Sample | None:
 
 def _published_above_chance(selection: Row) -> Sample | None:
     found = _published_accuracy(selection)
-    if found is None:
-        return None
-    return Sample(found.mean - LARGEST_CLASS[selection["corpus"]], found.std, found.n)
+    return found and Sample(found.mean - LARGEST_CLASS[selection["corpus"]], found.std, found.n)
 
 
 def _of_table_1_2(column: str, change: Callable[[float], float]) -> Callable[[Row], Sample | None]:
@@ -599,38 +468,56 @@ def _published_few_shot(selection: Row) -> Sample | None:
     return None if row is None else Sample(row["accuracy"], np.nan, 1)
 
 
+_FEW = {
+    name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name}
+    for name in ("thesis", "compact")
+}
+_TAGGERS = {
+    "compact": {
+        "bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0],
+        "hidden_size": Tagging.hidden_size,
+    }
+}  # fmt: skip
+_WIDE = {
+    "thesis": {name: _MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
+}
 MEASURES: dict[str, Measure] = {
-    "accuracy": Measure(_column("test_accuracy"), published=_published_accuracy),
-    "above_chance": Measure(_above_chance, published=_published_above_chance),
+    "accuracy": Measure(_trained(lambda rows: rows["test_accuracy"]), published=_published_accuracy),
+    "above_chance": Measure(
+        _trained(lambda rows: rows["test_accuracy"] - rows["majority_accuracy"]),
+        published=_published_above_chance,
+    ),
     "validation_accuracy": Measure(
-        _column("validation_accuracy"), published=_of_table_1_2("validation_accuracy", float)
+        _trained(lambda rows: rows["validation_accuracy"]),
+        published=_of_table_1_2("validation_accuracy", float),
     ),
     "epoch_seconds": Measure(_epoch_seconds, ratio=True),
     "gain_after_saturation": Measure(_by_epochs(_gain_after_saturation)),
     "largest_fall": Measure(_by_epochs(_largest_fall)),
-    "teacher_error": Measure(_by_epochs(_error_of_teacher), ratio=True),
+    "teacher_error": Measure(_by_epochs(mean_squared_error), ratio=True),
     "attention_left": Measure(_by_epochs(mass_before_the_end), ratio=True),
     "ending_cost": Measure(_by_epochs(cost_of_ending)),
-    "early_gradient": Measure(_early(_middle), ratio=True, fixed=_EARLY),
-    "early_middle_to_ends": Measure(_early(_middle_to_ends), ratio=True, fixed=_EARLY),
-    "first_middle_to_ends": Measure(_early(_middle_to_ends, "first_steps"), ratio=True, fixed=_EARLY),
+    "early_gradient": _early(lambda profile: float(profile[49:51].mean())),
+    "early_middle_to_ends": _early(_middle_to_ends),
+    "first_middle_to_ends": _early(_middle_to_ends, "first_steps"),
     "ratio_at_95": Measure(
-        _looks(_ratio_at_95),
-        ratio=True,
-        published=_of_table_1_2("ratio", lambda ratio: float(np.log(ratio))),
+        _looks(_ratio_at_95), ratio=True, published=_of_table_1_2("ratio", math.log)
     ),
-    "ratio_after": Measure(_looks(_ratio_after), ratio=True),
-    "train_accuracy_after": Measure(_looks(_train_accuracy_after)),
-    "low_ratio": Measure(_looks(_low_ratio), ratio=True),
-    "ratio_recovery": Measure(_looks(_ratio_recovery), ratio=True),
-    "swept_accuracy": Measure(_swept_accuracy),
-    "swept_loss": Measure(_swept_loss),
-    "sweep_asymmetry": Measure(_sides(_asymmetry)),
-    "both_ends_cost": Measure(_sides(_both_ends_cost)),
+    "ratio_after": Measure(_nearest("ratio"), ratio=True),
+    "train_accuracy_after": Measure(_nearest("train_accuracy")),
+    # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
+    "low_ratio": Measure(_looks(lambda looks: looks["ratio"].quantile(0.05)), ratio=True),
+    "ratio_recovery": Measure(
+        _looks(lambda looks: looks["ratio"].iloc[-1] / looks["ratio"].iloc[0]), ratio=True
+    ),
+    "swept_accuracy": Measure(_swept_number(lambda swept: swept["accuracy"])),
+    "swept_loss": Measure(_swept_number(lambda swept: swept["start"] - swept["accuracy"])),
+    "sweep_asymmetry": Measure(_sides(lambda sides: sides["left"] - sides["right"])),
+    "both_ends_cost": Measure(_sides(lambda sides: sides[["left", "right"]].min(axis=1) - sides["mid"])),
     "direction_gap": Measure(_direction_gap),
-    "ends_to_middle": Measure(_importance(_ends_to_middle), ratio=True),
-    "text_to_filler": Measure(_importance(_text_to_filler), ratio=True),
-    "end_peaks": Measure(_importance(_end_peaks), ratio=True),
+    "ends_to_middle": _importance(_ends_to_middle),
+    "text_to_filler": _importance(_text_to_filler),
+    "end_peaks": _importance(_end_peaks),
     "few_shot_accuracy": Measure(_few_shot, fixed=_FEW, published=_published_few_shot),
     "tagging": Measure(_tagging, fixed=_TAGGERS),
     "memory_exponent": Measure(_memory, fixed=_WIDE, exact=True),

@@ -1,17 +1,15 @@
 """Where a figure or table comes from, in a line."""
 
 from collections.abc import Iterable
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whenpool.models.registry import LISTED_CELLS
+from pandas import DataFrame
+
 from whenpool.book.report.tables import corpus_name, literal
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
+from whenpool.models.registry import LISTED_CELLS
 
 
-def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
+def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
     """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where
     it is not float32, commit, computing time and date of the newest.
 
@@ -25,7 +23,8 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
     parts = [
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         f"corpus {_listed(corpora)}",
-        f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training {_texts(runs)}",
+        f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training "
+        f"{'sentences' if 'unseen_accuracy' in runs else 'texts'}",
         *_models(runs),
         *_named(runs, "encoder", "vectors", "filler"),
         _listed(map(literal, runs["device"])),
@@ -39,18 +38,13 @@ def provenance_line(runs: "DataFrame", nothing: str = "no runs yet") -> str:
     return "Provenance: " + "; ".join(parts) + "."
 
 
-def _named(runs: "DataFrame", *columns: str) -> list[str]:
+def _named(runs: DataFrame, *columns: str) -> list[str]:
     """What stands in some columns, where anything does."""
     known = {name: runs[name].dropna() for name in columns if name in runs}
     return [f"{name} {_listed(map(literal, values))}" for name, values in known.items() if len(values)]
 
 
-def _texts(runs: "DataFrame") -> str:
-    """What runs learn from; taggers learn from sentences."""
-    return "sentences" if "unseen_accuracy" in runs else "texts"
-
-
-def _models(runs: "DataFrame") -> list[str]:
+def _models(runs: DataFrame) -> list[str]:
     """The cells and numbers of layers, where they are not one layer of LSTMs."""
     columns = ["cell", "layers"]
     if not set(columns) <= set(runs):
@@ -63,7 +57,7 @@ def _models(runs: "DataFrame") -> list[str]:
     return [f"cell {_listed(titles)}"] if set(titles) - {LISTED_CELLS["lstm"].title} else []
 
 
-def _precisions(runs: "DataFrame") -> list[str]:
+def _precisions(runs: DataFrame) -> list[str]:
     """The precisions that are not float32, each with the number of runs if they are not all."""
     counts = runs["precision"].value_counts() if "precision" in runs else {}
     return [
@@ -73,7 +67,7 @@ def _precisions(runs: "DataFrame") -> list[str]:
     ]
 
 
-def _reuse(runs: "DataFrame") -> list[str]:
+def _reuse(runs: DataFrame) -> list[str]:
     """How often the filler sentences of a split had to be begun anew, if that was needed."""
     columns = [name for name in runs if str(name).startswith("filler_passes")]
     most = runs[columns].max().max() if columns else 0
@@ -82,8 +76,8 @@ def _reuse(runs: "DataFrame") -> list[str]:
 
 def duration(seconds: float) -> str:
     """Seconds in the two largest units: "2 h 5 min", "3 min 20 s"."""
-    total = int(timedelta(seconds=round(seconds)).total_seconds())
-    hours, minutes, rest = total // 3600, total % 3600 // 60, total % 60
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,30 +1,21 @@
 """Tables with a number and a caption, ours beside the thesis's; names and numbers as sentences have them."""
 
-from functools import lru_cache
-from pathlib import Path
-from typing import TYPE_CHECKING
-from whenpool.base.files import Columns, checked_table
-from whenpool.base.errors import InputError
-from whenpool.base.paths import project_root
-import re
-from html import escape, unescape
-from typing import Any
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from whenpool.corpora.settings import SHARES
-from whenpool.corpora.published import AMAZON_REVIEWS_READ
+import re
 from collections.abc import Callable, Hashable, Sequence
-from html import escape
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
+from pandas import DataFrame
+
+from whenpool.book.report.verdicts import MARKS, Cell, judge, mean_text
+from whenpool.corpora.published import AMAZON_REVIEWS_READ
+from whenpool.corpora.settings import SHARES
 from whenpool.models.registry import POOLING_NAMES
-from whenpool.book.report.verdicts import MARKS, Cell, judge
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-
 
 _MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
 _ESCAPED = re.compile(r"&amp;(#\d+;)")
@@ -125,7 +116,7 @@ class CaptionedTable:
         prose: whether cells hold sentences, whose lines may break.
     """
 
-    frame: "DataFrame"
+    frame: DataFrame
     caption: str
     name: str
     provenance: str = ""
@@ -161,19 +152,16 @@ def as_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
-def judged(runs: "DataFrame", published: "DataFrame") -> "DataFrame":
+def judged(runs: DataFrame, published: DataFrame) -> DataFrame:
     """The published cells with ours beside: columns ``ours``, ``ours_std``, ``n``, ``verdict``, ``keys``,
     of the runs, and ``compact``, the compact replication as text."""
     keys = ["corpus", "length", "setting", "size", "pooling"]
     groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
-    empty = runs.head(0)
-    cells = [
-        judge(groups.get(tuple(row[key] for key in keys), empty), row) for _, row in published.iterrows()
-    ]
-    return beside(published, cells)
+    rows = (row for _, row in published.iterrows())
+    return beside(published, [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows])
 
 
-def beside(published: "DataFrame", cells: Sequence[Cell]) -> "DataFrame":
+def beside(published: DataFrame, cells: Sequence[Cell]) -> DataFrame:
     """Published cells with ours as the columns that `judged` names."""
     return published.assign(
         ours=[cell.mean for cell in cells],
@@ -197,19 +185,13 @@ def cell_text(row: Any) -> str:
     return "<br>".join([*lines, f"{row['mean']:.1f} ± {row['std']:.1f}"])
 
 
-def mean_text(cell: Cell) -> str:
-    """Mean ± standard deviation (n); a single run has no deviation."""
-    spread = f" ± {cell.std:.1f}" if cell.runs > 1 else ""
-    return f"{cell.mean:.1f}{spread} ({cell.runs})"
-
-
 def grid(
-    cells: "DataFrame",
+    cells: DataFrame,
     rows: Sequence[str],
     columns: Sequence[str],
     text: Callable[[Any], str],
     heads: dict[str, Callable[[Hashable], str]] | None = None,
-) -> "DataFrame":
+) -> DataFrame:
     """Cells laid out in a table, in the order in which their row and column values first occur.
 
     Args:
@@ -218,21 +200,18 @@ def grid(
         text: writes a cell.
         heads: how a value of a column is written where it names a row or column.
     """
-    import pandas as pd
-
-    known = {"pooling": lambda v: POOLING_NAMES.get(str(v), str(v)), "size": size_text}
-    heads = {**known, "corpus": corpus_name, **(heads or {})}
-
-    def head(names: Sequence[str], row: Any) -> tuple[str, ...]:
-        return tuple(heads[name](row[name]) if name in heads else str(row[name]) for name in names)
-
+    written: dict[str, Callable[[Any], str]] = {
+        "pooling": lambda name: POOLING_NAMES.get(str(name), str(name)),
+        "size": size_text,
+        "corpus": corpus_name,
+        **(heads or {}),
+    }
     table: dict[tuple[str, ...], dict[str, str]] = {}
     for _, row in cells.iterrows():
-        line = table.setdefault(head(rows, row), {})
-        line[" ".join(head(columns, row))] = text(row)
-    frame = pd.DataFrame(
-        [dict(zip(rows, names, strict=True)) | line for names, line in table.items()]
-    ).fillna("")
+        named = {name: written.get(name, str)(row[name]) for name in (*rows, *columns)}
+        line = table.setdefault(tuple(named[name] for name in rows), {name: named[name] for name in rows})
+        line[" ".join(named[name] for name in columns)] = text(row)
+    frame = DataFrame(list(table.values())).fillna("")
     heads_only = frame[list(rows)]
     for place, name in enumerate(rows[:-1], 1):  # a repeated head is written once
         outer = heads_only.iloc[:, :place]
@@ -246,7 +225,7 @@ def size_text(size: Hashable) -> str:
     return f"{number // 1000}K" if number % 1000 == 0 else str(number)
 
 
-def wins(cells: "DataFrame", value: str) -> "DataFrame":
+def wins(cells: DataFrame, value: str) -> DataFrame:
     """How often each pooling has the highest mean of its column, ties counted for each.
 
     Args:
@@ -257,15 +236,10 @@ def wins(cells: "DataFrame", value: str) -> "DataFrame":
         Columns ``pooling``, ``wins``, ``columns``: of how many columns, those where every pooling
         has a value.
     """
-    import pandas as pd
-
-    whole = [
-        group
-        for _, group in cells.groupby(["corpus", "length", "setting", "size"])
-        if group[value].notna().all()
-    ]
-    counts = dict.fromkeys(cells["pooling"].unique(), 0)
-    for group in whole:
-        for pooling in group.loc[np.isclose(group[value], group[value].max()), "pooling"]:
-            counts[pooling] += 1
-    return pd.DataFrame({"pooling": list(counts), "wins": list(counts.values()), "columns": len(whole)})
+    columns = cells.groupby(["corpus", "length", "setting", "size"])[value]
+    whole = columns.transform(lambda own: own.notna().all()).astype(bool)
+    best = cells[whole & np.isclose(cells[value], columns.transform("max"))]
+    found = pd.Series(0, index=cells["pooling"].unique()).add(best["pooling"].value_counts(), fill_value=0)
+    found = found[cells["pooling"].unique()].astype(int)
+    count = int(columns.agg(lambda own: own.notna().all()).sum())
+    return DataFrame({"pooling": found.index, "wins": found.tolist(), "columns": count})

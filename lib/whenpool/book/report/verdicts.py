@@ -3,27 +3,27 @@
 A verdict needs runs of the same protocol: same corpus in full, same classes, training size, hidden
 units and epochs, the thesis's word vectors, at least three seeds. Then the 95 % Welch interval of the
 difference of means decides: wholly within ±3 points is *reproduced*, wholly outside is *differs*,
-anything else *undecided*. Runs of the same protocol from other vectors are *pilots*. Beside each cell stands
-the number of the compact replication, which is never judged against the thesis's.
+anything else *undecided*. Runs of the same protocol from other vectors are *pilots*. The number of the
+compact replication stands beside each cell and is never judged.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas import DataFrame, Series
+from scipy import stats
+
 from whenpool.base.errors import InputError
 from whenpool.base.files import Columns, checked_table
 from whenpool.base.paths import project_root
+from whenpool.corpora.published import THESIS_CORPORA
+from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 COLUMNS = {
     name: Columns(frozenset(f"table {names} {numbers}".split()), numbers=frozenset(numbers.split()))
@@ -38,34 +38,9 @@ COLUMNS = {
 FILES = tuple(COLUMNS)
 RUNS_PER_CELL = 5
 """Seeds behind each mean and standard deviation of the thesis (§1.4.2)."""
-
-
-def published(name: str) -> "DataFrame":
-    """One of `FILES`: each row is a number of the thesis, ``table`` says where it stands.
-
-    Raises:
-        InputError: outside a clone of the book, or for a file that is not as it should be.
-    """
-    root = project_root()
-    if root is None:
-        raise InputError("the thesis's numbers are in the clone of the book: run this inside it")
-    file = Path(root) / "data" / "paper" / f"{name}.csv"
-    return _read(file, name, file.stat().st_mtime_ns if file.is_file() else 0).copy()
-
-
-@lru_cache
-def _read(file: Path, name: str, changed: int) -> "DataFrame":
-    return checked_table(file, "the thesis's numbers", COLUMNS[name], table=str)
-
-
 MARGIN = 3.0
 """Points of accuracy."""
 SEEDS_NEEDED = 3
-_CONFIGURATION = (
-    "vectors", "cell", "layers", "bidirectional", "embedding_size", "hidden_size", "forget_bias",
-    "share", "epochs", "batch_size", "learning_rate", "weight_decay", "drop_connect", "max_words",
-    "validation", "test",
-)  # fmt: skip
 THESIS_MODEL: dict[str, Any] = {
     "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
     "forget_bias": "thesis", "epochs": 20, "batch_size": 32, "learning_rate": 2e-3, "weight_decay": 0,
@@ -78,24 +53,100 @@ _VARIED = (
     "cell", "layers", "bidirectional", "hidden_size", "drop_connect", "weight_decay", "learning_rate",
     "epochs",
 )  # fmt: skip
-"""What may differ from the small model where breadth is asked for, see `of_breadth`."""
-_OF_ONE_SIZE = ("lstm", "gru", "elman")
-_OTHER_SIZES = (64, 100, 128)
-"""Of other cells: where a state is added to a word vector it has its size, 100; where a model goes one
-way it may have the units of both, 128."""
+"""What may differ from the small model in runs of breadth, see `of_breadth`."""
 OTHER_BIASES = ("2.0", 2.0, "chrono")
 """Forget biases that chapter 2 gives the model without pooling (§2.2.2)."""
-
 MARKS = {
-    "reproduced": "✓",
-    "differs": "✗",
-    "undecided": "?",
-    "so far": "…",
-    "pilot": "~",
-    "not run": "",
-}
-"""Every verdict and its mark in a table: so far, with fewer than three seeds; a pilot, from other word
-vectors than the thesis's."""
+    "reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": "",
+}  # fmt: skip
+"""Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors than the
+thesis's."""
+
+
+def published(name: str) -> DataFrame:
+    """One of `FILES`: each row is a number of the thesis, ``table`` says where it stands.
+
+    Raises:
+        InputError: outside a clone of the book, or for a file that is not as it should be.
+    """
+    root = project_root()
+    if root is None:
+        raise InputError("the thesis's numbers are in the clone of the book: run this inside it")
+    file = root / "data" / "paper" / f"{name}.csv"
+    return _read(file, name, file.stat().st_mtime_ns if file.is_file() else 0).copy()
+
+
+@lru_cache
+def _read(file: Path, name: str, changed: int) -> DataFrame:
+    return checked_table(file, "the thesis's numbers", COLUMNS[name], table=str)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A number over the seeds of one model: mean and standard deviation (of the sample, n - 1).
+
+    A measure that is a ratio has the mean and deviation of its logarithms.
+
+    Attributes:
+        keys: of the runs; none for what the thesis published.
+        whole: whether all runs read the whole corpus of its publisher.
+    """
+
+    mean: float
+    std: float
+    n: int
+    keys: tuple[str, ...] = ()
+    whole: bool = True
+
+
+def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
+    """A sum of means and its 95 % interval: t for one mean, Welch's for a difference, and
+    Satterthwaite's degrees of freedom for more. Without a deviation for each there is no interval.
+
+    Args:
+        terms: each mean with its sign.
+
+    Returns:
+        value, low, high.
+
+    Examples:
+        >>> a, b = Sample(10.0, 1.0, 4), Sample(7.0, 1.0, 4)
+        >>> [round(number, 2) for number in estimate([(1, a), (-1, b)])]
+        [3.0, 1.27, 4.73]
+    """
+    value = sum(sign * sample.mean for sign, sample in terms)
+    if any(sample.n < 2 or np.isnan(sample.std) for _, sample in terms):
+        return value, np.nan, np.nan
+    shares = [sample.std**2 / sample.n for _, sample in terms]
+    if not sum(shares):
+        return value, value, value
+    each = zip(shares, terms, strict=True)
+    freedom = sum(shares) ** 2 / sum(share**2 / (sample.n - 1) for share, (_, sample) in each)
+    reach = float(stats.t.ppf(0.975, freedom)) * sum(shares) ** 0.5
+    return value, value - reach, value + reach
+
+
+def welch_interval(
+    ours: Sequence[float], mean: float, std: float, runs: int = RUNS_PER_CELL
+) -> tuple[float, float]:
+    """The 95 % confidence interval of (our mean - published mean), variances unequal.
+
+    Args:
+        ours: our values, at least two.
+        mean, std, runs: what was published.
+    """
+    own = Sample(float(np.mean(ours)), float(np.std(ours, ddof=1)), len(ours))
+    return estimate([(1, own), (-1, Sample(mean, std, runs))])[1:]
+
+
+def verdict_of(ours: list[float], mean: float, std: float) -> str:
+    """What the rule says of our values beside a published mean and standard deviation."""
+    if len(ours) < SEEDS_NEEDED:
+        return "so far"
+    low, high = welch_interval(ours, mean, std)
+    if low >= -MARGIN and high <= MARGIN:
+        return "reproduced"
+    return "differs" if low > MARGIN or high < -MARGIN else "undecided"
 
 
 @dataclass(frozen=True)
@@ -118,56 +169,46 @@ class Cell:
     compact: str = ""
 
 
-def welch_interval(
-    ours: Sequence[float], mean: float, std: float, runs: int = RUNS_PER_CELL
-) -> tuple[float, float]:
-    """The 95 % confidence interval of (our mean - published mean), variances unequal.
-
-    Args:
-        ours: our values, at least two.
-        mean, std, runs: what was published.
-    """
-    from scipy import stats
-
-    n, sample_variance = len(ours), float(np.var(ours, ddof=1))
-    mine, theirs = sample_variance / n, std**2 / runs
-    difference = float(np.mean(ours)) - mean
-    if mine + theirs == 0:
-        return difference, difference
-    freedom = (mine + theirs) ** 2 / (mine**2 / (n - 1) + theirs**2 / (runs - 1))
-    reach = float(stats.t.ppf(0.975, freedom)) * (mine + theirs) ** 0.5
-    return difference - reach, difference + reach
+def mean_text(cell: Cell) -> str:
+    """Mean ± standard deviation (n); a single run has no deviation."""
+    spread = f" ± {cell.std:.1f}" if cell.runs > 1 else ""
+    return f"{cell.mean:.1f}{spread} ({cell.runs})"
 
 
-def judge(ours: "DataFrame", published: "Series") -> Cell:
+def judge(ours: DataFrame, published: Series) -> Cell:
     """The verdict on one published cell from our runs of it.
 
     Args:
         ours: rows of `Store.trainings` of the cell's corpus, length, setting, size and pooling.
         published: its row of ``data/paper/accuracy.csv``.
     """
-    nothing = Cell(np.nan, np.nan, 0, "not run")
+    cell = Cell(np.nan, np.nan, 0, "not run")
     ours = ours[ours["masked"].astype(bool) & is_plain(ours)] if len(ours) else ours
     if ours.empty:
-        return nothing
-    small = of_compact(ours)
-    own = ours[ours["corpus_complete"].eq(True) & follows_protocol(ours)]
-    used, verdict = _most_common(own), "pilot"
-    if used.empty:
-        cell = nothing
-    else:
-        values = used["test_accuracy"]
+        return cell
+    used = ours[ours["corpus_complete"].eq(True) & follows_protocol(ours)]
+    if len(used):
+        used = _most_common(used)
+        cell = _cell_of(used, "pilot")
         if (used["vectors"] == VECTORS[0]).all():
-            verdict = verdict_of(values.tolist(), published["mean"], published["std"])
-        cell = Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
-    return replace(cell, compact=compact_text(small), keys=(*cell.keys, *small["key"]))
+            values = used["test_accuracy"].tolist()
+            cell = replace(cell, verdict=verdict_of(values, published["mean"], published["std"]))
+    small = of_compact(ours)
+    if small.empty:
+        return cell
+    whole = small["corpus_complete"].eq(True).all()
+    text = mean_text(_cell_of(small, "")) + ("" if whole else "*")  # a part of the corpus, or a stand-in
+    return replace(cell, compact=text, keys=(*cell.keys, *small["key"]))
 
 
-def of_compact(runs: "DataFrame") -> "DataFrame":
-    """Those of the compact replication: `whenpool.runs.plans.bases.COMPACT`, from the thesis's word vectors; one
-    for each seed."""
-    if runs.empty:
-        return runs
+def _cell_of(runs: DataFrame, verdict: str) -> Cell:
+    values = runs["test_accuracy"]
+    return Cell(values.mean(), values.std(ddof=1), len(runs), verdict, tuple(runs["key"]))
+
+
+def of_compact(runs: DataFrame) -> DataFrame:
+    """Those of the compact replication, see `whenpool.runs.plans.bases.COMPACT`, from the thesis's word
+    vectors; one for each seed."""
     wanted = runs["corpus"].map(COMPACT_TEST)
     tested = runs["test"].eq(wanted) | (runs["test"].isna() & wanted.isna())
     model = {name: value for name, value in SMALL_MODEL.items() if name != "test"}
@@ -175,70 +216,46 @@ def of_compact(runs: "DataFrame") -> "DataFrame":
     return own.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
 
 
-def compact_text(runs: "DataFrame") -> str:
-    """Mean ± deviation (seeds) of the compact replication, with a mark where a part of the corpus or a
-    stand-in was read."""
-    if runs.empty:
-        return ""
-    values = runs["test_accuracy"]
-    spread = f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else ""
-    part = "" if runs["corpus_complete"].eq(True).all() else "*"
-    return f"{values.mean():.1f}{spread} ({len(values)}){part}"
-
-
-def _most_common(runs: "DataFrame") -> "DataFrame":
+def _most_common(runs: DataFrame) -> DataFrame:
     """The runs of one configuration: the thesis's word vectors where there are three seeds of them, else
     that with the most seeds; each seed once."""
-    if runs.empty:
-        return runs
     thesis = runs[runs["vectors"] == VECTORS[0]]
     runs = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else runs
-    varied = [name for name in _CONFIGURATION if name in runs]
+    varied = [name for name in ("vectors", "validation", *THESIS_MODEL) if name in runs]
     groups = runs.groupby(varied, dropna=False, sort=False)
     _, largest = max(groups, key=lambda group: group[1]["seed"].nunique())
     return largest.drop_duplicates("seed", keep="last")
 
 
-def follows_protocol(runs: "DataFrame") -> "Series":
-    """Which runs have the thesis's model and training (§1.4.2), padding masked."""
-    return has(runs, THESIS_MODEL) & runs["vectors"].notna() & is_plain(runs)
-
-
-def has(runs: "DataFrame", configuration: dict[str, Any]) -> "Series":
+def has(runs: DataFrame, configuration: dict[str, Any]) -> Series:
     """Which runs have some values in their columns; None is an empty one."""
-    import pandas as pd
-
     found = pd.Series(True, index=runs.index)
     for name, value in configuration.items():
         found &= runs[name].isna() if value is None else runs[name] == value
     return found
 
 
-def is_plain(runs: "DataFrame") -> "Series":
+def column(runs: DataFrame, name: str) -> Series:
+    """A column of some runs, empty where the runs are older than what it says."""
+    return runs[name] if name in runs else pd.Series(None, index=runs.index, dtype=object)
+
+
+# Which runs are of what kind.
+
+
+def follows_protocol(runs: DataFrame) -> Series:
+    """Which runs have the thesis's model and training (§1.4.2), padding masked."""
+    return has(runs, THESIS_MODEL) & runs["vectors"].notna() & is_plain(runs)
+
+
+def is_plain(runs: DataFrame) -> Series:
     """Which runs are trained and started as the thesis's first chapter has it: no trick of its second,
     and none of the other starts that go with it."""
     started = ~column(runs, "orthogonal").eq(True) & ~runs["forget_bias"].isin(OTHER_BIASES)
     return column(runs, "trick").isna() & started
 
 
-def of_one_kind(runs: "DataFrame") -> "DataFrame":
-    """Those whose word vectors the most runs have: numbers of two kinds are not compared."""
-    return runs[runs["vectors"] == runs["vectors"].mode().iloc[0]] if len(runs) else runs
-
-
-def column(runs: "DataFrame", name: str) -> "Series":
-    """A column of some runs, empty where the runs are older than what it says."""
-    import pandas as pd
-
-    return runs[name] if name in runs else pd.Series(None, index=runs.index, dtype=object)
-
-
-def of_record(runs: "DataFrame") -> "Series":
-    """Which runs follow the protocol on a whole corpus of the thesis's, padding masked or let in."""
-    return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
-
-
-def as_plain(runs: "DataFrame") -> "DataFrame":
+def as_plain(runs: DataFrame) -> DataFrame:
     """Runs of chapter 2 as if they were of chapter 1: without what sets them apart from the model
     without pooling, a trick or another start (§2.2)."""
     last = runs["pooling"] == "last"
@@ -250,7 +267,17 @@ def as_plain(runs: "DataFrame") -> "DataFrame":
     )
 
 
-def of_either_scale(runs: "DataFrame") -> "Series":
+def of_one_kind(runs: DataFrame) -> DataFrame:
+    """Those whose word vectors the most runs have: numbers of two kinds are not compared."""
+    return runs[runs["vectors"] == runs["vectors"].mode().iloc[0]] if len(runs) else runs
+
+
+def of_record(runs: DataFrame) -> Series:
+    """Which runs follow the protocol on a whole corpus of the thesis's, padding masked or let in."""
+    return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
+
+
+def of_either_scale(runs: DataFrame) -> Series:
     """Which runs have the thesis's model and training on a whole corpus of its, or those of the compact
     replication on whatever there is of it; with padding masked or not, any start and trick, any vectors.
     They are published in ``data/results``."""
@@ -262,80 +289,68 @@ def of_either_scale(runs: "DataFrame") -> "Series":
     return base & ((has(runs, large) & whole) | has(runs, COMPACT))
 
 
-def of_learnability(runs: "DataFrame") -> "Series":
+def of_learnability(runs: DataFrame) -> Series:
     """Which runs on the whole of IMDb are of Table 2.1's kind (§2.2.8): by the thesis's protocol, or
     with the model of the quick profile, which indicates and decides nothing."""
-    kind = (
-        (runs["corpus"] == "imdb")
-        & (runs["length"] == "long")
-        & runs["setting"].isin(["standard", "mid"])
-        & runs["pooling"].isin(["last", "max", "max_attention"])
-        & runs["corpus_complete"].eq(True)
-        & runs["masked"].astype(bool)
-        & runs["vectors"].notna()
-    )
+    kind = has(runs, {"corpus": "imdb", "length": "long", "corpus_complete": True, "masked": True})
+    kind &= runs["setting"].isin(["standard", "mid"]) & runs["vectors"].notna()
+    kind &= runs["pooling"].isin(["last", "max", "max_attention"])
     plain = as_plain(runs)
     return kind & (has(plain, SMALL_MODEL) | follows_protocol(plain))
 
 
-def of_breadth(runs: "DataFrame") -> "Series":
+def of_breadth(runs: DataFrame) -> Series:
     """Which runs on the whole of IMDb, 1K reviews, compare what the thesis leaves to others or mentions
     in passing: the model of the quick profile, but for its cell, layers, directions, regularisation,
-    learning rate and epochs (§1.4.2, §1.11). They decide claims of the scale "small" alone."""
+    learning rate and epochs (§1.4.2, §1.11)."""
     fixed = {name: value for name, value in SMALL_MODEL.items() if name not in _VARIED}
     fixed |= {"corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True}
-    any_size = runs["hidden_size"].isin(_OTHER_SIZES) & ~runs["cell"].isin(_OF_ONE_SIZE)
+    # A cell that adds its state to a word vector has the vector's size, 100; a model that goes one way
+    # may have the units of both, 128.
+    any_size = runs["hidden_size"].isin([64, 100, 128]) & ~runs["cell"].isin(["lstm", "gru", "elman"])
     sized = any_size | (runs["hidden_size"] == SMALL_MODEL["hidden_size"])
     return has(runs, fixed) & runs["vectors"].notna() & is_plain(runs) & sized
 
 
-def probes_of_breadth(probes: "DataFrame") -> "Series":
+def probes_of_breadth(probes: DataFrame) -> Series:
     """Which probe runs looked at such a model once it was trained, or for the gradients at the start on
     the first 500 texts (§1.5)."""
-    start = (probes["probe"] == "gradients") & (probes["epochs"] == 1) & (probes["size"] == 500)
+    start = _at_the_start(probes)
     as_trained = probes.assign(
         size=probes["size"].mask(start, 1_000), test=probes["test"].mask(start, SMALL_MODEL["test"])
     )
     return of_breadth(as_trained) & ~column(probes, "untrained").eq(True)
 
 
-def memory_of_record(probes: "DataFrame") -> "Series":
+def _at_the_start(probes: DataFrame) -> Series:
+    return has(probes, {"probe": "gradients", "epochs": 1, "size": 500})
+
+
+def memory_of_record(probes: DataFrame) -> Series:
     """Which probe runs measured the memory of a training step as the thesis's remark on it asks: models
     of its width, of one layer, on texts of up to 4,000 words (§1.3.3). They are not trained."""
     wide = {name: THESIS_MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "masked")}
     wide |= {"probe": "memory", "corpus": "imdb", "bidirectional": True, "longest": 4_000}
-    asked = probes.assign(longest=column(probes, "longest"))
-    return has(asked, wide) & probes["corpus_complete"].eq(True) & probes["vectors"].notna()
+    wide |= {"corpus_complete": True}
+    return has(probes.assign(longest=column(probes, "longest")), wide) & probes["vectors"].notna()
 
 
-def probes_of_either_scale(probes: "DataFrame") -> "Series":
+def probes_of_either_scale(probes: DataFrame) -> Series:
     """Which probe runs looked at such a model, or at one that learnt from its first 500 texts once."""
-    early = (probes["epochs"] == 1) & (probes["size"] == 500)
+    early = has(probes, {"epochs": 1, "size": 500})
     usual = probes["max_words"].isna().map({True: THESIS_MODEL["epochs"], False: COMPACT["epochs"]})
     return of_either_scale(probes.assign(epochs=probes["epochs"].mask(early, usual)))
 
 
-def probes_of_record(probes: "DataFrame") -> "Series":
+def probes_of_record(probes: DataFrame) -> Series:
     """Which probe runs looked at a model of the thesis's on a whole corpus of its: trained by the
     protocol, or for the gradients at the start on the first 500 texts (§1.5), there also with the
     forget gates of BiLSTM_LowF."""
-    start = (probes["probe"] == "gradients") & (probes["epochs"] == 1) & (probes["size"] == 500)
-    low = start & (probes["forget_bias"] == "low") & (probes["pooling"] == "last")
+    start = _at_the_start(probes)
+    low = start & has(probes, {"forget_bias": "low", "pooling": "last"})
     as_protocol = probes.assign(
         epochs=probes["epochs"].mask(start, 20),
         test=probes["test"].astype(object).mask(start, None),
         forget_bias=probes["forget_bias"].mask(low, "thesis"),
     )
     return of_record(as_protocol) & ~column(probes, "untrained").eq(True)
-
-
-def verdict_of(ours: list[float], mean: float, std: float) -> str:
-    """What the rule says of our values beside a published mean and standard deviation."""
-    if len(ours) < SEEDS_NEEDED:
-        return "so far"
-    low, high = welch_interval(ours, mean, std)
-    if low >= -MARGIN and high <= MARGIN:
-        return "reproduced"
-    if low > MARGIN or high < -MARGIN:
-        return "differs"
-    return "undecided"

@@ -1,13 +1,19 @@
-"""``--only``: which runs it admits, and one line for every mistake."""
+"""Which runs ``--only`` admits, one line for every mistake in it, and the order of runs."""
 
+import math
+import random
 from dataclasses import replace
+from itertools import groupby, product
+from operator import attrgetter
 
 import pytest
 
 from whenpool.base.errors import InputError
-from whenpool.runs.filter import TABLES, Only, chapters_of, each_once, planned
+from whenpool.corpora.settings import SETTINGS
+from whenpool.runs.filter import TABLES, Only, chapters_of, each_once, informative, planned
 from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.probe import PaddingSweep
+from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep
+from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import PLANS, plan, thesis_table
 from whenpool.runs.request import Choice
@@ -62,32 +68,30 @@ def test_a_trick_or_a_start_goes_by_its_name():
     assert admitted("pooling=max+forget 2") == [pooled, forget]
 
 
-def test_a_probe_has_what_its_training_has_but_no_table():
+def test_other_kinds_have_what_their_training_has_or_keys_of_their_own():
     sweep = PaddingSweep(PLAIN)
     assert Only.parse("size=1000,setting=mid,pooling=last,seed=2,corpus=imdb").admits(sweep)
     assert not Only.parse("table=1.3").admits(sweep)
-
-
-def test_few_shot_runs_have_systems_and_labels_but_no_size():
     assert Only.parse("table=1.9,system=bert+uda,labels=3,seed=1,corpus=yahoo").admits(BERT)
-    assert not Only.parse("labels=10").admits(BERT)
-    for key in ("size=1000", "setting=mid", "pooling=max_attention"):
-        assert not Only.parse(key).admits(BERT)
+    for text in ("labels=10", "size=1000", "setting=mid", "pooling=max_attention"):
+        assert not Only.parse(text).admits(BERT)
+    tagging = Tagging("generated:task=pos", seed=1)
+    assert Only.parse("corpus=generated,seed=1").admits(tagging)
+    for text in ("seed=0", "size=1000", "length=any"):
+        assert not Only.parse(text).admits(tagging)
 
 
 @pytest.mark.parametrize(
-    "corpus",
-    ["synthetic:density=0.02,longest=30", "/mine/reviews.csv", "/mine/reviews.csv:text_column=a"],
+    ("corpus", "names"),
+    [
+        ("synthetic:density=0.02,longest=30", ["synthetic"]),
+        ("/mine/reviews.csv:text_column=a", ["reviews.csv", "/mine/reviews.csv"]),
+    ],
 )
-def test_a_corpus_goes_by_its_name_or_file(corpus):
+def test_a_corpus_goes_by_its_name_or_file(corpus, names):
     run = replace(PLAIN, corpus=corpus)
-    name = "synthetic" if corpus.startswith("synthetic") else "reviews.csv"
-    assert Only.parse(f"corpus={name}").admits(run)
+    assert all(Only.parse(f"corpus={name}").admits(run) for name in names)
     assert not Only.parse("corpus=imdb").admits(run)
-
-
-def test_an_own_file_goes_by_its_whole_path_too():
-    assert Only.parse("corpus=/mine/reviews.csv").admits(replace(PLAIN, corpus="/mine/reviews.csv"))
 
 
 @pytest.mark.parametrize(
@@ -173,3 +177,77 @@ def test_a_run_of_several_chapters_is_planned_once(place):
     assert sorted(runs) == ["learnability", "training_to_skip"]
     together = each_once(runs)
     assert len(together) == len(set(together)) < sum(map(len, runs.values()))
+
+
+# the order of runs: wherever a list is cut, what stands before is a whole, thinner grid
+
+POOLINGS = ("last", "mean", "max", "attention", "max_attention")
+LEVELS = ("seed", "size", "setting", "length", "corpus", "pooling")
+
+
+def grid_of(rng):
+    """Trainings of a random grid, in a random order."""
+    sides = {
+        "seed": range(rng.randint(1, 3)),
+        "size": rng.sample((1_000, 2_000, 5_000, 10_000, 25_000), rng.randint(1, 3)),
+        "setting": rng.sample(SETTINGS, rng.randint(1, 4)),
+        "length": rng.sample(("long", "short"), rng.randint(1, 2)),
+        "corpus": rng.sample(("imdb", "yelp", "yahoo", "amazon"), rng.randint(1, 3)),
+        "pooling": rng.sample(POOLINGS, rng.randint(1, 3)),
+    }
+    runs = [Training(**dict(zip(sides, values, strict=True))) for values in product(*sides.values())]
+    return shuffled(runs), sides
+
+
+def shuffled(runs):
+    return random.Random(len(runs)).sample(runs, len(runs))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_each_part_of_a_random_grid_is_whole_before_the_next_begins(number):
+    runs, sides = grid_of(random.Random(number))
+    ordered = sorted(runs, key=informative)
+    for depth in range(1, len(LEVELS) + 1):
+        outer = LEVELS[:depth]
+        blocks = [(values, len(list(block))) for values, block in groupby(ordered, attrgetter(*outer))]
+        assert len(blocks) == len({values for values, _ in blocks})  # none is taken up again
+        inner = len(runs) // math.prod(len(sides[name]) for name in outer)
+        assert {count for _, count in blocks} == {inner}
+
+
+def test_the_order_of_the_paper():
+    sizes = (1_000, 2_000, 5_000, 10_000, 25_000)
+    every = product(("yelp", "imdb"), SETTINGS, sizes, POOLINGS, range(5))
+    runs = [Training(*values) for values in every]
+    ordered = sorted(runs, key=informative)
+    assert [run.corpus for run in ordered[:10]] == ["imdb"] * 5 + ["yelp"] * 5
+    assert [run.pooling for run in ordered[:5]] == list(POOLINGS)
+    assert list(dict.fromkeys(run.setting for run in ordered)) == ["standard", "mid", "right", "left"]
+    assert [run.size for run in ordered] == sorted(run.size for run in runs if run.seed == 0) * 5
+
+
+def test_probes_and_variants_stand_behind_their_training():
+    first = replace(PLAIN, pooling="max")
+    later = replace(PLAIN, pooling="attention")
+    expected = [first, GradientProfile(first), PaddingSweep(first), later]
+    assert sorted(shuffled(expected), key=informative) == expected
+    trick, start = replace(PLAIN, trick="teacher_forcing"), replace(PLAIN, orthogonal=True)
+    unmasked, own = replace(PLAIN, masked=False), replace(PLAIN, corpus="/mine/reviews.csv")
+    expected = [PLAIN, unmasked, replace(PLAIN, pooling="max_attention"), trick, start, own]
+    assert sorted(shuffled(expected), key=informative) == expected
+
+
+def test_few_shot_runs_go_by_seed_then_labels_then_system():
+    every = product((0, 1), (10, 1, 100), ("imdb", "yahoo"), ("bert", "max_attention_words"))
+    expected = [
+        FewShot(corpus, system, per_class=labels, seed=seed)  # ten labels are the thesis's
+        for seed, labels, corpus, system in every
+    ]
+    assert sorted(shuffled(expected), key=informative) == expected
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+def test_runs_of_every_chapter_can_be_ordered_together(profile, place):
+    runs = [run for chapter in PLANS for run in plan(chapter, Choice(profile), place)]
+    ordered = sorted(runs, key=informative)
+    assert sorted(shuffled(runs), key=informative) == ordered  # whatever the order before

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save
 from scipy import stats
+from small_runs import GRID, SMALL
 from test_book import ROOT, builder, clone
-from test_engine import GRID, SMALL
 from whenpool.runs.execute import execute
 
 from whenpool import InputError

@@ -1,103 +1,71 @@
-"""Running many runs on processes of this machine, undisturbed and disturbed."""
+"""Running many runs: on processes of this machine, cut into tasks, and what becomes of these."""
 
+import time
+import weakref
 from dataclasses import replace
 
 import pytest
+import safetensors.torch
+import torch
+from conftest import PoolHere
+from small_runs import GRID, SMALL, fresh, results, stored
 
 from whenpool import InputError
-from whenpool.runs.engine import Workforce, run_all
-from whenpool.runs.engine.local import LocalPool
-from whenpool.runs.engine.tasks import Job
+from whenpool.base.errors import StorageError
+from whenpool.runs.engine import Workforce, local, run_all, running, tasks
+from whenpool.runs.engine.tasks import Claims, Job, outstanding, tasks_of
+from whenpool.runs.filter import informative
+from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.run import Place, key
+from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
-SMALL = Training(
-    "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",
-    length="any", embedding_size=8, hidden_size=6, epochs=2,
-)  # fmt: skip
-GRID = [
-    replace(SMALL, pooling=pooling, setting=setting, seed=seed)
-    for pooling in ("last", "max_attention")
-    for setting in ("standard", "mid")
-    for seed in (0, 1)
-]
+BAD = replace(SMALL, size=1000)
+TOO_MANY = "the corpus has 60 train texts, 1,000 were asked for; choose fewer"
+DIVERGING = replace(SMALL, learning_rate=3e38)
+ORDERED = sorted(GRID, key=informative)
 
 
-def results(store):
-    """What must not depend on how the runs were made."""
-    table = store.rows("training").set_index("key").sort_index()
-    return table[["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]].to_dict("index")
+# on processes of this machine
 
 
-def fresh(place, name):
-    return Place(Store(place.store.directory.with_name(name)), place.data, place.cache)
-
-
-def test_runs_are_stored_and_not_run_twice(place):
+def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(place):
+    one = fresh(place, "one")
     report = run_all(GRID, place, Workforce(workers=2))
     assert (report.done, report.failed) == (len(GRID), {})
+    assert report.notes == ["Texts made by a small grammar."]
     assert place.store.keys() == {key(run, place) for run in GRID}
-    files = {file: file.stat().st_mtime_ns for file in place.store.directory.glob("*.json")}
+    files = stored(place)
     assert run_all(GRID, place, Workforce(workers=2)).done == 0
-    assert {file: file.stat().st_mtime_ns for file in files} == files
-
-
-def test_results_do_not_depend_on_the_number_of_workers(place):
-    one, two = fresh(place, "one"), fresh(place, "two")
-    run_all(GRID, one, Workforce(workers=1))
-    run_all(GRID[::-1], two, Workforce(workers=2))
-    assert results(one.store) == results(two.store)
+    assert stored(place) == files
+    run_all(GRID[::-1], one, Workforce(workers=1))
+    assert results(one.store) == results(place.store)
 
 
 def test_weights_are_kept_for_the_runs_that_name_them(place):
-    import safetensors.torch
-
     run_all(GRID[:2], place, Workforce(workers=1))
-    wanted = GRID[0]
-    assert (
-        run_all(GRID[:2], place, Workforce(workers=1), keep_weights=lambda run: run == wanted).done == 1
-    )
-    weights = safetensors.torch.load_file(place.store.weights_file(key(wanted, place)))
+    report = run_all(GRID[:2], place, Workforce(workers=1), keep_weights=lambda run: run == GRID[0])
+    assert report.done == 1
+    weights = safetensors.torch.load_file(place.store.weights_file(key(GRID[0], place)))
     assert weights["encoder.layers.0.0.weight_hh_l0"].shape == (24, 6)
     assert not place.store.weights_file(key(GRID[1], place)).exists()
 
 
 def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
-    bad = replace(SMALL, size=1000)
-    diverging = replace(SMALL, learning_rate=3e38)
-    report = run_all([bad, SMALL, diverging], place, Workforce(workers=2))
-    assert report.done == 1
-    assert report.failed[bad] == "the corpus has 60 train texts, 1,000 were asked for; choose fewer"
-    assert "the loss became" in report.failed[diverging]
-    assert place.store.failures()[key(bad, place)] == report.failed[bad]
-
-
-def test_missing_cuda_is_named(place):
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    with pytest.raises(InputError, match="device cuda was asked for, but torch sees no GPU"):
-        run_all([SMALL], place, Workforce(device="cuda"))
-    with pytest.raises(InputError, match="device 'tpu' is unknown; choose cpu or cuda"):
-        run_all([SMALL], place, Workforce(device="tpu"))
-
-
-def test_vectors_of_another_width_are_named(place):
     (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\nof 4 5 6\n")
-    report = run_all([replace(SMALL, vectors="glove.6B.100d")], place, Workforce(workers=1))
-    assert "have 3 numbers, the model's embedding 8" in next(iter(report.failed.values()))
+    narrow = replace(SMALL, vectors="glove.6B.100d")
+    report = run_all([BAD, SMALL, DIVERGING, narrow], place, Workforce(workers=2))
+    assert report.done == 1
+    assert report.failed[BAD] == TOO_MANY
+    assert "the loss became" in report.failed[DIVERGING]
+    assert "have 3 numbers, the model's embedding 8" in report.failed[narrow]
+    assert place.store.failures()[key(BAD, place)] == TOO_MANY
     with pytest.raises(InputError, match=r"word vectors nowhere.txt are not in .*fetch glove"):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
 
 
-def test_notes_on_the_corpora_are_told(place):
-    assert run_all([SMALL], place, Workforce(workers=1)).notes == ["Texts made by a small grammar."]
-
-
 def test_an_idle_worker_that_has_died_is_replaced(place):
-    pool = LocalPool(place, Workforce(), 1)
+    pool = local.LocalPool(place, Workforce(), 1)
     place.store.check_writable()
     task = (Job(SMALL, key(SMALL, place)),)
     try:
@@ -108,7 +76,264 @@ def test_an_idle_worker_that_has_died_is_replaced(place):
         first.process.join()
         second = pool.begin(task)
         assert second is not first
-        assert not first.process.is_alive()
     finally:
         pool.close()
     assert not second.process.is_alive()
+
+
+def test_workers_take_turns_in_the_gpus_of_the_machine(place, monkeypatch):
+    given = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(local, "_Worker", lambda place, workforce: given.append(workforce.device))
+    pool = running._pool(place, Workforce(device="cuda", workers=3), 10)
+    for _ in range(3):
+        pool._another()
+    assert given == ["cuda:0", "cuda:1", "cuda:0"]
+
+
+# the workforce
+
+
+@pytest.mark.parametrize(
+    ("workforce", "message"),
+    [
+        (Workforce("slurm"), "engine 'slurm' is unknown; choose one of local, ray"),
+        (Workforce(address="head:6379"), "an address is of a Ray cluster: choose --engine ray"),
+        (Workforce(precision="half"), "precision 'half' is unknown; choose one of float32"),
+        (Workforce(device="tpu"), "device 'tpu' is unknown; choose cpu or cuda"),
+        (Workforce(device="cuda"), "device cuda was asked for, but torch sees no GPU"),
+    ],
+)
+def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch, workforce, message):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(InputError, match=message):
+        run_all([SMALL], place, workforce)
+    assert not place.store.directory.exists()
+
+
+def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
+    for name, value in {"ENGINE": "ray", "ADDRESS": "head:6379", "WORKERS": "3"}.items():
+        monkeypatch.setenv(f"WHENPOOL_{name}", value)
+    assert Workforce.default() == Workforce("ray", "head:6379", 3)
+    for name, value in (("WORKERS", "none"), ("TOGETHER", "0")):
+        monkeypatch.setenv("WHENPOOL_WORKERS", "1")
+        monkeypatch.setenv(f"WHENPOOL_{name}", value)
+        message = f"WHENPOOL_{name} is a number, at least 1, not '{value}'"
+        with pytest.raises(InputError, match=message):
+            Workforce.default()
+
+
+# tasks
+
+
+def jobs(runs, place):
+    return outstanding(runs, place, lambda run: False)
+
+
+def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
+    alone = [
+        replace(SMALL, cell="gru"), replace(SMALL, drop_connect=0.1), replace(SMALL, size=20),
+        replace(SMALL, epochs=1), replace(SMALL, hidden_size=5), GradientProfile(SMALL),
+        replace(SMALL, pooling="last", trick="penalty_attention"),
+    ]  # fmt: skip
+    found = tasks_of(jobs([*GRID, *alone], place), 3)
+    assert sorted(len(task) for task in found) == [1] * 9 + [3, 3]
+    for task in found:
+        assert len({job.run.training.setting for job in task}) == 1
+    assert sum(map(len, found)) == len(GRID) + len(alone)
+    assert [job.run for (job,) in tasks_of(jobs(GRID[::-1], place), 1)] == ORDERED
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """The pools that were made, all of this process; a test may name another kind of pool."""
+
+    class Pools(list):
+        kind = PoolHere
+
+    made = Pools()
+
+    def pool(place, workforce, tasks):
+        made.append(made.kind(place, workforce))
+        return made[-1]
+
+    monkeypatch.setattr(running, "_pool", pool)
+    return made
+
+
+def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
+    one, several = fresh(place, "one"), fresh(place, "several")
+    run_all(GRID, one)
+    report = run_all(GRID, several, Workforce(together=3))
+    assert (report.done, report.failed) == (len(GRID), {})
+    assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
+    alone, company = results(one.store), results(several.store)
+    assert alone.keys() == company.keys()
+    for name, row in alone.items():
+        assert company[name]["test_loss"] == pytest.approx(row["test_loss"], rel=1e-4)
+    assert several.store.rows("training")["together"].value_counts().to_dict() == {3: 6, 1: 2}
+
+
+def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):
+    class Model:
+        pass
+
+    tried, left = [], []
+    execute_together = tasks.execute_together
+
+    def limited(runs, *args, **options):
+        assert not [model for model in left if model()]  # those that were too many are gone
+        tried.append(len(runs))
+        if len(runs) > 2:
+            model = Model()
+            left.append(weakref.ref(model))
+            error = torch.OutOfMemoryError if len(left) == 1 else RuntimeError
+            raise error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
+        execute_together(runs, *args, **options)
+
+    monkeypatch.setattr(tasks, "execute_together", limited)
+    report = run_all(GRID, place, Workforce(together=4))
+    assert tried == [4, 2, 2] * 2
+    assert (report.done, report.failed) == (8, {})
+    assert report.notes[-1].startswith("4 models at once were too much for the memory of the GPU; half")
+
+
+def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, monkeypatch):
+    execute = Training.execute
+
+    def limited(run, *args):
+        if run.pooling == "last":
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return execute(run, *args)
+
+    monkeypatch.setattr(Training, "execute", limited)
+    report = run_all(GRID, place)
+    assert report.done == 4
+    told = "the GPU has too little memory for it; free some, or use --device cpu"
+    assert set(report.failed.values()) == {told}
+
+
+def test_what_is_wrong_with_one_of_a_group_is_said_of_that_one(place, here):
+    bad = [BAD, replace(BAD, seed=1)]
+    report = run_all([*bad, *GRID, DIVERGING], place, Workforce(together=4))
+    assert report.done == len(GRID)
+    assert {report.failed[run] for run in bad} == {TOO_MANY}
+    assert "the loss became" in report.failed[DIVERGING]
+
+
+def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
+    class Deadly(PoolHere):
+        def listen(self, seconds):
+            if any(job.run == ORDERED[0] for job in self._waiting[0]):
+                return [(self._waiting.pop(0), "died", "", " (exit code -9)")]
+            return super().listen(seconds)
+
+    here.kind = Deadly
+    report = run_all(GRID, place, Workforce(together=4))
+    assert report.done == len(GRID) - 1
+    assert report.failed == {ORDERED[0]: "its process died 2 times (exit code -9); out of memory?"}
+    sizes = [len(task) for task in here[0].tasks if any(job.run == ORDERED[0] for job in task)]
+    assert sizes == [4, 2, 1, 1]
+
+
+@pytest.mark.skipif(not hasattr(torch, "AcceleratorError"), reason="this torch has no error for it")
+def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
+    def lost(*args):
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(Training, "execute", lost)
+    told = []
+    with pytest.raises(tasks.DeviceLostError, match="illegal memory access"):
+        tasks.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
+    assert [message.kind for message in told] == ["begun"]
+
+
+def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, here, monkeypatch):
+    put, kept = Store.put, []
+
+    def full(store, *args, **options):
+        if len(kept) == 2:
+            raise StorageError("cannot write it: No space left on device; free or unlock the place")
+        kept.append(put(store, *args, **options))
+
+    monkeypatch.setattr(Store, "put", full)
+    with pytest.raises(InputError, match="No space left on device; free"):
+        run_all(GRID, place)
+    assert here[0].closed
+    assert len(here[0].tasks) == 3
+    assert place.store.keys() == set(kept)
+    assert place.store.failures() == {}
+    monkeypatch.setattr(Store, "put", put)
+    assert run_all(GRID, place).done == len(GRID) - 2
+
+
+# several commands on one store
+
+
+def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
+    other = Claims(place.store.directory)
+    waiting, given_up, failing = ORDERED[:3]
+    for run in (waiting, given_up, failing):
+        assert other.take(key(run, place))
+    elsewhere = fresh(place, "elsewhere")
+    run_all([waiting], elsewhere)
+    finished = elsewhere.store.directory / f"{key(waiting, place)}.json"
+
+    class Meanwhile(PoolHere):
+        def begin(self, task):
+            if not self.tasks:  # the other command ends one run, is stopped in another, fails a third
+                (place.store.directory / finished.name).write_bytes(finished.read_bytes())
+                place.store.fail(key(failing, place), failing.changed(), "it went wrong")
+                other.release_all()
+            return super().begin(task)
+
+    here.kind = Meanwhile
+    report = run_all(GRID, place)
+    assert (report.done, report.shared) == (len(GRID) - 2, 1)
+    assert report.failed == {failing: "it went wrong"}
+    assert len(place.store.keys()) == len(GRID) - 1
+    assert list((place.store.directory / "claims").iterdir()) == []
+
+
+def test_a_claim_is_one_commands(tmp_path):
+    one, other = Claims(tmp_path), Claims(tmp_path)
+    assert one.take("a")
+    assert one.take("a")  # ours already
+    assert not other.take("a")
+    assert other.take("b")
+    one.release("a")
+    assert other.take("a")
+    other.release_all()
+    assert one.take("b")
+
+
+# deadlines
+
+
+def test_what_does_not_fit_before_the_deadline_is_left_out_and_cut_from_a_group(place, here):
+    slow = {run: 1000.0 if run.setting == "mid" else 0.01 for run in GRID}
+    until = time.monotonic() + 300
+    report = run_all(GRID, place, Workforce(until=until), seconds=slow.get)
+    assert (report.done, report.left, report.failed) == (4, 4, {})
+    assert {run.setting for run in GRID if place.store.has(key(run, place))} == {"standard"}
+    group = Workforce(together=4, until=time.monotonic() + 300)
+    report = run_all(GRID, fresh(place, "group"), group, seconds=lambda run: 110.0)
+    assert [len(task) for task in here[1].tasks] == [2, 2]
+    assert (report.done, report.left) == (4, 4)
+
+
+def test_after_the_deadline_nothing_is_begun(place, here):
+    report = run_all(GRID, place, Workforce(until=time.monotonic() - 1))
+    assert (report.done, report.left) == (0, len(GRID))
+    assert here == []  # and no worker asked for
+    assert not (place.cache / "encoded").exists()  # nor a corpus read
+
+
+def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly(place):
+    endless = [replace(SMALL, epochs=10**6, seed=seed) for seed in (0, 1)]
+    started = time.monotonic()
+    report = run_all(endless, place, Workforce(workers=1, until=started + 6))
+    assert time.monotonic() - started < 30
+    assert (report.done, report.left, report.failed) == (0, 2, {})
+    assert place.store.keys() == set()
+    assert place.store.failures() == {}

@@ -1,22 +1,20 @@
 """How long runs will take: on made-up stores, and on the runs of record with one left out."""
 
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from statistics import median
 
 import pytest
+from small_runs import HERE_NAME, RECORDS, store
 
 from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, OTHER_PRECISION, Pace, together_takes
-from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.kinds.probe import PROBE_PROTOCOL, GradientProfile, PaddingSweep, Probe
-from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.kinds.few_shot import FewShot
+from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
-RECORDS = Path(__file__).parents[1] / "data" / "results"
-HERE_NAME = "cpu: this one"
 IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
 WORKFORCE = Workforce()
 
@@ -24,18 +22,6 @@ WORKFORCE = Workforce()
 @pytest.fixture(autouse=True)
 def this_machine(monkeypatch):
     monkeypatch.setattr(estimates, "processor", lambda: "this one")
-
-
-def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenance):
-    """Put a run into the store as if it had taken so long."""
-    identity = {"run": run.changed(), "data": {}, "protocol": PROTOCOL, "made": [seconds, device]}
-    row, result = asdict(run), {"seconds": seconds}
-    if isinstance(run, Probe):
-        row, result = run.row(), result | {"probe_protocol": PROBE_PROTOCOL}
-    if isinstance(run, FewShot):
-        identity["protocol"] = FEW_SHOT_PROTOCOL
-    provenance |= {"device": device, "precision": precision}
-    return place.store.put(identity, row, result, provenance)
 
 
 def on_record_here(place):
@@ -55,8 +41,10 @@ def estimate(place, run, workforce=WORKFORCE):
     return Pace.measured(place, workforce).estimate(run)
 
 
-def test_nothing_stored_tells_nothing(place):
-    assert Pace.measured(place, WORKFORCE).seconds(IMDB) is None
+def test_runs_without_a_time_tell_nothing(place):
+    for seconds in (None, float("nan"), 0.0):
+        store(place, IMDB, seconds)
+    assert estimate(place, IMDB) is None
     assert Pace().seconds(IMDB) is None
 
 
@@ -69,21 +57,15 @@ def test_the_same_but_for_seed_and_vectors_counts_first(place):
     assert (found.devices, found.distance, found.same_shape) == ((HERE_NAME,), HERE, True)
 
 
-def test_then_other_sizes_in_proportion_to_the_work(place):
+@pytest.mark.parametrize(("size", "validation"), [(2_000, 2_000), (20_000, 5_000)])
+def test_then_other_sizes_in_proportion_to_the_work(place, size, validation):
+    """20 epochs of the training texts and of the validation texts, and 9,800 test texts."""
     store(place, IMDB, 100.0)
     store(place, replace(IMDB, pooling="last"), 7.0)  # another pooling, which is not asked
-    found = estimate(place, replace(IMDB, size=2_000))
-    # 20 epochs of 1,000 texts, the same number of texts read for validation, and 9,800 test texts
-    words = {size: 20 * size + (20 * size + 9_800) / 3 for size in (1_000, 2_000)}
-    assert found.seconds == pytest.approx(100 * words[2_000] / words[1_000])
+    found = estimate(place, replace(IMDB, size=size))
+    words = 20 * size + (20 * validation + 9_800) / 3
+    assert found.seconds == pytest.approx(100 * words / (20_000 + (20_000 + 9_800) / 3))
     assert not found.same_shape
-
-
-def test_validation_texts_are_as_many_as_there_can_be(place):
-    store(place, IMDB, 100.0)
-    seconds = estimate(place, replace(IMDB, size=20_000)).seconds
-    words = 20 * 20_000 + (20 * 5_000 + 9_800) / 3
-    assert seconds == pytest.approx(100 * words / (20_000 + (20_000 + 9_800) / 3))
 
 
 def test_then_any_pooling_on_such_texts_but_a_trick_is_another_matter(place):
@@ -146,14 +128,11 @@ def test_another_machine_counts_only_where_nothing_here_does(place):
     store(place, IMDB, 500.0, device="cpu: another")
     found = estimate(place, IMDB)
     assert (found.seconds, found.distance, found.devices) == (500.0, OTHER_MACHINE, ("cpu: another",))
+    store(place, IMDB, 1.0, device="cuda: NVIDIA H200")
+    assert estimate(place, IMDB).seconds == 500.0  # a GPU tells nothing of a processor
+    assert estimate(place, IMDB, Workforce(device="cuda")).distance == OTHER_MACHINE
     store(place, replace(IMDB, pooling="last", setting="standard"), 34.0)
     assert estimate(place, IMDB).distance == HERE
-
-
-def test_a_gpu_tells_nothing_of_a_processor(place):
-    store(place, IMDB, 5.0, device="cuda: NVIDIA H200")
-    assert estimate(place, IMDB) is None
-    assert estimate(place, IMDB, Workforce(device="cuda")).distance == OTHER_MACHINE  # or no GPU is here
 
 
 def test_another_precision_counts_before_another_machine(place):
@@ -171,21 +150,10 @@ def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place
     assert estimate(place, IMDB).seconds == 50.0
     fused = estimate(place, IMDB, Workforce(together=8))
     assert (fused.seconds, fused.distance) == (5.0, HERE)
-    alone = estimate(place, PaddingSweep(IMDB), Workforce(together=8))
-    assert alone.distance == HERE
-
-
-def test_where_nothing_shared_a_process_runs_alone_stand_in(place):
-    store(place, IMDB, 50.0)
-    found = estimate(place, IMDB, Workforce(together=8))
-    assert (found.seconds, found.distance) == (50.0, ALONE)
-
-
-def test_rows_without_a_time_are_passed_over(place):
-    store(place, IMDB, None)
-    store(place, IMDB, float("nan"))
-    store(place, IMDB, 0.0)
-    assert estimate(place, IMDB) is None
+    other = replace(IMDB, cell="gru")
+    store(place, other, 60.0)
+    alone = estimate(place, other, Workforce(together=8))
+    assert (alone.seconds, alone.distance) == (60.0, ALONE)  # which stand in
 
 
 def test_side_by_side_takes_no_less_than_the_longest():

@@ -9,59 +9,40 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
-from test_engine import GRID, SMALL, results
+from conftest import empty_place
+from small_runs import (
+    GRID,
+    PROBES_OF_TWO,
+    SMALL,
+    alive,
+    children,
+    command,
+    needs_proc,
+    results,
+    stored,
+    wait_for,
+)
 
-from whenpool.runs.compute import standing
+from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, run_all
-from whenpool.runs.run import Place
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+RUNS = [replace(run, epochs=120) for run in GRID]
 pytestmark = needs_proc
 
-RUNS = [replace(run, epochs=120) for run in GRID]
-SCRIPT = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-sys.path.insert(0, {tests!r})
-from test_faults import RUNS, Path, Place, Store, Workforce, run_all
-if __name__ == "__main__":
-    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
-    try:
-        report = run_all(RUNS, place, Workforce(workers=2, together={together}))
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except ValueError as error:
-        sys.exit(str(error))
-    print(report.done, report.shared, len(report.failed))
-"""
 
-
-def script(place, folder, together=1):
-    file = Path(folder) / "grid.py"
-    file.write_text(
-        SCRIPT.format(
-            tests=str(Path(__file__).parent), store=str(place.store.directory), data=str(place.data),
-            cache=str(place.cache), together=together,
-        )
-    )  # fmt: skip
-    return [sys.executable, str(file)]
-
-
-def start(place, folder, together=1):
-    """A parent process that runs a grid which takes some seconds."""
-    return subprocess.Popen(
-        script(place, folder, together), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True, start_new_session=True,
-    )  # fmt: skip
+def start(place, file, together=1, runs="[replace(run, epochs=120) for run in GRID]"):
+    """A process that computes `RUNS`, which takes some seconds."""
+    line = command(place, file, runs, Workforce(workers=2, together=together))
+    said = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    return subprocess.Popen(line, start_new_session=True, **said)
 
 
 def finish(parent):
@@ -71,46 +52,10 @@ def finish(parent):
     return [int(count) for count in said.split()]
 
 
-def children(pid):
-    """Worker processes of a process."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-            command = status.with_name("cmdline").read_bytes()
-        except OSError:
-            continue
-        if int(fields[1]) == pid and fields[0] != "Z" and b"spawn_main" in command:
-            found.append(int(status.parent.name))
-    return found
-
-
-def wait_for(condition, seconds=150):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.05)
-
-
-def stored(place):
-    """When each finished run was written."""
-    return {file: file.stat().st_mtime_ns for file in place.store.directory.glob("*.json")}
-
-
 @pytest.fixture(scope="module")
 def undisturbed(shared):
     run_all(RUNS, shared, Workforce(workers=2))
     return results(shared.store)
-
-
-def check_results(place, undisturbed, together):
-    found = results(place.store)
-    if together == 1:
-        assert found == undisturbed  # bit for bit
-        return
-    assert found.keys() == undisturbed.keys()
-    for name, row in undisturbed.items():  # what another grouping makes of rounding in 20 epochs
-        assert found[name]["test_loss"] == pytest.approx(row["test_loss"], rel=1e-2)
 
 
 @pytest.mark.parametrize("together", [1, 3])
@@ -118,13 +63,12 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
     """Parent or worker, again and again, over as many grids as that takes; half as many tries with
     models trained together."""
     tries = TRIES if together == 1 else -(-TRIES // 2)
-    chance = random.Random(tries)
+    chance, file = random.Random(tries), tmp_path / "grid.py"
     found = []  # how many runs were stored at each kill
     for grid in range(3 * TRIES):
-        folder = tmp_path / str(grid)
-        (folder / "data").mkdir(parents=True)
-        place = Place(Store(folder / "store"), folder / "data", tmp_path / "cache")
-        parent = start(place, folder, together)
+        (tmp_path / str(grid)).mkdir()
+        place = empty_place(tmp_path / str(grid))
+        parent = start(place, file, together)
         while len(found) < tries:
             others = disturb(parent, place, chance, found)
             if others is None:
@@ -132,13 +76,17 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
             if parent.poll() is not None:
                 parent.communicate()
                 wait_for(lambda pids=others: not any(alive(pid) for pid in pids))
-                parent = start(place, folder, together)
+                parent = start(place, file, together)
         failed = finish(parent)[-1]
         if failed:  # a run whose worker was killed twice; the same command tries again
             before = stored(place)
-            assert finish(start(place, folder, together)) == [failed, 0, 0]
+            assert finish(start(place, file, together)) == [failed, 0, 0]
             assert before.items() <= stored(place).items()
-        check_results(place, undisturbed, together)
+        after = results(place.store)
+        assert after.keys() == undisturbed.keys()
+        for name, row in undisturbed.items():  # together: what another grouping makes of rounding
+            close = pytest.approx(row["test_loss"], rel=1e-2)
+            assert after[name] == row if together == 1 else after[name]["test_loss"] == close
         assert place.store.set_aside == []
         assert place.store.failures() == {}
         if len(found) >= tries:
@@ -170,35 +118,43 @@ def disturb(parent, place, chance, found):
     return others
 
 
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+def test_probes_of_two_workers_of_which_one_is_killed_are_those_of_one_worker(place, shared, tmp_path):
+    assert not compute(PROBES_OF_TWO, shared, Workforce(workers=1)).failed
+    shutil.copytree(shared.store.directory, place.store.directory)  # the trainings are done
+    files = [place.store.directory / f"{key(probe, place)}.json" for probe in PROBES_OF_TWO]
+    for file in files:
+        file.unlink()
+    parent = start(place, tmp_path / "probes.py", runs="PROBES_OF_TWO[::-1]")
+    wait_for(lambda: any(file.exists() for file in files))
+    os.kill(children(parent.pid)[0], signal.SIGKILL)
+    assert not all(file.exists() for file in files)
+    assert finish(parent)[-1] == 0
+    for kind in ("gradients", "sweep", "nwi"):
+        found, expected = (where.store.history("probe", kind) for where in (place, shared))
+        assert found.equals(expected)
+    assert place.store.failures() == {}
 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(place, tmp_path, undisturbed):
-    parent = start(place, tmp_path)
+    parent = start(place, tmp_path / "grid.py")
     wait_for(lambda: stored(place))
     pids = children(parent.pid)
     os.killpg(parent.pid, signal.SIGINT)  # as a terminal does: parent and workers alike
     assert parent.wait(30) == 130
     assert not any(alive(pid) for pid in pids)
     kept = stored(place)
-    finish(start(place, tmp_path))
+    finish(start(place, tmp_path / "grid.py"))
     assert kept.items() <= stored(place).items()
-    check_results(place, undisturbed, 1)
+    assert results(place.store) == undisturbed
 
 
 def test_two_commands_on_one_store_share_the_work(place, tmp_path, undisturbed):
-    (tmp_path / "other").mkdir()
-    parents = [start(place, tmp_path), start(place, tmp_path / "other")]
+    parents = [start(place, tmp_path / f"{name}.py") for name in ("one", "other")]
     (done, shared, failed), (others, others_shared, others_failed) = map(finish, parents)
     assert done + others == len(RUNS)  # none done twice
     assert (failed, others_failed) == (0, 0)
-    assert done + shared <= len(RUNS)
-    assert others + others_shared <= len(RUNS)
-    check_results(place, undisturbed, 1)
+    assert max(done + shared, others + others_shared) <= len(RUNS)
+    assert results(place.store) == undisturbed
 
 
 def test_on_a_full_disk_one_line_says_so_and_what_is_finished_stays(place, tmp_path, undisturbed):
@@ -208,35 +164,32 @@ def test_on_a_full_disk_one_line_says_so_and_what_is_finished_stays(place, tmp_p
     if subprocess.run(["unshare", "-rm", "sh", "-c", mount + "true"], capture_output=True).returncode:
         pytest.skip("a small disk cannot be mounted here")
     kept = tmp_path / "kept"
-    command = " ".join(script(place, tmp_path))
+    line = " ".join(command(place, tmp_path / "grid.py", "[replace(run, epochs=120) for run in GRID]"))
     done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", f"{mount} {command}; said=$?; cp -r {disk} {kept}; exit $said"],
+        ["unshare", "-rm", "sh", "-c", f"{mount} {line}; said=$?; cp -r {disk} {kept}; exit $said"],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "No space left on device; free or unlock the place, what is finished stays" in done.stderr
-    after = Place(Store(kept), place.data, place.cache)
+    after = replace(place, store=Store(kept))
     finished = results(after.store)
     assert 0 < len(finished) < len(RUNS)
     assert finished.items() <= undisturbed.items()
-    assert finish(start(after, tmp_path))[0] == len(RUNS) - len(finished)
-    check_results(after, undisturbed, 1)
+    assert finish(start(after, tmp_path / "again.py"))[0] == len(RUNS) - len(finished)
+    assert results(after.store) == undisturbed
 
 
-def test_a_store_copied_from_another_machine_counts(place, tmp_path):
+def test_a_store_copied_from_another_machine_counts(tmp_path):
     texts = "text,label\n" + "".join(f"word{i % 7} and word{i % 5} again,{i % 2}\n" for i in range(90))
-    here, there = tmp_path / "here", tmp_path / "there"
-    found = {}
-    for folder in (here, there):
+    found = []
+    for folder in (tmp_path / "here", tmp_path / "there"):
         folder.mkdir()
         (folder / "reviews.csv").write_text(texts)
         run = replace(SMALL, corpus=str(folder / "reviews.csv"), epochs=1, size=10, validation=5, test=5)
-        found[folder] = run, Place(Store(folder / "store"), folder, folder / "cache")
-    run, source = found[here]
+        found.append((run, Place(Store(folder / "store"), folder, folder / "cache")))
+    (run, source), (other, target) = found
     assert run_all([run], source, Workforce(workers=1)).done == 1
-    shutil.copytree(here / "store", there / "store")
-    run, target = found[there]
-    assert list(standing([run], target).done) == [run]
-    assert run_all([run], target).done == 0
-    assert asdict(run)["corpus"] != source.store.rows("training")["corpus"][0]
+    shutil.copytree(source.store.directory, target.store.directory)
+    assert list(standing([other], target).done) == [other]
+    assert run_all([other], target).done == 0

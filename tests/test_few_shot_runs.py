@@ -3,8 +3,7 @@
 import copy
 import dataclasses
 import json
-from dataclasses import fields, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -14,32 +13,25 @@ from whenpool import InputError
 from whenpool.book.publish import export
 from whenpool.corpora import load
 from whenpool.corpora.corpus import Corpus, Split
-from whenpool.fewshot import UDA, FineTuned, MixText, TMix, load_encoder
-from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.fewshot import load_encoder
+from whenpool.fewshot.pretrained import MINILM
 from whenpool.fewshot.selection import select
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.few_shot import (
     CONTRAST,
-    FEW_SHOT_PROTOCOL,
     SYSTEMS,
-    USED_BY,
     FewShot,
     explained,
-    make,
     passes_of,
     read,
     steps_of,
 )
-from whenpool.runs.plans.chapters import plan, thesis_table
-from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS, LABELS
-from whenpool.runs.request import Choice
+from whenpool.runs.plans.few_shot import LABELS
 from whenpool.runs.run import Place, key
-from whenpool.runs.store import Store, key_of
+from whenpool.runs.store import Store
 from whenpool.training.loop import Recipe, train
-from whenpool.training.objective import Objective
 
-RECORDS = Path(__file__).parents[1] / "data" / "results"
 CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
 SMALL = {
     "per_class": 2, "validation": 6, "test": 12, "max_tokens": 10, "steps": 4, "looks": 2,
@@ -100,11 +92,6 @@ def test_labelled_texts_are_drawn_evenly():
 def test_a_class_with_too_few_texts_is_named():
     with pytest.raises(InputError, match=r"corpus mine: class 'b' has 2 training texts, 3 per class"):
         select(corpus_of([0, 0, 0, 0, 1, 1]), 3, 0)
-
-
-def test_where_fewer_texts_are_there_all_are_taken():
-    chosen = select(corpus_of([0, 1] * 4), 2, 0, unlabelled=100, validation=100, test=100)
-    assert (len(chosen.unlabelled), len(chosen.validation), len(chosen.test)) == (4, 4, 4)
 
 
 # how long they train
@@ -210,12 +197,9 @@ def test_the_weights_of_max_attention_explain_its_predictions(executed):
     assert shown.classes == load(CORPUS).classes
 
 
-def test_weights_that_are_not_here_are_named(shared):
+def test_weights_that_are_not_here_or_damaged_are_named(shared):
     with pytest.raises(InputError, match="the weights of .* are not here"):
         explained(replace(RUNS["max_attention"], seed=7), shared)
-
-
-def test_damaged_weights_are_named(shared):
     run = replace(RUNS["max_attention"], seed=8)
     file = shared.store.weights_file(key(run, shared))
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -234,39 +218,6 @@ def test_frozen_embeddings_are_made_once_for_all_runs(executed, monkeypatch):
     assert more.execute(executed)
 
 
-def test_what_a_system_does_not_use_is_not_in_its_identity(shared):
-    assert "encoder" not in RUNS["vampire"].identity(shared)["data"]
-    assert RUNS["bert"].identity(shared)["data"]["encoder"]
-    assert RUNS["bert"].identity(shared)["protocol"] == FEW_SHOT_PROTOCOL
-
-
-def test_every_option_has_a_key_of_its_own_where_a_system_uses_it(shared):
-    others = {
-        "per_class": 3, "seed": 1, "validation": 7, "test": 11, "max_tokens": 11, "steps": 5, "looks": 1,
-        "batch_size": 3, "learning_rate": 1e-3, "head_learning_rate": 1e-3, "hidden_size": 5,
-        "unlabelled": 29, "unlabelled_batch": 3, "augmentations": 2, "replaced": 0.5,
-        "topics": 5, "pretraining": 7,
-    }  # fmt: skip
-    assert set(others) == {f.name for f in fields(FewShot)} - {
-        "corpus", "system", "length", "encoder", "vectors", "paraphrases",
-    }  # fmt: skip
-    for name, value in others.items():
-        keys = [(key(run, shared), key(replace(run, **{name: value}), shared)) for run in RUNS.values()]
-        changed = sum(before != after for before, after in keys)
-        assert changed == sum(run.system in USED_BY.get(name, RUNS) for run in RUNS.values()), name
-
-
-def test_defaults_of_a_few_shot_run_never_change():
-    """Fields at their default do not enter the key. New fields go below."""
-    assert {f.name: f.default for f in fields(FewShot) if f.name not in ("corpus", "system")} == {
-        "per_class": 10, "seed": 0, "length": "any", "validation": 1_000, "test": None,
-        "max_tokens": 256, "steps": 1_000, "looks": 10, "batch_size": 8, "learning_rate": 2e-3,
-        "head_learning_rate": 5e-4, "hidden_size": 256, "encoder": "bert-base-uncased", "vectors": None,
-        "unlabelled": 10_000, "unlabelled_batch": 8, "augmentations": 1, "replaced": 0.7,
-        "paraphrases": None, "topics": 64, "pretraining": 2_000,
-    }  # fmt: skip
-
-
 # records
 
 
@@ -280,21 +231,6 @@ def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
     assert found.elsewhere == set(asked)
     for other in ({"paraphrases": "/nowhere/p.jsonl"}, {"replaced": 0.2}, {"seed": 5}):
         assert standing([replace(asked[4], **other)], place).absent
-
-
-def test_runs_of_record_still_have_their_keys():
-    rows = pd.read_csv(RECORDS / "few_shots.csv").to_dict("records")
-    for row in rows:
-        data = {
-            name.removeprefix("data_"): value
-            for name, value in row.items()
-            if name.startswith("data_") and value == value
-        }
-        run = FewShot.of_row(row).changed()
-        assert key_of({"run": run, "data": data, "protocol": row["protocol"]}) == row["key"]
-    assert {row["system"] for row in rows if row["per_class"] == 10} == {*SYSTEMS, *CONTRAST}
-    looks = pd.read_csv(RECORDS / "few_shots_history.csv")
-    assert set(looks["key"]) == {row["key"] for row in rows}
 
 
 def test_only_runs_on_published_corpora_with_enough_test_texts_are_recorded(executed, tmp_path):
@@ -320,20 +256,6 @@ def test_only_runs_on_published_corpora_with_enough_test_texts_are_recorded(exec
 
 
 # what is refused
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
-        ({"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
-        ({"system": "uda", "replaced": 0.0}, "replaced is a part of all words"),
-        ({"steps": -1}, "steps of a few-shot run must be at least 1, not -1"),
-    ],
-)
-def test_what_no_run_can_be_is_refused(change, message):
-    with pytest.raises(InputError, match=message):
-        replace(TINY, **change)
 
 
 def test_an_encoder_that_is_not_here_is_said_before_any_work(shared, monkeypatch):
@@ -391,92 +313,12 @@ def test_an_encoder_that_reads_less_cuts_more(shared, monkeypatch):
     assert result["test_cut"] == 12
 
 
-def test_each_objective_is_that_of_its_system(shared):
-    for system, kind in {"bert": Objective, "tmix": TMix, "uda": UDA, "mixtext": MixText}.items():
-        run = RUNS[system]
-        corpus, chosen = read(run, shared)
-        made = make(run, len(corpus.classes), chosen, shared, "cpu")
-        assert type(made.objective) is kind
-        assert isinstance(made.model, FineTuned)
-
-
 def test_training_leaves_the_shared_encoder_as_it_is(executed):
     before = copy.deepcopy(load_encoder(MINILM).model.state_dict())
     replace(RUNS["uda"], seed=9).execute(executed)
     after = load_encoder(MINILM).model
     assert not after.training
     assert all(torch.equal(before[name], value) for name, value in after.state_dict().items())
-
-
-# plans
-
-
-def test_each_profile_asks_for_every_system(place):
-    for profile, corpora, labels, seeds in (
-        ("smoke", {EMBEDDED_CORPUS}, {2}, 1), ("quick", {EMBEDDED_CORPUS}, {10}, 1),
-        ("paper", {"imdb", "yahoo"}, {10}, 5),
-    ):  # fmt: skip
-        asked = plan("few_shot", Choice(profile), place)
-        assert {run.system for run in asked} == {*SYSTEMS, *CONTRAST}
-        assert {run.corpus for run in asked} == corpora
-        assert {run.per_class for run in asked} == labels
-        assert len(asked) == len(corpora) * len(labels) * seeds * 8
-        encoders = {run.encoder for run in asked if run.has_encoder}
-        assert encoders == {DEFAULT_ENCODER if profile == "paper" else MINILM}
-
-
-def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
-    rows = [f"text number {n},{'ab'[n % 2]}" for n in range(40)]
-    (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
-    file = tmp_path / "mine.csv"
-    (count,) = {run.per_class for run in plan("few_shot", Choice(corpora=(str(file),)), place)}
-    corpus = load(file)
-    assert count < 10
-    assert min(corpus.train.labels.count(label) for label in (0, 1)) > count
-
-
-def test_published_corpora_are_asked_for_along_the_labels(place):
-    asked = plan("few_shot", Choice("quick", ("imdb",)), place)
-    assert {run.per_class for run in asked} == set(LABELS)
-    assert {run.seed for run in asked} == {0, 1, 2}
-    assert {run.test for run in asked} == {1_000}
-
-
-def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place, tmp_path):
-    file = tmp_path / "p.jsonl"
-    file.touch()
-    choice = Choice(
-        "quick", ("imdb",), encoder="x", labels=(5,), systems=("bert", "uda", "vampire"), seeds=2,
-        unlabelled=77, paraphrases=str(file),
-    )  # fmt: skip
-    asked = plan("few_shot", choice, place)
-    assert len(asked) == 6
-    for run in asked:
-        assert run.per_class == 5
-        assert run.encoder == ("x" if run.system != "vampire" else DEFAULT_ENCODER)
-        assert run.unlabelled == (77 if run.system != "bert" else 10_000)
-        assert run.paraphrases == (str(file) if run.system == "uda" else None)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"labels": (10, 0)}, "labels are texts of each class, at least 1, not 0"),
-        ({"unlabelled": 0}, "unlabelled is a number of texts, at least 1, not 0"),
-        ({"systems": ("gpt",)}, "system 'gpt' is unknown"),
-    ],
-)
-def test_a_choice_that_makes_no_sense_is_refused(given, message, place):
-    with pytest.raises(InputError, match=message):
-        plan("few_shot", Choice(**given), place)
-
-
-def test_table_1_9_counts_its_runs(place):
-    planned = plan("few_shot", Choice("paper", ("imdb",)), place)
-    assert sum(thesis_table(run) == ("1.9",) for run in planned) == 30
-    assert thesis_table(FewShot("imdb", "bert")) == ("1.9",)
-    assert thesis_table(FewShot("imdb", "last_words")) == ()
-    assert thesis_table(FewShot("yelp", "bert")) == ()
 
 
 def test_runs_are_computed_side_by_side_and_read_back(shared):

@@ -1,33 +1,47 @@
-"""Kinds of runs: what each says of itself, and that a new one is one file and one line."""
+"""Kinds of runs: their keys, their configurations in tables, and that a new one is one file and one line."""
 
 import json
+import math
+from dataclasses import asdict, fields, replace
 
 import pandas as pd
 import pytest
 from fifth_kind import CoinToss
+from small_runs import RECORDS, TINY, record_run
 
+from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
+from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only, planned
-from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds import KINDS, FewShot, Probe, Tagging, Training
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, USED_BY
+from whenpool.runs.kinds.probe import (
+    PROBE_PROTOCOL,
+    PROBES,
+    DirectionUse,
+    FirstSteps,
+    GradientProfile,
+    GradientTrace,
+    MemoryUse,
+    PaddingSweep,
+    WordImportance,
+)
+from whenpool.runs.kinds.training import TRICKS, variant_of
 from whenpool.runs.plans import chapters
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, key
-from whenpool.runs.store import Store, kind_of
+from whenpool.runs.store import Store, key_of, kind_of
 
 RUNS = [CoinToss(seed=seed, tosses=100) for seed in range(3)]
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
+def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp_path, monkeypatch):
     monkeypatch.setitem(chapters.PLANS, "coins", lambda choice, place: RUNS[: choice.seeds])
-    return Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
-
-
-def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(place, tmp_path):
+    place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
     assert planned(Choice(seeds=2), place, Only(), ["coins"]) == {"coins": RUNS[:2]}
     assert planned(Choice(), place, Only.parse("seed=1"), ["coins"]) == {"coins": RUNS[1:2]}
 
@@ -80,3 +94,317 @@ def test_the_columns_of_record_are_those_of_the_kind(kind):
     assert not columns.numbers & columns.flags
     for history in about.histories:
         assert about.point_columns(history).required > {"key"}
+
+
+# what makes a run this run
+
+STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
+TAGGER = Tagging("generated:train=40,validation=12,test=20,clauses=2", embedding_size=6)
+OF_TEXTS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
+SHOTS = [FewShot(OF_TEXTS, system, encoder=MINILM) for system in (*SYSTEMS, *CONTRAST)]
+PROFILE = GradientProfile(TINY, texts=8)
+DEFAULTS = {
+    Training: {
+        "seed": 0, "length": "long", "share": 0.66, "max_words": None, "validation": None, "test": None,
+        "vectors": None, "cell": "lstm", "layers": 1, "bidirectional": True, "embedding_size": 100,
+        "hidden_size": 256, "forget_bias": "thesis", "drop_connect": 0.0, "masked": True, "epochs": 20,
+        "batch_size": 32, "learning_rate": 2e-3, "weight_decay": 0.0, "orthogonal": False, "trick": None,
+        "strength": 0.3, "divergence": "forward",
+    },
+    FewShot: {
+        "per_class": 10, "seed": 0, "length": "any", "validation": 1_000, "test": None,
+        "max_tokens": 256, "steps": 1_000, "looks": 10, "batch_size": 8, "learning_rate": 2e-3,
+        "head_learning_rate": 5e-4, "hidden_size": 256, "encoder": "bert-base-uncased", "vectors": None,
+        "unlabelled": 10_000, "unlabelled_batch": 8, "augmentations": 1, "replaced": 0.7,
+        "paraphrases": None, "topics": 64, "pretraining": 2_000,
+    },
+    Tagging: {
+        "seed": 0, "cell": "lstm", "bidirectional": True, "layers": 1, "embedding_size": 100,
+        "hidden_size": 128, "features": True, "feature_size": 25, "encoding": None, "vectors": None,
+        "dropout": 0.3, "unknown_rate": 0.5, "epochs": 8, "batch_size": 32, "learning_rate": 2e-3,
+        "profiled": 100,
+    },
+    GradientProfile: {"texts": 500, "untrained": False},
+    GradientTrace: {"texts": 64, "sample": 256},
+    PaddingSweep: {"texts": 1000},
+    WordImportance: {"texts": 200, "k": 5, "shortest": None, "longest": None},
+    MemoryUse: {"longest": 4000, "halvings": 4, "attention": "fused"},
+    FirstSteps: {"texts": 500},
+    DirectionUse: {"texts": 1000},
+}  # fmt: skip
+GIVEN = ("corpus", "setting", "size", "pooling", "system", "training")
+
+
+def named(kind):
+    return getattr(kind, "probe", "") or kind.kind
+
+
+@pytest.mark.parametrize("kind", DEFAULTS, ids=named)
+def test_defaults_never_change(kind):
+    """Fields at their default do not enter the key: another default would give old runs another meaning.
+    New fields go below."""
+    assert {f.name: f.default for f in fields(kind) if f.name not in GIVEN} == DEFAULTS[kind]
+    assert set(PROBES.values()) == set(Probe.__subclasses__()) < set(DEFAULTS)
+
+
+EXAMPLES = {
+    Training: [replace(TINY, trick="gradient_directed")],
+    FewShot: SHOTS,
+    Tagging: [TAGGER],
+    **{kind: [kind(replace(TINY, cell="transformer"))] for kind in PROBES.values()},
+    DirectionUse: [DirectionUse(TINY)],
+}
+OTHER = {
+    "length": "short", "share": 0.5, "cell": "gru", "bidirectional": False, "forget_bias": 2.0,
+    "orthogonal": True, "strength": 0.5, "divergence": "reverse", "replaced": 0.5, "features": False,
+    "encoding": "iob1", "dropout": 0.1, "unknown_rate": 0.1, "untrained": True, "longest": 96,
+    "attention": "plain", "seed": 1, "layers": 3,
+}  # fmt: skip
+"""Other values of fields where 7 is none."""
+FIXED = {
+    "vectors", "encoder", "paraphrases", "trick", "masked", "drop_connect", "weight_decay",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind, names in DEFAULTS.items() for name in names if name not in FIXED],
+    ids=lambda value: value if isinstance(value, str) else named(value),
+)
+def test_the_key_depends_on_every_field(place, kind, name):
+    """Of a few-shot run where its system uses it; files and encoders enter by their content."""
+    pairs = [(run, replace(run, **{name: OTHER.get(name, 7)})) for run in EXAMPLES[kind]]
+    changed = [other for run, other in pairs if key(run, place) != key(other, place)]
+    assert all(other.changed()[name] == OTHER.get(name, 7) for other in changed)
+    using = USED_BY.get(name, (*SYSTEMS, *CONTRAST)) if kind is FewShot else pairs
+    assert len(changed) == len(using)
+
+
+@pytest.mark.parametrize("kind", PROBES.values(), ids=named)
+def test_the_key_of_a_probe_depends_on_its_training_and_on_what_is_not_at_its_default(place, kind):
+    trainings = [
+        TINY, replace(TINY, seed=1), replace(TINY, pooling="max"), replace(TINY, setting="mid"),
+        replace(TINY, masked=False), replace(TINY, corpus="synthetic:train=60,validation=20,test=41"),
+        replace(TINY, orthogonal=True), *(replace(TINY, trick=trick) for trick in TRICKS),
+    ]  # fmt: skip
+    assert len({key(run, place) for one in trainings for run in (one, kind(one))}) == 2 * len(trainings)
+    options = TINY.corpus.partition(":")[2].split(",")
+    rewritten = replace(TINY, corpus=f"synthetic:{','.join(reversed(options))}")
+    spelled_out = kind(rewritten, **DEFAULTS[kind])
+    assert key(spelled_out, place) == key(kind(TINY), place)
+    identity, training = kind(TINY).identity(place), TINY.identity(place)
+    assert identity["probe"] == {"probe": kind.probe, "protocol": PROBE_PROTOCOL}
+    assert (identity["run"], identity["protocol"]) == (training["run"], training["protocol"])
+    taken = {field.name for field in fields(Training)} | {"probe", "protocol"}
+    assert not taken & set(DEFAULTS[kind])  # a row and an identity hold both, side by side
+
+
+def test_what_makes_a_plain_training_is_what_it_was_before_there_were_tricks(place):
+    source = place.source(TINY)
+    configuration = {
+        "corpus": source.label, "setting": "standard", "size": 60, "pooling": "last", "length": "any",
+        "embedding_size": 8, "hidden_size": 6, "epochs": 2,
+    }  # fmt: skip
+    identity = {"run": configuration, "data": {"corpus": source.fingerprint("any")}, "protocol": 1}
+    assert TINY.identity(place) == identity
+    assert key(TINY, place) == key_of(identity)
+    probe = {"probe": {"probe": "gradients", "texts": 8, "protocol": 1}}
+    assert PROFILE.identity(place) == identity | probe
+
+
+@pytest.mark.parametrize("kind", [Training, FewShot, Tagging], ids=named)
+def test_runs_of_record_still_have_their_keys(kind):
+    rows = pd.read_csv(RECORDS / f"{kind.table}.csv").to_dict("records")
+    for row in rows:
+        data = {name[5:]: value for name, value in row.items() if name[:5] == "data_" and value == value}
+        identity = {"run": kind.of_row(row).changed(), "data": data, "protocol": row["protocol"]}
+        assert key_of(identity) == row["key"]
+    assert len(rows) > 10
+    assert set(pd.read_csv(RECORDS / f"{kind.table}_history.csv")["key"]) == {row["key"] for row in rows}
+
+
+def with_filler(place, *sentences):
+    """A training on a file of texts, with Wikipedia sentences beside it."""
+    path = place.data / "own.csv"
+    path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
+    lines = [f"sentence number {number} is filler" for number in range(60)]
+    (place.data / "wiki_sentences.txt").write_text("\n".join([*sentences, *lines]))
+    return replace(TINY, corpus=str(path), size=20)
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"), [("standard", {PaddingSweep}), ("mid", set(PROBES.values()))]
+)
+def test_the_key_depends_on_filler_that_is_read(place, setting, expected):
+    """That of a sweep also on filler that the training has not read."""
+    training = replace(with_filler(place), setting=setting)
+    before = {run: key(run, place) for run in (kind(training) for kind in PROBES.values())}
+    with_filler(place, "another sentence that comes first")
+    assert {type(run) for run, name in before.items() if key(run, place) != name} == expected
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"trick": "teaching"}, "trick 'teaching' is unknown; choose one of teacher_forcing, penalty_"),
+        ({"trick": TRICKS[1], "pooling": "max"}, "penalty_attention trains a model without pooling"),
+        ({"trick": TRICKS[2], "masked": False}, "padding masked .* masked=True"),
+        ({"trick": TRICKS[3], "drop_connect": 0.1}, "no weight dropped.* drop_connect=0$"),
+        ({"trick": TRICKS[3], "divergence": "both"}, "divergence 'both' is unknown; choose forward or"),
+        ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
+    ],
+)
+def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(place, changes, message):
+    run = replace(TINY, **changes)
+    for asked in (run, *(kind(run) for kind in PROBES.values())):
+        for refuse in (
+            asked.identity,
+            asked.execute,
+            lambda place, asked=asked: compute([asked], place),
+        ):
+            with pytest.raises(InputError, match=message) as raised:
+                refuse(place)
+            assert "\n" not in str(raised.value)
+    assert place.store.keys() == set()
+
+
+@pytest.mark.parametrize("change", [{"bidirectional": False}, {"cell": "transformer"}])
+def test_of_a_model_of_one_direction_none_can_be_left_out(place, change):
+    with pytest.raises(InputError, match=" reads in one direction: there is none to leave out"):
+        key(DirectionUse(replace(TINY, **change)), place)
+
+
+@pytest.mark.parametrize(
+    ("run", "change", "message"),
+    [
+        (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
+        (SHOTS[1], {"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
+        (SHOTS[1], {"steps": -1}, "steps of a few-shot run must be at least 1, not -1"),
+        (SHOTS[4], {"replaced": 0.0}, "replaced is a part of all words"),
+        (
+            TAGGER,
+            {"encoding": "bio"},
+            "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None",
+        ),
+        (TAGGER, {"epochs": 0}, "epochs of a tagging run must be at least 1, not 0"),
+        (TAGGER, {"dropout": 1.0}, "dropout of a tagging run is a rate, not 1.0"),
+    ],
+)
+def test_what_no_run_can_be_is_refused(run, change, message):
+    with pytest.raises(InputError, match=message):
+        replace(run, **change)
+
+
+# tables
+
+ASKED = [
+    TINY,
+    STUDENT,
+    replace(TINY, max_words=9, forget_bias="low", masked=False, test=20),
+    replace(TINY, forget_bias=None),
+    replace(TINY, orthogonal=True),
+    replace(TINY, trick=TRICKS[3], strength=0.5, divergence="reverse", seed=1),
+    GradientProfile(TINY),
+    GradientProfile(replace(TINY, forget_bias="low", max_words=9, vectors="glove.6B.100d"), texts=8),
+    replace(PROFILE, untrained=True),
+    GradientTrace(replace(TINY, forget_bias=2.0), sample=16),
+    PaddingSweep(replace(TINY, masked=False, forget_bias=None), texts=10),
+    WordImportance(TINY, k=3, shortest=50),
+    WordImportance(replace(TINY, setting="mid", test=20), texts=4, k=2, shortest=50, longest=60),
+    MemoryUse(replace(TINY, cell="transformer"), longest=96, attention="plain"),
+    FirstSteps(replace(TINY, orthogonal=True), texts=20),
+    DirectionUse(TINY),
+]
+
+
+def test_configurations_come_back_from_tables(place, tmp_path):
+    """Of one kind in one table, whose numbers become fractions and whose None NaN."""
+    for number, run in enumerate(ASKED):
+        place.store.put({"number": number}, run.row(), {"probe_protocol": PROBE_PROTOCOL}, {})
+        assert type(run).of_row(run.row()) == run
+        probe = {} if isinstance(run, Training) else {"probe": run.probe} | run._own
+        assert run.row() == probe | asdict(run.training)
+    for kind in (Training, Probe):
+        table = place.store.rows(kind.kind)
+        table.to_csv(tmp_path / "table.csv", index=False)
+        exact = {
+            repr(run) for run in ASKED if isinstance(run, kind)
+        }  # 5.0 would give another key than 5
+        for rows in (table, pd.read_csv(tmp_path / "table.csv")):
+            assert {repr(kind.of_row(row)) for row in rows.to_dict("records")} == exact
+
+
+def test_rows_that_are_older_than_a_field_have_its_default(place):
+    old = asdict(replace(TINY, seed=9))
+    for name in ("orthogonal", "trick", "strength", "divergence"):
+        del old[name]
+    place.store.put({"run": replace(TINY, seed=9).changed(), "data": {}, "protocol": 1}, old, {}, {})
+    record_run(place, STUDENT)
+    table = place.store.rows("training")
+    assert table["strength"].isna().sum() == 1
+    assert {Training.of_row(row) for row in table.to_dict("records")} == {STUDENT, replace(TINY, seed=9)}
+    assert Training.of_row(pd.Series(old)) == replace(TINY, seed=9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "variant"),
+    [
+        ({}, "last"),
+        ({"pooling": "max"}, "max"),
+        ({"forget_bias": None}, "last"),
+        ({"forget_bias": 1.5}, "forget 1.5"),
+        ({"forget_bias": "low"}, "low"),
+        ({"orthogonal": True}, "orthogonal"),
+        *(({"trick": trick}, trick) for trick in TRICKS),
+        ({"trick": TRICKS[0], "orthogonal": True}, f"{TRICKS[0]}, orthogonal"),
+        ({"pooling": "max", "forget_bias": 2.0}, "max, forget 2"),
+    ],
+)
+def test_a_variant_is_what_sets_a_training_apart(changes, variant):
+    run = replace(TINY, **changes)
+    assert run.variant == variant
+    assert f" {variant} seed 0" in str(run)
+
+
+@pytest.mark.parametrize(
+    ("cells", "variant"),
+    [
+        (("max", "thesis", math.nan, math.nan), "max"),  # of a row that is older than the columns
+        (("last", "2.0", 0.0, None), "forget 2"),  # as a CSV file has it
+        (("last", "thesis", 1.0, math.nan), "orthogonal"),
+        (("last", "thesis", False, "dropout_attention"), "dropout_attention"),
+        (("max", math.nan, False, None), "max"),
+    ],
+)
+def test_variants_can_be_told_from_the_cells_of_a_table(cells, variant):
+    assert variant_of(*cells) == variant
+
+
+# what runs need and cost
+
+
+def test_what_needs_the_weights_of_another_run():
+    needs = {kind: kind(TINY).needs for kind in PROBES.values()}
+    assert {kind for kind, run in needs.items() if run is None} == {GradientTrace, FirstSteps, MemoryUse}
+    assert set(needs.values()) == {None, TINY}
+    assert GradientProfile(STUDENT, untrained=True).needs is None
+    teacher = replace(TINY, pooling="max")  # as the thesis trains it
+    assert replace(STUDENT, orthogonal=True, seed=3).needs == replace(teacher, seed=3)
+    assert (STUDENT.needs, GradientTrace(STUDENT).needs) == (teacher, teacher)
+    assert {replace(TINY, trick=trick).needs for trick in (None, *TRICKS[1:])} == {None}
+    assert GradientProfile(STUDENT).needs == STUDENT
+
+
+def test_the_cost_of_a_probe_grows_with_its_texts_and_of_a_trace_with_its_training():
+    """It decides which of many runs begins first."""
+    for kind in PROBES.values():
+        longer = replace(TINY, epochs=9)
+        assert (kind(longer).cost == kind(TINY).cost) == (kind is not GradientTrace)
+        assert kind(longer).epochs == (9 if kind is GradientTrace else 1)
+        if kind is not MemoryUse:
+            long, short = (replace(TINY, length=length) for length in ("long", "short"))
+            assert kind(long, texts=200).cost > kind(long, texts=100).cost > kind(short, texts=100).cost
+    assert GradientTrace(TINY).cost > TINY.cost

@@ -1,17 +1,17 @@
 """What probe runs measure, against small models whose answers are known, and loops by hand."""
 
 import copy
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import cycle
 
 import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from test_probing import TINY
+from small_runs import TINY
 from torch import nn
 
-from whenpool import InputError, TextClassifier
+from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.settings import compose
@@ -31,10 +31,6 @@ from whenpool.runs.run import key
 from whenpool.training.loop import evaluate
 
 MIXED = replace(TINY, setting="mid")
-
-
-def measure(probe, model, dataset):
-    return probe.measure(model, dataset)
 
 
 @pytest.fixture(scope="module")
@@ -100,52 +96,41 @@ class Known(nn.Module):
 
 
 KNOWN_TEXTS = texts_of([[2] * 4, [3] * 2, [4] * 5], [0, 1, 1])
+PROFILES = np.stack(
+    [np.interp(np.linspace(0, 1, 100), np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5)]
+)
 
 
 def test_the_ratio_is_a_quotient_of_means():
-    """Word ⌊n/2⌋, counted from 0, over the first: (4 + 3 + 5) / (2 + 1 + 1); not (2 + 3 + 5) / 3."""
-    result, _ = measure(GradientProfile(TINY), Known(), dataset_of(KNOWN_TEXTS))
-    assert result["ratio"] == pytest.approx(3.0)
+    """Word ⌊n/2⌋, counted from 0, over the first: (4 + 3 + 5) / (2 + 1 + 1); not (2 + 3 + 5) / 3. A trace
+    also has that of the places 45 to 54 of 100 over the first, of the mean profile."""
+    dataset = dataset_of(KNOWN_TEXTS)
+    result, _ = GradientProfile(TINY).measure(Known(), dataset)
+    tracer = Tracer(GradientTrace(TINY, texts=3), Known(), dataset)
+    tracer(0)
+    assert result["ratio"] == pytest.approx(3.0) == tracer.rows[0]["ratio"]
     assert result["texts_probed"] == 3
-
-
-def test_a_trace_has_the_same_ratio():
-    tracer = Tracer(GradientTrace(TINY, texts=2), Known(), dataset_of(KNOWN_TEXTS))
-    tracer(0)
-    assert tracer.rows[0]["ratio"] == pytest.approx((4 + 3) / (2 + 1))
-
-
-def test_a_trace_also_has_the_ratio_of_the_middle_tenth():
-    """The places 45 to 54 of 100, counted from 0, over the first, of the mean profile."""
-    tracer = Tracer(GradientTrace(TINY, texts=3), Known(), dataset_of(KNOWN_TEXTS))
-    tracer(0)
-    places = np.linspace(0, 1, 100)
-    profile = sum(np.interp(places, np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5))
+    profile = PROFILES.sum(0)
     expected = sum(profile[place] for place in range(45, 55)) / 10 / profile[0]
     assert tracer.rows[0]["band_ratio"] == pytest.approx(expected, rel=1e-4)
     assert abs(tracer.rows[0]["band_ratio"] - tracer.rows[0]["ratio"]) > 0.1
 
 
 def test_a_profile_is_the_mean_and_the_median_at_100_places():
-    result, rows = measure(GradientProfile(TINY), Known(), dataset_of(KNOWN_TEXTS))
-    places = np.linspace(0, 1, 100)
-    profiles = np.stack(
-        [np.interp(places, np.linspace(0, 1, n), Known.WEIGHTS[n]) for n in (4, 2, 5)]
-    )  # fmt: skip
-    factor = rows[0]["mean"] / profiles[:, 0].mean()
+    result, rows = GradientProfile(TINY).measure(Known(), dataset_of(KNOWN_TEXTS))
+    mean, median = PROFILES.mean(0), np.median(PROFILES, axis=0)
+    factor = rows[0]["mean"] / mean[0]
     assert factor > 0
     assert [row["position"] for row in rows] == list(range(1, 101))
-    assert [row["mean"] for row in rows] == pytest.approx(list(factor * profiles.mean(0)), rel=1e-4)
-    expected = factor * np.median(profiles, axis=0)
-    assert [row["median"] for row in rows] == pytest.approx(list(expected), rel=1e-4)
-    mean = profiles.mean(0)
+    assert [row["mean"] for row in rows] == pytest.approx(list(factor * mean), rel=1e-4)
+    assert [row["median"] for row in rows] == pytest.approx(list(factor * median), rel=1e-4)
     in_the_middle = (mean[49] + mean[50]) / (mean[0] + mean[99])
     assert result["middle_to_ends"] == pytest.approx(in_the_middle, rel=1e-4)
 
 
 def test_a_profile_of_a_real_model_is_that_of_the_probe_on_one_batch(plain):
     model, dataset = plain
-    result, rows = measure(GradientProfile(TINY, texts=50), model, dataset)
+    result, rows = GradientProfile(TINY, texts=50).measure(model, dataset)
     batch = dataset.train.batch(torch.arange(50), PADDING_INDEX)
     norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
     profiles = gradient_profile(norms, batch.lengths)
@@ -158,15 +143,15 @@ def test_only_the_first_training_texts_are_looked_at_and_fewer_where_there_are_f
     model, dataset = plain
     few = replace(dataset, train=dataset.train.first(7))
     asked, all_there = GradientProfile(TINY, texts=7), GradientProfile(TINY)
-    assert measure(asked, model, dataset) == measure(all_there, model, few)
-    assert measure(all_there, model, few)[0]["texts_probed"] == 7
+    assert asked.measure(model, dataset) == all_there.measure(model, few)
+    assert all_there.measure(model, few)[0]["texts_probed"] == 7
 
 
 def test_how_texts_are_batched_changes_no_gradient_of_a_masked_model(plain, monkeypatch):
     model, dataset = plain
-    _, whole = measure(GradientProfile(TINY), model, dataset)
+    _, whole = GradientProfile(TINY).measure(model, dataset)
     monkeypatch.setattr("whenpool.runs.kinds.probe.GRADIENT_WORDS", 45)
-    _, parts = measure(GradientProfile(TINY), model, dataset)
+    _, parts = GradientProfile(TINY).measure(model, dataset)
     assert [row["mean"] for row in parts] == pytest.approx([row["mean"] for row in whole], rel=1e-4)
 
 
@@ -176,7 +161,7 @@ def test_batches_of_gradients_are_as_in_training_where_padding_matters():
     dataset = dataset_of(texts_of([[2] * n for n in lengths], [0] * 70))
     masked, unmasked = Known(), Known(masked=False)
     for model in (masked, unmasked):
-        measure(GradientProfile(TINY), model, dataset)
+        GradientProfile(TINY).measure(model, dataset)
     assert masked.batches == [sorted(lengths)]
     ordered = sorted(lengths)
     assert unmasked.batches == [ordered[:32], ordered[32:64], ordered[64:]]
@@ -271,7 +256,7 @@ def test_a_trace_begins_before_training(place):
 
 def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(learnt):
     model, dataset = learnt
-    result, rows = measure(PaddingSweep(TINY, texts=40), model, dataset)
+    result, rows = PaddingSweep(TINY, texts=40).measure(model, dataset)
     assert result == {"texts_probed": 40}
     shares = [share / 10 for share in range(10)]
     assert [(row["setting_added"], row["share_added"]) for row in rows] == [
@@ -300,7 +285,7 @@ def by_hand(model, texts, dataset, setting, share):
 def test_without_filler_a_sweep_says_what_it_needs(plain):
     model, dataset = plain
     with pytest.raises(InputError, match="a padding sweep needs filler sentences"):
-        measure(PaddingSweep(TINY), model, replace(dataset, test_filler=None))
+        PaddingSweep(TINY).measure(model, replace(dataset, test_filler=None))
 
 
 def importance_by_hand(model, dataset, numbers, k):
@@ -322,7 +307,7 @@ def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(whic
     assert chosen != list(range(11))  # some of the first are passed over
     assert [lengths[number] for number in chosen] != sorted(lengths[number] for number in chosen)
     probe = WordImportance(TINY, texts=11, k=2, shortest=shortest, longest=longest)
-    result, rows = measure(probe, model, dataset)
+    result, rows = probe.measure(model, dataset)
     profiles = importance_by_hand(model, dataset, chosen, k=2)
     assert result["texts_probed"] == 11
     assert [row["position"] for row in rows] == list(range(1, 101))
@@ -335,12 +320,12 @@ def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(whic
     assert deviation.max() > 0.1
 
 
-def test_both_ends_of_the_asked_length_count_and_texts_without_a_window_are_left_out(plain):
+def test_both_ends_of_the_asked_length_count_and_texts_without_a_window_are_left_out(plain, mixed):
     model, dataset = plain
     lengths = dataset.test.ids.lengths.tolist()
 
     def probed(**options):
-        return measure(WordImportance(TINY, **options), model, dataset)[0]["texts_probed"]
+        return WordImportance(TINY, **options).measure(model, dataset)[0]["texts_probed"]
 
     assert probed() == 40
     assert probed(shortest=13, longest=13) == lengths.count(13) > 0
@@ -348,22 +333,21 @@ def test_both_ends_of_the_asked_length_count_and_texts_without_a_window_are_left
     assert probed(longest=11) == lengths.count(10) + lengths.count(11)
     assert probed(k=18) == sum(n >= 18 for n in lengths)
     assert probed(k=18, shortest=3) == sum(n >= 18 for n in lengths)
-
-
-def test_texts_of_the_original_length_are_none_among_composed_ones(mixed):
-    model, dataset = mixed
     with pytest.raises(InputError, match="the corpus has no test text of 10 to 20 words"):
-        measure(WordImportance(MIXED, shortest=10, longest=20), model, dataset)
+        WordImportance(MIXED, shortest=10, longest=20).measure(*mixed)  # they are composed
 
 
 def test_a_probe_leaves_model_and_generator_as_they_were(plain):
     model, dataset = plain
+    steps = torch.random.get_rng_state()
+    FirstSteps(TINY, texts=3).measure(copy.deepcopy(model), dataset)  # which trains it
+    assert torch.equal(torch.random.get_rng_state(), steps)
     weights = {name: value.clone() for name, value in model.state_dict().items()}
     before = torch.random.get_rng_state()
     probes = (GradientProfile(TINY, texts=5), PaddingSweep(TINY, texts=3), WordImportance(TINY, texts=3))
     for probe in probes:
-        first = measure(probe, model, dataset)
-        assert measure(probe, model, dataset) == first
+        first = probe.measure(model, dataset)
+        assert probe.measure(model, dataset) == first
     assert model.training
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
@@ -377,7 +361,7 @@ def test_first_steps_are_those_of_a_plain_loop_over_single_texts(shared, change)
     """Each text is looked at before the model learns from it; Adam, in the order that the seed draws."""
     training = replace(TINY, learning_rate=0.05, **change)
     prepared = prepare(training, shared)
-    result, rows = measure(FirstSteps(training, texts=9), prepared.model, prepared.dataset)
+    result, rows = FirstSteps(training, texts=9).measure(prepared.model, prepared.dataset)
     model = prepare(training, shared).model
     texts = prepared.dataset.train.first(9)
     torch.manual_seed(training.seed)
@@ -398,17 +382,10 @@ def test_first_steps_are_those_of_a_plain_loop_over_single_texts(shared, change)
     assert [row["mean"] for row in rows] == pytest.approx(mean.tolist(), rel=1e-3)
     assert result["texts_probed"] == 9
     assert result["middle_to_ends"] == pytest.approx(mean[49:51].mean() / mean[[0, 99]].mean(), rel=1e-3)
-    profile, _ = measure(
-        GradientProfile(training, texts=9), prepare(training, shared).model, prepared.dataset
+    profile, _ = GradientProfile(training, texts=9).measure(
+        prepare(training, shared).model, prepared.dataset
     )
     assert abs(profile["middle_to_ends"] - result["middle_to_ends"]) > 1e-4  # it has learnt meanwhile
-
-
-def test_first_steps_leave_the_generator_as_it_was(shared):
-    prepared = prepare(TINY, shared)
-    before = torch.random.get_rng_state()
-    measure(FirstSteps(TINY, texts=3), prepared.model, prepared.dataset)
-    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("pooling", ["last", "max_attention", "mean"])
@@ -428,7 +405,7 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
         model.classifier.bias.copy_(
             -model.classifier.weight[:, :units] @ mean
         )  # so that half is undecided
-    result, rows = measure(DirectionUse(training, texts=30), model, dataset)
+    result, rows = DirectionUse(training, texts=30).measure(model, dataset)
     expected = {}
     for name, zeros in (("both", []), ("forward", range(units, 2 * units)), ("backward", range(units))):
         halved = copy.deepcopy(model).eval()
@@ -443,22 +420,21 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
     assert result == {"texts_probed": 30} | {f"accuracy_{name}": v for name, v in expected.items()}
     assert rows[1]["accuracy"] != rows[2]["accuracy"]
     assert not model.classifier._forward_pre_hooks
-    assert measure(DirectionUse(training, texts=30), model, dataset) == (result, rows)
+    assert DirectionUse(training, texts=30).measure(model, dataset) == (result, rows)
 
 
-def test_what_is_stored_of_a_probe(place):
-    training = key(TINY, place)
+def test_what_is_stored_of_a_probe_on_the_best_epoch_of_a_training(place):
+    """And not, say, on a model that was made but not loaded."""
     probe = WordImportance(TINY, texts=4, k=2)
-    with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
-        probe.execute(place)
-    TINY.execute(place)
-    with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
-        probe.execute(place)
-    TINY.execute(place, keep_weights=True)
+    for keep_weights in (False, True):
+        with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
+            probe.execute(place)
+        training = TINY.execute(place, keep_weights=keep_weights)
+    loaded, start = trained(TINY, place), prepare(TINY, place).model
     row = place.store.get(probe.execute(place))
-    found, rows = measure(probe, *model_and_texts(place))
-    assert row["run"] == {"probe": "nwi"} | probe.options() | asdict(TINY)
-    assert row["history"] == rows
+    found, rows = probe.measure(loaded.model, loaded.dataset)
+    assert row["run"] == probe.row()
+    assert row["history"] == rows != probe.measure(start, loaded.dataset)[1]
     assert row["result"] == found | {
         "training": training,
         "probe_protocol": 1,
@@ -467,22 +443,5 @@ def test_what_is_stored_of_a_probe(place):
         "seconds": row["result"]["seconds"],
     }
     assert row["provenance"]["device"]
-
-
-def model_and_texts(place):
-    prepared = trained(TINY, place)
-    return prepared.model, prepared.dataset
-
-
-def test_the_model_that_is_probed_is_the_best_epoch_of_the_training(place):
-    """And not, say, one that was made but not loaded."""
-    TINY.execute(place, keep_weights=True)
-    model, dataset = model_and_texts(place)
-    weights = safetensors.torch.load_file(place.store.weights_file(key(TINY, place)))
-    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
-    start = prepare(TINY, place).model
-    assert isinstance(start, TextClassifier)
-    assert not torch.equal(start.classifier.weight, model.classifier.weight)
-    learnt = place.store.get(GradientProfile(TINY, texts=9).execute(place))
-    assert learnt["history"] == measure(GradientProfile(TINY, texts=9), model, dataset)[1]
-    assert learnt["history"] != measure(GradientProfile(TINY, texts=9), start, dataset)[1]
+    weights = safetensors.torch.load_file(place.store.weights_file(training))
+    assert all(torch.equal(value, weights[name]) for name, value in loaded.model.state_dict().items())

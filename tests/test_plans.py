@@ -3,17 +3,20 @@
 from collections import Counter
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from small_runs import RECORDS
 
 from whenpool import InputError
 from whenpool.book.report.claims import SEEDS_NEEDED
 from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record, published
+from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.models.registry import COMPARED, LISTED
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot
 from whenpool.runs.kinds.probe import (
     DirectionUse,
     FirstSteps,
@@ -23,9 +26,10 @@ from whenpool.runs.kinds.probe import (
     Probe,
     WordImportance,
 )
-from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans.bases import SEEDS
-from whenpool.runs.plans.chapters import IMPORTANCE_FIGURES, PLANS, needed, plan, thesis_table
+from whenpool.runs.plans.chapters import PLANS, TRIED, needed, plan, thesis_table
+from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS, LABELS
 from whenpool.runs.request import PROFILES, Choice, corpora_named
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
@@ -90,12 +94,6 @@ def test_small_profiles_need_no_data_and_stay_in_their_budget(profile, place):
         seen |= {run.training for run in runs} | probes
 
 
-@pytest.mark.parametrize("profile", BUDGETS)
-def test_small_profiles_train_nothing_for_word_importance_alone(profile, place):
-    trainings = set(plan("training_to_skip", Choice(profile), place))
-    assert {run.training for run in plan("word_importance", Choice(profile), place)} <= trainings
-
-
 def test_quick_has_two_seeds_where_the_question_is(place):
     runs = plan("training_to_skip", Choice("quick"), place)
     seeds = Counter((run.setting, run.pooling) for run in runs)
@@ -117,17 +115,6 @@ def own_file(folder, rows):
     return str(path)
 
 
-def test_own_files_and_quick_real_corpora(place, tmp_path):
-    run = plan("training_to_skip", Choice("quick", (own_file(tmp_path, 1000),)), place)[0]
-    assert (run.length, run.size, run.vectors) == ("any", 500, None)
-    run = plan("training_to_skip", Choice("quick", (own_file(tmp_path, 50),)), place)[0]
-    assert run.size == 30
-    run = plan("training_to_skip", Choice("quick", ("imdb",)), place)[0]
-    assert (run.length, run.size, run.max_words, run.hidden_size) == ("long", 1000, 140, 64)
-    (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
-    assert plan("training_to_skip", Choice("quick", ("imdb",)), place)[0].vectors == "glove.6B.100d"
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -136,6 +123,8 @@ def test_own_files_and_quick_real_corpora(place, tmp_path):
         ({"poolings": ("maximum",)}, "pooling 'maximum' is unknown; choose one of last, mean"),
         ({"seeds": 0}, "seeds is how many, at least 1, not 0"),
         ({"sizes": (0,)}, "sizes are numbers of training texts, not 0"),
+        ({"labels": (10, 0)}, "labels are texts of each class, at least 1, not 0"),
+        ({"unlabelled": 0}, "unlabelled is a number of texts, at least 1, not 0"),
     ],
 )
 def test_bad_choices_are_named(options, message):
@@ -143,30 +132,34 @@ def test_bad_choices_are_named(options, message):
         Choice(**options)
 
 
-def test_unknown_chapters_are_named(place):
-    with pytest.raises(InputError, match="chapter 'indx' needs no runs; those that do are corpora"):
-        plan("indx", Choice(), place)
+@pytest.mark.parametrize(
+    ("chapter", "choice", "message"),
+    [
+        ("indx", Choice(), "chapter 'indx' needs no runs; those that do are corpora"),
+        ("few_shot", Choice(systems=("gpt",)), "system 'gpt' is unknown"),
+        ("sequence_labelling", Choice(corpora=("nowhere.conll",)), "corpus 'nowhere.conll' is unknown"),
+        (
+            "training_to_skip",
+            Choice("paper", ("imdb",), sizes=(3000,)),
+            "no runs with 3000 training texts; imdb has 1000, 2000",
+        ),
+    ],
+)
+def test_a_choice_that_leaves_nothing_is_named(chapter, choice, message, place):
+    with pytest.raises(InputError, match=message):
+        plan(chapter, choice, place)
 
 
-def test_several_corpora_are_separated_by_spaces_and_a_path_may_hold_some(tmp_path):
+def test_names_of_corpora_and_paths_that_do_not_depend_on_the_working_directory(tmp_path, monkeypatch):
     assert corpora_named("imdb yelp") == ("imdb", "yelp")
     assert corpora_named(None) is None
     path = tmp_path / "my reviews.csv"
     path.write_text("")
     assert corpora_named(str(path)) == (str(path),)
     assert corpora_named([str(path), "imdb"]) == (str(path), "imdb")
-
-
-def test_paths_do_not_depend_on_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own.csv").write_text("")
-    expected = (f"{tmp_path / 'own.csv'}:text_column=body",)
-    assert corpora_named("own.csv:text_column=body") == expected
-
-
-def test_sizes_that_a_profile_does_not_have_are_named(place):
-    with pytest.raises(InputError, match="no runs with 3000 training texts; imdb has 1000, 2000"):
-        plan("training_to_skip", Choice("paper", ("imdb",), sizes=(3000,)), place)
+    assert corpora_named("own.csv:text_column=body") == (f"{tmp_path / 'own.csv'}:text_column=body",)
 
 
 def test_unmasked_runs_stand_in_no_table_of_the_thesis(place):
@@ -301,7 +294,7 @@ def test_what_quick_runs_on_a_published_corpus_is_part_of_the_compact_replicatio
 
 def test_trainings_of_record_are_still_planned(place, tmp_path):
     """So that none has to be computed again: those of the thesis's model, padding masked or not."""
-    rows = Store(tmp_path, Path(__file__).parents[1] / "data" / "results").trainings()
+    rows = Store(tmp_path, RECORDS).rows("training")
     rows = rows[rows["hidden_size"].eq(256) & rows["epochs"].eq(20) & rows["corpus_complete"].eq(True)]
     recorded = {replace(Training.of_row(row), vectors=VECTORS[0]) for row in rows.to_dict("records")}
     choices = [Choice("paper", masked=masked) for masked in (True, False)]
@@ -326,13 +319,6 @@ def test_a_choice_narrows_probes(place):
     assert windows == {("long", 5, 400, 500), ("short", 3, 50, 60)}
 
 
-@pytest.mark.parametrize("chapter", PROBING)
-@pytest.mark.parametrize("profile", ["quick", "compact", "paper"])
-def test_padding_that_is_let_in_is_let_in_everywhere(chapter, profile, place):
-    runs = plan(chapter, Choice(profile, ("imdb",), masked=False), place)
-    assert not any(run.training.masked for run in runs)
-
-
 @pytest.mark.parametrize(
     "narrow", [{"corpora": ("yelp",)}, {"corpora": ("yahoo",), "sizes": (1000,)}, {"corpora": ("own",)}]
 )
@@ -355,12 +341,6 @@ def test_a_narrow_choice_leaves_runs_in_every_chapter(chapter, corpora, place):
         assert plan(chapter, choice, place)
 
 
-def test_without_being_asked_the_paper_looks_at_words_where_the_thesis_has_a_figure(place):
-    runs = plan("word_importance", Choice("paper"), place)
-    cells = {(run.training.corpus, run.training.length, run.training.size) for run in runs}
-    assert cells == {figure[:3] for figure in IMPORTANCE_FIGURES}
-
-
 @pytest.mark.parametrize("profile", PROFILES)
 def test_probed_are_the_trainings_of_all_probes(profile, place):
     found = needed(Choice(profile), place)
@@ -369,3 +349,178 @@ def test_probed_are_the_trainings_of_all_probes(profile, place):
         probes = [run for run in plan(chapter, Choice(profile), place) if isinstance(run, Probe)]
         assert {run.training for run in probes} <= found
     assert len(found) < len({run.training for c in PLANS for run in plan(c, Choice(profile), place)})
+
+
+# tricks and other starts
+
+VARIANTS = {
+    "last", "max", "max_attention", *TRICKS, "forget 2", "chrono", "orthogonal",
+}  # fmt: skip
+PROFILED = {"last", *TRICKS}
+
+
+@pytest.mark.parametrize(
+    ("profile", "corpus", "sizes", "seeds"),
+    [("smoke", "synthetic", {40}, 1), ("quick", "synthetic", {500}, 1), ("paper", "imdb", {10_000}, 5)],
+)
+def test_the_chapter_asks_for_every_variant_in_both_settings(profile, corpus, sizes, seeds, place):
+    asked = plan("learnability", Choice(profile), place)
+    trainings = [run for run in asked if isinstance(run, Training)]
+    cells = Counter((run.variant, run.setting, run.seed) for run in trainings)
+    assert cells == {
+        (variant, setting, seed): 1
+        for variant in VARIANTS
+        for setting in ("standard", "mid")
+        for seed in range(seeds)
+    }
+    assert {run.corpus for run in trainings} == {corpus}
+    assert {run.size for run in trainings} == sizes
+    probes = [run for run in asked if isinstance(run, Probe)]
+    assert {type(probe) for probe in probes} == {GradientProfile}
+    looked_at = Counter((p.training.variant, p.training.setting, p.untrained) for p in probes)
+    assert looked_at == {
+        (variant, setting, untrained): seeds
+        for setting in ("standard", "mid")
+        for variant, untrained in [("last", True), *((name, False) for name in PROFILED)]
+    }
+    assert len(asked) == len(trainings) + len(probes) == len(set(asked))
+
+
+def test_a_choice_narrows_the_tricks(place):
+    choice = Choice("paper", ("yahoo",), sizes=(2_000,), settings=("mid",), seeds=2, masked=False)
+    asked = plan("learnability", choice, place)
+    trainings = [run for run in asked if isinstance(run, Training)]
+    assert {(run.corpus, run.size, run.setting) for run in trainings} == {("yahoo", 2_000, "mid")}
+    assert Counter(run.variant for run in trainings) == dict.fromkeys(VARIANTS, 2)
+    assert all(run.training.masked for run in asked)  # a trick cannot be trained otherwise
+
+
+def test_a_small_model_on_a_published_corpus_tries_other_strengths_once(place):
+    asked = plan("learnability", Choice("quick", ("imdb",), seeds=2), place)
+    directed = [run for run in asked if isinstance(run, Training) and run.trick == "gradient_directed"]
+    tried = Counter((run.setting, run.seed, run.strength, run.divergence) for run in directed)
+    others = [(options["strength"], options.get("divergence", "forward")) for options in TRIED]
+    ours = (Training.strength, Training.divergence)
+    assert tried == {
+        (setting, seed, *options): 1
+        for setting in ("standard", "mid")
+        for seed, found in ((0, (ours, *others)), (1, (ours,)))
+        for options in found
+    }
+    assert ours not in others
+    assert {divergence for _, divergence in others} == {"forward", "reverse"}
+    plain = [run for run in asked if isinstance(run, Training) and run not in directed]
+    assert Counter(run.variant for run in plain) == dict.fromkeys(VARIANTS - {"gradient_directed"}, 4)
+
+
+@pytest.mark.parametrize("profile", ["smoke", "quick", "paper"])
+def test_teachers_are_among_the_trainings_whose_weights_are_needed(profile, place):
+    choice = Choice(profile)
+    asked = plan("learnability", choice, place)
+    teachers = {run.needs for run in asked if isinstance(run, Training) and run.needs}
+    settings, seeds = 2, 5 if profile == "paper" else 1
+    assert len(teachers) == settings * seeds
+    assert teachers <= needed(choice, place)
+    assert teachers <= set(asked)  # each stands in Table 2.1 itself
+    students = {probe.training for probe in asked if isinstance(probe, GradientProfile)}
+    assert students <= needed(choice, place)
+
+
+THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
+
+
+@pytest.mark.parametrize(
+    ("changes", "tables"),
+    [
+        ({}, ("1.3", "1.6")),
+        *(({"trick": trick}, ("2.1",)) for trick in TRICKS),
+        ({"trick": TRICKS[0], "setting": "standard"}, ("2.1",)),
+        ({"orthogonal": True}, ()),
+        ({"forget_bias": 2.0}, ()),
+        ({"forget_bias": "chrono"}, ()),
+        ({"trick": TRICKS[0], "corpus": "synthetic"}, ()),
+    ],
+)
+def test_where_a_run_stands_in_the_thesis(changes, tables):
+    assert thesis_table(replace(THESIS, **changes)) == tables
+
+
+# few labels
+
+
+def test_each_profile_asks_for_every_system(place):
+    for profile, corpora, labels, seeds in (
+        ("smoke", {EMBEDDED_CORPUS}, {2}, 1), ("quick", {EMBEDDED_CORPUS}, {10}, 1),
+        ("paper", {"imdb", "yahoo"}, {10}, 5),
+    ):  # fmt: skip
+        asked = plan("few_shot", Choice(profile), place)
+        assert {run.system for run in asked} == {*SYSTEMS, *CONTRAST}
+        assert {run.corpus for run in asked} == corpora
+        assert {run.per_class for run in asked} == labels
+        assert len(asked) == len(corpora) * len(labels) * seeds * 8
+        encoders = {run.encoder for run in asked if run.has_encoder}
+        assert encoders == {DEFAULT_ENCODER if profile == "paper" else MINILM}
+
+
+def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
+    rows = [f"text number {n},{'ab'[n % 2]}" for n in range(40)]
+    (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
+    file = tmp_path / "mine.csv"
+    (count,) = {run.per_class for run in plan("few_shot", Choice(corpora=(str(file),)), place)}
+    corpus = load(file)
+    assert count < 10
+    assert min(corpus.train.labels.count(label) for label in (0, 1)) > count
+
+
+def test_published_corpora_are_asked_for_along_the_labels(place):
+    asked = plan("few_shot", Choice("quick", ("imdb",)), place)
+    assert {run.per_class for run in asked} == set(LABELS)
+    assert {run.seed for run in asked} == {0, 1, 2}
+    assert {run.test for run in asked} == {1_000}
+
+
+def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place, tmp_path):
+    file = tmp_path / "p.jsonl"
+    file.touch()
+    choice = Choice(
+        "quick", ("imdb",), encoder="x", labels=(5,), systems=("bert", "uda", "vampire"), seeds=2,
+        unlabelled=77, paraphrases=str(file),
+    )  # fmt: skip
+    asked = plan("few_shot", choice, place)
+    assert len(asked) == 6
+    for run in asked:
+        assert run.per_class == 5
+        assert run.encoder == ("x" if run.system != "vampire" else DEFAULT_ENCODER)
+        assert run.unlabelled == (77 if run.system != "bert" else 10_000)
+        assert run.paraphrases == (str(file) if run.system == "uda" else None)
+
+
+def test_table_1_9_counts_its_runs(place):
+    planned = plan("few_shot", Choice("paper", ("imdb",)), place)
+    assert sum(thesis_table(run) == ("1.9",) for run in planned) == 30
+    assert thesis_table(FewShot("imdb", "bert")) == ("1.9",)
+    assert thesis_table(FewShot("imdb", "last_words")) == ()
+    assert thesis_table(FewShot("yelp", "bert")) == ()
+
+
+# sequence labelling
+
+
+@pytest.mark.parametrize(
+    ("profile", "corpora", "expected"),
+    [
+        ("quick", None, {"generated", "generated:task=pos"}),
+        ("paper", None, {"ud_ewt", "wnut17"}),
+        ("quick", ("wnut17",), {"wnut17"}),
+        ("quick", ("imdb",), {"generated", "generated:task=pos"}),  # other chapters' texts
+        ("paper", ("imdb", "ud_ewt"), {"ud_ewt"}),
+    ],
+)
+def test_corpora_of_texts_leave_the_chapter_its_own(place, profile, corpora, expected):
+    runs = plan("sequence_labelling", Choice(profile, corpora), place)
+    assert {run.corpus for run in runs} == expected
+    assert {run.bidirectional for run in runs} == {True, False}
+    assert any(run.encoding == "io" for run in runs) == bool(expected - {"ud_ewt"})
+    assert {run.hidden_size for run in runs} == {
+        32 if "generated" in expected else 128
+    } or profile == "paper"

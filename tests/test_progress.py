@@ -4,9 +4,7 @@ import time
 from dataclasses import asdict, replace
 
 import pytest
-from test_estimates import HERE_NAME, store
-from test_probing import TINY
-from test_results import on_record, record_run
+from small_runs import HERE_NAME, TINY, on_record, record_run, store
 
 from whenpool.book.progress import ALL, NEEDED, status_table
 from whenpool.runs import estimates

@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from whenpool.runs.store import Store
+
 ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
@@ -40,37 +42,20 @@ def smoke(tmp_path_factory):
     return done, folder / "unpacked", names
 
 
-def test_the_runs_that_were_asked_for_are_packed(smoke):
-    from whenpool.runs.store import Store
-
-    _, folder, _ = smoke
-    trainings = Store(folder / "runs").trainings()
+def test_what_was_asked_for_is_computed_twice_compared_and_packed(smoke):
+    done, folder, names = smoke
+    trainings = Store(folder / "runs").rows("training")
     assert set(trainings["setting"]) == {"mid"}
     assert sorted(trainings["pooling"]) == ["last", "max"]
-
-
-def test_a_cell_was_run_twice_and_the_comparison_is_packed(smoke):
-    _, folder, _ = smoke
     cells = pd.read_csv(folder / "results" / "comparisons.csv")
     assert cells["pairs"].sum() == cells["identical"].sum() == cells["with_weights"].sum() == 4
-    told = (folder / "twice.txt").read_text()
-    assert "4 trainings that were run twice in the same way, 4 are identical" in told
-
-
-def test_the_look_at_the_machine_and_the_status_are_packed_and_the_content_is_told(smoke):
-    done, folder, names = smoke
+    assert "4 are identical" in (folder / "twice.txt").read_text()
     assert "device cpu:" in (folder / "check.txt").read_text()
     assert "training_to_skip" in (folder / "status.txt").read_text()
-    files = [name for name in names if "." in Path(name).name]
-    assert files
-    for name in files:
-        assert name in done.stdout
+    assert all(name in done.stdout for name in names if "." in Path(name).name)
     assert "== no book was asked for" in done.stdout
-
-
-def test_nothing_smoke_sized_is_put_on_record(smoke):
-    file = ROOT / "data" / "results" / "comparisons.csv"
-    assert not file.exists() or "synthetic" not in file.read_text()
+    record = ROOT / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
+    assert not record.exists() or "synthetic" not in record.read_text()
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there may be a GPU")
@@ -157,20 +142,11 @@ def test_what_there_is_is_packed_though_something_failed(clone, verb):
     assert (folder / "_build" / "runner" / "whenpool-results.tar.gz").exists()
 
 
-def test_without_jupyter_book_it_says_so_and_packs_the_rest(clone):
+def test_without_jupyter_book_or_a_machine_that_is_ready_it_says_so(clone):
     done, calls, _ = clone(NO_BOOK=1, TWICE=0)
     assert done.returncode == 0
     assert "== no book: jupyter-book, jupytext or papermill is not installed" in done.stdout
     assert [words[0] for words in calls] == ["check", "run", "record", "status"]
-
-
-def test_a_machine_that_is_not_ready_ends_it(clone):
-    done, calls, folder = clone(FAILING="check")
+    done, calls, _ = clone(FAILING="check")
     assert done.returncode == 2
     assert [words[0] for words in calls] == ["check"]
-    assert not (folder / "_build" / "runner" / "whenpool-results.tar.gz").exists()
-
-
-def test_the_script_is_well_formed():
-    assert subprocess.run(["bash", "-n", SCRIPT], check=False).returncode == 0
-    assert os.access(SCRIPT, os.X_OK)

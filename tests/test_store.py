@@ -80,13 +80,20 @@ def test_a_damaged_file_is_set_aside_by_name_and_not_counted(tmp_path, content, 
     assert store.keys() == {good, bad}
 
 
-def test_a_second_damaged_file_does_not_replace_the_first(tmp_path):
+def test_files_that_are_not_what_they_say_are_foreign_and_none_replaces_another(tmp_path):
     store = Store(tmp_path)
     file = tmp_path / f"{put(store)}.json"
-    for content in ("first", "second"):
+    wrong = tmp_path / f"{'0' * 20}.json"
+    file.rename(wrong)
+    assert store.keys() == set()
+    assert "its content belongs to another key" in store.set_aside[0]
+    put(store)
+    row = json.loads(file.read_text())
+    row["identity"]["run"]["seed"] = 7
+    for content in ("first", "second", json.dumps(row)):
         file.write_text(content)
         assert store.get(file.stem) is None
-    assert {aside.read_text() for aside in (tmp_path / "set-aside").iterdir()} == {"first", "second"}
+    assert len(list((tmp_path / "set-aside").iterdir())) == 4
 
 
 def test_a_file_that_cannot_be_read_now_is_left_alone(tmp_path):
@@ -96,30 +103,18 @@ def test_a_file_that_cannot_be_read_now_is_left_alone(tmp_path):
         store.keys()
 
 
-def test_a_file_of_another_run_is_foreign(tmp_path):
-    store = Store(tmp_path)
-    key = put(store)
-    wrong = tmp_path / f"{'0' * 20}.json"
-    (tmp_path / f"{key}.json").rename(wrong)
+def test_failures_are_noted_until_they_succeed_and_told_from_older_ones(tmp_path):
+    store, key = Store(tmp_path), key_of(IDENTITY)
+    assert store.failure(key, since=0) is None
+    store.fail(key, IDENTITY["run"], "the loss became nan")
+    assert store.failures() == {key: "the loss became nan"}
     assert store.keys() == set()
-    assert "its content belongs to another key" in store.set_aside[0]
-
-
-def test_a_changed_configuration_is_foreign(tmp_path):
-    store = Store(tmp_path)
-    file = tmp_path / f"{put(store)}.json"
-    row = json.loads(file.read_text())
-    row["identity"]["run"]["seed"] = 7
-    file.write_text(json.dumps(row))
-    assert store.keys() == set()
-
-
-def test_failures_are_noted_until_they_succeed(tmp_path):
-    store = Store(tmp_path)
-    identity = IDENTITY["run"]
-    store.fail(key_of(IDENTITY), identity, "the loss became nan")
-    assert store.failures() == {key_of(IDENTITY): "the loss became nan"}
-    assert store.keys() == set()
+    note = tmp_path / "failed" / f"{key}.json"
+    when = note.stat().st_mtime
+    assert store.failure(key, since=when - 1) == "the loss became nan"
+    assert store.failure(key, since=when + 1) is None
+    note.write_text("{")
+    assert store.failure(key, since=when - 1) is None
     put(store)
     assert store.failures() == {}
 
@@ -214,15 +209,3 @@ def test_a_run_is_taken_over_as_it_is(tmp_path):
         with pytest.raises(InputError, match=f"{key} cannot be taken over .*: (truncated|its content)"):
             here.adopt(key, damaged)
     assert here.keys() == {key}
-
-
-def test_a_failure_is_told_from_an_older_one(tmp_path):
-    store, key = Store(tmp_path), key_of(IDENTITY)
-    assert store.failure(key, since=0) is None
-    store.fail(key, {}, "the loss became nan")
-    note = tmp_path / "failed" / f"{key}.json"
-    when = note.stat().st_mtime
-    assert store.failure(key, since=when - 1) == "the loss became nan"
-    assert store.failure(key, since=when + 1) is None
-    note.write_text("{")
-    assert store.failure(key, since=when - 1) is None

@@ -1,14 +1,11 @@
 """Tagging runs: what is planned, executed, stored, recorded, shown, and decided by them."""
 
-import json
 from dataclasses import asdict, fields, replace
-from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from made_up import AFTER, runs
 
 from whenpool import InputError
@@ -16,12 +13,10 @@ from whenpool.book.publish import export
 from whenpool.book.report import tagging
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.book.report.provenance import provenance_line
-from whenpool.cli import cli
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.running import read_ahead
 from whenpool.runs.estimates import Pace
-from whenpool.runs.filter import Only
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.sequence_labelling import SMALL
@@ -30,7 +25,6 @@ from whenpool.runs.run import VECTORS, Place, key
 from whenpool.runs.store import Store, key_of
 
 mpl.use("agg")
-RECORDS = Path(__file__).parents[1] / "data" / "results"
 TINY = Tagging(
     "generated:train=40,validation=12,test=20,clauses=2", embedding_size=6, hidden_size=5,
     feature_size=3, epochs=2, learning_rate=1e-2, profiled=4,
@@ -97,16 +91,6 @@ def test_epochs_and_gradients_are_stored_apart(executed):
     assert behind["mean"].gt(0).all()
 
 
-def test_the_same_run_gives_the_same_again(executed, tmp_path):
-    again = replace(executed, store=Store(tmp_path))
-    name = TINY.execute(again)
-    first, second = (one.store.get(name) for one in (executed, again))
-    assert first["result"]["test_loss"] == second["result"]["test_loss"]
-    assert [part.get("mean") for part in first["history"]] == [
-        part.get("mean") for part in second["history"]
-    ]
-
-
 def test_workers_do_what_is_missing_and_give_the_same(executed, tmp_path):
     mine = replace(executed, store=Store(tmp_path))
     report = compute(RUNS[:2], mine, Workforce(workers=1), say=lambda line: None)
@@ -119,41 +103,6 @@ def test_workers_do_what_is_missing_and_give_the_same(executed, tmp_path):
     pace = Pace.measured(executed, Workforce(workers=1))
     assert pace.seconds(replace(TINY, seed=9)) > 0
     assert pace.estimate(replace(TINY, epochs=4)).seconds > 0
-
-
-def test_every_option_has_a_key_of_its_own(place):
-    others = {
-        "seed": 1, "cell": "gru", "bidirectional": False, "layers": 2, "embedding_size": 7,
-        "hidden_size": 6, "features": False, "feature_size": 4, "encoding": "iob1", "dropout": 0.1,
-        "unknown_rate": 0.1, "epochs": 3, "batch_size": 3, "learning_rate": 1e-4, "profiled": 3,
-    }  # fmt: skip
-    assert set(others) == {field.name for field in fields(Tagging)} - {"corpus", "vectors"}
-    keys = {key(replace(TINY, **{name: value}), place) for name, value in others.items()}
-    assert len(keys | {key(TINY, place)}) == len(others) + 1
-    assert TINY.identity(place)["protocol"] == TAGGING_PROTOCOL
-
-
-def test_defaults_of_a_tagging_run_never_change():
-    """Fields at their default do not enter the key. New fields go below."""
-    assert {f.name: f.default for f in fields(Tagging) if f.name != "corpus"} == {
-        "seed": 0, "cell": "lstm", "bidirectional": True, "layers": 1, "embedding_size": 100,
-        "hidden_size": 128, "features": True, "feature_size": 25, "encoding": None, "vectors": None,
-        "dropout": 0.3, "unknown_rate": 0.5, "epochs": 8, "batch_size": 32, "learning_rate": 2e-3,
-        "profiled": 100,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"encoding": "bio"}, "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None"),
-        ({"epochs": 0}, "epochs of a tagging run must be at least 1, not 0"),
-        ({"dropout": 1.0}, "dropout of a tagging run is a rate, not 1.0"),
-    ],
-)
-def test_a_run_that_cannot_be_is_refused(change, says):
-    with pytest.raises(InputError, match=says):
-        replace(TINY, **change)
 
 
 def test_what_cannot_be_trained_is_told(place):
@@ -179,53 +128,6 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
         "1 test words have a tag that no training word has: they count as errors."
     )
     assert " ".join(read_ahead(runs, place)) == row["result"]["corpus_notes"]  # told before any work
-
-
-def test_the_command_line_runs_them_and_names_what_is_wrong(tmp_path, monkeypatch):
-    monkeypatch.setenv("WHENPOOL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("WHENPOOL_STORE", str(tmp_path / "store"))
-    base = ["run", "--chapter", "sequence_labelling", "--profile", "smoke", "--workers", "1"]
-    (tmp_path / "bad.conllu").write_text("1\tI\tPRON\n")
-    found = CliRunner().invoke(cli, [*base, "--corpus", str(tmp_path / "bad.conllu")])
-    assert isinstance(found.exception, InputError)
-    assert "bad.conllu, line 1: 3 columns" in str(found.exception)
-    only = ["--only", "corpus=generated", "--corpus", "generated:train=20,validation=12,test=8"]
-    found = CliRunner().invoke(cli, [*base, *only, "--dry-run"])
-    assert found.exit_code == 0
-    assert "sequence_labelling" in found.output
-
-
-# plans
-
-
-@pytest.mark.parametrize(
-    ("profile", "corpora", "expected"),
-    [
-        ("quick", None, {"generated", "generated:task=pos"}),
-        ("paper", None, {"ud_ewt", "wnut17"}),
-        ("quick", ("wnut17",), {"wnut17"}),
-        ("quick", ("imdb",), {"generated", "generated:task=pos"}),  # other chapters' texts
-        ("paper", ("imdb", "ud_ewt"), {"ud_ewt"}),
-    ],
-)
-def test_corpora_of_texts_leave_the_chapter_its_own(place, profile, corpora, expected):
-    runs = plan("sequence_labelling", Choice(profile, corpora), place)
-    assert {run.corpus for run in runs} == expected
-    assert {run.bidirectional for run in runs} == {True, False}
-    assert any(run.encoding == "io" for run in runs) == bool(expected - {"ud_ewt"})
-    assert {run.hidden_size for run in runs} == {
-        32 if "generated" in expected else 128
-    } or profile == "paper"
-
-
-def test_runs_can_be_picked(place):
-    runs = plan("sequence_labelling", Choice(), place)
-    assert [run for run in runs if Only.parse("seed=1").admits(run)] == [r for r in runs if r.seed == 1]
-    assert all(Only.parse("corpus=generated").admits(run) for run in runs)
-    assert not any(Only.parse("size=1000").admits(run) for run in runs)
-    assert not any(Only.parse("length=any").admits(run) for run in runs)
-    with pytest.raises(InputError, match="tagged corpus 'nowhere.conll' is unknown"):
-        plan("sequence_labelling", Choice(corpora=("nowhere.conll",)), place)
 
 
 # records
@@ -302,15 +204,6 @@ def test_runs_of_record_are_written_once_and_read_without_their_data(executed, t
     assert len(again.store.history("tagging", "gradients")) == 2 * PLACES
     assert export("tagging", again, tmp_path / "out") == 1
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == written
-
-
-def test_runs_of_record_still_have_their_keys():
-    file = RECORDS / "taggings.csv"
-    rows = pd.read_csv(file).to_dict("records") if file.is_file() else []
-    for row in rows:
-        data = {name[5:]: value for name, value in row.items() if name[:5] == "data_" and value == value}
-        run = Tagging.of_row(row).changed()
-        assert key_of({"run": run, "data": data, "protocol": row["protocol"]}) == row["key"]
 
 
 # what is decided and shown
@@ -402,9 +295,3 @@ def test_figures_have_what_was_measured(executed):
     assert set(lines["reads"]) == {"both directions", "left to right"}
     single = lines.query("reads == 'left to right' and loss == \"the middle word's loss\"")
     assert single[single["place"] == 1]["gradient"].isna().all()  # none comes back from the future
-
-
-def test_stored_runs_are_plain_json(executed):
-    row = json.loads(executed.store._file(key(TINY, executed)).read_text())
-    assert executed.store.get(key(TINY, executed)) == row
-    assert executed.store.set_aside == []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import empty_place
-from test_engine import SMALL
+from small_runs import SMALL
 from whenpool.runs.execute import execute
 
 from whenpool import InputError, TextClassifier

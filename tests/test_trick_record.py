@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from test_probe_runs import record_probe
+from small_runs import record_probe
 from test_trick_reports import (
     AGAIN,
     CHANGES,

@@ -7,7 +7,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
-from test_probe_runs import record_probe
+from small_runs import record_probe
 
 from whenpool.book.report import tricks
 from whenpool.book.report.figures import use_style

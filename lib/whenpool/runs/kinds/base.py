@@ -23,6 +23,8 @@ MADE = "seconds commit device torch finished"
 """Columns of any run's provenance and time."""
 NUMBERS = "protocol seconds threads together"
 """Columns of any run that hold numbers, beside its configuration and result."""
+OnEpoch = Callable[[], None] | None
+"""Called at the end of each epoch of a run."""
 
 
 class Run:
@@ -128,11 +130,7 @@ class Run:
         raise NotImplementedError
 
     def execute(
-        self,
-        place: "Place",
-        device: str = "cpu",
-        keep_weights: bool = False,
-        on_epoch: Callable[[], None] | None = None,
+        self, place: "Place", device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
         """Execute and store the run; returns its key.
 

@@ -4,9 +4,9 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,7 +44,7 @@ from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphr
 from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import Run
+from whenpool.runs.kinds.base import OnEpoch, Run
 from whenpool.runs.kinds.training import (
     CORPORA,
     EVALUATION,
@@ -183,29 +183,15 @@ class FewShot(Run):
     def rank(self) -> tuple[Any, ...]:
         """The thesis's ten labels of each class come before other numbers."""
         labels = (self.per_class != FewShot.per_class, self.per_class)
-        corpus, system = place_in(self.corpus, CORPORA), place_in(self.system, (*SYSTEMS, *CONTRAST))
-        return (
-            self.seed,
-            labels,
-            0,
-            place_in(self.length, LENGTHS),
-            corpus,
-            system,
-            True,
-            0,
-            repr(self),
-        )
+        length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
+        system = place_in(self.system, (*SYSTEMS, *CONTRAST))
+        return (self.seed, labels, 0, length, corpus, system, True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         own = {name: [getattr(self, name)] for name in ("corpus", "system")}
         return {**super().facets(), **own, "labels": [self.per_class]}
 
     def identity(self, place: Place) -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol.
-
-        Raises:
-            InputError: for data or an encoder that are not here.
-        """
         check_length(self.length)
         source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
@@ -244,22 +230,66 @@ class FewShot(Run):
         }
 
     def row(self) -> dict[str, Any]:
-        return asdict(self) | self.labels | ({} if self.has_encoder else {"encoder": None})
+        return super().row() | self.labels | ({} if self.has_encoder else {"encoder": None})
 
     def execute(
-        self,
-        place: Place,
-        device: str = "cpu",
-        keep_weights: bool = False,
-        on_epoch: Callable[[], None] | None = None,
+        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
         """As `Run.execute`; a model on frozen embeddings is kept in any case."""
-        return execute_few_shot(self, place, device, on_epoch)
+        started = time.perf_counter()
+        identity = self.identity(place)
+        corpus, chosen = read(self, place)
+        looks, passes = passes_of(self, len(chosen.labelled))
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            system = make(self, len(corpus.classes), chosen, place, device)
+            outcome = train(
+                system.model,
+                system.splits,
+                Recipe(looks, self.batch_size, self.learning_rate, passes=passes),
+                self.seed,
+                device,
+                on_epoch=lambda _: on_epoch() if on_epoch else None,
+                objective=system.objective,
+                parameters=system.parameters,
+            )
+        labels = system.splits.test.labels
+        result = {
+            "test_accuracy": outcome.test.accuracy,
+            "test_loss": outcome.test.loss,
+            "validation_accuracy": outcome.validation_accuracy,
+            "best_epoch": outcome.best_epoch,
+            "majority_accuracy": 100 * int(labels.bincount().max()) / len(labels),
+            "steps_done": steps_of(self, len(chosen.labelled)),
+            "classes": len(corpus.classes),
+            "corpus_complete": corpus.complete,
+            "labelled_texts": len(chosen.labelled),
+            "unlabelled_texts": len(chosen.unlabelled),
+            "unlabelled_read": system.unlabelled_read,
+            "validation_texts": len(chosen.validation),
+            "test_texts": len(chosen.test),
+            "test_cut": system.test_cut,
+            "tokens_read": system.tokens_read,
+            "parameters": sum(p.numel() for p in system.model.parameters() if p.grad is not None),
+            "encoder_parameters": system.encoder_parameters,
+            "corpus_notes": " ".join(corpus.notes),
+            "seconds": time.perf_counter() - started,
+        }
+        weights = safetensors.torch.save(outcome.weights) if self.system == "max_attention" else None
+        made, history = provenance(device), outcome.history_rows()
+        return place.store.put(identity, self.row(), result, made, history, weights, self.kind)
 
     @classmethod
     def read_ahead(cls, runs: Sequence["FewShot"], place: Place, device: str) -> Iterable[str]:
-        """Read corpora and vectors, and embed what several runs read."""
-        embed_once(runs, place, device)
+        """Read corpora and vectors, and embed the texts that several runs read."""
+        seen = set()
+        for run in runs:
+            what = (run.corpus, run.length, run.encoder, run.validation, run.test, run.max_tokens)
+            if run.system == "max_attention" and what not in seen:
+                seen.add(what)
+                chosen = select(corpus_of(run, place), 0, 0, validation=run.validation, test=run.test)
+                with suppress(InputError):  # the run itself will say so
+                    embedded(run, chosen, place, device, PARTS[1:])
         read_vectors(runs, place)
         return [note for run in runs for note in corpus_of(run, place).notes]
 
@@ -334,9 +364,6 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     """A run's model as it is before training, with what its objective needs. Weights are drawn from
     torch's global generator.
 
-    Args:
-        classes: C.
-
     Raises:
         InputError: for an encoder or vectors that are not here, paraphrases that do not match, or no
             unlabelled texts where some are needed.
@@ -359,30 +386,15 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return System(model, Splits(*texts.values()), cut, limit, encoder_parameters=own)
     texts, cut = numbered(run, chosen, pretrained)
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
-    pool = _unlabelled(run, chosen, pretrained) if run.reads_unlabelled else None
-    return System(
-        tuned,
-        Splits(*texts.values()),
-        cut,
-        limit,
-        _objective(run, pool, classes, len(chosen.labelled)),
-        tuned.parameter_groups(run.learning_rate, run.head_learning_rate),
-        len(pool.original) if pool else 0,
-        own,
-    )
-
-
-def _objective(run: FewShot, pool: Unlabelled | None, classes: int, labelled: int) -> Objective:
-    steps = steps_of(run, labelled)
-    if run.system == "tmix":
-        return TMix(run.seed)
-    if run.system == "uda":
-        assert pool
-        return UDA(pool, classes, steps, run.seed, run.unlabelled_batch)
-    if run.system == "mixtext":
-        assert pool
-        return MixText(pool, classes, steps, run.seed, run.unlabelled_batch)
-    return Objective()
+    groups = tuned.parameter_groups(run.learning_rate, run.head_learning_rate)
+    objective, read = Objective() if run.system == "bert" else TMix(run.seed), 0
+    if run.reads_unlabelled:
+        pool = _unlabelled(run, chosen, pretrained)
+        read = len(pool.original)
+        kind = UDA if run.system == "uda" else MixText
+        steps = steps_of(run, len(chosen.labelled))
+        objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
+    return System(tuned, Splits(*texts.values()), cut, limit, objective, groups, read, own)
 
 
 def _limit(run: FewShot, pretrained: Pretrained) -> int:
@@ -393,11 +405,8 @@ def _limit(run: FewShot, pretrained: Pretrained) -> int:
 def numbered(
     run: FewShot, chosen: Selection, pretrained: Pretrained, parts: Sequence[str] = PARTS
 ) -> tuple[dict[str, Texts], int]:
-    """Texts as numbers of word pieces, and how many texts of the last part were cut.
-
-    Args:
-        parts: attributes of the selection.
-    """
+    """Texts as numbers of word pieces, and how many texts of the last part were cut; ``parts`` are
+    attributes of the selection."""
     found, cut = {}, 0
     for part in parts:
         split = getattr(chosen, part)
@@ -409,27 +418,18 @@ def numbered(
 def embedded(
     run: FewShot, chosen: Selection, place: Place, device: str, parts: Sequence[str]
 ) -> tuple[dict[str, Texts], int]:
-    """The same as embeddings, from the cache where they are there.
-
-    Args:
-        parts: attributes of the selection.
-    """
+    """The same as embeddings, from the cache where they are there."""
     pretrained = load_encoder(run.encoder)
     in_numbers, cut = numbered(run, chosen, pretrained, parts)
-    folder = place.cache / "embedded"
     found: dict[str, Texts] = {}
     for part, texts in in_numbers.items():
-        file = folder / f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
-        found[part] = embed(pretrained, texts, file, device)
+        name = f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
+        found[part] = embed(pretrained, texts, place.cache / "embedded" / name, device)
     return found, cut
 
 
 def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained) -> Unlabelled:
-    """The unlabelled texts that a run comes to read, and what is made of each.
-
-    Raises:
-        InputError: when paraphrases do not match.
-    """
+    """The unlabelled texts that a run comes to read, and what is made of each."""
     limit = _limit(run, pretrained)
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
@@ -491,13 +491,7 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """A trained max-attention model, and what it was tested on.
-
-    Attributes:
-        texts: the test texts as embeddings.
-        tokens: their word pieces.
-        classes: names of the labels.
-    """
+    """A trained max-attention model, the test texts as embeddings, and their word pieces."""
 
     model: TextClassifier
     texts: Texts
@@ -505,66 +499,8 @@ class Explained:
     classes: tuple[str, ...]
 
 
-def execute_few_shot(
-    run: FewShot, place: Place, device: str = "cpu", on_epoch: Callable[[], None] | None = None
-) -> str:
-    """Execute and store one few-shot run; returns its key.
-
-    Raises:
-        InputError: for data or an encoder that are not here, too few texts of a class, paraphrases
-            that do not match, or a loss that diverges.
-    """
-    started = time.perf_counter()
-    identity = run.identity(place)
-    corpus, chosen = read(run, place)
-    looks, passes = passes_of(run, len(chosen.labelled))
-    with torch.random.fork_rng():
-        torch.manual_seed(run.seed)
-        system = make(run, len(corpus.classes), chosen, place, device)
-        outcome = train(
-            system.model,
-            system.splits,
-            Recipe(looks, run.batch_size, run.learning_rate, passes=passes),
-            run.seed,
-            device,
-            on_epoch=lambda _: on_epoch() if on_epoch else None,
-            objective=system.objective,
-            parameters=system.parameters,
-        )
-    labels = system.splits.test.labels
-    trained = [p for p in system.model.parameters() if p.grad is not None]
-    result = {
-        "test_accuracy": outcome.test.accuracy,
-        "test_loss": outcome.test.loss,
-        "validation_accuracy": outcome.validation_accuracy,
-        "best_epoch": outcome.best_epoch,
-        "majority_accuracy": 100 * int(labels.bincount().max()) / len(labels),
-        "steps_done": steps_of(run, len(chosen.labelled)),
-        "classes": len(corpus.classes),
-        "corpus_complete": corpus.complete,
-        "labelled_texts": len(chosen.labelled),
-        "unlabelled_texts": len(chosen.unlabelled),
-        "unlabelled_read": system.unlabelled_read,
-        "validation_texts": len(chosen.validation),
-        "test_texts": len(chosen.test),
-        "test_cut": system.test_cut,
-        "tokens_read": system.tokens_read,
-        "parameters": sum(p.numel() for p in trained),
-        "encoder_parameters": system.encoder_parameters,
-        "corpus_notes": " ".join(corpus.notes),
-        "seconds": time.perf_counter() - started,
-    }
-    weights = safetensors.torch.save(outcome.weights) if run.system == "max_attention" else None
-    made, history = provenance(device), outcome.history_rows()
-    return place.store.put(identity, run.row(), result, made, history, weights, run.kind)
-
-
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
-    """A run's corpus, and its texts.
-
-    Raises:
-        InputError: for files that cannot be read, or too few texts of a class.
-    """
+    """A run's corpus, and its texts. Raises `InputError` for too few texts of a class."""
     corpus = corpus_of(run, place)
     pool = run.unlabelled if run.reads_unlabelled else 0
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)
@@ -582,24 +518,9 @@ def _corpus(source: CorpusSource, length: str, fingerprint: str) -> Corpus:
     return source.load(length)
 
 
-def embed_once(runs: Iterable[FewShot], place: Place, device: str) -> None:
-    """Embed the texts that several runs read, before they are executed side by side."""
-    seen = set()
-    for run in runs:
-        what = (run.corpus, run.length, run.encoder, run.validation, run.test, run.max_tokens)
-        if run.system == "max_attention" and what not in seen:
-            seen.add(what)
-            chosen = select(corpus_of(run, place), 0, 0, validation=run.validation, test=run.test)
-            with suppress(InputError):  # the run itself will say so
-                embedded(run, chosen, place, device, PARTS[1:])
-
-
 def explained(run: FewShot, place: Place) -> Explained:
-    """The stored model of a run on frozen embeddings, its test texts, and their word pieces.
-
-    Raises:
-        InputError: when its weights are not here, or their file is damaged.
-    """
+    """The stored model of a run on frozen embeddings, its test texts, and their word pieces. Raises
+    `InputError` when its weights are not here, or damaged."""
     file = place.store.weights_file(key(run, place))
     if not file.exists():
         raise InputError(f"the weights of {run} are not here; run it again")

@@ -4,7 +4,7 @@ Letters: N texts, P points of a profile.
 """
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -18,14 +18,8 @@ from whenpool.corpora.batches import Batch, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.models.transformer import TRANSFORMER
-from whenpool.probes import (
-    gradient_norms,
-    gradient_profile,
-    nwi,
-    padding_sweep,
-    step_megabytes,
-)
-from whenpool.runs.kinds.base import Run, values_of
+from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
+from whenpool.runs.kinds.base import OnEpoch, Run, values_of
 from whenpool.runs.kinds.training import Prepared, Training, execute_training, prepare, trained
 from whenpool.runs.provenance import provenance
 from whenpool.runs.run import Place, key
@@ -33,6 +27,17 @@ from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1
 """Raised by hand when the meaning of a probe's result changes."""
+
+
+POINTS = 100
+"""Positions of a profile (§1.5, Algorithm 1)."""
+GRADIENT_WORDS = 16_384
+"""Padded words of a batch whose gradients are looked at."""
+SATURATED = 95.0
+"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
+
+Measured = tuple[dict[str, Any], list[dict[str, Any]]]
+"""The numbers of a probe run, and its rows."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,7 @@ class Probe(Run):
     def read_ahead(cls, runs: Sequence["Probe"], place: Place, device: str) -> Iterable[str]:
         return Training.read_ahead([run.training for run in runs], place, device)
 
-    def measure(self, model: Any, dataset: Dataset) -> "Measured":
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
         """What the probe finds on a model, trained where the probe needs it.
 
         Raises:
@@ -154,11 +159,7 @@ class Probe(Run):
         raise NotImplementedError
 
     def execute(
-        self,
-        place: Place,
-        device: str = "cpu",
-        keep_weights: bool = False,
-        on_epoch: Callable[[], None] | None = None,
+        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
         started = time.perf_counter()
         self.identity(place)  # which says what cannot be measured before any work is done
@@ -213,8 +214,17 @@ class GradientProfile(Probe):
     def cost(self) -> float:
         return 1.6 * self.texts * self._words
 
-    def measure(self, model: Any, dataset: Dataset) -> "Measured":
-        return _profile(self, model, dataset)
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        norms, lengths = _norms(model, dataset.train.first(self.texts))
+        profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
+        columns = {"mean": profiles.mean(0), "median": profiles.median(0).values}
+        rows = _rows(columns)
+        result = {
+            "texts_probed": len(lengths),
+            "ratio": _mean_ratio(norms, lengths),
+            "middle_to_ends": _middle_to_ends(profiles.mean(0)),
+        }
+        return result, rows
 
 
 @dataclass(frozen=True)
@@ -236,8 +246,29 @@ class FirstSteps(Probe):
     def cost(self) -> float:
         return 4.0 * self.texts * self._words
 
-    def measure(self, model: Any, dataset: Dataset) -> "Measured":
-        return _first_steps(self, model, dataset)
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        """Adam, as in a training; each text is looked at before the model learns from it."""
+        device = next(model.parameters()).device
+        training = self.training
+        optimizer = torch.optim.Adam(
+            model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
+        )
+        texts = dataset.train.first(self.texts).to(device)
+        total = torch.zeros(POINTS, dtype=torch.float64)
+        with torch.random.fork_rng():
+            torch.manual_seed(training.seed)
+            order = torch.randperm(len(texts))
+            for index in order:
+                batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
+                norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+                total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
+                model.train()
+                optimizer.zero_grad(set_to_none=True)
+                functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels).backward()
+                optimizer.step()
+        profile = total / len(texts)  # (P,)
+        result = {"texts_probed": len(texts), "middle_to_ends": _middle_to_ends(profile)}
+        return result, _rows({"mean": profile})
 
 
 @dataclass(frozen=True)
@@ -272,11 +303,7 @@ class GradientTrace(Probe):
         return (2 if self.needs else 0), "traces"
 
     def execute(
-        self,
-        place: Place,
-        device: str = "cpu",
-        keep_weights: bool = False,
-        on_epoch: Callable[[], None] | None = None,
+        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
         """Train and look on the way; the training is stored first."""
         started = time.perf_counter()
@@ -312,8 +339,27 @@ class PaddingSweep(Probe):
         read = 3 * 29  # times all words: places, and the sum of 1 / (1 - share) over the shares
         return 0.3 * read * self.texts * self._words
 
-    def measure(self, model: Any, dataset: Dataset) -> "Measured":
-        return _sweep(self, model, dataset)
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        if dataset.test_filler is None:
+            raise InputError("a padding sweep needs filler sentences, and the data folder has none")
+        texts = dataset.test.first(self.texts)
+        points = padding_sweep(
+            model,
+            texts.ids.to_lists(),
+            texts.labels,
+            dataset.test_filler.to_lists(),
+            padding_index=PADDING_INDEX,
+        )
+        rows = [
+            {
+                "setting_added": p.setting,
+                "share_added": p.share,
+                "accuracy": p.accuracy,
+                "words": p.words,
+            }
+            for p in points
+        ]
+        return {"texts_probed": len(texts)}, rows
 
 
 @dataclass(frozen=True)
@@ -332,8 +378,25 @@ class WordImportance(Probe):
         words = (self.shortest + self.longest) / 2 if self.shortest and self.longest else self._words
         return 0.2 * self.texts * words * words / self.k
 
-    def measure(self, model: Any, dataset: Dataset) -> "Measured":
-        return _importance(self, model, dataset)
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        lengths = dataset.test.ids.lengths
+        shortest, longest = max(self.shortest or 0, self.k), self.longest or int(lengths.max())
+        chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: self.texts]
+        if not len(chosen):
+            raise InputError(f"the corpus has no test text of {shortest} to {longest} words")
+        parts = []
+        for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
+            batch = _on_device(dataset.test.batch(part, PADDING_INDEX), model)
+            parts.append(
+                nwi(
+                    model, batch.ids, batch.lengths, batch.labels,
+                    k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS,
+                ).cpu()
+            )  # fmt: skip
+        profiles = torch.cat(parts)  # (N, P)
+        rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
+        left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
+        return {"texts_probed": len(chosen), "left": left, "middle": middle, "right": right}, rows
 
 
 @dataclass(frozen=True)
@@ -354,8 +417,24 @@ class DirectionUse(Probe):
             raise InputError(f"{self.training} reads in one direction: there is none to leave out")
         return super().identity(place)
 
-    def measure(self, model: Any, dataset: Dataset) -> "Measured":
-        return _directions(self, model, dataset)
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        """The left half of an embedding is of the direction from left to right, for every pooling."""
+        texts = dataset.test.first(self.texts)
+        kept = {"both": slice(None), "forward": slice(None, model.encoder.output_size // 2)}
+        kept["backward"] = slice(model.encoder.output_size // 2, None)
+        rows = []
+        for name, part in kept.items():
+
+            def only(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
+                embedding = torch.zeros_like(given[0])  # (B, D)
+                embedding[:, part] = given[0][:, part]
+                return embedding
+
+            with model.classifier.register_forward_pre_hook(only):
+                score = evaluate(model, texts.to(next(model.parameters()).device))
+            rows.append({"direction": name, "accuracy": score.accuracy})
+        accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
+        return {"texts_probed": len(texts)} | accuracies, rows
 
 
 @dataclass(frozen=True)
@@ -400,34 +479,30 @@ class MemoryUse(Probe):
             )
         return super().identity(place)
 
-    def measure(self, model: Any, dataset: Dataset) -> "Measured":
-        return _memory(self, model)
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        """Of texts of any words: what a step holds depends on their number alone."""
+        device = next(model.parameters()).device
+        if self.training.cell == TRANSFORMER:
+            model.encoder.attention = self.attention
+        label = torch.zeros(1, dtype=torch.int64, device=device)
+        rows = []
+        for words in self.words:
+            ids = torch.arange(words, device=device).unsqueeze(0) % model.embedding.num_embeddings
+            length = torch.tensor([words], device=device)
+            rows.append({"words": words, "megabytes": step_megabytes(model, ids, length, label)})
+        return {"exponent": growth(rows)}, rows
 
 
 PROBES: dict[str, type[Probe]] = {
-    one.probe: one
-    for one in (
-        GradientProfile,
-        GradientTrace,
-        PaddingSweep,
-        WordImportance,
-        MemoryUse,
-        FirstSteps,
-        DirectionUse,
-    )
+    "gradients": GradientProfile,
+    "trace": GradientTrace,
+    "sweep": PaddingSweep,
+    "nwi": WordImportance,
+    "memory": MemoryUse,
+    "first_steps": FirstSteps,
+    "directions": DirectionUse,
 }
 """Every probe run by its kind."""
-
-
-POINTS = 100
-"""Positions of a profile (§1.5, Algorithm 1)."""
-GRADIENT_WORDS = 16_384
-"""Padded words of a batch whose gradients are looked at."""
-SATURATED = 95.0
-"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
-
-Measured = tuple[dict[str, Any], list[dict[str, Any]]]
-"""The numbers of a probe run, and its rows."""
 
 
 class Tracer:
@@ -472,120 +547,6 @@ class Tracer:
         }
 
 
-def _profile(probe: GradientProfile, model: nn.Module, dataset: Dataset) -> Measured:
-    norms, lengths = _norms(model, dataset.train.first(probe.texts))
-    profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
-    columns = {"mean": profiles.mean(0), "median": profiles.median(0).values}
-    rows = _rows(columns)
-    middle = profiles.mean(0)[POINTS // 2 - 1 : POINTS // 2 + 1].mean()
-    ends = profiles.mean(0)[[0, -1]].mean()
-    result = {
-        "texts_probed": len(lengths),
-        "ratio": _mean_ratio(norms, lengths),
-        "middle_to_ends": (middle / ends).item(),
-    }
-    return result, rows
-
-
-def _first_steps(probe: FirstSteps, model: nn.Module, dataset: Dataset) -> Measured:
-    """Adam, as in a training; each text is looked at before the model learns from it."""
-    device = next(model.parameters()).device
-    training = probe.training
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
-    )
-    texts = dataset.train.first(probe.texts).to(device)
-    total = torch.zeros(POINTS, dtype=torch.float64)
-    with torch.random.fork_rng():
-        torch.manual_seed(training.seed)
-        order = torch.randperm(len(texts))
-        for index in order:
-            batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
-            norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
-            total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
-            model.train()
-            optimizer.zero_grad(set_to_none=True)
-            functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels).backward()
-            optimizer.step()
-    profile = total / len(texts)  # (P,)
-    middle, ends = profile[POINTS // 2 - 1 : POINTS // 2 + 1].mean(), profile[[0, -1]].mean()
-    result = {"texts_probed": len(texts), "middle_to_ends": (middle / ends).item()}
-    return result, _rows({"mean": profile})
-
-
-def _directions(probe: DirectionUse, model: Any, dataset: Dataset) -> Measured:
-    """The left half of an embedding is of the direction from left to right, for every pooling."""
-    texts = dataset.test.first(probe.texts)
-    kept = {"both": slice(None), "forward": slice(None, model.encoder.output_size // 2)}
-    kept["backward"] = slice(model.encoder.output_size // 2, None)
-    rows = []
-    for name, part in kept.items():
-
-        def only(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
-            embedding = torch.zeros_like(given[0])  # (B, D)
-            embedding[:, part] = given[0][:, part]
-            return embedding
-
-        with model.classifier.register_forward_pre_hook(only):
-            score = evaluate(model, texts.to(next(model.parameters()).device))
-        rows.append({"direction": name, "accuracy": score.accuracy})
-    accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
-    return {"texts_probed": len(texts)} | accuracies, rows
-
-
-def _sweep(probe: PaddingSweep, model: nn.Module, dataset: Dataset) -> Measured:
-    if dataset.test_filler is None:
-        raise InputError("a padding sweep needs filler sentences, and the data folder has none")
-    texts = dataset.test.first(probe.texts)
-    points = padding_sweep(
-        model,
-        texts.ids.to_lists(),
-        texts.labels,
-        dataset.test_filler.to_lists(),
-        padding_index=PADDING_INDEX,
-    )
-    rows = [
-        {"setting_added": p.setting, "share_added": p.share, "accuracy": p.accuracy, "words": p.words}
-        for p in points
-    ]
-    return {"texts_probed": len(texts)}, rows
-
-
-def _importance(probe: WordImportance, model: nn.Module, dataset: Dataset) -> Measured:
-    lengths = dataset.test.ids.lengths
-    shortest, longest = max(probe.shortest or 0, probe.k), probe.longest or int(lengths.max())
-    chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: probe.texts]
-    if not len(chosen):
-        raise InputError(f"the corpus has no test text of {shortest} to {longest} words")
-    parts = []
-    for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
-        batch = _on_device(dataset.test.batch(part, PADDING_INDEX), model)
-        parts.append(
-            nwi(
-                model, batch.ids, batch.lengths, batch.labels,
-                k=probe.k, unknown_index=UNKNOWN_INDEX, points=POINTS,
-            ).cpu()
-        )  # fmt: skip
-    profiles = torch.cat(parts)  # (N, P)
-    rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
-    left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
-    return {"texts_probed": len(chosen), "left": left, "middle": middle, "right": right}, rows
-
-
-def _memory(probe: MemoryUse, model: Any) -> Measured:
-    """Of texts of any words: what a step holds depends on their number alone."""
-    device = next(model.parameters()).device
-    if probe.training.cell == TRANSFORMER:
-        model.encoder.attention = probe.attention
-    label = torch.zeros(1, dtype=torch.int64, device=device)
-    rows = []
-    for words in probe.words:
-        ids = torch.arange(words, device=device).unsqueeze(0) % model.embedding.num_embeddings
-        length = torch.tensor([words], device=device)
-        rows.append({"words": words, "megabytes": step_megabytes(model, ids, length, label)})
-    return {"exponent": growth(rows)}, rows
-
-
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
     """The exponent of the number of words by which memory grows over the two longest doublings: the
     slope of a line through the logarithms, by least squares.
@@ -617,6 +578,11 @@ def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:
     """Mean at the middle word over mean at the first, both over all texts."""
     middle = norms.gather(1, (lengths // 2).unsqueeze(1))
     return (middle.mean() / norms[:, 0].mean()).item()
+
+
+def _middle_to_ends(profile: Tensor) -> float:
+    middle, ends = profile[POINTS // 2 - 1 : POINTS // 2 + 1].mean(), profile[[0, -1]].mean()
+    return (middle / ends).item()
 
 
 def _band_ratio(norms: Tensor, lengths: Tensor) -> float:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from whenpool.corpora.tagged.sources import TaggedSource, find_tagged
 from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.base import Run
+from whenpool.runs.kinds.base import OnEpoch, Run
 from whenpool.runs.kinds.training import read_vectors
 from whenpool.runs.provenance import provenance
 from whenpool.runs.run import Place
@@ -30,10 +30,7 @@ from whenpool.training.taggers import Labelled, label, train_tagger
 TAGGING_PROTOCOL = 1
 """Raised by hand when the meaning of a tagging result changes."""
 
-_WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}
-_ASSUMED_WORDS = 15_000
-"""Training words of other corpora."""
-_COUNTS = ("layers", "embedding_size", "hidden_size", "epochs", "batch_size")
+_WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training; other corpora count as 15,000
 
 
 @dataclass(frozen=True)
@@ -91,11 +88,9 @@ class Tagging(Run):
             raise InputError(
                 f"encoding {self.encoding!r} is unknown; choose one of {', '.join(ENCODINGS)}, or None"
             )
-        for name in _COUNTS:
-            if getattr(self, name) < 1:
-                raise InputError(
-                    f"{name} of a tagging run must be at least 1, not {getattr(self, name)}"
-                )
+        for name in ("layers", "embedding_size", "hidden_size", "epochs", "batch_size"):
+            if (value := getattr(self, name)) < 1:
+                raise InputError(f"{name} of a tagging run must be at least 1, not {value}")
         for name, high in (("dropout", 1.0), ("unknown_rate", 1.0 + 1e-9)):
             if not 0 <= getattr(self, name) < high:
                 raise InputError(f"{name} of a tagging run is a rate, not {getattr(self, name)}")
@@ -103,7 +98,7 @@ class Tagging(Run):
     @property
     def cost(self) -> float:
         """Words read in training, roughly, as `Training.cost` has it."""
-        return float(self.epochs * _WORDS.get(self.corpus.partition(":")[0], _ASSUMED_WORDS))
+        return float(self.epochs * _WORDS.get(self.corpus.partition(":")[0], 15_000))
 
     @property
     def shape(self) -> "Tagging":
@@ -126,13 +121,58 @@ class Tagging(Run):
         return {**super().facets(), "corpus": [self.corpus]}
 
     def execute(
-        self,
-        place: Place,
-        device: str = "cpu",
-        keep_weights: bool = False,
-        on_epoch: Callable[[], None] | None = None,
+        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
-        return execute_tagging(self, place, device, keep_weights, on_epoch)
+        """As `Run.execute`; raises `InputError` also for entities to be encoded where there are none."""
+        started = time.perf_counter()
+        identity = self.identity(place)
+        corpus = corpus_of(self, place)
+        numbered, model = prepare_tagger(self, corpus, place)
+        judge = None
+        if corpus.entities:
+            judge = lambda said: _found(corpus.validation, said, numbered.tags, "validation_")  # noqa: E731
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            profile = _profile(model, numbered, self, "before training")
+            outcome = train_tagger(
+                model,
+                numbered,
+                Recipe(self.epochs, self.batch_size, self.learning_rate),
+                self.seed,
+                device,
+                self.unknown_rate,
+                judge,
+                on_epoch=lambda _: on_epoch() if on_epoch else None,
+            )
+        model.cpu()
+        profile += _profile(model, numbered, self, "after training")
+        said = label(model, numbered.test)
+        result: dict[str, Any] = {
+            "test_accuracy": outcome.test.accuracy,
+            "test_loss": outcome.test.loss,
+            "validation_accuracy": outcome.validation_accuracy,
+            "best_epoch": outcome.best_epoch,
+            "classes": len(numbered.tags),
+            "corpus_complete": corpus.complete,
+            "entities": corpus.entities,
+            "train_texts": len(corpus.train),
+            "validation_texts": len(corpus.validation),
+            "test_texts": len(corpus.test),
+            "test_words": len(numbered.test.tags),
+            "vocabulary": numbered.sizes[0],
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "train_words": outcome.words,
+            "corpus_notes": " ".join(notes_of(self, place)),
+            "seconds": time.perf_counter() - started,
+        }
+        result |= {**_baselines(corpus), **_parts(numbered, said), **_shape_of(profile)}
+        if corpus.entities:
+            result |= _found(corpus.test, said, numbered.tags, "", counts=True)
+        weights = safetensors.torch.save(outcome.weights) if keep_weights else None
+        rows = [*outcome.history_rows(), *profile]
+        return place.store.put(
+            identity, self.row(), result, provenance(device), rows, weights, self.kind
+        )
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Tagging"], place: Place, device: str) -> Iterable[str]:
@@ -140,17 +180,8 @@ class Tagging(Run):
         read_vectors(runs, place)
         return [note for run in runs for note in notes_of(run, place)]
 
-    def source(self, place: Place) -> TaggedSource:
-        """Raises `InputError` for an unknown corpus, or files that are not there."""
-        return find_tagged(self.corpus, place.data)
-
     def identity(self, place: Place) -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol.
-
-        Raises:
-            InputError: for data that are not here.
-        """
-        source = self.source(place)
+        source = find_tagged(self.corpus, place.data)
         data = {"corpus": source.fingerprint()}
         if self.vectors:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
@@ -165,71 +196,6 @@ class Tagging(Run):
 
 PLACES = 21
 """Where gradients are read, from the first word of a sentence to its last."""
-FEWEST_WORDS = 10
-"""Of a sentence whose gradients are read."""
-
-
-def execute_tagging(
-    run: Tagging,
-    place: Place,
-    device: str = "cpu",
-    keep_weights: bool = False,
-    on_epoch: Callable[[], None] | None = None,
-) -> str:
-    """Execute and store one tagging run; returns its key.
-
-    Raises:
-        InputError: for data that are not here, entities to be encoded where there are none, or a loss
-            that diverges.
-    """
-    started = time.perf_counter()
-    identity = run.identity(place)
-    corpus = corpus_of(run, place)
-    numbered, model = prepare_tagger(run, corpus, place)
-    judge = None
-    if corpus.entities:
-        judge = lambda said: _found(corpus.validation, said, numbered.tags, "validation_")  # noqa: E731
-    with torch.random.fork_rng():
-        torch.manual_seed(run.seed)
-        profile = _profile(model, numbered, run, "before training")
-        outcome = train_tagger(
-            model,
-            numbered,
-            Recipe(run.epochs, run.batch_size, run.learning_rate),
-            run.seed,
-            device,
-            run.unknown_rate,
-            judge,
-            on_epoch=lambda _: on_epoch() if on_epoch else None,
-        )
-    model.cpu()
-    profile += _profile(model, numbered, run, "after training")
-    said = label(model, numbered.test)
-    result: dict[str, Any] = {
-        "test_accuracy": outcome.test.accuracy,
-        "test_loss": outcome.test.loss,
-        "validation_accuracy": outcome.validation_accuracy,
-        "best_epoch": outcome.best_epoch,
-        "classes": len(numbered.tags),
-        "corpus_complete": corpus.complete,
-        "entities": corpus.entities,
-        "train_texts": len(corpus.train),
-        "validation_texts": len(corpus.validation),
-        "test_texts": len(corpus.test),
-        "test_words": len(numbered.test.tags),
-        "vocabulary": numbered.sizes[0],
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "train_words": outcome.words,
-        "corpus_notes": " ".join(notes_of(run, place)),
-        "seconds": time.perf_counter() - started,
-    }
-    result |= {**_baselines(corpus), **_parts(numbered, said), **_shape_of(profile)}
-    if corpus.entities:
-        result |= _found(corpus.test, said, numbered.tags, "")
-        result |= _error_kinds(corpus.test, said, numbered.tags)
-    weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-    rows = [*outcome.history_rows(), *profile]
-    return place.store.put(identity, run.row(), result, provenance(device), rows, weights, run.kind)
 
 
 def prepare_tagger(
@@ -268,7 +234,7 @@ def prepare_tagger(
 
 def corpus_of(run: Tagging, place: Place) -> TaggedCorpus:
     """A run's corpus. Raises `InputError` for files that cannot be read."""
-    source = run.source(place)
+    source = find_tagged(run.corpus, place.data)
     return _corpus(source, source.fingerprint())
 
 
@@ -305,33 +271,25 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
     )
 
 
-def _named(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> list[list[str]]:
-    """What a tagger says of each sentence, by the names of tags."""
-    names = iter([tags[place] for place in said.tags.tolist()])
-    return [[next(names) for _ in sentence.words] for sentence in sentences]
-
-
 def _found(
-    sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str], prefix: str
+    sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str], prefix: str, counts: bool = False
 ) -> dict[str, float]:
-    """How well entities are found, held against those of the file whatever the tagger's encoding."""
-    scores = entity_scores([s.tags for s in sentences], _named(sentences, said, tags))
-    return {f"{prefix}entity_{name}": getattr(scores, name) for name in ("precision", "recall", "f1")}
-
-
-def _error_kinds(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> dict[str, int]:
-    scores = entity_scores([s.tags for s in sentences], _named(sentences, said, tags))
-    return {f"entities_{name}": getattr(scores, name) for name in COUNTED}
+    """How well entities are found, held against those of the file whatever the tagger's encoding; and how
+    many of each kind of error there are."""
+    names = iter([tags[place] for place in said.tags.tolist()])
+    found = [[next(names) for _ in sentence.words] for sentence in sentences]
+    scores = entity_scores([s.tags for s in sentences], found)
+    rates = {f"{prefix}entity_{name}": getattr(scores, name) for name in ("precision", "recall", "f1")}
+    return rates | {f"entities_{name}": getattr(scores, name) for name in COUNTED if counts}
 
 
 def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
     """Accuracy in % of always saying the most frequent tag, and of saying of each word what it most
     often is in the training sentences."""
-    overall: Counter[str] = Counter()
+    overall = Counter(tag for sentence in corpus.train for tag in sentence.tags)
     of_word: dict[str, Counter[str]] = defaultdict(Counter)
     for sentence in corpus.train:
         for word, tag in sentence:
-            overall[tag] += 1
             of_word[word.lower()][tag] += 1
     usual = overall.most_common(1)[0][0]
     best = {word: counts.most_common(1)[0][0] for word, counts in of_word.items()}
@@ -359,11 +317,11 @@ def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:
 def _profile(
     model: SequenceTagger, numbered: NumberedCorpus, run: Tagging, stage: str
 ) -> list[dict[str, Any]]:
-    """Gradients along the longest validation sentences, at `PLACES` places from first to last word: of
-    the sum of all words' losses, and of the loss of the word in the middle alone."""
+    """Gradients along the longest validation sentences of ten words or more, at `PLACES` places from the
+    first to the last word: of the sum of all words' losses, and of the loss of the word in the middle."""
     lengths = numbered.validation.lengths
     longest = torch.argsort(lengths, descending=True, stable=True)[: run.profiled]
-    longest = longest[lengths[longest] >= FEWEST_WORDS]
+    longest = longest[lengths[longest] >= 10]
     if not len(longest):
         return []
     batch = numbered.validation.batch(longest)

@@ -24,7 +24,7 @@ from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.registry import LISTED, LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import Run, values_of
+from whenpool.runs.kinds.base import OnEpoch, Run, values_of
 from whenpool.runs.provenance import ALONE, Company, provenance
 from whenpool.runs.run import Place, key
 from whenpool.training.batched import Student, train_together
@@ -317,11 +317,7 @@ class Training(Run):
             )
 
     def execute(
-        self,
-        place: Place,
-        device: str = "cpu",
-        keep_weights: bool = False,
-        on_epoch: Callable[[], None] | None = None,
+        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
         """As `Run.execute`; a loss that diverges is a result where a trick is tried."""
         self.identity(place)  # which says what cannot be trained before any work is done

@@ -1,7 +1,8 @@
 """What the plans of all chapters start from: corpora, sizes, seeds and models of each profile."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from whenpool.corpora import find
@@ -26,11 +27,9 @@ FEWER_SEEDS = 3
 """Of the compact replication with more texts than a thousand or two, where a training takes longer."""
 
 
-def standard_runs(
-    corpus: str, sizes: Sequence[int], choice: Choice, place: Place
-) -> Iterable[tuple[Training, int]]:
-    """Trainings on unmixed texts, by size and seed; the sizes are those of the
-    profiles "compact" and "paper"."""
+def standard_runs(corpus: str, sizes: Sequence[int], choice: Choice, place: Place) -> Iterator[Training]:
+    """Trainings on unmixed texts, by size and seed; the sizes are those of the profiles "compact" and
+    "paper"."""
     compact = choice.profile == "compact"
     for length, own in sizes_of(corpus, choice, place).items():
         if choice.profile in ("compact", "paper") and corpus in PUBLICATIONS:
@@ -39,8 +38,14 @@ def standard_runs(
             own = choice.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
         for size in own:
             seeds = choice.seeds or (seeds_of(corpus, size, "standard", choice) if compact else 1)
-            for seed in range(seeds):
-                yield replace(base_run(corpus, length, size, choice, place), masked=choice.masked), seed
+            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+            yield from each(base, seed=range(seeds))
+
+
+def each(run: Training, **values: Iterable[Any]) -> Iterator[Training]:
+    """A training with each combination of some values of its fields, of which the last changes first."""
+    for chosen in product(*values.values()):
+        yield replace(run, **dict(zip(values, chosen, strict=True)))
 
 
 def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
@@ -66,14 +71,8 @@ def _profile_run(corpus: str, length: str, size: int, choice: Choice, place: Pla
             return tiny
         return replace(tiny, validation=min(20, grammar.validation), test=min(40, grammar.test))
     if grammar is not None:
-        return replace(
-            run,
-            embedding_size=50,
-            hidden_size=48,
-            epochs=6,
-            learning_rate=5e-3,
-            validation=min(250, grammar.validation),
-        )
+        small = replace(run, embedding_size=50, hidden_size=48, epochs=6, learning_rate=5e-3)
+        return replace(small, validation=min(250, grammar.validation))
     vectors = find_vectors(place)
     if choice.profile == "paper":
         return replace(run, vectors=vectors or VECTORS[0])
@@ -85,25 +84,21 @@ def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[in
     if corpus not in PUBLICATIONS:
         if choice.sizes:
             return {"any": choice.sizes}
-        default = 40 if choice.profile == "smoke" else 500
-        return {"any": (min(default, _training_texts(corpus, place)),)}
-    if choice.profile not in ("compact", "paper"):
-        return {"long": choice.sizes or (1_000,)}
-    sizes: dict[str, Sequence[int]] = {}
+        source = find(corpus, place.data)
+        grammar = Grammar(**dict(source.options)) if source.path is None else None
+        texts = grammar.train if grammar else statistics_of(source, "any").train_size
+        return {"any": (min(40 if choice.profile == "smoke" else 500, texts),)}
+    published = PUBLICATIONS[corpus].sizes
     if choice.profile == "compact":
         own = {"long": COMPACT_SIZES.get(corpus, (1_000, 2_000)), "short": (1_000, 2_000, 5_000)}
-        return {length: choice.sizes or own[length] for length in PUBLICATIONS[corpus].sizes}
-    for length, split in PUBLICATIONS[corpus].sizes.items():
-        largest = [min(size, split.train) for size in SIZES]
-        sizes[length] = [size for size in largest if not choice.sizes or size in choice.sizes]
-    return sizes
-
-
-def _training_texts(corpus: str, place: Place) -> int:
-    source = find(corpus, place.data)
-    if source.path is None:
-        return Grammar(**dict(source.options)).train
-    return statistics_of(source, "any").train_size
+        return {length: choice.sizes or own[length] for length in published}
+    if choice.profile != "paper":
+        return {"long": choice.sizes or (1_000,)}
+    largest = {length: [min(size, split.train) for size in SIZES] for length, split in published.items()}
+    return {
+        length: [size for size in sizes if not choice.sizes or size in choice.sizes]
+        for length, sizes in largest.items()
+    }
 
 
 def seeds_of(corpus: str, size: int, setting: str, choice: Choice) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from whenpool.base.errors import InputError
@@ -20,7 +19,15 @@ from whenpool.runs.kinds.probe import (
     WordImportance,
 )
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.plans.bases import FEWER_SEEDS, SEEDS, base_run, seeds_of, sizes_of, standard_runs
+from whenpool.runs.plans.bases import (
+    FEWER_SEEDS,
+    SEEDS,
+    base_run,
+    each,
+    seeds_of,
+    sizes_of,
+    standard_runs,
+)
 from whenpool.runs.plans.few_shot import few_shots
 from whenpool.runs.plans.other_architectures import architectures
 from whenpool.runs.plans.recurrent_networks import recurrent_networks
@@ -65,28 +72,24 @@ def _as_quick(
 
 def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
     """Tables 1.3 to 1.6 and 1.8, or their likeness in small (§1.8)."""
+    settings, poolings = choice.settings or SETTINGS, choice.poolings or COMPARED
     for corpus in choice.corpus_names:
         for length, sizes in sizes_of(corpus, choice, place).items():
-            for size, setting, pooling in product(
-                sizes, choice.settings or SETTINGS, choice.poolings or COMPARED
-            ):
+            for size in sizes:
                 base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
-                for seed in range(choice.seeds or seeds_of(corpus, size, setting, choice)):
-                    yield replace(base, setting=setting, pooling=pooling, seed=seed)
-    if "imdb" in choice.corpus_names and choice.profile == "compact":
-        yield from _other_vectors(choice, place)
-
-
-def _other_vectors(choice: Choice, place: Place) -> Iterable[Training]:
-    """How much the word vectors matter: others than GloVe's, and random ones."""
-    base = base_run("imdb", "long", 1_000, choice, place)
-    if choice.sizes and base.size not in choice.sizes:
-        return
-    for vectors, setting, pooling, seed in product(
-        (VECTORS[1], None), ("standard", "mid"), choice.poolings or COMPARED, range(FEWER_SEEDS)
+                for run in each(base, setting=settings, pooling=poolings):
+                    seeds = choice.seeds or seeds_of(corpus, size, run.setting, choice)
+                    yield from each(run, seed=range(seeds))
+    if (
+        "imdb" in choice.corpus_names
+        and choice.profile == "compact"
+        and 1_000 in (choice.sizes or (1_000,))
     ):
-        if setting in (choice.settings or SETTINGS):
-            yield replace(base, vectors=vectors, setting=setting, pooling=pooling, seed=seed)
+        # how much the word vectors matter: others than GloVe's, and random ones
+        base = base_run("imdb", "long", 1_000, choice, place)
+        both = [setting for setting in ("standard", "mid") if setting in settings]
+        vectors = (VECTORS[1], None)
+        yield from each(base, vectors=vectors, setting=both, pooling=poolings, seed=range(FEWER_SEEDS))
 
 
 def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
@@ -96,8 +99,7 @@ def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
     few = ",train=60,validation=20,test=40" if smoke else ""
     for options in SYNTHETIC_OPTIONS:
         base = base_run(f"synthetic:{options}{few}", "any", 40 if smoke else 500, small, place)
-        for pooling in COMPARED:
-            yield replace(base, pooling=pooling)
+        yield from each(base, pooling=COMPARED)
 
 
 SYNTHETIC_OPTIONS = (
@@ -116,18 +118,19 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
     poolings = choice.poolings or COMPARED
     starts = [(pooling, "thesis") for pooling in poolings]
-    cell = LISTED_CELLS[choice.cell or Training.cell]
-    starts += [("last", "low")] if "last" in poolings and cell.forgets else []
+    if "last" in poolings and LISTED_CELLS[choice.cell or Training.cell].forgets:
+        starts.append(("last", "low"))
     for corpus in choice.corpora or choice.corpus_names[:1]:
-        for base, seed in standard_runs(corpus, _TRACED[choice.profile == "compact"], choice, place):
-            first = replace(base, size=min(500, base.size), epochs=1, test=_at_most(base.test, 1_000))
+        for base in standard_runs(corpus, _TRACED[choice.profile == "compact"], choice, place):
+            test = 1_000 if base.test is None else min(base.test, 1_000)
+            first = replace(base, size=min(500, base.size), epochs=1, test=test)
             for pooling, forget_bias in starts:
-                early = replace(first, pooling=pooling, forget_bias=forget_bias, seed=seed)
+                early = replace(first, pooling=pooling, forget_bias=forget_bias)
                 yield GradientProfile(early, **few)
                 if choice.profile in ("compact", "paper") and base.size == 1_000:
                     yield FirstSteps(early)
-            for pooling in poolings if base.size <= 10_000 or choice.profile == "paper" else ("last",):
-                training = replace(base, pooling=pooling, seed=seed)
+            whole = base.size <= 10_000 or choice.profile == "paper"
+            for training in each(base, pooling=poolings if whole else ("last",)):
                 yield GradientTrace(training, **few, **({"sample": 16} if few else {}))
                 yield GradientProfile(training, **few)
 
@@ -142,13 +145,13 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
     whole = choice.profile in ("compact", "paper")
     for corpus in choice.corpora or (("imdb", "amazon") if whole else choice.corpus_names):
         sizes = (1_000, 5_000, 10_000, 20_000) if corpus == "imdb" else (10_000,)
-        for base, seed in standard_runs(corpus, sizes, choice, place):
+        for base in standard_runs(corpus, sizes, choice, place):
             # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
             brief = whole and base.size == 20_000
-            for pooling in choice.poolings or (("last",) if brief else COMPARED):
-                yield PaddingSweep(replace(base, pooling=pooling, seed=seed), **few)
+            for run in each(base, pooling=choice.poolings or (("last",) if brief else COMPARED)):
+                yield PaddingSweep(run, **few)
             if base.masked and LISTED_CELLS[base.cell].recurrent:
-                bilstm = replace(base, pooling="last", seed=seed)
+                bilstm = replace(base, pooling="last")
                 let_in = replace(bilstm, masked=False)
                 yield PaddingSweep(let_in, **few)
                 if base.bidirectional and "last" in (choice.poolings or COMPARED):
@@ -161,32 +164,28 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
 def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
     """Padding masked or not, and where the forget gate starts: at the sum of biases that the thesis
     names, at that of the public code, and spread over time (chrono)."""
-    base = base_run("imdb", "long", 1_000, choice, place)
+    base = replace(base_run("imdb", "long", 1_000, choice, place), masked=False)
     compact = choice.profile == "compact"
     if base.size not in (choice.sizes or (base.size,)):
         return
-    for seed, setting in product(range(choice.seeds or SEEDS), choice.settings or SETTINGS):
-        plain = replace(base, setting=setting, seed=seed, masked=False)
-        yield replace(plain, pooling="last")
-        if setting in ("standard", "mid") and seed < (
-            choice.seeds or (SEEDS if compact else FEWER_SEEDS)
-        ):
-            for masked in (True, False):
-                yield replace(plain, pooling="last", forget_bias=2.0, masked=masked)
-            yield replace(plain, pooling="last", forget_bias="chrono", masked=True)
-            pooled = [name for name in COMPARED if name != "last"] if compact else ["max_attention"]
-            for pooling in pooled:
-                yield replace(plain, pooling=pooling)
+    pooled = [name for name in COMPARED if name != "last"] if compact else ["max_attention"]
+    started = choice.seeds or (SEEDS if compact else FEWER_SEEDS)  # from other forget gates
+    for plain in each(base, seed=range(choice.seeds or SEEDS), setting=choice.settings or SETTINGS):
+        last = replace(plain, pooling="last")
+        yield last
+        if plain.setting in ("standard", "mid") and plain.seed < started:
+            yield from each(last, forget_bias=[2.0], masked=(True, False))
+            yield replace(last, forget_bias="chrono", masked=True)
+            for run in each(plain, pooling=pooled):
+                yield run
                 if compact:
-                    yield replace(plain, pooling=pooling, forget_bias="chrono", masked=True)
+                    yield replace(run, forget_bias="chrono", masked=True)
 
 
 def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.9, 1.10 and 1.11 (§1.9)."""
     few = {"texts": 4} if choice.profile == "smoke" else {}
-    poolings = choice.poolings or COMPARED
-    paper = choice.profile == "paper"
-    compact = choice.profile == "compact"
+    paper, compact = choice.profile == "paper", choice.profile == "compact"
     for corpus in choice.corpus_names:
         figures = [figure for figure in IMPORTANCE_FIGURES if paper and figure[0] == corpus]
         figures = [figure for figure in figures if not choice.sizes or figure[2] in choice.sizes]
@@ -196,12 +195,11 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
             base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
             words = (SHORT_TEXTS if length == "short" else LONG_TEXTS) if figures else few
             words = {"k": 3} if compact and length == "short" else words
-            for setting in settings:
-                for pooling in poolings if setting in (choice.settings or SETTINGS) else ():
-                    fewest = seeds_of(corpus, size, setting, choice) if compact else 1
-                    for seed in range(choice.seeds or fewest):
-                        run = replace(base, setting=setting, pooling=pooling, seed=seed)
-                        yield WordImportance(run, **words)
+            wanted = [setting for setting in settings if setting in (choice.settings or SETTINGS)]
+            for run in each(base, setting=wanted, pooling=choice.poolings or COMPARED):
+                fewest = seeds_of(corpus, size, run.setting, choice) if compact else 1
+                for seeded in each(run, seed=range(choice.seeds or fewest)):
+                    yield WordImportance(seeded, **words)
 
 
 def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
@@ -222,25 +220,21 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
     default = {"compact": FEWER_SEEDS, "paper": SEEDS}.get(choice.profile, 1)
     cell = LISTED_CELLS[choice.cell or Training.cell]
     for corpus in choice.corpora or (("imdb",) if whole else choice.corpus_names):
-        for base, _ in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):
-            for setting, seed in product(
-                choice.settings or ("standard", "mid"), range(choice.seeds or default)
-            ):
-                plain = replace(base, setting=setting, seed=seed, masked=True)
-                for pooling in ("max", "max_attention"):
-                    yield replace(plain, pooling=pooling)
+        tried = TRIED if corpus in PUBLICATIONS and choice.profile == "quick" and cell.recurrent else ()
+        for base in standard_runs(corpus, (10_000,), replace(choice, seeds=1), place):
+            settings, seeds = choice.settings or ("standard", "mid"), range(choice.seeds or default)
+            for plain in each(replace(base, masked=True), setting=settings, seed=seeds):
+                yield from each(plain, pooling=("max", "max_attention"))
                 plain = replace(plain, pooling="last")
-                tricks = [replace(plain, trick=trick) for trick in TRICKS if cell.recurrent]
                 yield GradientProfile(plain, **few, untrained=True)
-                for run in (plain, *tricks):
+                for run in each(plain, trick=(None, *TRICKS) if cell.recurrent else (None,)):
                     yield run
                     yield GradientProfile(run, **few)
                 for start in OTHER_STARTS:
                     if cell.forgets or (cell.remembers and "forget_bias" not in start):
                         yield replace(plain, **start)
-                if tricks and corpus in PUBLICATIONS and choice.profile == "quick" and seed == 0:
-                    for tried in TRIED:
-                        yield replace(plain, trick="gradient_directed", **tried)
+                for options in tried if plain.seed == 0 else ():
+                    yield replace(plain, trick="gradient_directed", **options)
 
 
 OTHER_STARTS: tuple[dict[str, Any], ...] = (
@@ -310,7 +304,3 @@ def needed(choice: Choice, place: Place) -> set[Training]:
     runs = [run for chapter in PLANS.values() for run in chapter(choice, place)]
     teachers = {run.needs for run in runs if run.needs}
     return teachers | {run.training for run in runs if isinstance(run, Probe)}
-
-
-def _at_most(count: int | None, limit: int) -> int:
-    return limit if count is None else min(count, limit)

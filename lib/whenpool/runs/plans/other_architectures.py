@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SETTINGS
 from whenpool.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans.bases import base_run, sizes_of
+from whenpool.runs.plans.bases import base_run, each, sizes_of
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run
 
@@ -46,7 +45,7 @@ def architectures(choice: Choice, place: Place) -> Iterable[Run]:
     """
     choice = replace(choice, cell=None)
     texts = _PROBED[choice.profile]
-    for corpus in choice.corpora or (_default(choice),):
+    for corpus in choice.corpora or ("imdb" if choice.profile == "paper" else EMBEDDED_CORPUS,):
         published = corpus in PUBLICATIONS
         recorded = published and choice.profile == "quick"
         seeds = choice.seeds or (3 if recorded else 1)
@@ -54,41 +53,28 @@ def architectures(choice: Choice, place: Place) -> Iterable[Run]:
             if length == "short":
                 continue
             base = base_run(corpus, length, sizes[0], choice, place)
-            for seed, cell in product(range(seeds), ARCHITECTURES):
-                own = _of_cell(base, cell, seed)
-                for pooling in choice.poolings or _poolings_of(cell):
-                    pooled = replace(own, pooling=pooling)
-                    for setting in choice.settings or _settings(own, pooling, recorded):
-                        yield replace(pooled, setting=setting)
-                    if seed == 0 and pooling in _POOLINGS:
+            transformer = replace(base, cell="transformer", learning_rate=TRANSFORMER_RATE)
+            for own in each(base, seed=range(seeds), cell=ARCHITECTURES):
+                attentive = own.cell == "transformer"
+                own = replace(transformer, seed=own.seed) if attentive else own
+                for pooled in each(
+                    own, pooling=choice.poolings or (_ATTENTIVE if attentive else _POOLINGS)
+                ):
+                    yield from each(pooled, setting=choice.settings or _settings(pooled, recorded))
+                    if own.seed == 0 and pooled.pooling in _POOLINGS:
                         yield PaddingSweep(pooled, texts=texts["sweep"])
                         yield WordImportance(pooled, texts=texts["nwi"])
             if recorded:
-                for tried in TRIED:
-                    yield replace(_of_cell(base, "transformer", 0), **tried)
+                yield from (replace(transformer, **tried) for tried in TRIED)
             yield from _memory(base, seeds, choice)
 
 
-def _default(choice: Choice) -> str:
-    """The profile's corpus: the embedded one, or the first of the thesis's."""
-    return "imdb" if choice.profile == "paper" else EMBEDDED_CORPUS
-
-
-def _of_cell(base: Training, cell: str, seed: int) -> Training:
-    rate = TRANSFORMER_RATE if cell == "transformer" else base.learning_rate
-    return replace(base, cell=cell, seed=seed, learning_rate=rate)
-
-
-def _poolings_of(cell: str) -> tuple[str, ...]:
-    return _ATTENTIVE if cell == "transformer" else _POOLINGS
-
-
-def _settings(run: Training, pooling: str, recorded: bool) -> tuple[str, ...]:
+def _settings(run: Training, recorded: bool) -> tuple[str, ...]:
     """The two that say most; all four, once, for what the thesis compares, where runs are of record."""
     first = recorded and run.seed == 0
-    if first and (run.cell, pooling) in _IN_ALL_SETTINGS:
+    if first and (run.cell, run.pooling) in _IN_ALL_SETTINGS:
         return SETTINGS
-    if recorded and pooling == "max" and not first:
+    if recorded and run.pooling == "max" and not first:
         return ("standard",)  # decides nothing in mid
     return ("standard", "mid")
 
@@ -100,8 +86,7 @@ def _memory(base: Training, seeds: int, choice: Choice) -> Iterable[MemoryUse]:
     wide = replace(base, pooling="max_attention")
     if not smoke:
         wide = replace(wide, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size)
-    for seed in range(seeds):
-        own = replace(wide, seed=seed)
+    for own in each(wide, seed=range(seeds)):
         yield MemoryUse(own, **words)
         for attention in ("plain", "fused"):
             yield MemoryUse(replace(own, cell="transformer"), **words, attention=attention)

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans.bases import base_run, sizes_of, with_cell
+from whenpool.runs.plans.bases import base_run, each, sizes_of, with_cell
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run
 
@@ -32,27 +31,26 @@ def recurrent_networks(choice: Choice, place: Place) -> Iterable[Run]:
         for length, sizes in sizes_of(corpus, own, place).items():
             if length == "short":
                 continue
-            for setting in choice.settings or ("standard",):
-                base = base_run(corpus, length, sizes[0], own, place)
-                base = replace(base, setting=setting, pooling="last", masked=choice.masked)
-                yield from _runs(base, own)
+            base = base_run(corpus, length, sizes[0], own, place)
+            base = replace(base, pooling="last", masked=choice.masked)
+            for mixed in each(base, setting=choice.settings or ("standard",)):
+                yield from _runs(mixed, own)
 
 
 def _runs(base: Training, choice: Choice) -> Iterable[Run]:
     if base.corpus in PUBLICATIONS and choice.profile != "smoke":
-        for seed in range(choice.seeds or SEEDS):
-            seeded = replace(base, seed=seed)
+        for seeded in each(base, seed=range(choice.seeds or SEEDS)):
             yield from (with_cell(seeded, cell) for cell in COMPARED_CELLS)
             yield with_cell(seeded, "lstm", layers=2)
         return
     if choice.profile == "quick":
         base = replace(base, epochs=8)  # in which those that can learn do
-    for seed in range(choice.seeds or 1):
-        for run in _from_scratch(replace(base, seed=seed)):
-            texts: dict[str, Any] = {"texts": _TEXTS[choice.profile]}
+    texts = _TEXTS[choice.profile]
+    for seeded in each(base, seed=range(choice.seeds or 1)):
+        for run in _from_scratch(seeded):
             yield run
-            yield GradientProfile(run, **texts, untrained=True)
-            yield GradientProfile(run, **texts)
+            yield GradientProfile(run, texts, untrained=True)
+            yield GradientProfile(run, texts)
 
 
 def _from_scratch(base: Training) -> Iterable[Training]:

@@ -1,15 +1,14 @@
 """Which runs the chapter on regularisation and tuning draws from (thesis §1.4.2)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import COMPARED, LISTED_CELLS
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans.bases import SEEDS, base_run, sizes_of
+from whenpool.runs.plans.bases import SEEDS, base_run, each, sizes_of
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place
 
@@ -41,56 +40,39 @@ def regularised(choice: Choice, place: Place) -> Iterable[Training]:
     remembers = LISTED_CELLS[choice.cell or Training.cell].remembers
     paper, smoke = choice.profile == "paper", choice.profile == "smoke"
     for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
-        published = corpus in PUBLICATIONS and not smoke
-        for base in _bases(corpus, choice, place):
-            seeds = choice.seeds or (SEEDS if paper else 3 if published else 1)
-            for seed in range(seeds):
-                plain = replace(base, seed=seed, masked=choice.masked)
+        published = corpus in PUBLICATIONS
+        sizes = {"long": choice.sizes or (1_000,)} if published else sizes_of(corpus, choice, place)
+        published = published and not smoke
+        seeds = choice.seeds or (SEEDS if paper else 3 if published else 1)
+        for length, size in ((length, size) for length, own in sizes.items() for size in own):
+            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+            for plain in each(base, seed=range(seeds)):
                 runs = _whole(plain, choice) if published else _brief(plain, choice, smoke)
                 yield from (run for run in runs if remembers or not run.drop_connect)
             if published and not (paper or choice.seeds) and "standard" in (choice.settings or SETTINGS):
-                for seed, pooling in product(TIMED_SEEDS, choice.poolings or COMPARED):
-                    yield replace(base, seed=seed, pooling=pooling, masked=choice.masked)
-
-
-def _bases(corpus: str, choice: Choice, place: Place) -> Iterable[Training]:
-    published = corpus in PUBLICATIONS
-    sizes = {"long": choice.sizes or (1_000,)} if published else sizes_of(corpus, choice, place)
-    for length, own in sizes.items():
-        for size in own:
-            yield base_run(corpus, length, size, choice, place)
+                yield from each(base, seed=TIMED_SEEDS, pooling=choice.poolings or COMPARED)
 
 
 def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
     """What decides claims: on unmixed texts, and without pooling in the middle of filler. Of other
     settings the plain model."""
-    settings = choice.settings or ("standard", "mid")
+    settings, poolings = choice.settings or ("standard", "mid"), choice.poolings or COMPARED
+    both = [name for name in _BOTH if name in poolings]
     if "standard" in settings:
-        for pooling, changes in product(choice.poolings or COMPARED, GRID):
-            yield replace(plain, pooling=pooling, **changes)
-        for pooling, rate in product(choice.poolings or COMPARED, LEARNING_RATES):
-            yield replace(plain, pooling=pooling, learning_rate=rate)
-        for pooling, rate in product(_of(_BOTH, choice), (0.0, SUSTAINED_RATE)):
-            yield replace(plain, pooling=pooling, epochs=SUSTAINED, drop_connect=rate)
-    for setting in settings:
-        mixed = replace(plain, setting=setting)
-        for pooling in choice.poolings or _BOTH:
-            yield replace(mixed, pooling=pooling)
-        if setting == "mid" and "last" in _of(_BOTH, choice):
+        for pooled in each(plain, pooling=poolings):
+            yield from (replace(pooled, **changes) for changes in GRID)
+        yield from each(plain, pooling=poolings, learning_rate=LEARNING_RATES)
+        yield from each(plain, pooling=both, epochs=[SUSTAINED], drop_connect=(0.0, SUSTAINED_RATE))
+    for mixed in each(plain, setting=settings):
+        yield from each(mixed, pooling=choice.poolings or _BOTH)
+        if mixed.setting == "mid" and "last" in both:
             yield replace(mixed, pooling="last", epochs=SUSTAINED, drop_connect=SUSTAINED_RATE)
 
 
 def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
     """On the embedded corpus, or a file of the reader's own: what two processors do in a minute, on
     unmixed texts whatever settings are asked for."""
-    poolings = choice.poolings or _BOTH
-    for pooling, changes in product(poolings, _SMALL_GRID):
-        yield replace(plain, pooling=pooling, **changes)
-    for pooling in poolings:
-        epochs = 2 if smoke else 20
-        yield replace(plain, pooling=pooling, epochs=epochs, drop_connect=SUSTAINED_RATE)
-
-
-def _of(poolings: Sequence[str], choice: Choice) -> Sequence[str]:
-    """Those that the reader did not leave out."""
-    return [name for name in poolings if choice.poolings is None or name in choice.poolings]
+    for pooled in each(plain, pooling=choice.poolings or _BOTH):
+        yield from (replace(pooled, **changes) for changes in _SMALL_GRID)
+    epochs, rates = [2 if smoke else 20], [SUSTAINED_RATE]
+    yield from each(plain, pooling=choice.poolings or _BOTH, epochs=epochs, drop_connect=rates)

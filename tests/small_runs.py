@@ -1,0 +1,183 @@
+"""What tests of runs share: small runs, ways to make and to watch them, and results that were made up."""
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from whenpool.book.publish import export
+from whenpool.runs.compute import compute
+from whenpool.runs.engine import Workforce
+from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
+from whenpool.runs.kinds.probe import (
+    PROBE_PROTOCOL,
+    GradientProfile,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
+from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.run import key
+from whenpool.runs.store import Store
+
+RECORDS = Path(__file__).parents[1] / "data" / "results"
+SMALL = Training(
+    "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",
+    length="any", embedding_size=8, hidden_size=6, epochs=2,
+)  # fmt: skip
+GRID = [
+    replace(SMALL, pooling=pooling, setting=setting, seed=seed)
+    for pooling in ("last", "max_attention")
+    for setting in ("standard", "mid")
+    for seed in (0, 1)
+]
+TINY = Training(
+    "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
+    "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
+)  # fmt: skip
+LONGER = replace(TINY, corpus="synthetic:train=60,validation=20,test=99,shortest=40,longest=60")
+PROBES_OF_TWO = [
+    probe
+    for training in (LONGER, replace(LONGER, seed=1))
+    for probe in (GradientProfile(training), PaddingSweep(training), WordImportance(training, k=1))
+]
+
+
+def fresh(place, name):
+    """The same place with an empty store."""
+    return replace(place, store=Store(place.store.directory.with_name(name)))
+
+
+def results(store):
+    """What must not depend on how the trainings were made."""
+    table = store.rows("training").set_index("key").sort_index()
+    return table[["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]].to_dict("index")
+
+
+def result_of(run, place):
+    return place.store.get(key(run, place))["result"]
+
+
+def has_weights(training, place):
+    return place.store.weights_file(key(training, place)).exists()
+
+
+def stored(place):
+    """When each finished run was written."""
+    return {file: file.stat().st_mtime_ns for file in place.store.directory.glob("*.json")}
+
+
+def ask(runs, place, **options):
+    """What `compute` says, apart from notes on corpora, and its report."""
+    said = []
+    report = compute(runs, place, say=said.append, **options)
+    return [line for line in said if not line.startswith("note: ")], report
+
+
+# results that were made up
+
+MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
+HERE_NAME = "cpu: this one"
+
+
+def record_run(place, run, complete=True, **result):
+    """Put a training into the store that nobody has trained."""
+    identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
+    values = {"test_accuracy": 70.0, "corpus_complete": complete, "seconds": 1.0} | result
+    history = [{"epoch": 1, "train_accuracy": 60.0, "validation_accuracy": 50.0}]
+    return place.store.put(identity, run.row(), values, MADE, history)
+
+
+def record_probe(place, probe, rows=(), complete=True, protocol=PROTOCOL, probe_protocol=PROBE_PROTOCOL):
+    """Put a probe run into the store that nobody has measured."""
+    identity = {
+        "run": probe.training.changed(), "data": {"corpus": "c"}, "protocol": protocol,
+        "probe": probe.changed() | {"protocol": probe_protocol},
+    }  # fmt: skip
+    values = {"training": "t", "probe_protocol": probe_protocol, "corpus_complete": complete}
+    return place.store.put(identity, probe.row(), values | {"seconds": 1.0}, MADE, rows)
+
+
+def on_record(place, kind="training"):
+    """The place with its finished runs put on record, and an empty store."""
+    folder = place.store.directory.with_name("results")
+    export(kind, place, folder)
+    return replace(place, store=Store(place.store.directory.with_name("empty"), folder))
+
+
+def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenance):
+    """Put a run into the store as if it had taken so long."""
+    protocol = FEW_SHOT_PROTOCOL if isinstance(run, FewShot) else PROTOCOL
+    identity = {"run": run.changed(), "data": {}, "protocol": protocol, "made": [seconds, device]}
+    result = {"seconds": seconds}
+    if isinstance(run, Probe):
+        result["probe_protocol"] = PROBE_PROTOCOL
+    provenance |= {"device": device, "precision": precision}
+    return place.store.put(identity, run.row(), result, provenance)
+
+
+# commands of their own process
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+sys.path.insert(0, {tests!r})
+from small_runs import *
+from whenpool.runs.engine import run_all
+from whenpool.runs.run import Place
+if __name__ == "__main__":
+    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
+    try:
+        report = run_all({runs}, place, {workforce!r})
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except ValueError as error:
+        sys.exit(str(error))
+    print(report.done, report.shared, len(report.failed))
+"""
+
+
+def command(place, file, runs, workforce=None):
+    """A command that executes some runs, given as an expression of the names in this module."""
+    text = SCRIPT.format(
+        tests=str(Path(__file__).parent), store=str(place.store.directory), data=str(place.data),
+        cache=str(place.cache), runs=runs, workforce=workforce or Workforce(workers=2),
+    )  # fmt: skip
+    Path(file).write_text(text)
+    return [sys.executable, str(file)]
+
+
+def processes(parents, begins):
+    """Processes that some others have started, and whose command line has some words."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+            line = status.with_name("cmdline").read_bytes()
+        except OSError:
+            continue
+        if int(fields[1]) in parents and fields[0] != "Z" and begins in line:
+            found.append(int(status.parent.name))
+    return found
+
+
+def children(pid):
+    """Worker processes of a process."""
+    return processes([pid], b"spawn_main")
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition, seconds=150):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)

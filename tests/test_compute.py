@@ -1,0 +1,302 @@
+"""Asking for runs: what is stored is read, what is missing is computed, weights included."""
+
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+from conftest import PoolHere
+from small_runs import (
+    GRID,
+    SMALL,
+    TINY,
+    ask,
+    fresh,
+    has_weights,
+    on_record,
+    record_probe,
+    record_run,
+    result_of,
+)
+
+from whenpool import InputError, LastState
+from whenpool.runs.compute import compute, rows_of, standing
+from whenpool.runs.engine import running
+from whenpool.runs.kinds.probe import (
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
+from whenpool.runs.kinds.training import TRICKS, Training, trained
+from whenpool.runs.run import key
+
+OTHER = replace(TINY, pooling="max", setting="mid")
+PROFILE = GradientProfile(TINY, texts=8)
+TRACE = GradientTrace(OTHER, texts=8, sample=16)
+SWEEP = PaddingSweep(TINY, texts=20)
+IMPORTANCE = WordImportance(OTHER, texts=4, k=2)
+STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
+TEACHER = replace(TINY, pooling="max")
+TOO_LARGE = replace(TINY, size=61)
+DIVERGING = replace(TINY, learning_rate=3e38)
+
+
+@pytest.fixture(autouse=True)
+def executed(monkeypatch):
+    """Runs are executed in this process, which is faster, and noted in their order."""
+    order = []
+
+    class Noting(PoolHere):
+        def begin(self, task):
+            order.extend(job.run for job in task)
+            return super().begin(task)
+
+    monkeypatch.setattr(running, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
+    return order
+
+
+def always(run):
+    return True
+
+
+def test_rows_come_in_the_order_asked_for_and_what_is_stored_is_not_run_again(place, executed):
+    assert ask(GRID[:2], place)[1].done == 2
+    assert ask(GRID[:2], place)[0] == []
+    asked = [GRID[2], *GRID[:2]]
+    ask(asked, place)
+    assert executed == [GRID[0], GRID[1], GRID[2]]
+    assert [Training.of_row(row) for row in rows_of(asked, place).to_dict("records")] == asked
+
+
+def test_standing_tells_done_missing_failed_and_absent(place):
+    ask(GRID[:1], place)
+    place.store.fail(key(GRID[1], place), {}, "no luck")
+    absent = replace(SMALL, corpus="imdb", length="long")
+    found = standing([*GRID[:3], absent], place)
+    assert list(found.done) == GRID[:1]
+    assert found.missing == GRID[1:3]
+    assert found.failed == {GRID[1]: "no luck"}
+    assert "aclImdb_v1.tar.gz is not in" in found.absent[absent]
+
+
+# where data are absent
+
+
+def test_a_run_of_record_counts_where_its_data_are_absent(place, executed):
+    run = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
+    trick = replace(run, pooling="last", trick=TRICKS[1])
+    probes = {
+        PaddingSweep(run): {"setting_added": "mid", "share_added": 0.1, "accuracy": 60.0},
+        WordImportance(run, shortest=400, longest=500): {"position": 1, "mean": 0.5},
+    }
+    for one in (run, trick):
+        record_run(place, one)
+    elsewhere = on_record(place)
+    for probe, point in probes.items():
+        record_probe(place, probe, [point])
+    on_record(place, "probe")
+    of_record = [run, trick, *probes]
+    asked = [replace(one, **{"vectors": "glove.6B.100d"}) for one in (run, trick)]
+    asked += [replace(probe, training=asked[0]) for probe in probes]
+    others = [replace(asked[0], seed=1), replace(asked[1], trick=None), WordImportance(asked[0])]
+    found = standing([*asked, *others], elsewhere)
+    assert list(found.done) == asked
+    assert found.elsewhere == set(asked)
+    assert list(found.absent) == others
+    assert [one.shape for one in asked] == [one.shape for one in of_record]
+    said, report = ask([*asked, *others], elsewhere, skip_absent=always)
+    assert len(said) == 1
+    assert said[0].startswith("3 runs are left out: corpus 'imdb'")
+    assert (report.done, executed) == (0, [])
+    assert rows_of([*asked[2:], others[2]], elsewhere)["probe"].tolist() == ["sweep", "nwi"]
+    with pytest.raises(InputError, match="aclImdb"):
+        compute([*asked, *others], elsewhere)
+
+
+def test_a_file_that_is_gone_is_not_replaced_by_a_like_run(place, tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
+    run = replace(SMALL, corpus=str(path), size=20, validation=None, test=None)
+    assert ask([run], place)[1].done == 1
+    path.unlink()
+    assert list(standing([run], place).absent) == [run]
+
+
+def test_a_probe_whose_filler_is_absent_is_left_out_alone(place, executed, monkeypatch):
+    def absent(source):
+        raise InputError("there is no filler here")
+
+    monkeypatch.setattr("whenpool.corpora.sources.CorpusSource.filler_fingerprint", absent)
+    said, _ = ask([PROFILE, SWEEP], place, skip_absent=always)
+    assert said == ["1 runs are left out: there is no filler here"]
+    assert executed == [TINY, PROFILE]
+    with pytest.raises(InputError, match="there is no filler here"):
+        compute([PROFILE, SWEEP], place)
+
+
+# weights that other runs need
+
+
+def test_trainings_that_are_missing_are_run_first_and_keep_their_weights(place, executed):
+    said, report = ask([PROFILE, SWEEP, IMPORTANCE], place)
+    assert (said, report.done) == ([], 5)
+    assert set(executed[:2]) == {TINY, OTHER}
+    assert set(executed[2:]) == {PROFILE, SWEEP, IMPORTANCE}
+    assert has_weights(TINY, place)
+    assert has_weights(OTHER, place)
+    asked = [SWEEP, IMPORTANCE, PROFILE]
+    assert [Probe.of_row(row) for row in rows_of(asked, place).to_dict("records")] == asked
+    assert rows_of([OTHER, TINY], place)["pooling"].tolist() == ["max", "last"]
+
+
+def test_what_is_traced_listed_and_probed_is_trained_once(place, executed):
+    _, report = ask([TINY, IMPORTANCE, OTHER, PROFILE, TRACE, SWEEP, TINY], place)
+    assert executed[:2] == [TRACE, TINY]
+    assert set(executed[2:]) == {IMPORTANCE, PROFILE, SWEEP}
+    assert report.done == len(executed) == 5
+    assert has_weights(OTHER, place)
+
+
+def test_trainings_stored_without_weights_are_run_again_before_probes(place, executed):
+    ask([TINY, OTHER], place)
+    assert not has_weights(TINY, place)
+    ask([PROFILE], place)
+    assert executed[2:] == [TINY, PROFILE]  # the other has no probe
+    assert not has_weights(OTHER, place)
+    place.store.weights_file(key(TINY, place)).unlink()
+    assert ask([PROFILE, TINY], place)[1].done == 0  # nobody needs them now
+    ask([TINY, PROFILE], place, keep_weights=always)
+    assert executed[4:] == [TINY]
+
+
+def test_weights_of_record_are_nowhere_so_the_training_is_run(place, executed, tmp_path):
+    ask([TINY], place)
+    elsewhere = fresh(place, "elsewhere")
+    elsewhere.store.records = tmp_path
+    place.store.rows("training").to_csv(tmp_path / "trainings.csv", index=False)
+    assert list(standing([TINY], elsewhere).done) == [TINY]
+    ask([TINY, PROFILE], elsewhere)
+    assert executed[1:] == [TINY, PROFILE]
+
+
+def test_the_teacher_is_computed_first_once_and_with_weights(place, executed):
+    again = replace(STUDENT, forget_bias="thesis")
+    said, report = ask([STUDENT, again, TEACHER, PROFILE], place)
+    assert (said, report.done) == ([], 5)
+    assert set(executed[:2]) == {TEACHER, TINY}
+    assert executed.count(TEACHER) == 1
+    assert set(executed[2:4]) == {STUDENT, again}
+    assert has_weights(TEACHER, place)
+    assert not has_weights(STUDENT, place)
+    assert "diverged" not in result_of(TEACHER, place)
+    assert result_of(STUDENT, place)["diverged"] is False
+
+
+@pytest.mark.parametrize("untraced", [True, False])
+def test_a_probe_on_a_student_brings_student_and_teacher(place, executed, untraced):
+    probe = GradientProfile(STUDENT, texts=8) if untraced else GradientTrace(STUDENT, 8, 16)
+    ask([probe], place)
+    assert executed == [TEACHER, *([STUDENT] if untraced else []), probe]
+    assert has_weights(STUDENT, place)
+    place.store.weights_file(key(TEACHER, place)).unlink()  # of a finished student nobody needs them
+    assert ask([STUDENT], place, keep_weights=always) == ([], ask([], place)[1])
+
+
+def test_a_student_alone_without_its_teacher_is_one_line(place):
+    with pytest.raises(InputError, match=f"the weights of {TEACHER} are not here; run it again with"):
+        STUDENT.execute(place)
+
+
+def test_a_model_is_looked_at_before_training_without_any_training(place, executed):
+    before = replace(PROFILE, untrained=True)
+    other = replace(before, training=replace(TINY, trick=TRICKS[1], epochs=7))
+    ask([before, other], place)
+    assert set(executed) == {before, other}
+    ask([PROFILE], place)
+    first, alike, last = (
+        place.store.get(key(one, place))["history"] for one in (before, other, PROFILE)
+    )
+    assert first == alike  # before training all models without pooling are alike
+    assert first != last
+
+
+# what fails
+
+
+def test_a_probe_that_fails_is_one_line_and_the_others_go_on(place):
+    bad = [replace(IMPORTANCE, shortest=8, longest=9, k=k) for k in (2, 3)]
+    said, report = ask([PROFILE, *bad, SWEEP], place)
+    reason = "the corpus has no test text of 8 to 9 words"
+    assert said == [f"failed: {bad[0]} and 1 others like it: {reason}"]
+    found = standing([PROFILE, SWEEP, *bad], place)
+    assert list(found.done) == [PROFILE, SWEEP]
+    assert set(found.failed) == set(report.failed) == set(bad)
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ([TOO_LARGE, GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train"),
+        ([GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train texts, 61"),
+        ([GradientTrace(DIVERGING, texts=4), DIVERGING, GradientProfile(DIVERGING)], "the loss became"),
+        (
+            [one := replace(STUDENT, learning_rate=3e38), GradientProfile(one, texts=8)],
+            "the loss became",  # of the teacher
+        ),
+    ],
+)
+def test_what_fails_is_told_once_with_all_that_needs_it(place, executed, asked, reason):
+    said, report = ask([*asked, PROFILE], place)
+    lost = {*asked, asked[-1].training, asked[-1].training.needs} - {None}
+    assert len(said) == 1
+    assert "2 others like it" in said[0]
+    assert set(report.failed) == lost
+    assert all(told.startswith(reason) for told in report.failed.values())
+    assert GradientProfile not in {type(run) for run in set(executed) & lost}  # there is no model
+    assert set(standing(asked, place).failed) == set(asked)
+    assert list(standing([PROFILE], place).done) == [PROFILE]
+
+
+def test_when_all_fail_the_reason_is_told(place):
+    said = []
+    with pytest.raises(InputError, match="all 2 runs failed; the corpus has 60 train texts"):
+        compute([replace(SMALL, size=61, seed=s) for s in (0, 1)], place, say=said.append)
+    assert len([line for line in said if line.startswith("failed")]) == 1
+    assert "and 1 others like it" in said[-1]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "other model"])
+def test_damaged_weights_are_named(place, damage):
+    ask([TINY, IMPORTANCE], place, keep_weights=always)
+    file = place.store.weights_file(key(TINY, place))
+    if damage == "truncated":
+        file.write_bytes(file.read_bytes()[:-9])
+    else:
+        wrong = replace(TINY, hidden_size=7)
+        ask([wrong], place, keep_weights=always)
+        shutil.copy(place.store.weights_file(key(wrong, place)), file)
+    said, _ = ask([PROFILE, IMPORTANCE], place)
+    assert len(said) == 1
+    assert said[0].startswith(f"failed: {PROFILE}: {file} does not hold the weights of {TINY}: ")
+    assert said[0].endswith("; delete it")
+    assert ":;" not in said[0]
+    file.unlink()  # as it says
+    assert ask([PROFILE], place)[0] == []
+    assert list(standing([PROFILE], place).failed) == []
+
+
+def test_a_trick_that_diverges_is_a_result_and_is_not_run_again(place, executed):
+    run = replace(DIVERGING, trick="penalty_attention")
+    said, report = ask([run], place, keep_weights=always)
+    assert (said, report.done, report.failed) == ([], 1, {})
+    result = result_of(run, place)
+    assert result["diverged"] is True
+    assert math.isnan(result["test_accuracy"])
+    assert math.isnan(result["test_loss"])
+    history = place.store.get(key(run, place))["history"]
+    assert not math.isfinite(history[-1]["train_loss"] + history[-1]["validation_loss"])
+    assert isinstance(trained(run, place).model.pooling, LastState)
+    ask([run], place)
+    assert executed == [run]

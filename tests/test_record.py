@@ -1,0 +1,276 @@
+"""Runs of record: which finished runs are published, and what comes back from the files."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from small_runs import SMALL, TINY, on_record, record_probe, record_run
+
+from whenpool.book.chapter import Chapter
+from whenpool.book.publish import export, export_statistics
+from whenpool.book.report.corpora import STATISTICS_OF_RECORD
+from whenpool.book.report.evidence import evidence_of
+from whenpool.book.report.verdicts import (
+    follows_protocol,
+    of_record,
+    probes_of_either_scale,
+    probes_of_record,
+)
+from whenpool.runs.compute import standing
+from whenpool.runs.kinds.probe import (
+    PROBE_PROTOCOL,
+    PROBES,
+    DirectionUse,
+    FirstSteps,
+    GradientProfile,
+    GradientTrace,
+    PaddingSweep,
+    Probe,
+    WordImportance,
+)
+from whenpool.runs.kinds.training import PROTOCOL, TRICKS, Training
+from whenpool.runs.request import Choice
+from whenpool.runs.store import Store
+
+KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
+START = replace(KEPT, setting="standard", size=500, epochs=1, test=1000)
+MEASURED = {
+    GradientProfile(START): [{"position": p, "mean": 0.1 * p, "median": 0.2} for p in (1, 2)],
+    GradientTrace(replace(KEPT, setting="standard")): [
+        {"examples": n, "ratio": 0.5, "train_accuracy": 50.0, "validation_accuracy": 51.0}
+        for n in (0, 128, 1024)
+    ],
+    PaddingSweep(KEPT): [
+        {"setting_added": "mid", "share_added": 0.1 * n, "accuracy": 60.0 - n, "words": 250.5}
+        for n in range(3)
+    ],
+    WordImportance(KEPT, shortest=400, longest=500): [{"position": 1, "mean": 0.5, "std": 0.25}],
+}
+
+
+def record_measured(place):
+    return {probe: record_probe(place, probe, rows) for probe, rows in MEASURED.items()}
+
+
+def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
+    record_run(place, KEPT)
+    record_run(place, replace(KEPT, corpus="yelp"), complete=False)
+    record_run(place, replace(KEPT, hidden_size=64, epochs=8))
+    record_run(place, SMALL)
+    elsewhere = on_record(place)
+    rows = elsewhere.store.current("training")
+    assert [Training.of_row(row) for row in rows.to_dict("records")] == [KEPT]
+    assert rows.loc[0, ["test_accuracy", "commit", "protocol"]].tolist() == [70.0, "abc", PROTOCOL]
+    assert elsewhere.store.history("training")["validation_accuracy"].tolist() == [50.0]
+    assert export("training", elsewhere, elsewhere.store.records) == 1  # again, and nothing is lost
+    record_run(elsewhere, replace(KEPT, masked=False))
+    assert export("training", elsewhere, elsewhere.store.records) == 2  # the authors' way as well
+
+
+def test_statistics_of_whole_corpora_are_put_on_record(place, tmp_path, monkeypatch):
+    row = {"length": "long", "classes": 2, "source": "here"}
+    known = [row | {"corpus": "imdb", "complete": True}, row | {"corpus": "yelp", "complete": False}]
+    monkeypatch.setattr("whenpool.book.publish.measured", lambda place: pd.DataFrame(known))
+    assert export_statistics(place, tmp_path) == 1
+    assert pd.read_csv(tmp_path / STATISTICS_OF_RECORD)["corpus"].tolist() == ["imdb"]
+
+
+def test_probes_of_record_and_what_they_measured_read_back(place):
+    keys = record_measured(place)
+    record_probe(place, PaddingSweep(TINY), [{"setting_added": "mid", "share_added": 0.5}])
+    store = on_record(place, "probe").store
+    assert {file.name for file in store.records.iterdir()} == {
+        "probes.csv", "probes_gradients.csv", "probes_trace.csv", "probes_sweep.csv", "probes_nwi.csv",
+    }  # fmt: skip
+    table = store.current("probe")
+    assert {Probe.of_row(row): row["key"] for row in table.to_dict("records")} == keys
+    assert set(table["commit"]) == {"abc"}
+    for probe, rows in MEASURED.items():
+        expected = pd.DataFrame([{"key": keys[probe], **row} for row in rows])
+        pd.testing.assert_frame_equal(store.history("probe", probe.probe), expected)
+    assert len(store.rows("training")) == 0
+    assert store.keys() == set(keys.values())
+
+
+def test_exporting_again_loses_nothing_and_a_local_run_takes_precedence(place, tmp_path):
+    record_measured(place)
+    elsewhere = on_record(place, "probe")
+    folder, sweep = elsewhere.store.records, PaddingSweep(KEPT)
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    assert export("probe", elsewhere, folder) == 4
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+    new = record_probe(elsewhere, replace(sweep, training=replace(KEPT, seed=1)), MEASURED[sweep])
+    assert export("probe", elsewhere, folder) == 5
+    again = Store(tmp_path / "empty again", folder)
+    assert again.history("probe", "sweep").groupby("key").size().tolist() == [3, 3]
+    assert again.has(new)
+    local = record_probe(replace(place, store=again), sweep, [MEASURED[sweep][0] | {"accuracy": 1.0}])
+    rows = again.history("probe", "sweep")
+    assert rows[rows["key"] == local]["accuracy"].tolist() == [1.0]
+    assert len(again.rows("probe")) == 5
+
+
+def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
+    place.store.put({"run": {}, "data": {}, "protocol": PROTOCOL + 1}, {}, {}, {})
+    record_run(place, SMALL)
+    assert len(place.store.current("training")) == 1
+    probe, folder = PaddingSweep(KEPT), tmp_path / "results"
+    record_probe(place, probe, probe_protocol=PROBE_PROTOCOL + 1)
+    record_probe(place, probe, protocol=PROTOCOL + 1)
+    assert len(place.store.rows("probe")) == 2
+    assert len(place.store.current("probe")) == 0
+    assert export("probe", place, folder) == 0
+    assert not folder.exists()
+    folder.mkdir()
+    place.store.rows("probe").to_csv(folder / "probes.csv", index=False)
+    elsewhere = replace(place, store=Store(tmp_path / "empty", folder))
+    assert list(standing([probe], elsewhere).absent) == [probe]
+
+
+TRICK_OR_START = [
+    *({"trick": trick} for trick in TRICKS), {"orthogonal": True}, {"forget_bias": 2.0},
+    {"forget_bias": "2.0"}, {"forget_bias": "chrono"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", TRICK_OR_START)
+def test_a_trick_or_another_start_is_not_of_record(change):
+    """Also where older rows, or those of other runs, have no such columns."""
+    rows = [replace(KEPT, pooling="last", **change).row(), replace(KEPT, pooling="last").row()]
+    table = pd.DataFrame(rows).assign(corpus_complete=True)
+    assert follows_protocol(table).tolist() == [False, True]
+    assert of_record(table).tolist() == [False, True]
+    for name in ("trick", "orthogonal"):
+        rows[1].pop(name)
+    assert of_record(pd.DataFrame(rows).assign(corpus_complete=True)).tolist() == [False, True]
+
+
+def test_probes_of_tricks_other_starts_and_untrained_models_are_not_of_the_first_chapter():
+    plain = GradientProfile(replace(KEPT, pooling="last"))
+    others = [GradientProfile(replace(KEPT, pooling="last", **change)) for change in TRICK_OR_START]
+    probes = [plain, replace(plain, untrained=True), *others]
+    rows = pd.DataFrame([probe.row() for probe in probes]).assign(corpus_complete=True)
+    assert probes_of_record(rows).tolist() == [True] + [False] * (len(probes) - 1)
+    older = rows.drop(columns=["untrained", "trick", "orthogonal"]).head(1)
+    assert probes_of_record(older).tolist() == [True]
+    assert probes_of_record(pd.concat([older, rows.tail(1)])).tolist() == [True, False]
+
+
+COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
+LOW = {"pooling": "last", "forget_bias": "low"}
+KINDS = [  # figures of the thesis's scale draw it; it is published; also on a part of a corpus
+    ("dp", PaddingSweep(KEPT)),
+    ("dp", PaddingSweep(replace(KEPT, masked=False))),
+    ("dp", DirectionUse(KEPT)),
+    ("dp", WordImportance(KEPT, shortest=50, longest=60, k=3)),
+    ("dp", GradientTrace(KEPT)),
+    ("dp", GradientProfile(KEPT)),
+    ("dp", GradientProfile(START)),
+    ("dp", GradientProfile(replace(START, masked=False, test=None))),
+    ("dp", GradientProfile(replace(START, **LOW))),
+    ("p", FirstSteps(replace(START, **LOW))),
+    ("p", PaddingSweep(START)),
+    ("p", GradientTrace(START)),
+    ("p", GradientProfile(replace(START, forget_bias="low"))),
+    ("p", GradientProfile(replace(START, forget_bias=None))),
+    ("p", GradientProfile(replace(KEPT, **LOW))),
+    ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
+    ("p", PaddingSweep(replace(KEPT, test=1000))),
+    ("p", WordImportance(replace(KEPT, forget_bias="chrono"))),
+    ("", GradientProfile(replace(START, size=400))),
+    ("", GradientProfile(replace(START, epochs=2))),
+    ("", GradientProfile(replace(START, hidden_size=64))),
+    ("", GradientProfile(replace(KEPT, epochs=1))),
+    ("", PaddingSweep(replace(KEPT, epochs=8))),
+    ("", PaddingSweep(replace(KEPT, max_words=140))),
+    ("", PaddingSweep(replace(KEPT, vectors=None))),
+    ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
+    ("", WordImportance(replace(KEPT, cell="gru"))),
+    ("", WordImportance(replace(KEPT, share=0.5))),
+    ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
+    ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
+    ("pc", FirstSteps(replace(START, max_words=140, hidden_size=64))),
+    ("", FirstSteps(replace(START, max_words=140))),
+    ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
+]
+
+
+@pytest.mark.parametrize(("expected", "probe"), KINDS)
+def test_of_which_kind_a_probe_is(place, expected, probe):
+    record_probe(place, probe)
+    record_probe(place, PaddingSweep(replace(KEPT, seed=9)))  # another row, so that columns are mixed
+    table = place.store.rows("probe")
+    asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
+    part = table.assign(corpus_complete=False)
+    corpus = table["corpus"].ne("synthetic")  # which is never complete
+    found = {"d": probes_of_record(table) & corpus, "p": probes_of_either_scale(table)}
+    found |= {"c": probes_of_either_scale(part)}
+    assert {name for name, kind in found.items() if kind[asked].item()} == set(expected)
+    assert not probes_of_record(part).any()
+
+
+# what probes measured, beside what they ran on
+
+
+def test_what_probes_measured_stands_beside_what_they_ran_on(place):
+    store, trace = place.store, GradientTrace(replace(KEPT, setting="standard"))
+    points = [{"examples": 0, "ratio": 0.5, "texts": 7}, {"examples": 9, "ratio": 0.1, "texts": 7}]
+    name = record_probe(place, trace, points)
+    record_probe(place, replace(trace, training=replace(trace.training, seed=1)), points)
+    record_probe(place, PaddingSweep(KEPT), MEASURED[PaddingSweep(KEPT)])
+    record_probe(place, WordImportance(KEPT), [{"position": 1, "mean": 0.5, "std": 0.25}])
+    probes = store.rows("probe")
+    assert set(store.measured_on(probes, "trace")["seed"]) == {0, 1}
+    assert "k" not in store.measured_on(probes, "trace")  # an option of another kind
+    rows = store.measured_on(probes[probes["seed"] == 0], "trace")
+    assert rows["key"].tolist() == [name] * 2
+    assert rows["ratio"].tolist() == [0.5, 0.1]
+    assert rows["pooling"].tolist() == ["max"] * 2
+    assert (rows["texts"].tolist(), rows["texts_of_run"].tolist()) == ([7] * 2, [64] * 2)
+    assert "shortest" not in rows  # nowhere known
+    assert store.measured_on(probes, "sweep")["share"].tolist() == [0.66] * 3
+
+
+def test_a_kind_without_runs_measured_nothing(place):
+    """While another kind has some, and where a kind has some but not of these."""
+    for probe in (GradientTrace(KEPT), PaddingSweep(KEPT)):
+        record_probe(place, probe, [{"examples": 0, "ratio": 0.5}])
+    probes = place.store.rows("probe")
+    traces = probes[probes["probe"] == "trace"]
+    for kind in ("sweep", "nwi"):
+        rows = place.store.measured_on(traces, kind)
+        assert rows.empty
+        assert "key" in rows
+    assert place.store.measured_on(probes.head(0), "trace").empty
+    assert Store(place.store.directory / "none").measured_on(pd.DataFrame(), "trace").empty
+
+
+def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
+    def keys(kind):
+        found = evidence_of(place.store)
+        assert set(found.measured) == set(PROBES)
+        return set(found.measured[kind].get("key", ()))
+
+    assert not any(keys(kind) for kind in PROBES)
+    points = MEASURED[GradientProfile(START)]
+    seeds = [replace(START, seed=seed) for seed in range(5)]
+    kept = {record_probe(place, GradientProfile(start), points) for start in seeds[:2]}
+    record_probe(place, GradientProfile(replace(seeds[2], hidden_size=64)), points)
+    record_probe(place, GradientProfile(seeds[3]), points, complete=False)
+    other = [replace(start, vectors="glove.6B.100d") for start in seeds[:3]]
+    glove = {record_probe(place, GradientProfile(other[0]), points)}
+    trace = record_probe(place, GradientTrace(replace(KEPT, vectors="glove.6B.100d")), points)
+    assert keys("gradients") == kept
+    assert keys("trace") == {trace}  # the only one of its kind
+    glove |= {record_probe(place, GradientProfile(start), points) for start in other[1:]}
+    assert keys("gradients") == glove
+
+
+def test_what_a_chapter_measured_is_that_of_its_own_probes(place):
+    for seed, accuracy in enumerate((1.0, 2.0)):
+        point = {"setting_added": "mid", "share_added": 0.5, "accuracy": accuracy}
+        record_probe(place, PaddingSweep(replace(KEPT, seed=seed)), [point])
+    probes = place.store.rows("probe").query("seed == 1")
+    chapter = Chapter("natural_bias", Choice("smoke"), place)
+    assert chapter.measured(probes, "sweep")["accuracy"].tolist() == [2.0]
+    assert chapter.measured(probes, "nwi").empty

@@ -159,8 +159,8 @@ def test_another_encoder_is_refused(file):
 def test_other_texts_are_refused(file):
     """The same tokens with other borders are other texts."""
     embed(encoder(), TEXTS, file)
-    first, second, *rest = TEXTS.ids.to_lists()
-    texts = Texts(Ragged.of([first[:-1], [first[-1], *second], *rest]), TEXTS.labels)
+    one, two, three, four, *rest = TEXTS.ids.to_lists()
+    texts = Texts(Ragged.of([one, two, three[:-1], [three[-1], *four], *rest]), TEXTS.labels)
     assert refusal(encoder(), texts, file) == (
         f"{file} was made of other texts; delete it or give another file"
     )

@@ -37,3 +37,7 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(f"whenpool.fewshot.{home}"), name)
     raise AttributeError(f"module 'whenpool.fewshot' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__  # what the reference page lists

@@ -128,17 +128,7 @@ def vector_file(tmp_path):
 
 
 def test_tokens_are_lower_case_words_and_marks():
-    assert tokenize("Well, it's GOOD!<br />Really?") == [
-        "well",
-        ",",
-        "it",
-        "'",
-        "s",
-        "good",
-        "!",
-        "really",
-        "?",
-    ]
+    assert tokenize("Well, it's GOOD!<br />Really?") == "well , it ' s good ! really ?".split()
 
 
 def test_vocabulary_goes_from_frequent_to_rare_and_is_capped():

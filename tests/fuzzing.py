@@ -4,9 +4,7 @@ A parser either gives something valid or raises `InputError`, whose message is o
 """
 
 import re
-import resource
 import signal
-import time
 from contextlib import contextmanager
 
 from hypothesis import HealthCheck, Phase, given, settings
@@ -16,16 +14,15 @@ from whenpool import InputError
 
 INPUTS = {
     "own csv": 170, "own tsv": 70, "own jsonl": 130,
-    "imdb": 90, "yelp": 80, "yahoo": 50, "amazon": 80,
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
     "claims": 130, "advice": 100,
     "records": 160, "paper": 60, "comparisons": 40, "stored run": 150,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
     "only": 90, "corpus name": 90, "options": 90, "parameters": 40, "texts": 40,
 }  # fmt: skip
-"""How many bad inputs each parser is given; 2,000 and more in all."""
-SECONDS, MEGABYTES = 20, 400
-"""Of one input; and how much a process may grow under all inputs of one parser."""
+"""How many bad inputs each parser is given."""
+SECONDS = 20
+"""Of one input."""
 
 PIECES = [
     # bytes that are no text, or that a terminal obeys
@@ -163,13 +160,8 @@ def hold(parser, strategy, parse, names="", refused=InputError, expect_good=True
             seen["refused"] += 1
             told(error, names)
 
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     one()
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    seen["seconds"] = time.process_time() - start
     assert seen["tried"] >= limit
-    assert grown < MEGABYTES
     assert seen["refused"] > limit // 20  # or the inputs are not bad
     if expect_good:
         assert seen["refused"] < seen["tried"]
-    return seen

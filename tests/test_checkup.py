@@ -2,19 +2,14 @@
 
 import re
 import shutil
-from dataclasses import replace
-from importlib import metadata
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from whenpool import InputError
 from whenpool.cli import doctor as checkup
 from whenpool.cli import main
 from whenpool.cli.doctor import check_machine, error_beside_processor
-from whenpool.corpora.corpus import SplitSizes
-from whenpool.corpora.published import PUBLICATIONS
 
 
 def look(profile="smoke", device="cpu", **folders):
@@ -58,24 +53,6 @@ def test_a_machine_that_is_ready_is_told_line_by_line(tmp_path):
     assert not list((tmp_path / "runs" / "smoke").iterdir())
 
 
-def test_versions_are_held_against_the_ranges_of_the_project():
-    python, lines = checkup._requirements()
-    assert python == ">=3.11"
-    assert "torchtext==0.6.0" in lines
-    assert not [line for line in lines if line.startswith(("ray", "jupyter"))]
-
-
-def test_an_installed_package_brings_its_ranges_itself(monkeypatch):
-    monkeypatch.setattr(checkup, "project_root", lambda: None)
-    installed = metadata.PathDistribution.__new__(metadata.PathDistribution)
-    text = (
-        'Requires-Python: >=3.11\nRequires-Dist: torch>=2.4\nRequires-Dist: ray>=2; extra == "cluster"\n'
-    )
-    monkeypatch.setattr(installed.__class__, "read_text", lambda self, name: text)
-    monkeypatch.setattr(checkup.metadata, "metadata", lambda name: installed.metadata)
-    assert checkup._requirements() == (">=3.11", ["torch>=2.4"])
-
-
 @pytest.mark.parametrize(
     ("python", "requirement", "message"),
     [
@@ -103,19 +80,6 @@ def test_a_package_that_does_not_load_is_told(monkeypatch):
     assert re.match(r"torchtext 0\.6\.0 cannot be loaded \(.+\): pip install 'torchtext==0\.6\.0'", line)
 
 
-def test_without_jupyter_book_runs_can_start(monkeypatch):
-    def version(name):
-        if name == "jupyter-book":
-            raise metadata.PackageNotFoundError(name)
-        return known(name)
-
-    known = metadata.version
-    monkeypatch.setattr(checkup.metadata, "version", version)
-    ready, said = look()
-    assert ready
-    assert lines_of(said, "note") == ["no jupyter-book: runs can start, the book cannot be built"]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "out", "err"),
     [
@@ -135,13 +99,6 @@ def test_the_verb_exits_with_2_where_runs_cannot_start(
     told = capsys.readouterr()
     assert out in told.out
     assert told.err == err
-
-
-def test_mistakes_are_told():
-    with pytest.raises(InputError, match="device 'tpu' is unknown; choose cpu or cuda"):
-        look(device="tpu")
-    with pytest.raises(InputError, match="profile 'quik' is unknown"):
-        look("quik")
 
 
 def test_without_a_gpu_the_look_ends_there(monkeypatch):
@@ -221,13 +178,6 @@ def test_corpora_are_a_part_or_absent_and_runs_can_start(corpora):
     assert re.match(r"corpus yelp: a part or a stand-in, \d+ long training texts; not for", part)
     assert "word vectors: wiki-reviews.100d" in lines_of(said, "ok")
     assert "filler: wiki_sentences.txt" in lines_of(said, "ok")
-
-
-def test_a_whole_corpus_is_told(corpora, monkeypatch):
-    small = replace(PUBLICATIONS["yelp"], texts=80, sizes={"long": SplitSizes(40, 20, 20)})
-    monkeypatch.setitem(PUBLICATIONS, "yelp", small)
-    _, said = look("paper", data=corpora)
-    assert any(re.match(r"corpus yelp: whole, 40 long", line) for line in lines_of(said, "ok"))
 
 
 @pytest.mark.parametrize(

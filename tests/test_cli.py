@@ -7,6 +7,7 @@ import sys
 import click
 import pytest
 
+from whenpool.cli import main
 from whenpool.cli.options import Deadline
 
 VERBS = ("book", "run", "status", "data", "record", "compare", "check", "diagnose", "explain")
@@ -33,17 +34,6 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
     for verb in VERBS:
         assert f"  {verb} " in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-@pytest.mark.parametrize("verb", VERBS)
-def test_each_verb_has_help(verb):
-    done = whenpool(verb, "--help")
-    assert done.returncode == 0
-    assert "Usage" in done.stdout
-
-
-def test_version():
-    assert re.search(r"whenpool, version \d+\.\d+", whenpool("--version").stdout)
 
 
 def test_runs_are_done_once_and_counted():
@@ -78,13 +68,6 @@ def test_too_few_texts_of_a_class_are_told_with_the_class(tmp_path):
     assert "2 runs done now" in done.stdout  # what can be done is done
 
 
-def test_data_lists_what_is_there(tmp_path):
-    done = whenpool("data", "--data", str(tmp_path))
-    assert done.returncode == 0
-    assert f"Data folder: {tmp_path}" in done.stdout
-    assert "`whenpool data fetch imdb`" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -92,34 +75,24 @@ def test_data_lists_what_is_there(tmp_path):
         (["run", "--corpus", "imdbb"], "corpus 'imdbb' is unknown; choose one of synthetic, imdb"),
         (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
         (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
-        (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last"),
         (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
         (["run", "--seeds", "0"], "seeds is how many, at least 1, not 0"),
-        (["run", "--device", "tpu"], "device 'tpu' is unknown; choose cpu or cuda"),
         (["run", "--chapter", "nothing"], "chapter 'nothing' needs no runs"),
         (["run", "--data", "/nowhere"], "data folder /nowhere is not there"),
         (["run", "--nonsense"], "No such option"),
         (["run", "--only", "copus=imdb"], "--only 'copus' is unknown; choose among table, corpus"),
-        (["run", "--only", "size=1K"], "--only size takes whole numbers such as 1000+2000, not '1K'"),
         (["run", "--only", "table=1.3"], "--only table is of the thesis's runs: add --profile paper"),
         (["status", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
-        (["status", "--chapter", "nothing"], "chapter 'nothing' needs no runs"),
         (["status", "--device", "tpu"], "device 'tpu' is unknown; choose cpu or cuda"),
         (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
         (["book", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
         (["run", "--engine", "slurm"], "engine 'slurm' is unknown; choose one of local, ray"),
         (["run", "--address", "here:1"], "an address is of a Ray cluster: choose --engine ray as well"),
-        (["run", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
         (["run", "--together", "0"], "Invalid value for '--together'"),
-        (["run", "--workers", "0"], "Invalid value for '--workers'"),
         (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
-        (["book", "--corpus", "imdb"], "aclImdb_v1.tar.gz is not in"),
         (["book", "--chapter", "nothing"], "there is no chapter 'nothing'; the book has index"),
-        (["book", "--device", "tpu"], "device 'tpu' is unknown"),
         (["data", "fetch"], "name what to fetch: imdb, yelp, yahoo, amazon, glove, wikitext"),
-        (["data", "fetch", "imbd"], "'imbd' cannot be fetched"),
         (["data", "list", "imdb"], "only fetch takes names"),
-        (["run", "--sizes", ","], "',' is not a list of whole numbers"),
         (
             ["run", "--profile", "paper", "--corpus", "imdb", "--sizes", "3000"],
             "no runs with 3000 training texts; imdb has 1000, 2000, 5000, 10000, 20000",
@@ -129,8 +102,6 @@ def test_data_lists_what_is_there(tmp_path):
             ["run", "--chapter", "few_shot", "--labels", "3,0"],
             "labels are texts of each class, at least 1",
         ),
-        (["run", "--chapter", "few_shot", "--labels", "few"], "'few' is not a list of whole numbers"),
-        (["run", "--chapter", "few_shot", "--unlabelled", "0"], "unlabelled is a number of texts"),
         (
             ["run", "--chapter", "few_shot", "--systems", "bert", "--encoder", "/nowhere/bert"],
             "encoder '/nowhere/bert' is not here",
@@ -142,12 +113,14 @@ def test_data_lists_what_is_there(tmp_path):
         (["nonsense"], "No such command"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(words, message):
-    done = whenpool(*words)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_a_mistake_is_one_line_and_exit_code_2(monkeypatch, capsys, words, message):
+    monkeypatch.setattr(sys, "argv", ["whenpool", *words])
+    with pytest.raises(SystemExit) as end:
+        main()
+    said = capsys.readouterr().err
+    assert end.value.code == 2
+    assert message in said
+    assert len(said.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -164,23 +137,7 @@ def test_a_deadline_is_a_time(text, seconds):
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "40",
-        "4.5",
-        "soon",
-        "-5m",
-        "0s",
-        "nan",
-        "NaT",
-        "inf",
-        "1h30",
-        "2x",
-        "5us",
-        "m",
-        "99999999999h",
-    ],
+    "text", ["", "40", "soon", "-5m", "0s", "nan", "NaT", "inf", "1h30", "2x", "5us", "99999999999h"]
 )
 def test_what_is_no_time_is_refused_with_examples(text):
     with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
@@ -248,22 +205,6 @@ def test_status_is_of_the_runs_that_are_asked_for(words, listed):
     assert ("few_shot " in done.stdout) == ("few_shot" in listed)
 
 
-def test_a_deadline_of_the_book_is_checked_before_anything_is_built():
-    done = whenpool("book", "--deadline", "tomorrow")
-    assert done.returncode == 2
-    assert "'tomorrow' is not a time" in done.stderr
-
-
-def test_missing_cuda_is_one_line():
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    done = whenpool("run", "--profile", "smoke", "--device", "cuda")
-    assert done.returncode == 2
-    assert "torch sees no GPU; use --device cpu" in done.stderr
-
-
 def test_outside_a_clone_the_book_says_where_it_is(tmp_path):
     """An installed package, away from the repository."""
     script = (
@@ -275,18 +216,3 @@ def test_outside_a_clone_the_book_says_where_it_is(tmp_path):
     )
     assert done.returncode == 2
     assert "run this inside a clone" in done.stderr
-
-
-def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
-    (tmp_path / "taken").write_text("a file")
-    done = whenpool("data", "fetch", "imdb", "--data", str(tmp_path / "taken" / "data"))
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-
-
-def test_a_store_that_cannot_be_written_is_one_line(tmp_path):
-    (tmp_path / "taken").write_text("a file")
-    done = whenpool("run", "--profile", "smoke", "--store", str(tmp_path / "taken" / "store"))
-    assert done.returncode == 2
-    assert "cannot write" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1  # told before anything was trained

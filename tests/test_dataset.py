@@ -1,12 +1,24 @@
-"""Encoding, composing and renumbering."""
+"""From texts to batches: words, vocabularies and vectors, composed texts as numbers, rows of a length."""
+
+import gzip
+import pickle
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
+from whenpool.corpora.batches import Ragged, Texts, evaluation_batches, training_batches
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.settings import FillerStream, compose
-from whenpool.corpora.tokens import tokenize
+from whenpool.corpora.tokens import (
+    PADDING_INDEX,
+    UNKNOWN_INDEX,
+    build_vocabulary,
+    load_vectors,
+    tokenize,
+)
 
 SPEC = "synthetic:train=40,validation=20,test=30,shortest=8,longest=12"
 
@@ -62,12 +74,6 @@ def test_smaller_training_sets_are_part_of_larger_ones_filler_included(encoded):
         assert words(small.train, index, small.vocabulary) == words(large.train, index, large.vocabulary)
 
 
-def test_a_seed_changes_no_text(encoded):
-    first, second = (make_dataset(encoded, size=10, setting="mid", seed=seed) for seed in (0, 1))
-    assert torch.equal(first.train.ids.flat, second.train.ids.flat)
-    assert torch.equal(first.test.ids.flat, second.test.ids.flat)
-
-
 def test_filler_that_is_used_up_is_begun_anew_and_counted(source, tmp_path, monkeypatch):
     few = {split: ["one two three four"] * 3 for split in ("train", "validation", "test")}
     monkeypatch.setattr(corpora.CorpusSource, "load_filler", lambda self: few)
@@ -75,13 +81,6 @@ def test_filler_that_is_used_up_is_begun_anew_and_counted(source, tmp_path, monk
     dataset = make_dataset(encoded, size=40, setting="left")
     used = sum(-(-round(len(tokenize(t)) * 0.66 / 0.34) // 4) for t in source.load().train.texts)
     assert dataset.filler_passes["train"] == -(-used // 3)
-
-
-def test_texts_can_be_cut_before_composing(source, encoded):
-    dataset = make_dataset(encoded, size=10, setting="right", max_words=4)
-    text = tokenize(source.load().train[0].text)
-    assert words(dataset.train, 0, dataset.vocabulary)[-4:] == text[:4]
-    assert dataset.train.ids.lengths.tolist() == [4 + round(4 * 0.66 / 0.34)] * 10
 
 
 def test_encoding_is_read_back_from_the_cache(source, tmp_path, monkeypatch):
@@ -103,17 +102,6 @@ def test_a_text_without_tokens_is_one_unknown_word(tmp_path):
     assert sum(len(texts) for texts in encoded.texts.values()) == 22
 
 
-def test_without_filler_the_standard_setting_still_works(tmp_path, monkeypatch):
-    def none_there(self):
-        raise InputError("no filler sentences")
-
-    monkeypatch.setattr(corpora.CorpusSource, "filler_fingerprint", none_there)
-    encoded = encode(corpora.find(SPEC), "any", tmp_path / "none")
-    assert len(make_dataset(encoded, size=5).train) == 5
-    with pytest.raises(InputError, match="setting 'mid' needs filler sentences"):
-        make_dataset(encoded, size=5, setting="mid")
-
-
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -127,3 +115,134 @@ def test_without_filler_the_standard_setting_still_works(tmp_path, monkeypatch):
 def test_more_than_there_is_is_named(encoded, asked, message):
     with pytest.raises(InputError, match=message):
         make_dataset(encoded, **asked)
+
+
+# vocabularies and vectors
+
+
+@pytest.fixture
+def vector_file(tmp_path):
+    path = tmp_path / "small.3d.txt"
+    path.write_text("good 1.0 2.0 3.0\nbad -1.0 0.5 0.0\n")
+    return path
+
+
+def test_tokens_are_lower_case_words_and_marks():
+    assert tokenize("Well, it's GOOD!<br />Really?") == "well , it ' s good ! really ?".split()
+
+
+def test_vocabulary_goes_from_frequent_to_rare_and_is_capped():
+    vocabulary = build_vocabulary({"rare": 1, "b": 2, "a": 2, "the": 9, "<pad>": 50}, limit=3)
+    assert vocabulary.itos == ["<unk>", "<pad>", "the", "a", "b"]
+    assert vocabulary.stoi["<unk>"] == UNKNOWN_INDEX
+    assert vocabulary.stoi["<pad>"] == PADDING_INDEX
+    assert vocabulary.stoi["rare"] == UNKNOWN_INDEX
+
+
+def test_known_words_get_their_vector_and_others_a_normal_one(vector_file, tmp_path):
+    vectors = load_vectors(vector_file, tmp_path)
+    counts = {"good": 3, "new": 2} | {f"w{i}": 1 for i in range(2000)}
+
+    def build(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return build_vocabulary(counts, vectors=vectors, generator=generator)
+
+    vocabulary = build(0)
+    rows = vocabulary.vectors
+    assert rows[vocabulary.stoi["good"]].tolist() == [1.0, 2.0, 3.0]
+    drawn = torch.cat([rows[:2], rows[3:]])
+    assert drawn.mean().item() == pytest.approx(0, abs=0.06)
+    assert drawn.std().item() == pytest.approx(1, abs=0.06)
+    assert torch.equal(build(0).vectors, rows)
+    assert not torch.equal(build(1).vectors, rows)
+
+
+def test_vectors_may_be_gzipped_and_are_cached_without_pickles(vector_file, tmp_path):
+    zipped = tmp_path / "small.3d.txt.gz"
+    zipped.write_bytes(gzip.compress(vector_file.read_bytes()))
+    cache = tmp_path / "cache"
+    first, second = load_vectors(zipped, cache), load_vectors(zipped, cache)
+    assert first.words == second.words == ["good", "bad"]
+    assert first.size == 3
+    assert torch.equal(first.matrix, second.matrix)
+    for file in cache.rglob("*"):
+        if file.is_file():
+            with pytest.raises(
+                (pickle.UnpicklingError, ValueError, EOFError, AttributeError, ImportError)
+            ):
+                pickle.loads(file.read_bytes())
+
+
+def test_a_replaced_file_is_read_anew(vector_file, tmp_path):
+    load_vectors(vector_file, tmp_path)
+    vector_file.write_text("other 1 2 3 4\n")
+    again = load_vectors(vector_file, tmp_path)
+    assert (again.words, again.size) == (["other"], 4)
+
+
+@pytest.mark.parametrize("content", ["good 1 2 3\nbad 1 2\n", "good one two three\n", ""])
+def test_unreadable_vectors_are_named_in_one_line(tmp_path, content):
+    path = tmp_path / "broken.txt"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"word vectors .*broken.txt cannot be read") as error:
+        load_vectors(path, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_reads_the_true_beginning_of_glove(real_data, tmp_path):
+    vectors = load_vectors(real_data / "vectors" / "glove.6B.100d.first2717.txt.gz", tmp_path)
+    assert vectors.words[:3] == ["the", ",", "."]
+    assert vectors.matrix.shape == (2717, 100)
+    assert vectors.matrix[0, 0].item() == pytest.approx(-0.038194)
+
+
+# batches
+
+ROWS = [[5, 6, 7], [8], [9, 10]]
+
+
+def test_ragged_rows_come_back():
+    ragged = Ragged.of(ROWS)
+    assert len(ragged) == 3
+    assert [ragged.row(i).tolist() for i in range(3)] == ROWS
+    assert ragged.lengths.tolist() == [3, 1, 2]
+    assert [ragged.first(2).row(i).tolist() for i in range(2)] == ROWS[:2]
+    assert len(Ragged.of([])) == 0
+
+
+def test_a_batch_is_padded_on_the_right():
+    texts = Texts(Ragged.of(ROWS), torch.tensor([0, 1, 2]))
+    batch = texts.batch(torch.tensor([1, 0, 2]), padding_index=1)
+    assert batch.ids.tolist() == [[8, 1, 1], [5, 6, 7], [9, 10, 1]]
+    assert batch.lengths.tolist() == [1, 3, 2]
+    assert batch.labels.tolist() == [1, 0, 2]
+
+
+@given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.integers(0, 3))
+def test_training_batches_hold_every_text_once_and_depend_on_the_seed_alone(lengths, batch_size, seed):
+    lengths = torch.tensor(lengths)
+
+    def batches():
+        return training_batches(lengths, batch_size, torch.Generator().manual_seed(seed))
+
+    indices = torch.cat(batches())
+    assert sorted(indices.tolist()) == list(range(len(lengths)))
+    assert all(len(batch) <= batch_size for batch in batches())
+    assert all(torch.equal(a, b) for a, b in zip(batches(), batches(), strict=True))
+
+
+def test_texts_of_a_batch_are_of_similar_length_and_batches_come_in_no_order():
+    lengths = torch.arange(1, 3201)
+    batches = training_batches(lengths, 32, torch.Generator().manual_seed(0))
+    assert all(lengths[batch].max() - lengths[batch].min() == 31 for batch in batches)
+    firsts = [int(lengths[batch].min()) for batch in batches]
+    assert firsts != sorted(firsts)
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=200), st.integers(1, 2000))
+def test_evaluation_batches_hold_every_text_once_within_the_budget(lengths, words):
+    lengths = torch.tensor(lengths)
+    batches = list(evaluation_batches(lengths, words))
+    assert sorted(torch.cat(batches).tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * lengths[batch].max() <= words

@@ -61,9 +61,7 @@ def test_what_may_be_chance_is_called_so_and_filler_decides():
         "them (61.0 % on average) taken together." in verdict.sentences[1]
     )
     slightly = findings(score("max", 330), score("mean", 320), sweeps={"max": 60.0, "mean": 62.0})
-    assert (
-        verdict_on(slightly).pooling == "max"
-    )  # a lead of 2.5 points counts for more than 2 under filler
+    assert verdict_on(slightly).pooling == "max"  # 2.5 points count for more than 2 under filler
     assert "any may do" in verdict_on(findings(score("max", 330), score("mean", 330))).title
 
 
@@ -90,36 +88,6 @@ def test_what_did_not_learn_is_not_recommended_however_it_does_under_filler():
         in verdict.sentences
     )
     assert not any("keeps" in sentence for sentence in verdict.sentences)
-    three = verdict_on(
-        findings(
-            score("max", 66, 100),
-            score("attention", 66, 100, first=1),
-            score("mean", 52, 100, first=30),
-            test=100,
-        )
-    )  # fmt: skip
-    assert three.title.endswith("though any that has learnt may do")
-    assert "MaxPool and Att are equally accurate: 66.0 % of 100 test texts." in three.sentences
-
-
-def test_one_that_alone_learnt_is_not_said_to_be_better_than_what_it_was_not_told_from():
-    verdict = verdict_on(findings(score("max", 66, 100), score("mean", 54, 100, first=30), test=100))
-    assert verdict.sentences[0].startswith(
-        "It is right on 66.0 % of 100 test texts, and alone clearly above the most frequent class"
-    )
-
-
-def test_equal_accuracies_are_called_equal():
-    same = findings(score("max", 330), score("mean", 330))
-    (difference,) = same.differences
-    assert (difference.points, difference.interval, difference.may_be_chance) == (0, None, True)
-    assert verdict_on(same).sentences[0] == (
-        "MaxPool and MeanPool are equally accurate: 82.5 % of 400 test texts."
-    )
-    said = verdict_on(findings(score("max", 330), score("mean", 330), score("last", 329))).sentences[0]
-    assert (
-        "MaxPool and MeanPool are equally accurate (82.5 %), but their lead over the other may" in said
-    )
 
 
 @pytest.mark.parametrize(("lead", "chance"), [(5, True), (6, False), (7, False)])
@@ -146,7 +114,6 @@ def test_filler_decides_only_among_those_that_were_tested_with_it():
     ("sweeps", "filler", "said"),
     [
         ({"max": 70.0, "mean": 70.1}, "wikitext-2", ""),
-        ({"max": 70.1, "mean": 70.0}, "wikitext-2", ""),
         ({"max": 70.0, "mean": 77.0}, "wikitext-2", ""),  # two standard errors are 7.2 points
         ({"max": 70.0, "mean": 78.0}, "wikitext-2", "When filler is added around the texts, MeanPool"),
         ({"max": 70.0, "mean": 78.0}, "", "When filler of invented words is added"),
@@ -203,8 +170,6 @@ def test_what_only_guesses_has_seldom_learnt():
         ]
         wrong += bool(learnt_among(scores, 50.0))
     assert wrong <= 20  # at most 2.5 % of 400 are expected
-    assert learnt_among([score("max", 20, 20)], 50.0) == []  # too few texts
-    assert len(learnt_among([score("max", 70, 100)], 50.0)) == 1
 
 
 def test_intervals_of_differences_cover_the_truth_as_often_as_they_say():
@@ -246,16 +211,12 @@ def test_the_place_of_the_evidence_is_told_only_where_it_is_clear(thirds, where)
             False,
             "MaxPool, the one model with a pooling that has learnt, singles",
         ),
-        ("unknown", ("MaxPool", "Att"), False, "MaxPool and Att do not all single out the same part"),
         ("start", ("MaxPool",), False, "words at the start of the texts matter most."),
         ("middle", ("MaxPool", "Att"), True, "agree: words in the middle of the words that are read"),
-        ("everywhere", ("MaxPool", "Att"), False, "agree: all parts of the texts matter about alike."),
     ],
 )
 def test_what_is_said_of_the_place_names_who_says_it(where, judges, cut, said):
-    told = evidence_sentence(where, judges, cut)
-    assert said in told
-    assert ("agree:" in told) == (len(judges) > 1 and where != "unknown")
+    assert said in evidence_sentence(where, judges, cut)
 
 
 def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch):

@@ -4,22 +4,19 @@ import csv
 import gzip
 import io
 import json
-import tarfile
 
 import pytest
 import torch
-from fuzzing import INPUTS, hold, inputs
+from fuzzing import hold, inputs
 
-from whenpool.corpora import downloads, find
+from whenpool.corpora import find
 from whenpool.corpora.own import SUFFIXES
-from whenpool.corpora.published import YAHOO_TOPICS, load_published
 from whenpool.corpora.settings import load_filler
 from whenpool.corpora.tokens import load_vectors
 from whenpool.explain.explanation import in_file
 from whenpool.fewshot.selection import load_paraphrases
 
 ROWS = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
-LONG = "word " * 101
 
 
 def table(delimiter):
@@ -45,10 +42,6 @@ def check_corpus(corpus):
     "".join([*texts, *corpus.classes, *corpus.notes]).encode()  # no halves of characters
 
 
-def test_two_thousand_bad_inputs_are_tried():
-    assert sum(INPUTS.values()) >= 2_000
-
-
 @pytest.mark.parametrize(
     ("suffix", "valid"),
     [
@@ -67,68 +60,6 @@ def test_files_of_the_users_own(tmp_path, suffix, valid):
 
     parse(valid[0])
     hold(f"own {suffix[1:]}", inputs(*valid), parse, file.name)
-
-
-def tarred(name, content):
-    """A tar, as the publishers' are, of files given by their names."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode=name) as archive:
-        for path, data in content.items():
-            info = tarfile.TarInfo(path)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
-    return packed.getvalue()
-
-
-def reviews():
-    return {
-        f"aclImdb/{part}/{label}/{i}_1.txt": f"{LONG}{part} {label} {i}".encode()
-        for part in ("train", "test") for label in ("neg", "pos") for i in range(3)
-    }  # fmt: skip
-
-
-def test_the_archive_of_imdb(tmp_path):
-    file = tmp_path / "aclImdb_v1.tar.gz"
-    plain, packed = tarred("w:", reviews()), tarred("w:gz", reviews())
-
-    def parse(data):
-        file.write_bytes(data)
-        check_corpus(load_published("imdb", file, "long"))
-
-    parse(packed)
-    hold("imdb", inputs(plain, plain, packed), parse, file.name)
-
-
-@pytest.mark.parametrize(
-    ("name", "columns", "classes"), [("yelp", 2, 2), ("yahoo", 4, len(YAHOO_TOPICS))]
-)
-def test_the_tables_of_yelp_and_yahoo(tmp_path, name, columns, classes):
-    file, text = tmp_path / f"{name}.tgz", io.StringIO()
-    rows = [
-        [str(1 + i % classes), *["question"] * (columns - 2), f"{LONG}{i}"] for i in range(5 * classes)
-    ]
-    csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
-
-    def parse(data):
-        file.write_bytes(tarred("w:", {f"{name}/train.csv": data, f"{name}/test.csv": data}))
-        check_corpus(load_published(name, file, "long"))
-
-    parse(text.getvalue().encode())
-    hold(name, inputs(text.getvalue().encode()), parse, file.name)
-
-
-def test_the_reviews_of_amazon(tmp_path):
-    valid = json_lines({"reviewText": f"{LONG}{i}", "overall": 5.0} for i in range(8))
-    other = json_lines({"reviewText": f"{LONG}other {i}"} for i in range(8))
-    (tmp_path / "Books_5.json.gz").write_bytes(gzip.compress(other))
-    file = tmp_path / "Software_5.json.gz"
-
-    def parse(data):
-        file.write_bytes(gzip.compress(data) if data[:1] == b"{" else data)
-        check_corpus(load_published("amazon", tmp_path, "long"))
-
-    parse(valid)
-    hold("amazon", inputs(valid), parse, tmp_path.name)
 
 
 def test_filler_sentences(tmp_path):
@@ -194,7 +125,3 @@ def test_texts_to_explain(tmp_path):
         assert all(text.strip() for text in in_file(file))
 
     hold("texts", inputs("one text\nanother, ünd more\n".encode()), parse, file.name)
-
-
-def test_only_the_publishers_archives_have_a_reader():
-    assert {"imdb", "yelp", "yahoo", "amazon"} <= set(downloads.SOURCES) & set(INPUTS)

@@ -1,17 +1,23 @@
-"""The publishers' formats: small archives of our own, and the real ones where they are."""
+"""The publishers' files: fetched from a server on loopback, read from small archives of our own, and the
+real ones where they are."""
 
 import csv
 import gzip
+import hashlib
 import io
 import json
 import tarfile
+import threading
+import zipfile
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from whenpool import InputError, corpora
-from whenpool.corpora import published
+from whenpool.corpora import downloads, published
 from whenpool.corpora.corpus import SplitSizes
+from whenpool.corpora.downloads import Download, fetch, listing
 
 WORDS = "word " * 101
 
@@ -22,9 +28,13 @@ def add(archive, name, content):
     archive.addfile(info, io.BytesIO(content))
 
 
-def make_imdb(folder, reviews=12, note="not a review"):
+def make_imdb(folder, reviews=12):
     with tarfile.open(folder / "aclImdb_v1.tar.gz", "w:gz") as archive:
-        add(archive, "aclImdb/README", note.encode())
+        add(archive, "aclImdb/README", b"not a review")
+        add(archive, "../../outside.txt", b"not a review")
+        link = tarfile.TarInfo("aclImdb/train/neg/9_9.txt")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
         add(archive, "aclImdb/train/unsup/0_0.txt", b"no label")
         for part in ("train", "test"):
             for label in ("neg", "pos"):
@@ -41,11 +51,6 @@ def make_zhang(folder, name, rows):
         add(archive, f"{name}/test.csv", lines.getvalue().replace("word ", "term ").encode())
 
 
-@pytest.fixture(autouse=True)
-def filler(tmp_path):
-    (tmp_path / "wiki_sentences.txt").write_text("a fact .\n" * 50)
-
-
 def test_imdb(tmp_path):
     make_imdb(tmp_path)
     corpus = corpora.load("imdb", tmp_path)
@@ -57,6 +62,7 @@ def test_imdb(tmp_path):
         assert corpus.classes[label] in text
     assert not corpus.complete
     assert "hold 48 texts, not all that their publisher gives" in corpus.notes[1]
+    assert {file.name for file in tmp_path.iterdir()} == {"cache", "aclImdb_v1.tar.gz"}
 
 
 def test_yelp(tmp_path):
@@ -67,16 +73,6 @@ def test_yelp(tmp_path):
     text, label = corpus.train[0]
     assert 'line break "quoted"' in text
     assert label == int(text.split()[-1]) % 2
-
-
-def test_yahoo_reads_the_answer_alone(tmp_path):
-    rows = [(1 + i % 10, "title", "question", f"{WORDS}{i}") for i in range(100)]
-    make_zhang(tmp_path, "yahoo_answers_csv", rows)
-    corpus = corpora.load("yahoo", tmp_path)
-    assert set(corpus.classes) == set(published.YAHOO_TOPICS)
-    text, label = corpus.train[0]
-    assert "title" not in text
-    assert corpus.classes[label] == published.YAHOO_TOPICS[int(text.split()[-1]) % 10]
 
 
 def write_amazon(folder, category, lines):
@@ -124,18 +120,6 @@ def test_a_file_that_is_not_the_publishers_is_noted(tmp_path):
     )
 
 
-def test_fingerprints_are_of_the_selected_texts_not_of_the_file(tmp_path):
-    def fingerprint(reviews, note):
-        folder = tmp_path / note
-        folder.mkdir()
-        make_imdb(folder, reviews, note)
-        return corpora.find("imdb", folder).fingerprint("long")
-
-    first = fingerprint(12, "one")
-    assert fingerprint(12, "another archive of the same") == first
-    assert fingerprint(13, "more") != first
-
-
 def test_short_texts_are_another_corpus(tmp_path):
     rows = [(1 + i % 2, f"short {i}") for i in range(40)] + [(1, WORDS)]
     make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
@@ -178,24 +162,150 @@ def test_a_damaged_archive_is_named_with_the_mend(tmp_path, damage):
     assert "\n" not in str(error.value)
 
 
-def test_an_archive_without_the_tables_is_named(tmp_path):
-    with tarfile.open(tmp_path / "yelp_review_polarity_csv.tgz", "w:gz") as archive:
-        add(archive, "readme.txt", b"nothing else")
-    with pytest.raises(InputError, match="holds no train.csv; it is not the publisher's archive"):
-        corpora.load("yelp", tmp_path)
-
-
-def test_a_missing_corpus_is_named_with_the_mend(tmp_path):
-    with pytest.raises(InputError, match=r"aclImdb_v1.tar.gz is not in .*`whenpool data fetch imdb`"):
-        corpora.load("imdb", tmp_path)
-
-
 def test_missing_filler_is_named_with_the_mend(tmp_path):
     make_imdb(tmp_path)
-    (tmp_path / "wiki_sentences.txt").unlink()
     assert len(corpora.load("imdb", tmp_path).train) == 24  # which needs none
     with pytest.raises(InputError, match="no filler sentences in .*`whenpool data fetch wikitext`"):
         corpora.find("imdb", tmp_path).load_filler()
+
+
+# fetching
+
+CONTENT = b"a small archive " * 1000
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """Serves `server.files`, notes what was asked for, and is the mirror of all downloads."""
+    files = {}
+    asked = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            content, promised = files.get(self.path, (None, 0))
+            if isinstance(content, str):  # another address
+                self.send_response(302)
+                self.send_header("Location", content)
+                content = b""
+            else:
+                self.send_response(200 if content is not None else 404)
+            self.send_header("Content-Length", str(promised or len(content or b"")))
+            self.end_headers()
+            self.wfile.write(content or b"")
+
+        def log_message(self, *_):
+            pass
+
+    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    httpd.files, httpd.asked = files, asked
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    monkeypatch.setenv("WHENPOOL_MIRROR", f"http://127.0.0.1:{httpd.server_port}/")
+    yield httpd
+    httpd.shutdown()
+    httpd.server_close()
+
+
+def publish(monkeypatch, **changes):
+    """One small file takes the place of IMDb's archive."""
+    values = {
+        "file": "small.tgz",
+        "url": "https://publisher.invalid/files/small.tgz",
+        "sha256": hashlib.sha256(CONTENT).hexdigest(),
+    } | changes
+    monkeypatch.setitem(downloads.SOURCES, "imdb", (Download(**values),))
+
+
+def test_a_file_is_fetched_once_and_verified(server, tmp_path, monkeypatch):
+    publish(monkeypatch)
+    server.files["/small.tgz"] = (CONTENT, 0)
+    for _ in range(2):
+        assert fetch("imdb", tmp_path, progress=False) == [tmp_path / "small.tgz"]
+    assert (tmp_path / "small.tgz").read_bytes() == CONTENT
+    assert server.asked == ["/small.tgz"]
+    lines = list(listing(tmp_path, verify=True))
+    assert any("small.tgz (the publisher's, checksum verified)" in line for line in lines)
+
+
+def test_another_checksum_is_refused_and_nothing_stays(server, tmp_path, monkeypatch):
+    publish(monkeypatch)
+    server.files["/small.tgz"] = (b"something else", 0)
+    with pytest.raises(InputError, match=r"small.tgz could not be fetched .*hash") as error:
+        fetch("imdb", tmp_path, progress=False)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_broken_transfer_leaves_nothing_and_can_be_tried_again(server, tmp_path, monkeypatch):
+    publish(monkeypatch)
+    server.files["/small.tgz"] = (CONTENT[:5000], len(CONTENT))
+    with pytest.raises(InputError, match=r"could not be fetched .*try again, set WHENPOOL_MIRROR"):
+        fetch("imdb", tmp_path, progress=False)
+    assert list(tmp_path.iterdir()) == []
+    server.files["/small.tgz"] = (CONTENT, 0)
+    fetch("imdb", tmp_path, progress=False)
+    assert (tmp_path / "small.tgz").read_bytes() == CONTENT
+
+
+def test_a_missing_file_and_a_dead_server_are_named(server, tmp_path, monkeypatch):
+    publish(monkeypatch)
+    with pytest.raises(InputError, match=r"small.tgz could not be fetched \(HTTPError: 404"):
+        fetch("imdb", tmp_path, progress=False)
+    monkeypatch.setenv("WHENPOOL_MIRROR", "http://127.0.0.1:9")
+    with pytest.raises(InputError, match=r"http://127.0.0.1:9/small.tgz could not be fetched"):
+        fetch("imdb", tmp_path, progress=False)
+
+
+def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path, monkeypatch):
+    publish(monkeypatch)
+    (tmp_path / "small.tgz").write_bytes(b"the user's own")
+    fetch("imdb", tmp_path, progress=False)
+    assert (tmp_path / "small.tgz").read_bytes() == b"the user's own"
+    assert server.asked == []
+    lines = list(listing(tmp_path, verify=True))
+    assert any("not the publisher's file, used as it is: sha256" in line for line in lines)
+
+
+def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("folder/wanted.txt", "the 1 2 3")
+        for other in ("folder/other.txt", "../out.txt", "/out.txt", "folder/wanted.txt/../../out.txt"):
+            archive.writestr(other, "x")
+    (tmp_path / "all.zip.unpacked" / "folder").mkdir(parents=True)  # by a try that was interrupted
+    (tmp_path / "all.zip.unpacked" / "folder" / "wanted.txt").write_text("the")
+    sha256 = hashlib.sha256(buffer.getvalue()).hexdigest()
+    publish(
+        monkeypatch, file="folder/wanted.txt", url="https://x.invalid/all.zip", sha256=sha256,
+        member="folder/wanted.txt",
+    )  # fmt: skip
+    server.files["/all.zip"] = (buffer.getvalue(), 0)
+    assert fetch("imdb", tmp_path, progress=False)[0].read_text() == "the 1 2 3"
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "wanted.txt"]
+
+
+def test_every_address_is_https_and_every_hash_a_sha256():
+    for sources in downloads.SOURCES.values():
+        for download in sources:
+            assert download.url.startswith("https://")
+            assert download.sha256 is None or len(bytes.fromhex(download.sha256)) == 32
+
+
+def test_the_listing_says_what_is_missing_and_how_to_get_it(tmp_path):
+    lines = "\n".join(listing(tmp_path))
+    assert "imdb     not there; `whenpool data fetch imdb`" in lines
+    assert "amazon   not there; `whenpool data fetch amazon`" in lines
+    assert "filler   not there" in lines
+
+
+def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server, tmp_path, monkeypatch):
+    publish(monkeypatch)
+    server.files.update({"/small.tgz": ("/other.tgz", 0), "/other.tgz": (CONTENT, 0)})
+    assert fetch("imdb", tmp_path, progress=False)[0].read_bytes() == CONTENT
+    for target in ("http://127.0.0.1:9/a.tgz", "file:///etc/passwd"):
+        server.files["/small.tgz"] = (target, 0)
+        with pytest.raises(InputError, match="it leads on to .* which is not https"):
+            fetch("imdb", tmp_path / "elsewhere", progress=False)
 
 
 # the real ones

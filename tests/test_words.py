@@ -73,13 +73,6 @@ def test_no_weight_is_no_colour(weights):
     assert not [p for p in figure(WORDS, weights).axes[0].patches if isinstance(p, Rectangle)]
 
 
-def test_a_common_scale_makes_strips_comparable():
-    own, common = strip(WORDS, [0, 0.1, 0.1]), strip(WORDS, [0, 0.1, 0.1], scale=0.4)
-    deepest = Page(own.html).coloured[0]["style"]
-    assert Page(common.html).coloured[0]["style"] != deepest
-    assert Page(strip(WORDS, [0, 9, 0], scale=0.4).html).coloured[0]["style"] == deepest
-
-
 def test_strips_stand_one_below_the_other():
     both = strips([strip(WORDS, [1, 2, 3], "MaxAtt"), strip(WORDS, [3, 2, 1], "A longer title")])
     page = Page(both.html)
@@ -90,12 +83,6 @@ def test_strips_stand_one_below_the_other():
     assert both._repr_mimebundle_() == {"text/html": both.html, "text/plain": both.text}
     assert both._repr_html_() == both.html
     assert repr(both) == "MaxAtt: a(1) fine(2) film(3)\nA longer title: a(3) fine(2) film(1)"
-
-
-def test_tensors_that_learn_are_taken_as_they_are():
-    weights = torch.tensor([0.5, 0.25, 0.25], dtype=torch.bfloat16, requires_grad=True)
-    assert strip(WORDS, weights).weights == (0.5, 0.25, 0.25)
-    assert repr(strip(WORDS, [0.5, math.nan, 0.25])) == "a(0.5) fine film(0.25)"
 
 
 @pytest.mark.parametrize(
@@ -114,11 +101,6 @@ def test_tensors_that_learn_are_taken_as_they_are():
 def test_what_cannot_be_shown_is_told_in_one_line(show, words, weights, scale, message):
     with pytest.raises(InputError, match=message):
         show(words, weights, scale=scale)
-
-
-def test_no_strips_are_refused():
-    with pytest.raises(InputError, match="there are no strips"):
-        strips([])
 
 
 def test_the_page_keeps_its_contrast_on_the_deepest_word():
@@ -195,8 +177,3 @@ def test_a_pooling_without_weights_is_named(pooling, name):
     model = TextClassifier(9, 2, pooling, embedding_size=5, hidden_size=4)
     with pytest.raises(InputError, match=f"{name} gives words no weights; choose mean, attention"):
         attention_weights(model, IDS, LENGTHS)
-
-
-def test_a_model_without_pool_is_refused():
-    with pytest.raises(InputError, match="it lacks embed, encode, pool"):
-        attention_weights(torch.nn.Linear(2, 2), IDS, LENGTHS)

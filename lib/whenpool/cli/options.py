@@ -31,12 +31,12 @@ class Names(click.ParamType):
         return names
 
 
-class _Numbers(Names):
+class _Numbers(click.ParamType):
     """Whole numbers separated by commas."""
 
     name = "numbers"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:  # type: ignore[override]
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
         try:
             return tuple(int(part) for part in value.split(","))
         except ValueError:

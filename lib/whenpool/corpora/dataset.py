@@ -75,11 +75,8 @@ class Dataset(Splits):
 
 @lru_cache(maxsize=4)
 def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedCorpus:
-    """Tokenise a corpus and its filler, or read them from the cache.
-
-    Raises:
-        InputError: for files that cannot be read.
-    """
+    """Tokenise a corpus and its filler, or read them from the cache; raises `InputError` for files that
+    cannot be read."""
     try:
         filler = source.filler_fingerprint()
     except InputError:  # told where a setting needs filler

@@ -1,8 +1,5 @@
-"""Words, vocabularies and word vectors, by torchtext.
-
-torchtext 0.6 is what the authors' code was written for, and the last version in pure Python; all
-of this project's use of it is in this file. Nothing here touches the network.
-"""
+"""Words, vocabularies and word vectors, by torchtext 0.6, for which the authors' code was written; it is
+the last version in pure Python. Nothing here touches the network."""
 
 import ssl
 import tempfile

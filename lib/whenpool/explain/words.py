@@ -1,8 +1,7 @@
 """Weights of words, such as attention or importance, shown on the words themselves.
 
-`strip` and `strips` are for the page: HTML that needs no style sheet and no script, so that it
-looks the same in the book, in a notebook and in an editor, on light and on dark backgrounds.
-`figure` is for print.
+`strip` and `strips` make HTML without style sheet or script, which looks the same in the book, in a
+notebook and in an editor, on light and on dark backgrounds. `figure` is for print.
 
 Letters: B texts, T words of a text.
 """

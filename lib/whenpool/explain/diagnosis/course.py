@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from whenpool.base.paths import cache_directory, data_directory
 from whenpool.base.version import __version__
 from whenpool.explain.checkpoint import save_checkpoint
 from whenpool.explain.diagnosis.data import survey
-from whenpool.explain.diagnosis.findings import Findings, find, make_plan
+from whenpool.explain.diagnosis.findings import find, make_plan
 from whenpool.explain.diagnosis.page import Page
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
 from whenpool.models.pooling import POOLINGS
@@ -71,19 +71,11 @@ class Wish:
         """What makes the same again, with what is not left to its default."""
         parts = ["whenpool", "diagnose", str(self.path)]
         parts += ["--text-column", self.text_column, "--label-column", self.label_column]
-        given = {
-            "poolings": ",".join(self.poolings) if self.poolings != COMPARED else None,
-            **{
-                n: v
-                for n in ("seeds", "epochs", "limit", "words")
-                if (v := getattr(self, n)) != getattr(Wish, n)
-            },
-            "vectors": self.vectors,
-            "output": self.folder,
-            "data": self.data,
-        }
-        for name, value in given.items():
-            parts += [f"--{name}", str(value)] if value is not None else []
+        for field in fields(self)[3:]:  # behind the file and its columns
+            value = getattr(self, field.name)
+            if value != field.default:
+                option = "output" if field.name == "folder" else field.name
+                parts += [f"--{option}", ",".join(value) if option == "poolings" else str(value)]
         return shlex.join(parts)
 
 
@@ -115,7 +107,10 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     )
     found = find(plan, place)
     verdict = verdict_on(found)
-    _save_models(wish, found)
+    for pooling, best in found.models.items():
+        about = best.about | {"run": f"{pooling}, {wish.path.name}"}
+        target = folder / MODELS / pooling
+        save_checkpoint(target, best.model, best.vocabulary, best.classes, best.max_words, **about)
     shown = verdict.pooling or found.scores[0].pooling
     page = Page(
         texts,
@@ -131,10 +126,3 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     )
     write_atomically(page.report, page.html)
     return page
-
-
-def _save_models(wish: Wish, found: Findings) -> None:
-    for pooling, best in found.models.items():
-        about = best.about | {"run": f"{pooling}, {wish.path.name}"}
-        folder = wish.output / MODELS / pooling
-        save_checkpoint(folder, best.model, best.vocabulary, best.classes, best.max_words, **about)

@@ -112,9 +112,11 @@ def survey(
     chosen = _chosen(labels, counts, limit)
     used = sorted(lengths[text] for text in chosen)
     lines = (json.dumps({"text": text, "label": label}) + "\n" for text, label in chosen.items())
-    _write_if_other(folder / TEXTS_FILE, "".join(lines))
+    content, file = "".join(lines), folder / TEXTS_FILE
+    if not (file.is_file() and file.read_bytes() == content.encode()):  # its time is its identity
+        write_atomically(file, content)
     return Survey(
-        folder / TEXTS_FILE,
+        file,
         path.name,
         text_column,
         label_column,
@@ -151,13 +153,3 @@ def _chosen(labels: Mapping[str, str], counts: Mapping[str, int], limit: int) ->
             left[label] -= 1
             chosen[text] = label
     return chosen
-
-
-def _write_if_other(file: Path, content: str) -> None:
-    """Leave a file alone that is as it should be: its time of change is part of its identity."""
-    try:
-        same = file.read_bytes() == content.encode()
-    except OSError:
-        same = False
-    if not same:
-        write_atomically(file, content)

@@ -1,4 +1,5 @@
-"""In which part of the texts the words stand that decide, by the word importance of several models."""
+"""The runs of a diagnosis, and what they tell: accuracies, differences beyond chance, and in which part
+of the texts the words stand that decide."""
 
 import math
 from collections.abc import Sequence
@@ -36,13 +37,8 @@ LEAST_WINDOWS = 3
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a diagnosis.
-
-    Attributes:
-        trainings: by pooling, a seed each.
-        gradients, sweeps, importance: by pooling, on the training of the first seed; there is no
-            ``importance`` where most texts are too short for it.
-        window: words that are replaced at once where the importance of words is measured.
+    """The runs of a diagnosis by pooling: a training for each seed, and probes of the first; there is no
+    ``importance`` where most texts are too short for it. Its windows have ``window`` words.
     """
 
     trainings: dict[str, tuple[Training, ...]]
@@ -79,16 +75,8 @@ def make_plan(
         InputError: for word vectors that are not there or cannot be read.
     """
     corpus = f"{survey.file.resolve()}:balanced=no"
-    base = Training(
-        corpus,
-        "standard",
-        1,
-        poolings[0],
-        length="any",
-        max_words=words,
-        hidden_size=HIDDEN,
-        epochs=epochs,
-    )
+    sizes: dict[str, Any] = {"max_words": words, "hidden_size": HIDDEN, "epochs": epochs}
+    base = Training(corpus, "standard", 1, poolings[0], length="any", **sizes)
     base = replace(base, size=len(place.source(base).load("any").train))
     if vectors:
         size = load_vectors(place.vectors_file(vectors), place.cache).size
@@ -129,12 +117,10 @@ def evidence_place(results: Sequence[dict[str, float]]) -> str:
     names = {"left": "start", "middle": "middle", "right": "end"}
     found = set()
     for result in results:
-        thirds = {name: result[name] for name in names}
-        largest = max(thirds, key=lambda name: thirds[name])
-        second = sorted(thirds.values())[1]
-        if thirds[largest] > CLEARLY * second:
-            found.add(names[largest])
-        elif thirds[largest] <= CLEARLY * min(thirds.values()):
+        (least, _), (second, _), (most, place) = sorted((result[name], name) for name in names)
+        if most > CLEARLY * second:
+            found.add(names[place])
+        elif most <= CLEARLY * least:
             found.add("everywhere")
         else:
             found.add("unknown")
@@ -142,13 +128,8 @@ def evidence_place(results: Sequence[dict[str, float]]) -> str:
 
 
 def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
-    """What is said of the place.
-
-    Args:
-        where: by `evidence_place`.
-        judges: names of the models that it was read from.
-        cut: whether some texts are longer than what is read of them.
-    """
+    """What is said of the place that `evidence_place` finds, by the models with these names; ``cut`` where
+    some texts are longer than what is read of them."""
     texts = "the words that are read" if cut else "the texts"
     if not judges:
         return (
@@ -178,13 +159,13 @@ SEEDS = 3
 
 @dataclass(frozen=True)
 class Score:
-    """How well one pooling did; accuracies in %.
+    """How well one pooling did.
 
     Attributes:
-        accuracies: of the test texts, one for each seed.
+        accuracies: in % of the test texts, one for each seed.
         low, high: the 95 % interval of their mean, as far as the choice of test texts goes.
         right: (N,) the share of seeds that got each test text right.
-        seconds: of all its trainings, as each took alone.
+        seconds: of all its trainings.
     """
 
     pooling: str
@@ -363,6 +344,10 @@ def find(plan: Plan, place: Place) -> Findings:
         }
 
     gradients, sweeps, importance = map(measured, (plan.gradients, plan.sweeps, plan.importance))
+    try:
+        filler = find_filler(place.data).name
+    except InputError:
+        filler = ""
     thirds = {pooling: row["result"] for pooling, row in importance.items()}
     learnt = [score.pooling for score in learnt_among(scores, facts["majority_accuracy"])]
     judges = [pooling for pooling in learnt if pooling in thirds and pooling != "last"]
@@ -380,18 +365,11 @@ def find(plan: Plan, place: Place) -> Findings:
         {pooling: row["history"] for pooling, row in importance.items()},
         thirds,
         max((row["result"]["texts_probed"] for row in sweeps.values()), default=0),
-        _filler(place),
+        filler,
         evidence_place([thirds[pooling] for pooling in judges]),
         tuple(POOLING_NAMES[pooling] for pooling in judges),
         models,
     )
-
-
-def _filler(place: Place) -> str:
-    try:
-        return find_filler(place.data).name
-    except InputError:
-        return ""
 
 
 def _stored(run: Any, key: str, place: Place) -> dict[str, Any]:
@@ -403,13 +381,9 @@ def _stored(run: Any, key: str, place: Place) -> dict[str, Any]:
 def _score(
     pooling: str, runs: Sequence[Training], results: Sequence[dict[str, Any]], place: Place
 ) -> tuple[Score, Checkpoint]:
-    """With the model that did best on the validation texts; each is loaded once."""
-    every, models = [], []
-    for run in runs:
-        found = trained(run, place)
-        every.append(right_on(found.model, found.dataset.test))
-        models.append(as_checkpoint(run, found, place))
-    right = np.mean(every, axis=0)
+    """With the model that did best on the validation texts."""
+    found = [trained(run, place) for run in runs]
+    right = np.mean([right_on(one.model, one.dataset.test) for one in found], axis=0)
     score = Score(
         pooling,
         tuple(result["test_accuracy"] for result in results),
@@ -418,7 +392,7 @@ def _score(
         sum(result["seconds"] for result in results),
     )
     best = max(range(len(runs)), key=lambda number: results[number]["validation_accuracy"])
-    return score, models[best]
+    return score, as_checkpoint(runs[best], found[best], place)
 
 
 @torch.inference_mode()

@@ -31,29 +31,23 @@ def verdict_on(found: Findings) -> Verdict:
     as good, as far as chance goes; then the one among them that does best on the texts as they are and
     under added filler taken together, each counting half.
     """
-    best, majority = found.scores[0], f"the most frequent class ({found.majority:.1f} %)"
-    size = f"{found.test:,} test texts"
+    best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
-        return Verdict(
-            "",
-            "Too few texts to recommend a pooling",
-            (
-                f"{size} cannot tell poolings apart: at least {FEW} are needed, and a fifth of all "
-                f"texts is for the test, so give {5 * FEW + 10} or more.",
-            ),
+        sentence = (
+            f"{size} cannot tell poolings apart: at least {FEW} are needed, and a fifth of all texts is "
+            f"for the test, so give {5 * FEW + 10} or more."
         )
-    tied = found.tied
+        return Verdict("", "Too few texts to recommend a pooling", (sentence,))
     if not tied:
-        return Verdict(
-            "",
-            "No pooling learnt enough to be recommended",
-            (
-                f"The best, {best.name}, is right on {best.accuracy:.1f} % of {size}, which is not "
-                f"clearly more than always answering with {majority}.",
-                f"{found.train:,} training texts may be too few: give more, or word vectors "
-                "(--vectors), or train longer (--epochs).",
-            ),
+        sentence = (
+            f"The best, {best.name}, is right on {best.accuracy:.1f} % of {size}, which is not clearly "
+            f"more than always answering with the most frequent class ({found.majority:.1f} %)."
         )
+        more = (
+            f"{found.train:,} training texts may be too few: give more, or word vectors (--vectors), or "
+            "train longer (--epochs)."
+        )
+        return Verdict("", "No pooling learnt enough to be recommended", (sentence, more))
     left = [score.name for score in found.near if score not in tied]
     sentences, doubt = [], ""
     if len(tied) == 1:
@@ -89,12 +83,11 @@ def _alone(found: Findings, best: Score, size: str) -> str:
     if not far:
         return f"{right}, and alone clearly above the most frequent class ({found.majority:.1f} %)."
     least = min(far, key=lambda difference: difference.points)
-    assert least.interval is not None
+    low, high = least.interval or (math.nan, math.nan)
     others = "each of the others" if len(far) == len(found.scores) - 1 else "others"
     return (
         f"{right}, and more accurate than {others} beyond what chance explains: the nearest is "
-        f"{least.points:.1f} points behind (95 % interval {least.interval[0]:.1f} to "
-        f"{least.interval[1]:.1f})."
+        f"{least.points:.1f} points behind (95 % interval {low:.1f} to {high:.1f})."
     )
 
 

@@ -18,12 +18,11 @@ INPUTS = {
     "own csv": 170, "own tsv": 70, "own jsonl": 130,
     "imdb": 90, "yelp": 80, "yahoo": 50, "amazon": 80,
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
-    "claims": 130, "advice": 100,
-    "records": 160, "paper": 60, "comparisons": 40, "stored run": 150,
+    "records": 160, "stored run": 150,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
     "only": 90, "corpus name": 90, "options": 90, "parameters": 40, "texts": 40,
 }  # fmt: skip
-"""How many bad inputs each parser is given; 2,000 and more in all."""
+"""How many bad inputs each parser is given."""
 SECONDS, MEGABYTES = 20, 400
 """Of one input; and how much a process may grow under all inputs of one parser."""
 

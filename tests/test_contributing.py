@@ -10,7 +10,7 @@ import sys
 
 import nbformat
 import pytest
-from test_book import ROOT
+from clones import ROOT
 
 from whenpool.corpora.synthetic import Grammar, make_corpus
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS

@@ -1,25 +1,32 @@
 """Asking for runs: what is stored is read, what is missing is computed."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
-from test_engine import GRID, SMALL
 
 from whenpool import InputError
 from whenpool.book.publish import export_runs, export_statistics
+from whenpool.book.report import corpora as reports
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.request import Choice
 from whenpool.runs.rows import current_trainings, training_of
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
+SMALL = Training(
+    "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",
+    length="any", embedding_size=8, hidden_size=6, epochs=2,
+)  # fmt: skip
+GRID = [SMALL, replace(SMALL, seed=1), replace(SMALL, setting="mid"), replace(SMALL, pooling="last")]
+ONE = Workforce(workers=1)
+
 
 def record_run(place, run, complete=True, **result):
     """Put a finished run into the store without training it."""
-    from dataclasses import asdict
-
     identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
     values = {"test_accuracy": 70.0, "corpus_complete": complete, "seconds": 1.0} | result
     provenance = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
@@ -40,12 +47,12 @@ def obtain(runs, place, workforce=None, **options):
 
 
 def test_missing_runs_are_computed_and_rows_come_in_the_order_asked_for(place):
-    first = obtain(GRID[:2], place, Workforce(workers=1))
+    first = obtain(GRID[:2], place, ONE)
     assert len(first) == 2
     said = []
-    obtain(GRID[:2], place, Workforce(workers=1), say=said.append)
+    obtain(GRID[:2], place, ONE, say=said.append)
     assert said == []
-    again = obtain([GRID[2], *GRID[:2]], place, Workforce(workers=1))
+    again = obtain([GRID[2], *GRID[:2]], place, ONE)
     assert again["seed"].tolist() == [GRID[2].seed, GRID[0].seed, GRID[1].seed]
     assert again["setting"].tolist() == [run.setting for run in (GRID[2], GRID[0], GRID[1])]
 
@@ -66,7 +73,7 @@ def test_the_configuration_can_be_read_back_from_a_row(place, tmp_path):
 
 
 def test_standing_tells_done_missing_failed_and_absent(place):
-    obtain(GRID[:1], place, Workforce(workers=1))
+    obtain(GRID[:1], place, ONE)
     place.store.fail(key(GRID[1], place), {}, "no luck")
     absent = replace(SMALL, corpus="imdb", length="long")
     found = standing([*GRID[:3], absent], place)
@@ -97,26 +104,21 @@ def test_a_file_that_is_gone_is_not_replaced_by_a_like_run(place, tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
     run = replace(SMALL, corpus=str(path), size=20, validation=None, test=None)
-    assert len(obtain([run], place, Workforce(workers=1))) == 1
+    assert len(obtain([run], place, ONE)) == 1
     path.unlink()
     assert list(standing([run], place).absent) == [run]
 
 
 def test_stored_runs_without_weights_are_run_again_where_weights_are_wanted(place):
-    obtain(GRID[:1], place, Workforce(workers=1))
-    assert compute(GRID[:1], place, Workforce(workers=1), keep_weights=lambda run: True).done == 1
+    obtain(GRID[:1], place, ONE)
+    assert compute(GRID[:1], place, ONE, keep_weights=lambda run: True).done == 1
     assert place.store.weights_file(key(GRID[0], place)).exists()
 
 
 def test_when_all_fail_the_reason_is_told(place):
     said = []
     with pytest.raises(InputError, match="all 2 runs failed; the corpus has 60 train texts"):
-        compute(
-            [replace(SMALL, size=61, seed=s) for s in (0, 1)],
-            place,
-            workforce=Workforce(workers=1),
-            say=said.append,
-        )
+        compute([replace(SMALL, size=61, seed=s) for s in (0, 1)], place, ONE, say=said.append)
     assert len([line for line in said if line.startswith("failed")]) == 1
     assert "and 1 others like it" in said[-1]
 
@@ -147,17 +149,28 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place, tmp
 
 
 def test_statistics_of_whole_corpora_are_put_on_record(place, tmp_path, monkeypatch):
-    from whenpool.book.report import corpora as reports
-
-    known = pd.DataFrame(
-        {
-            "corpus": ["imdb", "yelp"],
-            "length": ["long"] * 2,
-            "classes": [2, 2],
-            "complete": [True, False],
-            "source": ["here", "here"],
-        }
-    )
+    known = {"corpus": ["imdb", "yelp"], "length": "long", "classes": 2, "complete": [True, False]}
+    known = pd.DataFrame(known | {"source": "here"})
     monkeypatch.setattr("whenpool.book.publish.measured", lambda place: known)
     assert export_statistics(place, tmp_path) == 1
     assert pd.read_csv(tmp_path / reports.STATISTICS_OF_RECORD)["corpus"].tolist() == ["imdb"]
+
+
+def evidence(place, wanted):
+    """The runs of the chapter on corpora that a test wants, with made-up accuracies."""
+    runs = [run for run in plan("corpora", Choice("quick"), place) if wanted(run)]
+    for number, run in enumerate(runs):
+        record_run(place, run, test_accuracy=60.0 + number)
+    return reports.with_grammar(place.store.trainings())
+
+
+def test_a_gain_needs_the_model_without_pooling(place):
+    """Pages are made from few runs too, as a deadline leaves them."""
+    runs = evidence(place, lambda run: run.pooling == "max")
+    assert set(reports.evidence_table(runs)["gain"]) == {""}
+    assert set(reports.evidence_facts(runs).values()) == {"–"}
+    assert reports.evidence_table(runs.head(0))["classes"].tolist() == ["not run yet"]
+    assert set(reports.evidence_facts(runs.head(0)).values()) == {"–"}
+    both = evidence(place, lambda run: run.pooling == "last" and "density=0.02" in run.corpus)
+    assert set(reports.evidence_table(both)["gain"].map(bool)) == {False, True}
+    assert reports.evidence_facts(both)["least_density"] == "2"

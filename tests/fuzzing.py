@@ -18,7 +18,7 @@ INPUTS = {
     "own csv": 170, "own tsv": 70, "own jsonl": 130,
     "imdb": 90, "yelp": 80, "yahoo": 50, "amazon": 80,
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
-    "records": 160, "stored run": 150,
+    "records": 200, "stored run": 250,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
     "only": 90, "corpus name": 90, "options": 90, "parameters": 40, "texts": 40,
 }  # fmt: skip

@@ -97,7 +97,7 @@ class PoolHere:
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """The whole book from smoke-sized runs: its clone, its first page, and what was said."""
-    from test_book import builder, clone
+    from clones import builder, clone
 
     folder, said = clone(tmp_path_factory.mktemp("clone")), []
     return folder, builder(folder, said).build(), said

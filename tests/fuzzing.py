@@ -15,8 +15,7 @@ from whenpool import InputError
 INPUTS = {
     "own csv": 170, "own tsv": 70, "own jsonl": 130,
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
-    "claims": 130, "advice": 100,
-    "records": 160, "paper": 60, "comparisons": 40, "stored run": 150,
+    "records": 200, "stored run": 250,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
     "only": 90, "corpus name": 90, "options": 90, "parameters": 40, "texts": 40,
 }  # fmt: skip

@@ -8,7 +8,7 @@ import re
 import pytest
 import torch
 import yaml
-from test_book import ROOT
+from clones import ROOT
 
 PAGE = (ROOT / "book" / "api.md").read_text("utf-8")
 ROOMS = re.findall(r"automodule:: ([\w.]+)", PAGE)

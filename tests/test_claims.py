@@ -30,7 +30,6 @@ from whenpool.book.report.claims import (
     decide,
     estimate,
     rows_at,
-    rule_text,
     sample_of,
 )
 from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
@@ -173,26 +172,6 @@ def test_a_rule_holds_where_the_whole_interval_satisfies_it(text, interval, verd
 def test_what_is_no_rule_is_refused(text):
     with pytest.raises(ValueError, match="."):
         Rule.parse(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "slack", "of_ratio"),
-    [
-        (">= 2", 5, 3, math.log(2.5)), ("<= 2", 5, -3, -math.log(2.5)), ("> 0", 7, 7, math.inf),
-        ("1 to 100", 90, 10, math.log(100 / 90)), ("1 to 100", 2, 1, math.log(2)),
-        ("1 to 100", 0.5, -0.5, math.log(0.5)),
-    ],
-)  # fmt: skip
-def test_slack_is_how_far_inside_a_value_lies(text, value, slack, of_ratio):
-    assert Rule.parse(text).slack(value) == pytest.approx(slack)
-    assert Rule.parse(text).slack(value, ratio=True) == pytest.approx(of_ratio)
-
-
-@pytest.mark.parametrize(
-    ("rule", "text"), [(">= 10", "≥ 10"), ("< 2e-5", "< 2·10⁻⁵"), ("-3 to 3", "from -3 to 3")]
-)
-def test_a_rule_as_a_reader_sees_it(rule, text):
-    assert rule_text(rule) == text
 
 
 def sample(values):

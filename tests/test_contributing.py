@@ -10,7 +10,7 @@ import sys
 
 import nbformat
 import pytest
-from test_book import ROOT
+from clones import ROOT
 
 from whenpool.corpora.synthetic import Grammar, make_corpus
 from whenpool.models.registry import COLOURS, COMPARED, MARKERS
@@ -97,8 +97,8 @@ def with_pooling(tmp_path_factory):
     folder = copied(tmp_path_factory.mktemp("pooling"))
     one_class, line = blocks("Add a pooling")
     library = folder / "lib" / "whenpool"
-    insert(library / "pooling.py", "POOLINGS:", one_class + "\n\n")
-    insert_line(library / "registry.py", "LISTED", line)
+    insert(library / "models" / "pooling.py", "POOLINGS:", one_class + "\n\n")
+    insert_line(library / "models" / "registry.py", "LISTED", line)
     return folder
 
 

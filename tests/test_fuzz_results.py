@@ -1,8 +1,6 @@
 """Whatever is in a file of results, claims or weights, or an option: read, or refused in a line."""
 
 import ast
-import math
-import re
 import shutil
 from pathlib import Path
 
@@ -15,9 +13,7 @@ from fuzzing import hold, inputs, words
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.book.build import _with_value
 from whenpool.book.chapter import open_chapter
-from whenpool.book.compare import admission, meaning, read_comparisons, table_of
-from whenpool.book.report import advice, ledger, verdicts
-from whenpool.book.report.claims import Rule, claims, decide
+from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.provenance import provenance_line
@@ -45,41 +41,6 @@ RESULTS, PAPER = ROOT / "data" / "results", ROOT / "data" / "paper"
 
 def beginning(file, rows=8):
     return b"".join(file.read_bytes().splitlines(keepends=True)[: rows + 1])
-
-
-def entries(file, count):
-    """The first entries of a YAML list."""
-    return ("\n- " + "\n- ".join(file.read_text("utf-8").split("\n- ")[1 : count + 1])).encode()
-
-
-def test_claims(tmp_path):
-    file = tmp_path / "claims.yml"
-    valid = entries(PAPER / "claims.yml", 4)
-
-    def parse(data):
-        file.write_bytes(data)
-        for claim in claims(file):
-            for scale in claim.scales:
-                assert Rule.parse(claim.at(scale).rule).low < Rule.parse(claim.at(scale).rule).high
-            assert ledger.as_json([decide(claim, Runs(None))])
-
-    parse(valid)
-    hold("claims", inputs(valid, entries(PAPER / "claims.yml", 40)), parse, file.name)
-
-
-def test_advice(tmp_path, monkeypatch):
-    file, known = tmp_path / "advice.yml", claims()
-    monkeypatch.setattr(advice, "claims", lambda: known)  # which take their time to read
-    valid = entries(PAPER / "advice.yml", 3)
-
-    def parse(data):
-        file.write_bytes(data)
-        for entry in advice.entries(file):
-            assert entry.claims
-            assert entry.fits(100, 100, "start") in (True, False)
-
-    parse(valid)
-    hold("advice", inputs(valid), parse, file.name)
 
 
 RECORDS = [
@@ -138,47 +99,6 @@ def test_a_wrong_value_of_record_is_told_by_its_row_and_column(tmp_path, column,
     table.drop(columns="pooling").to_csv(tmp_path / "trainings.csv", index=False)
     with pytest.raises(InputError, match=r"trainings.csv cannot be read: there is no column 'pooling'"):
         Store(tmp_path, tmp_path).trainings()
-
-
-@pytest.mark.parametrize("rule", [">= nan", "< inf", ">= 1 2", "~ 3", ">="])
-def test_a_rule_compares_with_a_number(tmp_path, rule):
-    file = tmp_path / "claims.yml"
-    text = entries(PAPER / "claims.yml", 1).decode()
-    file.write_text(re.sub(r"rule: .*", f'rule: "{rule}"', text))
-    with pytest.raises(InputError, match="claims.yml: the claim .* has the rule"):
-        claims(file)
-
-
-def test_the_thesis_numbers(tmp_path, monkeypatch):
-    folder = tmp_path / "data" / "paper"
-    folder.mkdir(parents=True)
-    monkeypatch.setattr(verdicts, "project_root", lambda: tmp_path)
-
-    def parse(data):
-        name = next((name for name in verdicts.FILES if data.startswith(name.encode())), "accuracy")
-        (folder / f"{name}.csv").write_bytes(data.removeprefix(name.encode()))
-        table = verdicts.published(name)
-        for column in verdicts.COLUMNS[name].numbers:
-            assert all(math.isfinite(value) for value in table[column].to_list())
-
-    valid = [name.encode() + beginning(PAPER / f"{name}.csv") for name in verdicts.FILES]
-    for content in valid:
-        parse(content)
-    hold("paper", inputs(*valid), parse, "data/paper")
-
-
-def test_comparisons_of_record(tmp_path):
-    valid = (RESULTS / "comparisons.csv").read_bytes()
-
-    def parse(data):
-        (tmp_path / "comparisons.csv").write_bytes(data)
-        found = read_comparisons(tmp_path)
-        assert len(table_of(found))
-        assert meaning(found)
-        assert admission(found, "bfloat16", "cuda", False)
-
-    parse(valid)
-    hold("comparisons", inputs(valid), parse, "comparisons.csv")
 
 
 def test_stored_runs(tmp_path):

@@ -2,23 +2,17 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
 import nbformat
-import pandas as pd
 import pytest
-import yaml
-from test_book import HEAD, ROOT, builder, clone
-from test_project import PINS
+from clones import HEAD, ROOT, builder, clone, code_cell
 
 from whenpool.book.build import configured, with_own_repository
 from whenpool.book.chapter import Provenance, glue
-from whenpool.book.launch import Plain, chapters, made, stale, write
-from whenpool.book.report.tables import CaptionedTable
+from whenpool.book.launch import Plain, chapters, made, main, stale, write
 
 CHAPTERS = chapters(ROOT)
 REPOSITORY = configured(ROOT)
@@ -56,8 +50,7 @@ def test_an_edited_chapter_changes_the_cells_that_were_edited_alone(tmp_path):
 
 
 def test_notebooks_are_written_and_left_over_ones_removed(tmp_path):
-    cell = "```{code-cell} ipython3\n1 + 1\n```\n"
-    folder = clone(tmp_path, {"index": HEAD + cell, "text": "# Text\n"})
+    folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1"), "text": "# Text\n"})
     (folder / "book" / "gone.ipynb").write_text("{}")
     assert {path.name for path in stale(folder)} == {"index.ipynb", "gone.ipynb"}
     write(folder)
@@ -83,6 +76,7 @@ def test_roles_and_directives_become_plain_words():
         "(there)=\n## A heading": "## A heading",
         ":::{note} Mind\n:class: x\n\nthis\n:::\nafter": "> **Mind**\n>\n>\n> this\nafter",
         "```{bibliography}\n:all:\n```": "",
+        '```{raw} html\n<script defer src="a.js"></script>\n```\n\nText.': "Text.",
         '```{figure} a.svg\n---\nname: fig-a\nalt: "A ring."\n---\nA ring ({numref}`fig-a`).\n```': (
             "![A ring.](a.svg)\n\n**Figure 1.** A ring (Figure 1)."
         ),
@@ -90,26 +84,6 @@ def test_roles_and_directives_become_plain_words():
         "$$\nx\n$$ (eq-x)": "$$\nx\n$$",
     }.items():
         assert plain.markdown(written) == read
-
-
-def test_scripts_of_a_page_are_left_to_the_page():
-    page = '```{raw} html\n<script defer src="../_static/ledger.js"></script>\n```\n\nText.'
-    assert Plain().markdown(page) == "Text."
-
-
-def test_links_to_pages_are_words_in_a_plain_notebook():
-    linked = pd.DataFrame({"claims": ['<a href="ledger.html#claim-a">a</a>: holds']})
-    html = CaptionedTable(linked, "A table.", "tab-a")._repr_mimebundle_()["text/html"]
-    assert "<td>a: holds</td>" in html
-
-
-def test_a_table_in_a_plain_notebook_has_bold_and_no_roles():
-    frame = pd.DataFrame({"max": ["**81.5 ± 0.3 (5)** ✓<br>80.1 ± 0.2"], "claim": ["see `nwi`"]})
-    table = CaptionedTable(frame, "A caption.", "tab-a", legend="x < y ({ref}`the rule <verdicts>`).")
-    html = table._repr_mimebundle_()["text/html"]
-    assert "<b>81.5 ± 0.3 (5)</b> ✓<br>80.1" in html
-    assert "<code>nwi</code>" in html
-    assert "<small>x &lt; y (the rule).</small>" in html
 
 
 def test_what_is_glued_is_said_where_there_is_no_book(capsys, monkeypatch):
@@ -183,8 +157,10 @@ def test_elsewhere_the_first_cell_only_finds_the_book_and_chooses_the_device(tmp
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """A book of two pages, one with code; the branch and address are the configured ones."""
-    cell = "```{code-cell} ipython3\nprint('words')\n```\n"
-    folder = clone(tmp_path_factory.mktemp("clone"), {"index": HEAD + cell, "text": "# Only text\n"})
+    folder = clone(
+        tmp_path_factory.mktemp("clone"),
+        {"index": HEAD + code_cell("print('words')"), "text": "# Only text\n"},
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("GITHUB_REPOSITORY", raising=False)
         builder(folder, []).build()
@@ -218,15 +194,6 @@ def test_each_button_leads_to_a_notebook_of_the_repository(pages):
     assert links(html / "text.html") == {}
 
 
-def test_every_page_with_code_has_its_notebook_where_the_buttons_point():
-    toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
-    listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
-    with_code = [file for file in listed if (ROOT / f"{file}.md") in CHAPTERS]
-    assert sorted(with_code) == [f"book/{path.stem}" for path in CHAPTERS]
-    for file in with_code:
-        assert (ROOT / f"{file}.ipynb").is_file()
-
-
 @pytest.mark.parametrize(
     ("origin", "url"),
     [
@@ -258,47 +225,16 @@ def test_the_address_of_the_repository_stands_in_one_place():
         assert name not in path.read_text(), path
 
 
-def test_binder_has_the_same_versions_and_no_cuda():
-    environment = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
-    assert environment["channels"] == ["conda-forge"]
-    python, pip, further = environment["dependencies"]
-    assert (python, pip) == ("python=3.11", "pip")
-    index, requirements = further["pip"]
-    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
-    file = ROOT / "binder" / requirements.removeprefix("-r ")
-    assert file.resolve() == ROOT / "requirements.txt"  # pip reads it relative to the environment
-    assert not [name for name in PINS if re.search("nvidia|cuda|triton", name)]
-
-
-def test_binder_adds_the_package_itself():
-    script = ROOT / "binder" / "postBuild"
-    assert script.stat().st_mode & 0o111
-    subprocess.run(["bash", "-n", str(script)], check=True)
-    assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
-
-
-def test_stale_notebooks_are_named_with_what_mends_them(tmp_path):
-    folder = clone(tmp_path, {"index": HEAD + "```{code-cell} ipython3\n1 + 1\n```\n"})
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    command = [sys.executable, "-m", "whenpool.book.launch"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
-
-    def run(*options):
-        return subprocess.run(
-            [*command, *options],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    told = run("--check")
-    assert told.returncode == 1
-    assert (
-        told.stdout
-        == "book/index.ipynb is not what its chapter gives: run python -m whenpool.book.launch\n"
-    )
-    assert run().stdout == "book/index.ipynb written\n"
-    assert run("--check").returncode == 0
-    assert Path(folder / "book" / "index.ipynb").exists()
+def test_stale_notebooks_are_named_with_what_mends_them(tmp_path, monkeypatch, capsys):
+    folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1")})
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["launch", "--check"])
+    assert main() == 1
+    told = capsys.readouterr().out
+    mend = "is not what its chapter gives: run python -m whenpool.book.launch\n"
+    assert told == f"book/index.ipynb {mend}"
+    monkeypatch.setattr("sys.argv", ["launch"])
+    assert main() == 0
+    assert capsys.readouterr().out == "book/index.ipynb written\n"
+    monkeypatch.setattr("sys.argv", ["launch", "--check"])
+    assert main() == 0

@@ -12,10 +12,10 @@ import urllib.error
 import urllib.request
 
 import pytest
-from test_book import HEAD, ROOT, clone
+from clones import HEAD, ROOT, clone
 
 from whenpool import InputError
-from whenpool.book.build import ALIASES, chapter_named
+from whenpool.book.build import chapter_named
 from whenpool.book.launch import chapters
 from whenpool.book.lint import as_python, lint
 
@@ -35,11 +35,6 @@ NAMES = [path.stem for path in chapters(ROOT)]
 )
 def test_a_chapter_has_short_names(given, meant):
     assert chapter_named(given, NAMES) == meant
-
-
-def test_every_alias_is_of_a_chapter_and_hides_none():
-    assert set(ALIASES.values()) <= set(NAMES)
-    assert not set(ALIASES) & set(NAMES)
 
 
 @pytest.mark.parametrize("given", ["others", "", "_"])
@@ -81,26 +76,18 @@ class Said:
     """The lines of a process as they come."""
 
     def __init__(self, process):
-        self.lines = queue.Queue()
-        self.seen = []
+        self.lines, self.seen = queue.Queue(), []
         threading.Thread(target=self._read, args=(process.stdout,), daemon=True).start()
 
     def _read(self, stream):
         for line in stream:
             self.lines.put(line.rstrip("\n"))
 
-    def wait(self, pattern, seconds=90):
-        """The next line that matches."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            try:
-                line = self.lines.get(timeout=left)
-            except queue.Empty:
-                break
-            self.seen.append(line)
-            if re.search(pattern, line):
-                return line
-        raise AssertionError(f"{pattern!r} was not said, but {self.seen}")
+    def wait(self, pattern):
+        """The next line that matches; `queue.Empty` where none comes for 90 seconds."""
+        while not self.seen or not re.search(pattern, self.seen[-1]):
+            self.seen.append(self.lines.get(timeout=90))
+        return self.seen.pop()
 
 
 def page(port):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, violations
-from test_book import ROOT
+from clones import ROOT
 
 from whenpool.book.printing import opened_browser
 
@@ -75,15 +75,6 @@ def test_the_search_finds_max_attention(html, chromium, size):
         page.locator("#search-results li a").first.click()
         page.wait_for_load_state("load")  # the text is there before all of it is
         assert "max-attention" in page.inner_text("article").lower()
-        assert complaints == []
-
-
-def test_the_search_opens_with_the_keyboard(html, chromium):
-    with looked_at(chromium, html / f"{TOC['root']}.html") as (page, complaints):
-        page.keyboard.press("Control+k")
-        page.keyboard.type("vanishing")
-        page.keyboard.press("Enter")
-        page.wait_for_selector("#search-results li a")
         assert complaints == []
 
 
@@ -183,14 +174,6 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         page.keyboard.press("Enter")
         assert visible.all_inner_texts() == first[::-1]
         assert complaints == []
-
-
-def test_the_first_page_of_the_folder_leads_to_the_front_page(html, chromium):
-    page = chromium.new_page()
-    page.goto((html / "index.html").as_uri())
-    page.wait_for_url(f"**/{TOC['root']}.html")
-    assert page.title()
-    page.close()
 
 
 @pytest.mark.parametrize("name", [TOC["root"], "book/theory"])

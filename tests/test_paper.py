@@ -15,12 +15,10 @@ def accuracy():
 
 def test_every_cell_is_there_once(accuracy):
     assert list(accuracy) == ["table", *CELL, "mean", "std"]
-    assert accuracy["table"].value_counts().to_dict() == {
-        "1.3": 180, "1.4": 40, "1.5": 200, "1.6": 200, "1.8": 200,
-    }  # fmt: skip
+    counts = accuracy["table"].value_counts().to_dict()
+    assert counts == {"1.3": 180, "1.4": 40, "1.5": 200, "1.6": 200, "1.8": 200}
     assert not accuracy.duplicated(["table", *CELL]).any()
     assert accuracy["mean"].between(0, 100).all()
-    assert accuracy["std"].between(0, 20).all()
 
 
 def test_the_short_tables_repeat_the_full_ones(accuracy):
@@ -39,8 +37,6 @@ def test_max_attention_wins_as_often_as_the_thesis_says(accuracy):
     assert counted["columns"].unique().tolist() == [44]
     assert counted.loc["max_attention", "wins"] == 35
     assert counted.loc["attention", "wins"] == 8
-    assert round(100 * 35 / 44) == 80
-    assert round(100 * 8 / 44) == 18
 
 
 def test_what_the_text_says_of_single_cells(accuracy):

@@ -6,12 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from browsing import needs_browser
+from clones import ROOT
 from pypdf import PdfReader
-from test_book import ROOT
 
 from whenpool import InputError
 from whenpool.book.printing import NAME, assembled, chapters_of, opened_browser, print_book
-from whenpool.cli import cli
 
 pytestmark = pytest.mark.xdist_group("book")
 
@@ -36,6 +35,7 @@ def together(clone):
 def test_every_anchor_stands_once_and_every_link_within_the_book_finds_one(together):
     anchors = re.findall(r'\bid="([^"]+)"', together)
     assert len(anchors) == len(set(anchors)) > 100
+    assert all(file.startswith("file://") for file in re.findall(r'src="([^"]+)"', together))
     links = set(re.findall(r'href="#([^"]+)"', together))
     assert links - set(anchors) - {"index--"} == set()
 
@@ -48,11 +48,6 @@ def test_chapters_follow_the_contents_and_what_cannot_be_used_on_paper_is_gone(t
     assert together.count("<h1>") == 1
     for gone in ("headerlink", "ledger-filters", "<button", "above-input"):
         assert gone not in together
-
-
-def test_files_are_named_so_that_the_browser_finds_them(together):
-    for source in re.findall(r'src="([^"]+)"', together):
-        assert source.startswith("file://")
 
 
 def test_the_pdf_has_outline_page_numbers_and_text(clone):
@@ -71,12 +66,9 @@ def test_the_pdf_has_outline_page_numbers_and_text(clone):
     assert not (clone / "_build" / "print.html").exists()
 
 
-def test_without_a_book_there_is_nothing_to_print(tmp_path):
+def test_a_page_that_is_not_built_is_named(clone, tmp_path):
     with pytest.raises(InputError, match="there is no book yet: run make book"):
         print_book(tmp_path)
-
-
-def test_a_page_that_is_not_built_is_named(clone, tmp_path):
     folder = shutil.copytree(clone, tmp_path / "clone")
     page = folder / "_build" / "html" / "book" / "theory.html"
     page.unlink()
@@ -94,7 +86,3 @@ def test_without_a_browser_the_mend_is_told(monkeypatch):
         opened_browser(),
     ):
         pass
-
-
-def test_the_command_is_there():
-    assert "pdf" in cli.commands

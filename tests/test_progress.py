@@ -113,12 +113,6 @@ def test_nothing_comparable_is_a_question_mark(place):
     assert notes[-1] == "?: nothing like 1 runs was run yet"
 
 
-def test_nothing_left_takes_no_time(place):
-    done(place, TINY, 60.0)
-    table, _ = status([TINY], place)
-    assert table.loc[ALL, ["time left", "time of all"]].tolist() == ["0 s", "1 min 0 s"]
-
-
 def test_what_lacks_its_data_has_a_time_in_all(place):
     run = Training("imdb", "mid", 1_000, "max")
     store(place, run, 100_000.0)
@@ -126,24 +120,18 @@ def test_what_lacks_its_data_has_a_time_in_all(place):
     assert table.loc[ALL, ["no data", "time left", "time of all"]].tolist() == [40, "0 s", "46 days 7 h"]
 
 
-def test_another_machine_is_told(place):
-    store(place, TINY, 60.0, device="cpu: another")
-    _, notes = status([TINY], place)
-    assert notes[-1] == (
-        "nothing like 1 runs was run on this machine: their times are those of cpu: another"
-    )
-
-
-def test_another_precision_is_told(place):
-    store(place, TINY, 60.0, precision="bfloat16")
-    _, notes = status([TINY], place)
-    assert notes[-1] == "the times of 1 runs are those of another precision on this machine"
-
-
-def test_several_at_once_of_which_nothing_is_known_are_told(place):
-    store(place, TINY, 60.0)
-    _, notes = status([TINY], place, workforce=Workforce(together=4))
-    assert notes[-1].startswith("the times of 1 runs are those of runs made one by one")
+@pytest.mark.parametrize(
+    ("made", "together", "told"),
+    [
+        ({"device": "cpu: another"}, 1, "nothing like 1 runs was run on this machine: their times are"),
+        ({"precision": "bfloat16"}, 1, "the times of 1 runs are those of another precision on this"),
+        ({}, 4, "the times of 1 runs are those of runs made one by one"),
+    ],
+)
+def test_what_the_times_rest_on_is_told(place, made, together, told):
+    store(place, TINY, 60.0, **made)
+    _, notes = status([TINY], place, workforce=Workforce(together=together))
+    assert notes[-1].startswith(told)
 
 
 def test_models_that_probes_read_are_part_of_what_is_left(place):

@@ -48,10 +48,6 @@ def test_the_package_admits_the_pinned_versions_and_older_torch():
         assert torch.specifier.contains(version)
 
 
-def test_jupyter_book_stays_below_2():
-    assert next(iter(PINS["jupyter-book"].specifier)).version.startswith("1.")
-
-
 def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
@@ -59,25 +55,15 @@ def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_cells_of_chapters_are_short(path):
-    cells = [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-    for cell in cells:
-        assert len(cell.source.splitlines()) <= 30
-        assert max(map(len, cell.source.splitlines()), default=0) <= 100
-
-
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_figures_have_a_name_a_caption_and_words_for_who_cannot_see_them(path):
+def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_cannot_see_them(path):
     for cell in jupytext.read(path).cells:
+        if cell.cell_type == "code":
+            assert len(cell.source.splitlines()) <= 30
+            assert max(map(len, cell.source.splitlines()), default=0) <= 100
         if "plt.show()" in cell.source:
             shown = cell.metadata["mystnb"]
             assert shown["figure"]["name"].startswith("fig-")
-            assert len(shown["figure"]["caption"]) > 20
-            assert len(shown["image"]["alt"]) > 20
-
-
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_every_figure_and_table_is_referred_to(path):
+            assert min(len(shown["figure"]["caption"]), len(shown["image"]["alt"])) > 20
     text = path.read_text()
     for name in set(re.findall(r'"(tab-[\w-]+)"|name: (fig-[\w-]+)', text)):
         assert f"{{numref}}`{name[0] or name[1]}`" in text, name
@@ -121,6 +107,18 @@ def test_drawings_are_whole_by_themselves_and_used(path):
 def test_files_of_the_library_are_one_concept_each():
     for path in (ROOT / "lib").rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 650, path
+
+
+def test_binder_has_the_same_versions_no_cuda_and_the_package_itself():
+    environment = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
+    index, requirements = environment["dependencies"][-1]["pip"]
+    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
+    file = ROOT / "binder" / requirements.removeprefix("-r ")
+    assert file.resolve() == ROOT / "requirements.txt"  # pip reads it relative to the environment
+    assert not [name for name in PINS if re.search("nvidia|cuda|triton", name)]
+    script = ROOT / "binder" / "postBuild"
+    assert script.stat().st_mode & 0o111
+    assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
 
 
 PICKLES = re.compile(
@@ -169,17 +167,10 @@ def test_a_pickle_would_be_found(tmp_path, line):
 
 
 def test_commands_of_the_readme_are_targets_or_verbs():
-    readme = (ROOT / "README.md").read_text()
-    makefile = (ROOT / "Makefile").read_text()
+    readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
-    used = set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE))
-    assert {"book", "test"} <= used <= targets
-    verbs = set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE))
-    assert verbs <= set(cli.commands)
-
-
-def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 110
+    assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= targets
+    assert set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE)) <= set(cli.commands)
 
 
 def test_files_that_the_readme_links_are_there():
@@ -189,13 +180,7 @@ def test_files_that_the_readme_links_are_there():
 
 
 def test_the_citation_is_that_of_the_paper():
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    paper = citation["preferred-citation"]
+    paper = yaml.safe_load((ROOT / "CITATION.cff").read_text())["preferred-citation"]
     assert paper["title"].startswith("Why and when should you pool?")
-    assert [author.get("family-names", author.get("name")) for author in paper["authors"]] == [
-        "Maini", "Kolluru", "Pruthi", "Mausam",
-    ]  # fmt: skip
-    for word in re.findall(r"\w+", paper["title"]):
-        assert (
-            word.lower() in re.sub(r"[{}]", "", (ROOT / "book" / "references.bib").read_text()).lower()
-        )
+    names = [author.get("family-names", author.get("name")) for author in paper["authors"]]
+    assert names == ["Maini", "Kolluru", "Pruthi", "Mausam"]

@@ -36,16 +36,6 @@ def test_workflows_follow_the_published_schema(path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("runs-on: ubuntu-latest", "run-on: x"), ("timeout-minutes: 60", "timeout: 60")]
-)
-def test_the_schema_finds_a_mistake(tmp_path, old, new):
-    text = (ROOT / ".github" / "workflows" / "book.yml").read_text()
-    assert old in text
-    (tmp_path / "broken.yml").write_text(text.replace(old, new))
-    assert checked(tmp_path / "broken.yml").returncode == 1
-
-
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_every_command_is_a_target_a_verb_or_a_file(path):
     targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -101,8 +91,5 @@ def test_the_packed_results_and_the_pages_are_those_that_are_made():
     steps = {step["uses"].split("@")[0]: step for step in JOBS["paper"]["steps"] if "uses" in step}
     packed = steps["actions/upload-artifact"]["with"]["path"]
     assert packed == "_build/runner/whenpool-results.tar.gz"
-    script = (ROOT / "scripts" / "gpu_runner.sh").read_text()
-    assert "OUT=${OUT:-$PWD/_build/runner}" in script
-    assert "$OUT/whenpool-results.tar.gz" in script
+    assert "$OUT/whenpool-results.tar.gz" in (ROOT / "scripts" / "gpu_runner.sh").read_text()
     assert steps["actions/upload-pages-artifact"]["with"]["path"] == "_build/html"
-    assert JOBS["publish"]["steps"][-1]["uses"].startswith("actions/deploy-pages@")

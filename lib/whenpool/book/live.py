@@ -7,7 +7,6 @@ chapter that was edited last. Each build is a process of its own, so that it rea
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,41 +22,30 @@ HOST = "127.0.0.1"
 
 @dataclass
 class Live:
-    """Builds again what changed.
-
-    Attributes:
-        root: the clone.
-        chapter: the one that was edited last.
-        options: further options of ``whenpool book``.
-        say: told what happens, a line at a time.
-    """
+    """Builds a chapter again when it changed, or the library; ``options`` are further ones of
+    ``whenpool book``."""
 
     root: Path
     chapter: str
     options: tuple[str, ...] = ()
-    say: Callable[[str], None] = print
 
     @property
     def pages(self) -> Path:
         """Where the built pages are."""
-        smoke = "smoke" in self.options
-        return self.root / "_build" / ("smoke/_build" if smoke else "") / "html"
+        return self.root / "_build" / ("smoke/_build" if "smoke" in self.options else "") / "html"
 
-    def changed(self, chapter: str | None = None) -> bool:
-        """Build a chapter, or the last one where the library changed; says whether that worked.
-
-        A mistake in the chapter is told in one line, and its page stays as it was.
-        """
+    def changed(self, chapter: str | None = None) -> None:
+        """Build a chapter, or the last one where the library changed. A mistake in it is told in one line,
+        and its page stays as it was."""
         self.chapter = chapter or self.chapter
-        self.say(f"{self.chapter} ...")
+        print(f"{self.chapter} ...")
         command = [sys.executable, "-m", "whenpool", "book", "--chapter", self.chapter, *self.options]
         done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            self.say(f"{self.chapter} is up to date")
-            return True
-        told = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason was given"]
-        self.say(next((line for line in told if line.startswith("whenpool: ")), told[-1]))
-        return False
+            print(f"{self.chapter} is up to date")
+        else:
+            told = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason was given"]
+            print(next((line for line in told if line.startswith("whenpool: ")), told[-1]))
 
     def serve(self, port: int) -> None:
         """Watch the chapters and the library, and serve the pages to browsers of this machine, which
@@ -66,7 +54,7 @@ class Live:
         for source in sorted((self.root / "book").glob("*.md")):
             server.watch(str(source), partial(self.changed, source.stem))
         server.watch(str(self.root / "lib" / "whenpool" / "**" / "*.py"), self.changed)
-        self.say(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops)")
+        print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops)")
         server.serve(port=port, host=HOST, root=str(self.pages))
 
 
@@ -83,7 +71,7 @@ def main() -> int:
         names = sorted(path.stem for path in (root / "book").glob("*.md"))
         live = Live(root, chapter_named(given.chapter, names), tuple(options))
         if not (live.pages / "index.html").exists():
-            live.say("There is no book yet: the first build executes every chapter, some minutes")
+            print("There is no book yet: the first build executes every chapter, some minutes")
         live.changed()
         if not (live.pages / "index.html").exists():
             raise InputError("there is no book yet, and it could not be built: run make book")

@@ -1,13 +1,8 @@
 """How far runs are, and how long the rest will take: ``whenpool status`` and ``run --dry-run``."""
 
-import json
-import platform
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from heapq import heapreplace
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -21,9 +16,8 @@ from whenpool.runs.engine.local import processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
 from whenpool.runs.filter import informative
 from whenpool.runs.kinds.probe import GradientTrace
-from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import thesis_table
-from whenpool.runs.provenance import commit
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run, key
 
@@ -184,25 +178,6 @@ def _what_fits(
     return f"About {fit} of the {len(runs)} runs that are left will be done before the deadline"
 
 
-PACKAGES = (
-    "torch", "torchtext", "numpy", "pandas", "scipy", "matplotlib", "seaborn", "jupytext", "papermill",
-    "jupyter-book", "myst-nb", "transformers",
-)  # fmt: skip
-
-
-def chapters_table(log_file: str) -> DataFrame:
-    """Chapters with the profile they were executed in, and the time that took."""
-    try:
-        log = json.loads(Path(log_file).read_text())
-    except (OSError, ValueError):
-        log = {}
-    rows = [
-        {"chapter": name, "profile": entry["profile"], "time": duration(entry["seconds"])}
-        for name, entry in log.items()
-    ]
-    return DataFrame(rows or [{"chapter": "none yet", "profile": "", "time": ""}])
-
-
 def runs_table(place: Place) -> DataFrame:
     """Finished runs by kind, corpus, device and protocol."""
     store = place.store
@@ -222,19 +197,3 @@ def runs_table(place: Place) -> DataFrame:
     table["computing"] = table["computing"].map(duration)
     table["newest"] = table["newest"].str[:10]
     return table.reset_index()
-
-
-def versions_table() -> DataFrame:
-    """Versions of what made the pages, the commit, and the time."""
-    rows = {
-        "built": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": commit() or "unknown",
-        "protocol of runs": str(PROTOCOL),
-        "python": platform.python_version(),
-    }
-    for name in PACKAGES:
-        try:
-            rows[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return DataFrame(rows.items(), columns=["what", "version"])

@@ -13,8 +13,6 @@ import pandas as pd
 from pandas import DataFrame
 
 from whenpool.book.report.verdicts import MARKS, Cell, judge, mean_text
-from whenpool.corpora.published import AMAZON_REVIEWS_READ
-from whenpool.corpora.settings import SHARES
 from whenpool.models.registry import POOLING_NAMES
 
 _MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
@@ -81,16 +79,6 @@ class Sentences:
             "text/html": "".join(f"<p>{as_html(html_of(text))}</p>" for text in bare),
             "text/plain": plain("\n\n".join(bare)),
         }
-
-
-def filler_shares() -> str:
-    """The part of the filler articles that each split draws from."""
-    return ", ".join(f"{100 * share:.0f} % for {split}" for split, share in SHARES.items())
-
-
-def amazon_reviews_read() -> str:
-    """How many reviews of a category are read."""
-    return f"{AMAZON_REVIEWS_READ:,}"
 
 
 LEGEND = (

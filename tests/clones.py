@@ -1,0 +1,58 @@
+"""Small copies of the clone, and the book built in them."""
+
+import shutil
+from pathlib import Path
+
+from whenpool.book.build import Builder
+from whenpool.runs.engine import Workforce
+from whenpool.runs.request import Choice
+from whenpool.runs.run import Place
+from whenpool.runs.store import Store
+
+ROOT = Path(__file__).parents[1]
+HEAD = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+# A chapter
+
+"""
+
+
+def code_cell(code):
+    """A code cell of a chapter."""
+    return f"```{{code-cell}} ipython3\n{code}\n```\n\n"
+
+
+def clone(folder, chapters=None):
+    """A folder that looks like a clone; `chapters` replace the book's."""
+    for part in ("paper", "results"):
+        shutil.copytree(ROOT / "data" / part, folder / "data" / part)
+    (folder / "lib" / "whenpool").mkdir(parents=True)
+    shutil.copy(ROOT / "_config.yml", folder)
+    if chapters is None:
+        shutil.copytree(ROOT / "book", folder / "book")
+        shutil.copy(ROOT / "_toc.yml", folder)
+        return folder
+    shutil.copytree(ROOT / "book" / "_static", folder / "book" / "_static")
+    shutil.copy(ROOT / "book" / "references.bib", folder / "book")
+    for name, text in chapters.items():
+        (folder / "book" / f"{name}.md").write_text(text)
+    root, *others = chapters
+    lines = ["format: jb-book", f"root: book/{root}", *["chapters:"] * bool(others)]
+    (folder / "_toc.yml").write_text("\n".join([*lines, *(f"- file: book/{name}" for name in others)]))
+    return folder
+
+
+def builder(folder, said, profile="smoke"):
+    """Builds the book of a clone, and says what it does to a list."""
+    data, store, cache = (folder / "data" / name for name in ("corpora", "runs/smoke", "cache"))
+    place, workforce = Place(Store(store), data, cache), Workforce(workers=1)
+    return Builder(folder, Choice(profile), place, workforce=workforce, say=said.append)

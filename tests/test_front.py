@@ -225,13 +225,3 @@ def test_the_figure_is_light(recorded, tmp_path):
         plt.rcParams |= {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}
         front.draw_front(recorded).savefig(tmp_path / "front.svg")
     assert (tmp_path / "front.svg").stat().st_size < 22_000
-
-
-def test_the_page_types_no_number_of_ours():
-    """What stands before the first heading comes from runs."""
-    text = (ROOT / "book" / "index.md").read_text()
-    above = re.sub(r"^```.*?^```", "", text.split("\n# ")[1].split("\n## ")[0], flags=re.S | re.M)
-    assert above.split("\n", 1)[1].strip() == ""
-    for call in ("front.answers(runs)", "front.draw_front(runs)", "front.provenance(runs)"):
-        assert call in text
-    assert "front.verdict_line(ledger.ledger(runs))" in text

@@ -13,7 +13,6 @@ from stored import put_training as put
 
 from whenpool.book.publish import export_probes, export_runs
 from whenpool.book.report import tricks, verdicts
-from whenpool.book.report.tables import judged
 from whenpool.book.report.verdicts import (
     as_plain,
     follows_protocol,
@@ -22,9 +21,9 @@ from whenpool.book.report.verdicts import (
     of_learnability,
     of_record,
 )
-from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep
+from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.rows import current_probes, current_trainings, probe_of, training_of
+from whenpool.runs.rows import current_trainings, training_of
 from whenpool.runs.store import Store
 
 PAPER = Path(__file__).parents[1] / "data" / "paper"
@@ -413,29 +412,10 @@ def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, va
     assert follows_protocol(as_plain(table.drop(columns=["trick", "orthogonal"]))).all()
 
 
-@pytest.mark.parametrize("base", [THESIS, replace(THESIS, **COMPACT)], ids=["thesis", "small"])
-@pytest.mark.parametrize("variant", ["dropout_attention", "orthogonal"])
-def test_tables_of_the_first_chapter_never_count_a_trick(place, variant, base):
-    cells = verdicts.published("accuracy").query(
-        "corpus == 'imdb' and size == 10_000 and setting == 'mid'"
-    )
-    put_all(place, variant, "mid", [90.0] * 4, base=base)
-    alone = judged(current_trainings(place), cells)
-    assert set(alone["verdict"]) == {"not run"}
-    assert set(alone["compact"]) == {""}
-    put_all(place, "last", "mid", [50.0, 50.5, 51.0], base=base)
-    found = judged(current_trainings(place), cells)
-    ours = found[found["pooling"] == "last"]
-    assert found.drop(ours.index)["n"].eq(0).all()
-    small = base != THESIS
-    assert set(ours["n"]) == {0 if small else 3}
-    assert set(ours["compact"]) == {"50.5 ± 0.5 (3)" if small else ""}
-
-
 # the record
 
 EPOCH = [{"train_loss": 0.5}]
-PROFILE = [{"position": place, "mean": 0.1 * place, "median": 0.25} for place in (1, 2, 3)]
+PROFILE = [{"position": 1, "mean": 0.1, "median": 0.25}]
 KEPT = {
     of("dropout_attention"): PENALTY,
     of("gradient_directed", strength=10.0): [{"factor": 10.0, "divergence": 0.5}, {"factor": 0.0}],
@@ -445,14 +425,7 @@ KEPT = {
     of("forget 2", base=THESIS): [{"train_loss": 0.75}],
 }
 SYNTHETIC = of("dropout_attention", corpus="synthetic", length="any")
-PROBED = [
-    *(GradientProfile(of(variant)) for variant in ("last", *TRICKS)),
-    GradientProfile(of("last"), untrained=True),
-    GradientProfile(of("teacher_forcing", base=THESIS)),
-]
-OTHERWISE = [
-    GradientTrace(of("dropout_attention", base=THESIS)), PaddingSweep(of("orthogonal", base=THESIS))
-]  # fmt: skip
+PROBED = [GradientProfile(of(variant)) for variant in ("last", *TRICKS)]
 
 
 def folder_of(place):
@@ -462,10 +435,6 @@ def folder_of(place):
 def on_record(place):
     """The place with an empty store beside its record."""
     return replace(place, store=Store(place.store.directory.with_name("empty"), folder_of(place)))
-
-
-def content(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
 def test_trainings_of_tricks_are_put_on_record_and_read_back(place):
@@ -493,23 +462,20 @@ def test_a_record_that_is_written_again_stays_as_it_is(place):
     for probe in PROBED:
         put_probe(place, probe, PROFILE)
     folder = folder_of(place)
-    for exported in (export_runs, export_probes):
-        exported(place, folder)
-    before = content(folder)
+
+    def written(store):
+        assert export_runs(store, folder) == len(KEPT)
+        assert export_probes(store, folder) == len(PROBED)
+        return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    before = written(place)
     assert set(before) == {
         "trainings.csv", "trainings_history.csv", "probes.csv", "probes_gradients.csv"
     }  # fmt: skip
     beside = replace(place, store=Store(place.store.directory, folder))
     for run in KEPT:
         put(beside, run, 12.5, history=EPOCH)  # of record are the runs as they were
-    for again in (on_record(place), beside):
-        assert export_runs(again, folder) == len(KEPT)
-        assert export_probes(again, folder) == len(PROBED)
-        assert content(folder) == before
-    put(beside, of("chrono", seed=1), history=[{"train_loss": 0.125}, {"train_loss": 0.25}])
-    assert export_runs(beside, folder) == len(KEPT) + 1
-    for name in ("trainings.csv", "trainings_history.csv"):
-        assert set(before[name].splitlines()) < set(content(folder)[name].splitlines())
+    assert written(on_record(place)) == written(beside) == before
 
 
 def test_a_record_that_is_older_than_tricks_is_kept_beside_them(place):
@@ -526,21 +492,6 @@ def test_a_record_that_is_older_than_tricks_is_kept_beside_them(place):
     again = current_trainings(on_record(place))
     assert {training_of(row) for row in again.to_dict("records")} == {old, new}
     assert tricks.with_variant(again)["variant"].tolist() == ["last", "dropout_attention"]
-
-
-def test_probes_of_tricks_are_put_on_record_and_read_back(place):
-    keys = {put_probe(place, probe, PROFILE): probe for probe in (*PROBED, *OTHERWISE)}
-    for training in (SYNTHETIC, of("dropout_attention", hidden_size=48)):
-        put_probe(place, GradientProfile(training), PROFILE)
-    part = GradientProfile(of("dropout_attention", seed=1, base=THESIS))
-    put_probe(place, part, PROFILE, complete=False)
-    assert export_probes(place, folder_of(place)) == len(keys)
-    elsewhere = on_record(place)
-    table = current_probes(elsewhere)
-    assert {row["key"]: probe_of(row) for row in table.to_dict("records")} == keys
-    profiled = sorted(key for key, probe in keys.items() if probe in PROBED)
-    expected = pd.DataFrame([{"key": key, **row} for key in profiled for row in PROFILE])
-    pd.testing.assert_frame_equal(elsewhere.store.measured("gradients"), expected)
 
 
 # Table 2.1

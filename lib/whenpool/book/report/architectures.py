@@ -1,4 +1,7 @@
-"""The tables of "Other architectures" (thesis §1.3.3, §1.11.1)."""
+"""The tables of "Other architectures" (thesis §1.3.3, §1.11.1).
+
+Rows are of trainings, or of what was measured on them; what is shown of them comes from `compared`.
+"""
 
 from typing import Any
 
@@ -39,11 +42,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Some rows with ``cell`` and ``pooling`` as figures call and order them.
-
-    Args:
-        rows: from `compared`.
-    """
+    """Some rows with ``cell`` and ``pooling`` as figures call and order them."""
     if rows.empty:
         return rows
     drawn = {}
@@ -54,12 +53,7 @@ def named(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def small(rows: pd.DataFrame) -> pd.DataFrame:
-    """The small models on IMDb that are compared, which decide claims of their scale alone.
-
-    Args:
-        rows: what `whenpool.book.report.evidence.Evidence` has of small models, trainings or what was
-            measured on them.
-    """
+    """The small models on IMDb that are compared, which decide claims of their scale alone."""
     if rows.empty:
         return rows
     return compared(rows[has(rows, {k: v for k, v in SMALL_MODEL.items() if k != "cell"})])
@@ -78,11 +72,7 @@ def tried(evidence: Evidence) -> pd.DataFrame:
 
 
 def accuracy_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy of each cell and pooling (rows) in each setting (columns), mean ± deviation (seeds).
-
-    Args:
-        runs: from `compared`, one corpus and training size.
-    """
+    """Test accuracy of each cell and pooling (rows) in each setting (columns), mean ± deviation (seeds)."""
     if runs.empty:
         return NOTHING_YET
     weights = runs.groupby("cell")["encoder_parameters"].transform("first") / 1e3
@@ -94,11 +84,7 @@ def accuracy_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def tried_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Accuracies by learning rate, layers and epochs.
-
-    Args:
-        runs: from `tried`.
-    """
+    """Accuracies by learning rate, layers and epochs."""
     if runs.empty:
         return NOTHING_YET
     percent, number = "{:.1f}".format, "{:g}".format
@@ -122,21 +108,13 @@ def memory_of(measured: pd.DataFrame) -> pd.DataFrame:
 
 
 def memory_record(store: Store, probes: pd.DataFrame) -> pd.DataFrame:
-    """The same of record, at the thesis's width.
-
-    Args:
-        probes: rows of `Store.probes`.
-    """
+    """The same of record, at the thesis's width."""
     chosen = of_one_kind(probes[memory_of_record(probes)]) if len(probes) else probes
     return memory_of(store.measured_on(chosen, "memory"))
 
 
 def memory_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Megabytes of each model by the number of words, and the exponent of the words by which they grow.
-
-    Args:
-        rows: from `memory_of`.
-    """
+    """Megabytes of each model by the number of words, and the exponent of the words by which they grow."""
     if rows.empty:
         return NOTHING_YET
     wide = rows.pivot_table("megabytes", ["model", "exponent"], "words", sort=False).map(

@@ -43,11 +43,7 @@ def measured(place: Place) -> pd.DataFrame:
 
 
 def corpora_table(place: Place, others: Iterable[str] = ()) -> pd.DataFrame:
-    """Tables 1.1 and 1.7: the thesis's figures, and ours where the files were seen.
-
-    Args:
-        others: names of corpora that are not the thesis's, in rows of their own.
-    """
+    """Tables 1.1 and 1.7: the thesis's figures, and ours where the files were seen."""
     rows = []
     theirs, ours = published("corpora"), measured(place)
     for (_, paper), (_, mine) in zip(theirs.iterrows(), ours.iterrows(), strict=True):
@@ -114,11 +110,7 @@ def plain(runs: pd.DataFrame) -> pd.DataFrame:
 
 def evidence_grid(runs: pd.DataFrame) -> pd.DataFrame:
     """Mean test accuracy by the parameters of the grammar and pooling, and as ``gain`` the points of the
-    best pooling above the BiLSTM; empty where a run is missing.
-
-    Args:
-        runs: from `with_grammar`.
-    """
+    best pooling above the BiLSTM; empty where a run is missing."""
     rows = ["kinds", "words", "density", "agreement"]
     wide = runs.pivot_table("test_accuracy", rows, "pooling")
     order = pd.MultiIndex.from_frame(runs[rows].drop_duplicates())

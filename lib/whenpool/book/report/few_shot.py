@@ -1,4 +1,7 @@
-"""What the figures, tables and text of "Learning under limited data" show (thesis §1.10)."""
+"""What the figures, tables and text of "Learning under limited data" show (thesis §1.10).
+
+``stored`` are rows of `Store.few_shots`, ``runs`` are such rows as `arranged` gives them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -73,11 +76,7 @@ _COLUMNS = (
 def arranged(runs: pd.DataFrame) -> pd.DataFrame:
     """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
     texts, as training texts are elsewhere, ``encoder`` is empty where a system reads without one, and so is
-    what a record is too old to tell.
-
-    Args:
-        runs: rows of `Store.few_shots`.
-    """
+    what a record is too old to tell."""
     runs = runs.assign(**{name: column(runs, name) for name in _COLUMNS if name not in runs})
     encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
     runs = runs.assign(size=runs["labelled_texts"], encoder=encoders)
@@ -117,11 +116,7 @@ def on_record(stored: pd.DataFrame, corpus: str = "imdb") -> pd.DataFrame:
 
 def one_configuration(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """In each group of some runs those of one configuration: that with the most seeds, then the most
-    test texts, then the most steps; each seed once.
-
-    Args:
-        by: columns that tell the groups apart.
-    """
+    test texts, then the most steps; each seed once."""
     if runs.empty:
         return runs
     return pd.concat([_fullest(own) for _, own in runs.groupby(list(by), sort=False, dropna=False)])
@@ -161,11 +156,7 @@ def judge_few_shot(ours: pd.DataFrame, number: float) -> Cell:
 
 
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
-    """The cells of Table 1.9 with ours and verdicts.
-
-    Args:
-        stored: rows of `Store.few_shots`.
-    """
+    """The cells of Table 1.9 with ours and verdicts."""
     numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
     runs, cells = arranged(stored), []
     for _, row in numbers.iterrows():
@@ -189,21 +180,13 @@ def thesis_table(stored: pd.DataFrame) -> CaptionedTable:
 
 def accuracy_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Test accuracy of each system (rows) by labelled texts of each class, and by corpus where there are
-    several (columns): mean ± deviation (seeds), and that of guessing.
-
-    Args:
-        runs: from `arranged`, of each system one configuration.
-    """
+    several (columns): mean ± deviation (seeds), and that of guessing."""
     columns = ["corpus", "per_class"] if runs["corpus"].nunique() > 1 else ["per_class"]
     return accuracies.accuracy_table(runs, ["system"], columns, _HEADS)
 
 
 def given_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """What each system was given: texts, steps, parameters and time, the mean over seeds.
-
-    Args:
-        runs: from `arranged`, one corpus and number of labels.
-    """
+    """What each system was given: texts, steps, parameters and time, the mean over seeds."""
     if runs.empty:
         return NOTHING_YET
     rows = []
@@ -231,11 +214,7 @@ def given_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def what_it_is(runs: pd.DataFrame) -> str:
-    """What the runs of one corpus read and were tested on, a sentence for below a table.
-
-    Args:
-        runs: from `arranged`.
-    """
+    """What the runs of one corpus read and were tested on, a sentence for below a table."""
     if runs.empty:
         return ""
     corpora = dict.fromkeys(str(name).split(":")[0] for name in runs["corpus"])
@@ -278,11 +257,7 @@ def _span(values: pd.Series) -> str:
 
 def facts(runs: pd.DataFrame) -> dict[str, str]:
     """What the text says of some runs: what they are, how systems stand with ten labelled texts of each
-    class, see `standing`, and with how many numbers of labels MaxAtt is ahead of its rivals.
-
-    Args:
-        runs: one corpus and encoder, of each system one configuration, as `on_record` gives them.
-    """
+    class, see `standing`, and with how many numbers of labels MaxAtt is ahead of its rivals."""
     own = runs[runs["per_class"] == PER_CLASS]
     by_system = own.groupby("system")["test_accuracy"]
     deviations = by_system.std(ddof=1).dropna()
@@ -361,11 +336,7 @@ PANELS = {
 
 
 def named(runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the first corpus with ``system`` as figures call and order them.
-
-    Args:
-        runs: from `arranged`.
-    """
+    """The runs of the first corpus with ``system`` as figures call and order them."""
     own = runs[runs["corpus"] == runs["corpus"].iloc[0]] if len(runs) else runs
     titles = pd.Categorical(own["system"].map(NAMES), list(NAMES.values()))
     return own.assign(system=titles.remove_unused_categories())
@@ -427,12 +398,7 @@ def whole_words(pieces: Sequence[str], weights: Sequence[float]) -> tuple[list[s
 @torch.inference_mode()
 def attention_strips(shown: Any) -> list[WordStrip]:
     """A strip for some test texts: the attention of max-attention on their words, and in the title the
-    right class, with a cross where the model takes it for another.
-
-    Args:
-        shown: what `whenpool.book.chapter.Chapter.few_shot_model` gives, with ``model``, ``texts``,
-            ``tokens`` and ``classes``; None where there is no model.
-    """
+    right class, with a cross where the model takes it for another."""
     if shown is None:
         return []
     found, texts, model = [], shown.texts, shown.model

@@ -66,11 +66,7 @@ def at_end(profiles: pd.DataFrame) -> pd.DataFrame:
 
 
 def level_table(profiles: pd.DataFrame) -> pd.DataFrame:
-    """Mean gradient norm at the ends and in the middle of a text, a row for each model.
-
-    Args:
-        profiles: from `named`.
-    """
+    """Mean gradient norm at the ends and in the middle of a text, a row for each model."""
     if profiles.empty:
         return NOTHING_YET
     rows = []
@@ -93,11 +89,7 @@ def one_row_a_run(traces: pd.DataFrame) -> pd.DataFrame:
 
 def ratio_table(traces: pd.DataFrame) -> pd.DataFrame:
     """Table 1.2: the vanishing ratio where training accuracy reaches 95 %, and the best validation
-    accuracy, ours above the thesis's and the slides'.
-
-    Args:
-        traces: from `one_row_a_run`.
-    """
+    accuracy, ours above the thesis's and the slides'."""
     numbers = published("vanishing").set_index(["source", "pooling", "size"])
     ratios, cells = [], []
     for (pooling, size), row in numbers.loc["thesis"].iterrows():
@@ -191,11 +183,7 @@ def trained_sides(trainings: pd.DataFrame) -> pd.DataFrame:
 
 
 def trained_table(sides: pd.DataFrame) -> pd.DataFrame:
-    """Test accuracy of the BiLSTM trained on either side, with padding masked and let in.
-
-    Args:
-        sides: from `trained_sides`.
-    """
+    """Test accuracy of the BiLSTM trained on either side, with padding masked and let in."""
     rows = []
     for masked, name in ((True, "masked"), (False, "let in")):
         row = {"padding": name}

@@ -80,12 +80,7 @@ def on_reviews(stored: pd.DataFrame) -> pd.DataFrame:
 
 def model_table(runs: pd.DataFrame, profiles: pd.DataFrame | None = None) -> pd.DataFrame:
     """A row for each model: test accuracy, weights, seeds; and what reaches its first word, where its
-    gradients were measured.
-
-    Args:
-        runs: trainings.
-        profiles: what `whenpool.runs.kinds.probe.GradientProfile` measured on them, untrained and trained.
-    """
+    gradients were measured."""
     if runs.empty:
         return NOTHING_YET
     reach = {} if profiles is None or profiles.empty else _first_to_last(profiles)

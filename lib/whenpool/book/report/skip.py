@@ -44,11 +44,7 @@ def corpus_notes(runs: pd.DataFrame) -> str:
 
 
 def judged_cells(evidence: pd.DataFrame) -> pd.DataFrame:
-    """All 600 cells of Tables 1.5, 1.6 and 1.8, runs of record beside.
-
-    Args:
-        evidence: from `record_runs`.
-    """
+    """All 600 cells of Tables 1.5, 1.6 and 1.8, runs of record beside."""
     return judged(evidence, published("accuracy").query("table in ('1.5', '1.6', '1.8')"))
 
 

@@ -1,4 +1,7 @@
-"""What the figures and tables of "Sequence labelling" show, and which runs they rest on."""
+"""What the figures and tables of "Sequence labelling" show, and which runs they rest on.
+
+``runs`` are rows of `Store.taggings`, behind `arranged` as that gives them.
+"""
 
 from dataclasses import fields
 from typing import Any
@@ -59,11 +62,7 @@ _PUBLISHED = Columns(
 def arranged(runs: pd.DataFrame) -> pd.DataFrame:
     """Some runs by corpus, cell, encoding and seed, both directions before one; ``size`` is the number
     of training sentences, as training texts are elsewhere, and what a record is too old to tell is
-    empty.
-
-    Args:
-        runs: rows of `Store.taggings`.
-    """
+    empty."""
     names = (*(field.name for field in fields(Tagging)), *RESULTS)
     runs = runs.assign(**{name: column(runs, name) for name in names if name not in runs})
     runs = runs.assign(size=runs["train_texts"], one_way=~runs["bidirectional"].eq(True))
@@ -198,11 +197,7 @@ def bank_table() -> pd.DataFrame:
 
 def results_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Accuracy over words and scores of entities of each model, mean ± deviation (seeds), below what
-    needs no network. Of precision and recall the mean alone, so that the table stays narrow.
-
-    Args:
-        runs: from `arranged`.
-    """
+    needs no network. Of precision and recall the mean alone, so that the table stays narrow."""
     if runs.empty:
         return NOTHING_YET
     rows: list[dict[str, str]] = []
@@ -227,11 +222,7 @@ def results_table(runs: pd.DataFrame) -> pd.DataFrame:
 
 def errors_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Of the entities that taggers find, how many are right, and what is wrong with the others: the mean
-    over seeds, in % of those found; missed ones in % of those there are.
-
-    Args:
-        runs: from `arranged`.
-    """
+    over seeds, in % of those found; missed ones in % of those there are."""
     runs = runs[runs["entities_predicted"].fillna(0) > 0]
     if runs.empty:
         return NOTHING_YET

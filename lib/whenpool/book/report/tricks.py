@@ -1,4 +1,8 @@
-"""What the figures, tables and text of "Learnability tricks" show (thesis §2.2)."""
+"""What the figures, tables and text of "Learnability tricks" show (thesis §2.2).
+
+``stored`` are rows of `Store.trainings`, ``probes`` of `Store.probes`, ``histories`` and ``epochs`` of
+`Store.histories`; ``runs`` come from `with_variant`, or from `tried`.
+"""
 
 import pandas as pd
 
@@ -96,11 +100,7 @@ def tried(stored: pd.DataFrame, size: int) -> pd.DataFrame:
 
 
 def small_profiles(store: Store, probes: pd.DataFrame, size: int) -> pd.DataFrame:
-    """What the probe "gradients" measured on such models, before training and after it.
-
-    Args:
-        probes: rows of `Store.probes`.
-    """
+    """What the probe "gradients" measured on such models, before training and after it."""
     return with_variant(store.measured_on(small_runs(probes, size), "gradients"))
 
 
@@ -161,11 +161,7 @@ def cost_of_ending(epochs: pd.DataFrame) -> pd.Series:
 def facts(runs: pd.DataFrame) -> dict[str, str]:
     """What the text says of some runs, for each setting: mean accuracies of the plain model, of the best
     trick and other start, with their names, of max-pooling and of max-attention; how many seeds diverged
-    with gradient-directed training, and how many were guessing with it and plainly.
-
-    Args:
-        runs: from `with_variant`.
-    """
+    with gradient-directed training, and how many were guessing with it and plainly."""
     found = {}
     groups = {"plain": ["last"], "trick": TRICKS, "start": STARTS, "teacher": ["max"]}
     for setting in SETTINGS:
@@ -212,11 +208,7 @@ def thesis_table(stored: pd.DataFrame) -> CaptionedTable:
 
 def accuracy_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Test accuracy of each variant (rows) in each setting (columns), mean ± deviation (seeds), with
-    how many seeds diverged or ended guessing.
-
-    Args:
-        runs: from `with_variant`, one corpus and training size.
-    """
+    how many seeds diverged or ended guessing."""
     return accuracies.accuracy_table(runs, ["variant"], heads=_HEADS, text=_mean_and_failures)
 
 
@@ -229,12 +221,7 @@ def _mean_and_failures(runs: pd.DataFrame) -> str:
 
 
 def reached_table(runs: pd.DataFrame, histories: pd.DataFrame) -> pd.DataFrame:
-    """What each trick came to, by setting: what its curriculum left, and what ending it cost.
-
-    Args:
-        runs: from `with_variant`.
-        histories: rows of `Store.histories`.
-    """
+    """What each trick came to, by setting: what its curriculum left, and what ending it cost."""
     tricks = runs[runs["variant"].isin(TRICKS)]
     if tricks.empty:
         return NOTHING_YET
@@ -263,11 +250,7 @@ def _range(values: pd.Series) -> str:
 
 
 def strength_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Validation accuracy in each setting by divergence and λ of the first epoch.
-
-    Args:
-        runs: from `tried`.
-    """
+    """Validation accuracy in each setting by divergence and λ of the first epoch."""
     if runs.empty:
         return NOTHING_YET
     accuracy = runs["validation_accuracy"].map("{:.1f}".format)
@@ -282,12 +265,7 @@ def strength_table(runs: pd.DataFrame) -> pd.DataFrame:
 def cost_table(runs: pd.DataFrame, histories: pd.DataFrame) -> pd.DataFrame:
     """Seconds of an epoch relative to plain training's, the mean over epochs; by setting. Other starts
     are plain training as well. Of each epoch the least disturbed run counts, since other work on a
-    machine makes times longer, never shorter.
-
-    Args:
-        runs: from `with_variant`, all computed on one machine.
-        histories: rows of `Store.histories`.
-    """
+    machine makes times longer, never shorter."""
     if runs.empty:
         return NOTHING_YET
     plain = "Plain training, any start"

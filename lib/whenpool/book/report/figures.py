@@ -1,12 +1,15 @@
-"""Figures in one style: a colour for each pooling throughout the book, safe for the colour-blind."""
+"""Figures in one style: a colour for each pooling throughout the book, safe for the colour-blind.
+
+Matplotlib is loaded when something is drawn: the colours are read by commands that draw nothing.
+"""
 
 import warnings
-
-import matplotlib.pyplot as plt
-import seaborn as sns
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from whenpool.models.registry import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TRICK_COLOURS = {
     "teacher_forcing": "#0072b2",
@@ -20,6 +23,9 @@ CHANCE_COLOUR = "#767676"
 
 def use_style() -> None:
     """Set the style, and sharp drawings where a notebook shows them."""
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
     sns.set_theme(context="notebook", style="whitegrid", font_scale=0.85)
     plt.rcParams |= {"figure.constrained_layout.use": True, "svg.hashsalt": "whenpool"}
     warnings.filterwarnings("ignore", "The figure layout has changed")  # by seaborn's grids, on purpose
@@ -31,8 +37,10 @@ def use_style() -> None:
         pass
 
 
-def nothing_yet() -> Figure:
+def nothing_yet() -> "Figure":
     """A figure for runs that are still to be done."""
+    import matplotlib.pyplot as plt
+
     figure, axes = plt.subplots(figsize=(6, 1))
     axes.text(0.5, 0.5, "no such runs yet", ha="center", va="center", color=CHANCE_COLOUR)
     axes.axis("off")

@@ -250,28 +250,6 @@ def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts()
     assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]
 
 
-# figures
-
-
-def everything(labels=(1, 10, 100)):
-    return few_shot.arranged(
-        table(*(
-            invented(system, 50.0 + place + seed + count / 10, seed=seed, per_class=count)
-            for place, system in enumerate(ALL) for count in labels for seed in range(2)
-        ))
-    )  # fmt: skip
-
-
-def test_max_attention_stands_in_both_panels_and_every_other_system_in_one():
-    drawn = few_shot.in_panels(everything())
-    systems = {panel: set(rows["system"]) for panel, rows in drawn.groupby("panel")}
-    assert systems["with unlabelled texts"] == {"VAMPIRE", "UDA", "MixText", "MaxAtt"}
-    others = {few_shot.NAMES[name] for name in ALL if name not in UNLABELLED}
-    assert systems["no unlabelled texts"] == others
-    assert len(drawn) == 6 * (len(ALL) + 1)
-    assert list(drawn["system"].cat.categories) == list(few_shot.NAMES.values())
-
-
 # facts
 
 

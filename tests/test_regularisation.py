@@ -256,14 +256,6 @@ def test_the_table_and_the_claim_choose_the_same_way():
     assert measured("regularisation-never-hurts", whole).value == 2  # the mean of 1.5 and 2.5
 
 
-def test_every_gain_is_found():
-    rows = [r for name in COMPARED for r in grid_of(name, 1.5)]
-    gained = regularisation.gains(pd.DataFrame(rows))
-    assert len(gained) == len(COMPARED) * (len(GRID) - 1)
-    best = gained[(gained["kind"] == "drop_connect") & (gained["value"] == 0.3)]
-    assert best["gain"].tolist() == [1.5] * len(COMPARED)
-
-
 def test_rates_and_sustained_trainings_have_their_tables():
     rows = [row(0.0, 60.0 + 1e3 * rate, learning_rate=rate) for rate in LEARNING_RATES]
     rows += [row(80.0 + rate, epochs=50, drop_connect=rate) for rate in (0.0, 0.3)]

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 from made_up import runs, trained
@@ -19,12 +18,6 @@ from whenpool.runs.plans.other_architectures import ARCHITECTURES, MEMORY_WORDS,
 from whenpool.runs.request import Choice
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def run(cell, pooling, setting="standard", seed=0, test=70.0, validation=None, **other):
     """A row of a small model of record."""
     return {
@@ -38,11 +31,6 @@ def run(cell, pooling, setting="standard", seed=0, test=70.0, validation=None, *
 
 def evidence(rows):
     return Evidence(pd.DataFrame(), {}, small=pd.DataFrame(rows))
-
-
-def every_pooling(setting="standard", seed=0, **accuracies):
-    poolings = {"last": 60.0, "mean": 61.0, "max": 62.0, "max_attention": 63.0} | accuracies
-    return [run("transformer", name, setting, seed, test) for name, test in poolings.items()]
 
 
 # the plan
@@ -90,12 +78,6 @@ def test_runs_of_record_have_three_seeds_all_settings_once_and_what_was_tried(pl
         if one.cell == "transformer" and one.pooling == "max_attention" and one.setting == "standard"
     )  # fmt: skip
     assert all(replace(plain, **way) in trainings for way in TRIED)
-
-
-def test_smoke_is_small(place):
-    runs = plan("other_architectures", Choice("smoke"), place)
-    assert sum(one.cost for one in runs) < 2e6
-    assert {one.training.hidden_size for one in runs} == {8}
 
 
 # what decides
@@ -172,15 +154,18 @@ def test_a_stored_measurement_of_record_is_not_of_the_small_models(place):
 # what is shown
 
 
-def test_the_table_has_a_row_for_each_cell_and_pooling_in_order():
+def test_the_table_and_figures_have_each_cell_and_pooling_in_order():
     rows = [run("transformer", "max", test=80.0), run("lstm", "max_attention", test=75.0)]
     rows += [run("lstm", "last", "mid", test=value, seed=seed) for seed, value in ((0, 50.0), (1, 52.0))]
-    table = architectures.accuracy_table(architectures.in_order(pd.DataFrame(rows)))
+    table = architectures.accuracy_table(architectures.compared(pd.DataFrame(rows)))
     assert table["cell"].tolist() == ["LSTM", "", "Transformer", "majority class"]
     assert table["pooling"].tolist() == ["none", "MaxAtt", "MaxPool", ""]
     assert table["weights"].tolist() == ["85K", "", "85K", ""]
     assert table["mid"].tolist() == ["51.0 ± 1.4 (2)", "", "", "50.0"]
     assert table["standard"].tolist() == ["", "75.0 (1)", "80.0 (1)", "50.0"]
+    drawn = architectures.named(architectures.compared(pd.DataFrame(rows)))
+    assert list(drawn["cell"].cat.categories) == ["LSTM", "Transformer"]
+    assert list(drawn["pooling"].cat.categories) == ["none", "MaxPool", "MaxAtt"]
 
 
 def test_small_runs_leave_out_what_is_tuned_and_other_cells():
@@ -190,11 +175,11 @@ def test_small_runs_leave_out_what_is_tuned_and_other_cells():
         run("gru", "last", epochs=50),
         run("prototype", "last"),
     ]
-    assert architectures.small_runs(evidence(rows))["key"].tolist() == [rows[0]["key"]]
+    assert architectures.small(pd.DataFrame(rows))["key"].tolist() == [rows[0]["key"]]
 
 
 def test_what_was_tried_is_told_beside_what_was_chosen():
-    rows = every_pooling()
+    rows = [run("transformer", pooling) for pooling in ("last", "max", "max_attention")]
     rows += [run("transformer", "max_attention", **way) for way in TRIED]
     rows.append(run("transformer", "max_attention", learning_rate=7e-3))
     table = architectures.tried_table(architectures.tried(evidence(rows)))
@@ -219,15 +204,3 @@ def test_facts_name_what_was_not_run():
     found = architectures.facts(pd.DataFrame(rows))
     assert found["gain_gru"] == "+10.5"
     assert found["gain_transformer"] == "not run"
-
-
-def test_figures_name_what_is_there():
-    rows = pd.DataFrame([run("transformer", "max", "mid"), run("lstm", "last")])
-    drawn = architectures.named(architectures.in_order(rows))
-    assert drawn[["cell", "pooling"]].to_numpy().tolist() == [
-        ["LSTM", "none"],
-        ["Transformer", "MaxPool"],
-    ]
-    assert list(drawn["cell"].cat.categories) == ["LSTM", "Transformer"]
-    assert set(drawn["pooling"].cat.categories) <= set(architectures.PALETTE)
-    assert architectures.named(pd.DataFrame()).empty

@@ -2,88 +2,73 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from whenpool.corpora import Example, downloads, find
+import pandas as pd
+
+from whenpool.base.errors import InputError
+from whenpool.base.files import checked_table
+from whenpool.base.paths import project_root
+from whenpool.book.report.tables import POOLING_NAMES, literal
+from whenpool.book.report.verdicts import published
+from whenpool.corpora import downloads, find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.synthetic import Grammar
-from whenpool.base.files import checked_table
-from whenpool.base.errors import InputError
-from whenpool.base.paths import project_root
+from whenpool.runs.run import Place
 from whenpool.runs.store import OTHERS
-from whenpool.book.report.tables import literal
-from whenpool.book.report.verdicts import published
-from whenpool.book.report.tables import POOLING_NAMES
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
-    from whenpool.runs.run import Place
 
 STATISTICS_OF_RECORD = "corpora.csv"
 FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
 """What the tables of corpora give of each."""
+_HEADS = dict(zip(FIGURES, ("classes", "mean length", "longest", "train", "test"), strict=True))
 
 
-def measured(place: "Place") -> "DataFrame":
+def measured(place: Place) -> pd.DataFrame:
     """Statistics of each published corpus and length of the thesis, from the files that are here, else
     from the record. A column ``source`` says which: "here", "record", "not here" or what is wrong."""
-    import pandas as pd
-
-    recorded = recorded_statistics()
+    record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
     rows = []
     for _, row in published("corpora").iterrows():
-        name = {"corpus": row["corpus"], "length": row["length"]}
-        found: dict[str, Any] = {}
-        if PUBLICATIONS[row["corpus"]].find(place.data) is not None:
-            source = "here"
+        corpus, length = row["corpus"], row["length"]
+        found: dict[Any, Any] = record.get((corpus, length), {})
+        source = "record" if found else "not here"
+        if PUBLICATIONS[corpus].find(place.data) is not None:
             try:
-                found = asdict(statistics_of(find(row["corpus"], place.data), row["length"]))
+                found, source = asdict(statistics_of(find(corpus, place.data), length)), "here"
             except InputError:
-                source = "cannot be read"
-        else:
-            same = (recorded["corpus"] == row["corpus"]) & (recorded["length"] == row["length"])
-            known = recorded[same].drop(columns=["corpus", "length"])
-            found = known.iloc[0].to_dict() if len(known) else {}
-            source = "record" if found else "not here"
-        rows.append({**name, **found, "source": source})
+                found, source = {}, "cannot be read"
+        rows.append({"corpus": corpus, "length": length, **found, "source": source})
     return pd.DataFrame(rows)
 
 
-def corpora_table(place: "Place", others: Iterable[str] = ()) -> "DataFrame":
-    """Tables 1.1 and 1.7: the thesis's figures, and ours where the files were seen.
-
-    Args:
-        others: names of corpora that are not the thesis's, in rows of their own.
-    """
-    import pandas as pd
-
-    theirs = published("corpora")
-    ours = measured(place)
+def corpora_table(place: Place, others: Iterable[str] = ()) -> pd.DataFrame:
+    """Tables 1.1 and 1.7: the thesis's figures, and ours where the files were seen."""
     rows = []
+    theirs, ours = published("corpora"), measured(place)
     for (_, paper), (_, mine) in zip(theirs.iterrows(), ours.iterrows(), strict=True):
         seen = mine["source"] in ("here", "record")
         line = {"corpus": f"{paper['corpus']}, {paper['length']}"}
-        for name in FIGURES:
-            line[_head(name)] = _pair(name, mine[name] if seen else None, paper[name])
-        rows.append(line | {"files": _files(mine) if seen else mine["source"]})
+        for name, head in _HEADS.items():
+            own = f"**{_text(name, mine[name])}**<br>" if seen else ""
+            line[head] = own + _text(name, paper[name])
+        files = "complete" if seen and mine["complete"] else "a part or stand-in"
+        rows.append(line | {"files": files if seen else mine["source"]})
     for name in others:
-        found = statistics_of(find(name, place.data), "any")
-        figures = {_head(figure): f"**{_text(figure, getattr(found, figure))}**" for figure in FIGURES}
-        corpus = literal(find(name, place.data).label)
-        rows.append({"corpus": corpus, **figures, "files": "not the thesis's"})
+        corpus = find(name, place.data)
+        found = asdict(statistics_of(corpus, "any"))
+        figures = {head: f"**{_text(figure, found[figure])}**" for figure, head in _HEADS.items()}
+        rows.append({"corpus": literal(corpus.label), **figures, "files": "not the thesis's"})
     return pd.DataFrame(rows)
 
 
-def corpora_provenance(place: "Place") -> str:
+def corpora_provenance(place: Place) -> str:
     """Which of the figures were measured on files that are here, and which read from the record."""
     ours = measured(place)
     here = ours[ours["source"] == "here"]
     recorded = ours[ours["source"] == "record"]["corpus"].unique()
     prints = [
-        f"{row.corpus}, {row.length} (sha256 "
-        f"{find(row.corpus, place.data).fingerprint(row.length)[:12]})"
+        f"{row.corpus}, {row.length} (sha256 {find(row.corpus, place.data).fingerprint(row.length)[:12]})"
         for row in here.itertuples()
     ]
     notes = [note for name in here["corpus"].unique() for note in downloads.notes(name, place.data)]
@@ -93,10 +78,8 @@ def corpora_provenance(place: "Place") -> str:
     return " ".join([f"Provenance: {said}.", *notes])
 
 
-def recorded_statistics() -> "DataFrame":
+def recorded_statistics() -> pd.DataFrame:
     """The statistics of whole corpora that are on record, a row for each corpus and length."""
-    import pandas as pd
-
     root = project_root()
     file = root / "data" / "results" / STATISTICS_OF_RECORD if root else None
     if file is None or not file.is_file():
@@ -104,39 +87,11 @@ def recorded_statistics() -> "DataFrame":
     return checked_table(file, "statistics of record", OTHERS["corpora"])
 
 
-def _head(figure: str) -> str:
-    return {"average_length": "mean length", "max_length": "longest"}.get(figure, figure.split("_")[0])
-
-
 def _text(figure: str, value: Any) -> str:
     return f"{value:,.{1 if figure == 'average_length' else 0}f}"
 
 
-def _pair(figure: str, ours: Any, theirs: Any) -> str:
-    paper = _text(figure, theirs)
-    return paper if ours is None else f"**{_text(figure, ours)}**<br>{paper}"
-
-
-def _files(row: Any) -> str:
-    return "complete" if row["complete"] else "a part or stand-in"
-
-
-def show_evidence(example: Example, grammar: Grammar, words: int) -> Any:
-    """The beginning of a synthetic text, evidence for its class in bold, other evidence in italics."""
-    from IPython.display import Markdown
-
-    classes = list(grammar.evidence)
-    right = set(grammar.evidence[classes[example.label]])
-    other = {word for name in classes for word in grammar.evidence[name]} - right
-
-    def mark(word: str) -> str:
-        return f"**{word}**" if word in right else f"*{word}*" if word in other else word
-
-    beginning = " ".join(mark(word) for word in example.text.split()[:words])
-    return Markdown(f"> {beginning} …\n>\n> Class: *{classes[example.label]}*")
-
-
-def with_grammar(runs: "DataFrame") -> "DataFrame":
+def with_grammar(runs: pd.DataFrame) -> pd.DataFrame:
     """Runs on synthetic corpora with the columns ``words`` ("20–30"), ``density``, ``agreement``
     and ``kinds`` (of texts: 2 or 10)."""
     grammars = [Grammar(**dict(find(name).options)) for name in runs["corpus"]]
@@ -148,51 +103,31 @@ def with_grammar(runs: "DataFrame") -> "DataFrame":
     )
 
 
-def plain(runs: "DataFrame") -> "DataFrame":
+def plain(runs: pd.DataFrame) -> pd.DataFrame:
     """Those with two classes and the agreement that is the default."""
     return runs[(runs["kinds"] == 2) & (runs["agreement"] == Grammar().agreement)]
 
 
-def evidence_table(runs: "DataFrame") -> "DataFrame":
-    """Test accuracy by parameters (rows) and pooling (columns); empty where a run is missing."""
-    import pandas as pd
+def evidence_grid(runs: pd.DataFrame) -> pd.DataFrame:
+    """Mean test accuracy by the parameters of the grammar and pooling, and as ``gain`` the points of the
+    best pooling above the BiLSTM; empty where a run is missing."""
+    rows = ["kinds", "words", "density", "agreement"]
+    wide = runs.pivot_table("test_accuracy", rows, "pooling")
+    order = pd.MultiIndex.from_frame(runs[rows].drop_duplicates())
+    wide = wide.reindex(order, columns=[name for name in POOLING_NAMES if name in wide])
+    pooled = wide.drop(columns="last", errors="ignore").max(axis=1)
+    return wide.assign(gain=pooled - wide.get("last", float("nan")))
 
+
+def evidence_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """The same as a table."""
     if runs.empty:
         return pd.DataFrame({"classes": ["not run yet"]})
-    wide = _evidence_grid(runs)
-    table = wide.map(lambda value: "" if pd.isna(value) else f"{value:.1f}")
-    table["gain"] = ["" if pd.isna(gain) else f"{gain:+.1f}" for gain in _gain(wide)]
-    names = {**POOLING_NAMES, "kinds": "classes", "agreement": "agree"}
-    table = table.reset_index().rename(columns=names)
-    for name in ("density", "agree"):
-        table[name] = [f"{100 * value:.0f} %" for value in table[name]]
-    return table
-
-
-def evidence_facts(runs: "DataFrame") -> dict[str, str]:
-    """Where pooling gains least among the plain runs, and how much it gains there and at the most; a
-    dash each where none was run."""
-    ours = plain(runs)
-    gain = _gain(_evidence_grid(ours)).dropna() if len(ours) else ours["test_accuracy"]
-    if gain.empty:
-        return dict.fromkeys(("least_words", "least_density", "least_gain", "most_gain"), "–")
-    _, words, density, _ = gain.idxmin()
-    return {
-        "least_words": words,
-        "least_density": f"{100 * density:.0f}",
-        "least_gain": f"{gain.min():.1f}",
-        "most_gain": f"{gain.max():.1f}",
-    }
-
-
-def _evidence_grid(runs: "DataFrame") -> "DataFrame":
-    rows = ["kinds", "words", "density", "agreement"]
-    wide = runs.pivot_table(index=rows, columns="pooling", values="test_accuracy")
-    order = runs[rows].drop_duplicates().itertuples(index=False, name=None)
-    return wide.reindex(list(order))[[name for name in POOLING_NAMES if name in wide]]
-
-
-def _gain(wide: "DataFrame") -> "Series":
-    """The best pooling's accuracy less the BiLSTM's, in points."""
-    pooled = wide.drop(columns="last", errors="ignore").max(axis=1)
-    return pooled - wide["last"] if "last" in wide else pooled * float("nan")
+    table = evidence_grid(runs)
+    for name in table:
+        style = "{:+.1f}" if name == "gain" else "{:.1f}"
+        table[name] = table[name].map(style.format).where(table[name].notna(), "")
+    table = table.rename_axis(columns=None).reset_index()
+    for name in ("density", "agreement"):
+        table[name] = table[name].map("{:.0%}".format).str.replace("%", " %")
+    return table.rename(columns={**POOLING_NAMES, "kinds": "classes", "agreement": "agree"})

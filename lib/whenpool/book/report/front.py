@@ -1,52 +1,63 @@
 """The front page: why and when to pool, one figure and three sentences, made from finished runs.
 
-Words that say which way a number points are chosen by the numbers: with other runs the sentences read
-otherwise. They are of the thesis's scale once three seeds of all five models are there, before that of the
-compact replication, and say which.
+They are of the thesis's scale once three seeds of all five models are there, before that of the compact
+replication, and say which.
 """
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
-from whenpool.models.registry import COLOURS, POOLING_NAMES
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
 from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, estimate, sample_of
-from whenpool.book.report.ledger import SCALE_NAMES, counts, ledger_link, of_the_thesis
+from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
+from whenpool.book.report.ledger import counts, ledger_link, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.tables import Sentences
-from whenpool.book.report.tricks import GUESSING
-from whenpool.book.report.tables import number_text, together
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from pandas import DataFrame
+from whenpool.book.report.tables import Sentences, number_text, together
+from whenpool.models.registry import COLOURS, POOLING_NAMES
 
 SIZE = 1_000
 """Training texts of the accuracies."""
 POOLED = ("mean", "max", "attention", "max_attention")
 MODELS = ("last", *POOLED)
-SETTINGS = ("standard", "mid")
-_EARLY = "early_middle_to_ends"
-_VERBS = {
-    "holds": ("holds", "hold"),
-    "does not hold": ("does not hold", "do not hold"),
-    "undecided": ("is undecided", "are undecided"),
-    "so far holds": ("holds so far", "hold so far"),
-    "so far does not hold": ("does not hold so far", "do not hold so far"),
-    "not run": ("was not run", "were not run"),
-}
+SETTINGS = {"standard": "on reviews as they are", "mid": "in the middle"}
+REACHES = 0.2
+"""The gradient in the middle, over that at the ends, below which learning does not reach the middle."""
 _SCALE_TEXT = {
     "thesis": "at the thesis's scale",
     "compact": "in the compact replication: 64 units, 8 epochs, reviews cut at 140 words",
 }
 
 
+def accuracies(runs: Runs, scale: str, setting: str) -> dict[str, Sample]:
+    """Test accuracies of the models in one setting; empty unless all were run."""
+    found = {
+        model: sample_of(runs, "accuracy", scale, model=model, size=SIZE, setting=setting)
+        for model in MODELS
+    }
+    return _all_or_none(found)
+
+
+def gradients(runs: Runs, scale: str) -> dict[str, Sample]:
+    """The same of the logarithm of the gradient in the middle over that at the ends."""
+    early = {model: sample_of(runs, "early_middle_to_ends", scale, model=model) for model in MODELS}
+    return _all_or_none(early)
+
+
+def _all_or_none(found: dict[str, Sample | None]) -> dict[str, Sample]:
+    known = {model: sample for model, sample in found.items() if sample}
+    return known if len(known) == len(found) else {}
+
+
 def scale_shown(runs: Runs) -> str:
     """The scale that the page shows: the thesis's once three seeds of all models are there."""
-    found = [_accuracy(runs, "thesis", model, setting) for model in MODELS for setting in SETTINGS]
-    found += [sample_of(runs, _EARLY, "thesis", model=model) for model in MODELS]
-    return "thesis" if all(one and one.n >= SEEDS_NEEDED for one in found) else "compact"
+    of_thesis = [accuracies(runs, "thesis", setting) for setting in SETTINGS]
+    of_thesis.append(gradients(runs, "thesis"))
+    whole = all(found and _fewest(*found.values()) >= SEEDS_NEEDED for found in of_thesis)
+    return "thesis" if whole else "compact"
 
 
 def answers(runs: Runs) -> Sentences:
@@ -57,187 +68,140 @@ def answers(runs: Runs) -> Sentences:
 
 def why(runs: Runs, scale: str) -> str:
     """How much of the gradient reaches the middle of a text, without pooling and with it."""
-    last = sample_of(runs, _EARLY, scale, model="last")
-    pooled = [found for name in POOLED if (found := sample_of(runs, _EARLY, scale, model=name))]
-    if not last or len(pooled) < len(POOLED):
+    found = gradients(runs, scale)
+    if not found:
         return "**Why?** No runs say it yet."
-    least = math.exp(min(found.mean for found in pooled))
-    alone, others = _fate(math.exp(last.mean)), _fate(least)
-    helps = alone in (_VANISHES, _FALLS) and others == _STAYS
+    last, least = math.exp(found["last"].mean), math.exp(min(found[name].mean for name in POOLED))
+    helps = last < REACHES <= least
     return (
         f"**Why?** {'So that' if helps else 'Not so that'} learning reaches the middle of a text. After 500 "
-        f"reviews the gradient of a BiLSTM without pooling {alone} on its way there, to "
-        f"{number_text(math.exp(last.mean))} of what it is at the ends; with pooling it {others}, at "
-        f"{number_text(least)} of it or more{_seeds(last, *pooled)}."
+        f"reviews the gradient of a BiLSTM without pooling is {number_text(last)} there of what it is at the "
+        f"ends; with pooling it is {number_text(least)} of it or more{_seeds(*found.values())}."
     )
-
-
-_VANISHES, _FALLS, _STAYS = "all but vanishes", "falls", "stays"
-
-
-def _fate(ratio: float) -> str:
-    """What becomes of a gradient on its way to the middle: middle over ends."""
-    return _VANISHES if ratio <= 0.01 else _FALLS if ratio < 0.2 else _STAYS
 
 
 def when(runs: Runs, scale: str) -> str:
     """Where pooling gains most: with the text in the middle of filler, or without any."""
-    alone = {setting: _accuracy(runs, scale, "last", setting) for setting in SETTINGS}
-    weakest = {setting: _extreme(runs, scale, setting, POOLED, min) for setting in SETTINGS}
-    known = [found for found in (*alone.values(), *weakest.values()) if found]
-    if len(known) < 4:
+    plain, mid = (accuracies(runs, scale, setting) for setting in SETTINGS)
+    if not plain or not mid:
         return "**When?** No runs say it yet."
-    plain, mid, weak_plain, weak_mid = known
-    _, low, high = estimate([(1, weak_mid), (-1, mid), (-1, weak_plain), (1, plain)])
+    weak_plain, weak_mid = (
+        min((own[m] for m in POOLED), key=lambda one: one.mean) for own in (plain, mid)
+    )
+    _, low, high = estimate([(1, weak_mid), (-1, mid["last"]), (-1, weak_plain), (1, plain["last"])])
+    told = "In no setting clearly more than in the other"
     if low > 0:
         told = "Above all when what decides stands in the middle of other text"
     elif high < 0:
         told = "Above all when nothing stands around what decides"
-    else:
-        told = "In no setting clearly more than in the other"
-    chance = sample_of(runs, "above_chance", scale, model="last", size=SIZE, setting="mid")
-    verb = "guesses" if chance and chance.mean <= GUESSING else "is right"
     return (
-        f"**When?** {told}: there, with {SIZE:,} IMDb reviews to learn from, the BiLSTM {verb} "
-        f"({mid.mean:.0f} %) and the weakest pooling is {_gap(weak_mid, mid)}. On reviews as they are it is "
-        f"at {plain.mean:.0f} %, and the weakest pooling {_gap(weak_plain, plain)}{_seeds(*known)}."
+        f"**When?** {told}: there, with {SIZE:,} IMDb reviews to learn from, the BiLSTM is right in "
+        f"{mid['last'].mean:.0f} % of all cases and the weakest pooling in {weak_mid.mean:.0f} %. On reviews "
+        f"as they are these are {plain['last'].mean:.0f} % and {weak_plain.mean:.0f} %"
+        f"{_seeds(*plain.values(), *mid.values())}."
     )
 
 
 def which(runs: Runs, scale: str) -> str:
     """Which model has the highest mean in each of the two settings, and whether it is ahead for sure."""
-    found = {}
-    for setting in SETTINGS:
-        reached = {name: one for name in MODELS if (one := _accuracy(runs, scale, name, setting))}
-        if len(reached) < len(MODELS):
+    told, sure, leaders = [], [], []
+    for setting, where in SETTINGS.items():
+        found = accuracies(runs, scale, setting)
+        if not found:
             return "**Which?** No runs say it yet."
-        best = max(reached, key=lambda name: reached[name].mean)
-        gaps = [
-            estimate([(1, reached[best]), (-1, one)])[1] for name, one in reached.items() if name != best
-        ]
-        found[setting] = best, reached[best], all(low > 0 for low in gaps)
-    (unmixed, plain, plain_sure), (mid, mixed, mid_sure) = found.values()
-    if unmixed == mid:
-        told = (
-            f"{POOLING_NAMES[mid]} has the highest mean in both, {mixed.mean:.1f} and {plain.mean:.1f} %"
-        )
-    else:
-        told = (
-            f"In the middle {POOLING_NAMES[mid]} has the highest mean, {mixed.mean:.1f} %, and on reviews as "
-            f"they are {POOLING_NAMES[unmixed]}, {plain.mean:.1f} %"
-        )
-    sure = {
-        (True, True): ", each clearly ahead of all others",
-        (False, False): ", neither clearly ahead of all others",
-        (True, False): ", clearly ahead of all others on reviews as they are alone",
-        (False, True): ", clearly ahead of all others in the middle alone",
-    }[plain_sure, mid_sure]
-    return f"**Which?** {told}{sure}{_seeds(plain, mixed)}. See {{doc}}`the advice <which_pooling>`."
+        best = max(found, key=lambda name: found[name].mean)
+        leaders.append(found[best])
+        told.append(f"{POOLING_NAMES[best]} {where} ({found[best].mean:.1f} %)")
+        rivals = [one for name, one in found.items() if name != best]
+        if all(estimate([(1, found[best]), (-1, one)])[1] > 0 for one in rivals):
+            sure.append(where)
+    return (
+        f"**Which?** The highest means are those of {together(told[::-1])}. The lead over all others is "
+        f"clear {together(sure[::-1]) or 'in neither'}{_seeds(*leaders)}. "
+        "See {doc}`the advice <which_pooling>`."
+    )
+
+
+def _fewest(*samples: Sample) -> int:
+    return min(sample.n for sample in samples)
+
+
+def _seeds(*samples: Sample) -> str:
+    """A caution where there are fewer seeds than a verdict needs."""
+    fewest = _fewest(*samples)
+    return f" (so far {fewest} seed{'s' if fewest > 1 else ''})" if fewest < SEEDS_NEEDED else ""
 
 
 def verdict_line(decided: Sequence[Decision]) -> Sentences:
     """How many claims of the thesis have which verdict at each scale, each number a link to them."""
     own = of_the_thesis(decided)
-    total = ledger_link(len(own), source="thesis")
-    told = [f"Of the {total} claims that we read in the thesis, its blog post and slides:"]
+    told = []
     for scale, key in (("thesis", "verdict"), ("compact", "compact")):
-        found = {name: count for name, count in counts(own, scale).items() if count}
         parts = [
-            f"{ledger_link(n, **{key: name}, source='thesis')} {_VERBS[name][n != 1]}"
-            for name, n in found.items()
+            f"{name} {ledger_link(count, **{key: name}, source='thesis')}"
+            for name, count in counts(own, scale).items()
+            if count
         ]
-        told.append(f"{SCALE_NAMES[scale]}, {together(parts)}" + (";" if scale == "thesis" else "."))
-    return Sentences((" ".join(told),))
+        told.append(f"{_SCALE_TEXT[scale].partition(':')[0]}, {together(parts)}")
+    total = ledger_link(len(own), source="thesis")
+    first = f"Our verdicts on the {total} claims that we read in the thesis, its blog post and slides"
+    return Sentences((f"{first}: {'; '.join(told)}.",))
 
 
-def profiles_of(runs: Runs, scale: str) -> "DataFrame":
+def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:
     """The gradient profiles that the figure draws: after the first 500 reviews, seen once."""
     points = runs.points("gradients")
-    wanted = SCALES[scale] | {"epochs": 1, "size": 500}
-    for name, value in wanted.items():
-        if points.empty:
-            return points
-        points = points[points[name].isna() if value is None else points[name] == value]
-    return points[points["model"].isin(MODELS)]
+    for name, value in (SCALES[scale] | {"epochs": 1, "size": 500}).items():
+        if len(points):
+            points = points[points[name].isna() if value is None else points[name] == value]
+    return points[points["model"].isin(MODELS)] if len(points) else points
 
 
 def provenance(runs: Runs) -> str:
     """Where the figure and the sentences come from, in a line."""
     scale = scale_shown(runs)
-    samples = [_accuracy(runs, scale, model, setting) for model in MODELS for setting in SETTINGS]
-    keys = {key for sample in samples if sample for key in sample.keys}
     profiles = profiles_of(runs, scale)
-    keys |= set(profiles["key"]) if len(profiles) else set()
+    keys = set(profiles["key"]) if len(profiles) else set()
+    for setting in SETTINGS:
+        keys |= {key for sample in accuracies(runs, scale, setting).values() for key in sample.keys}
     return f"{provenance_line(runs.of(keys)).rstrip('.')}; {_SCALE_TEXT[scale]}."
 
 
-def draw_front(runs: Runs) -> "Figure":
-    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings."""
-    import matplotlib.pyplot as plt
+def draw_front(runs: Runs) -> Figure:
+    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings.
 
-    from whenpool.book.report.figures import CHANCE_COLOUR
-    from whenpool.book.report.probes import nothing_yet
-
+    Dots are lines of no length: a marker takes far more bytes of a page.
+    """
     scale = scale_shown(runs)
     profiles = profiles_of(runs, scale)
-    reached = {(m, s): _accuracy(runs, scale, m, s) for m in MODELS for s in SETTINGS}
-    if profiles.empty or not all(reached.values()) or set(MODELS) - set(profiles["model"]):
+    plain, mid = (accuracies(runs, scale, setting) for setting in SETTINGS)
+    if not plain or not mid or not gradients(runs, scale):
         return nothing_yet()
     figure, (left, right) = plt.subplots(1, 2, figsize=(5.7, 2.5), width_ratios=(1, 1.1))
     means = profiles.groupby(["model", "position"])["mean"].mean()
-    for model in MODELS[::-1]:
+    for place, model in reversed([*enumerate(MODELS)]):
         left.plot(means[model].iloc[:: 3 if model == "last" else 9], color=COLOURS[model], lw=2)
-    left.set_yscale("log")
+        values = [plain[model].mean, mid[model].mean]
+        right.plot(values, [place, place], color=COLOURS[model], lw=2)
+        dots = [(values[0], 9, COLOURS[model]), (values[1], 9, COLOURS[model]), (values[1], 5, "w")]
+        for value, width, colour in dots:
+            right.plot([value] * 2, [place] * 2, color=colour, lw=width, solid_capstyle="round")
     beside = {"textcoords": "offset points", "va": "center"}
     left.annotate("BiLSTM", (62, means["last"].iloc[61]), xytext=(9, -4), **beside)
     highest = max(means[model].iloc[49] for model in POOLED)
     left.annotate("with pooling", (50, highest), xytext=(0, 9), ha="center", **beside)
+    left.set(yscale="log", xlabel="position in the text, %", xlim=(1, 100), xticks=(1, 50, 100))
     left.set_yticks([1e-6, 1e-4, 1e-2], ["10⁻⁶", "10⁻⁴", "10⁻²"])
-    left.set(xlabel="position in the text, %", xlim=(1, 100), xticks=(1, 50, 100))
     left.set_title("Why: ‖∂L/∂h‖, 500 reviews", loc="left", fontweight="bold")
-    dot = {"solid_capstyle": "round"}  # a line of no length: a marker takes far more bytes of a page
-    for place, model in enumerate(MODELS):
-        plain, mid = (reached[model, name].mean for name in SETTINGS)  # type: ignore[union-attr]
-        right.plot([plain, mid], [place, place], color=COLOURS[model], lw=2)
-        for value, width, colour in (
-            (plain, 9, COLOURS[model]),
-            (mid, 9, COLOURS[model]),
-            (mid, 5, "w"),
-        ):
-            right.plot([value, value], [place, place], color=colour, lw=width, **dot)
-    first_plain, first_mid = (reached["last", name].mean for name in SETTINGS)  # type: ignore[union-attr]
     above = sample_of(runs, "above_chance", scale, model="last", size=SIZE, setting="mid")
-    chance = first_mid - (above.mean if above else 0.0)
-    right.axvline(chance, color=CHANCE_COLOUR, ls=":", lw=1.5)
-    right.annotate("chance", (chance, 4), xytext=(4, 0), color="#5c5c5c", **beside)
-    right.annotate("in filler", (first_mid, 0), xytext=(7, -9), **beside)
-    right.annotate("as it is", (first_plain, 0), xytext=(-7, -9), ha="right", **beside)
+    right.axvline(mid["last"].mean - (above.mean if above else 0.0), color=CHANCE_COLOUR, ls=":", lw=1.5)
+    right.annotate(
+        "chance", (right.lines[-1].get_xdata()[0], 4), xytext=(4, 0), color="#5c5c5c", **beside
+    )
+    right.annotate("in filler", (mid["last"].mean, 0), xytext=(7, -9), **beside)
+    right.annotate("as it is", (plain["last"].mean, 0), xytext=(-7, -9), ha="right", **beside)
     right.set_yticks(range(len(MODELS)), [POOLING_NAMES[model] for model in MODELS])
     right.grid(False, axis="y")
     right.set(xlabel="test accuracy, %", ylim=(4.6, -0.6))
     right.set_title(f"When: IMDb, {SIZE:,} reviews", loc="left", fontweight="bold")
     return figure
-
-
-def _accuracy(runs: Runs, scale: str, model: str, setting: str) -> Sample | None:
-    return sample_of(runs, "accuracy", scale, model=model, size=SIZE, setting=setting)
-
-
-def _extreme(runs: Runs, scale: str, setting: str, models: Sequence[str], pick: Any) -> Sample | None:
-    """The model with the lowest or highest mean of several, where all were run."""
-    found = [one for name in models if (one := _accuracy(runs, scale, name, setting))]
-    return pick(found, key=lambda one: one.mean) if len(found) == len(models) else None
-
-
-def _gap(one: Sample, other: Sample) -> str:
-    """The difference of two means, as one says it."""
-    value = one.mean - other.mean
-    if abs(value) < 0.5:
-        return "as good"
-    return f"about {abs(value):.0f} points {'above' if value > 0 else 'below'} it"
-
-
-def _seeds(*samples: Sample) -> str:
-    """A caution where there are fewer seeds than a verdict needs."""
-    fewest = min(sample.n for sample in samples)
-    return f" (so far {fewest} seed{'s' if fewest > 1 else ''})" if fewest < SEEDS_NEEDED else ""

@@ -3,23 +3,16 @@
 ``runs`` are rows of `Store.trainings` of one corpus and size, ``histories`` rows of `Store.histories`.
 """
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
-import numpy as np
-
+from whenpool.book.report.accuracies import NOTHING_YET, in_order, settings_of, spread
+from whenpool.book.report.evidence import Evidence
+from whenpool.book.report.tables import number_text
+from whenpool.book.report.verdicts import column
 from whenpool.models.registry import POOLING_NAMES
 from whenpool.runs.plans.regularisation import TIMED_SEEDS
-from whenpool.book.report.tables import mean_text
-from whenpool.book.report.verdicts import Cell, column
-from whenpool.book.report.tables import number_text
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
-    from whenpool.book.report.evidence import Evidence
 
 KINDS = {"drop_connect": "DropConnect", "weight_decay": "weight decay"}
-SETTINGS = ("standard", "mid")
 TIMES = (
     "Of each model and seed the fastest epoch, validation included. These trainings ran one after "
     "another, with nothing else running. From the lowest to the highest of the seeds."
@@ -27,7 +20,7 @@ TIMES = (
 """What `time_table` shows."""
 
 
-def on_record(evidence: "Evidence") -> "DataFrame":
+def on_record(evidence: Evidence) -> pd.DataFrame:
     """The small trainings of a bidirectional LSTM of one layer, with whatever regularisation."""
     runs = evidence.small
     if runs is None or runs.empty:
@@ -35,132 +28,117 @@ def on_record(evidence: "Evidence") -> "DataFrame":
     return runs[(runs["cell"] == "lstm") & (runs["layers"] == 1) & runs["bidirectional"].eq(True)]
 
 
-def grid_runs(runs: "DataFrame") -> "DataFrame":
-    """Those of the two grids: on unmixed texts, not sustained, at the learning rate of the most."""
+def _brief(runs: pd.DataFrame) -> pd.DataFrame:
+    """Those on unmixed texts that were not sustained, by pooling."""
     if runs.empty:
         return runs
     brief = runs[(runs["setting"] == "standard") & (runs["epochs"] == runs["epochs"].min())]
-    return brief[brief["learning_rate"] == brief["learning_rate"].mode().iloc[0]]
+    return in_order(brief, pooling=POOLING_NAMES)
 
 
-def gains(runs: "DataFrame") -> "DataFrame":
+def _plain(runs: pd.DataFrame) -> pd.Series:
+    return (runs["drop_connect"] == 0) & (runs["weight_decay"] == 0)
+
+
+def grid_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """Those of the two grids: on unmixed texts, not sustained, at the learning rate of the most."""
+    brief = _brief(runs)
+    return brief[brief["learning_rate"].isin(brief["learning_rate"].mode()[:1])] if len(runs) else runs
+
+
+def gains(runs: pd.DataFrame) -> pd.DataFrame:
     """Points that each regularisation gains over none, by model and seed.
 
     Returns:
-        Columns ``pooling``, ``seed``, ``kind`` (a key of `KINDS`), ``value`` and ``gain``.
+        Columns ``pooling``, ``seed``, ``kind`` (a key of `KINDS`), ``value`` and ``gain``, and those of
+        the run.
     """
-    import pandas as pd
-
-    rows = []
     grid = grid_runs(runs)
-    for (pooling, seed), own in grid.groupby(["pooling", "seed"]) if len(grid) else ():
-        none = own[_plain(own)]["test_accuracy"]
-        for kind in KINDS if len(none) else ():
-            for _, run in own[own[kind] > 0].iterrows():
-                gain = run["test_accuracy"] - none.iloc[-1]
-                rows.append((pooling, seed, kind, run[kind], gain))
-    return pd.DataFrame(rows, columns=["pooling", "seed", "kind", "value", "gain"])
+    if grid.empty:
+        return pd.DataFrame(columns=["pooling", "seed", "kind", "value", "gain"])
+    none = grid[_plain(grid)].drop_duplicates(["pooling", "seed"], keep="last")
+    others = grid[~_plain(grid)].merge(
+        none[["pooling", "seed", "test_accuracy"]], on=["pooling", "seed"], suffixes=("", "_of_none")
+    )
+    kinds = others[list(KINDS)].idxmax(axis=1)  # one of both is 0
+    gain = others["test_accuracy"] - others["test_accuracy_of_none"]
+    return others.assign(kind=kinds, value=others[list(KINDS)].max(axis=1), gain=gain)
 
 
-def gains_table(runs: "DataFrame") -> "DataFrame":
+def gains_table(runs: pd.DataFrame) -> pd.DataFrame:
     """A row for each model: test accuracy without regularisation, the regularisation that the
     validation accuracy prefers, the mean over seeds, and its gain; of seeds with the whole grid."""
-    import pandas as pd
-
-    rows = []
     grid, found = grid_runs(runs), gains(runs)
-    for pooling in _in_order(grid):
-        own = grid[grid["pooling"] == pooling]
+    rows = []
+    for pooling, own in found.groupby("pooling", sort=False):
         ways = own.groupby("seed")["key"].nunique()
-        own = own[own["seed"].isin(ways[ways == ways.max()].index)]
-        other = own[~_plain(own)]
-        if other.empty:
-            continue
-        means = other.groupby(list(KINDS))["validation_accuracy"].mean()
-        best = dict(zip(KINDS, means.idxmax(), strict=True))
-        kind = max(best, key=lambda name: best[name])
-        mine = (found["pooling"] == pooling) & (found["kind"] == kind) & (found["value"] == best[kind])
-        mine &= found["seed"].isin(own["seed"])
-        none = own[_plain(own)]
+        own = own[own["seed"].isin(ways[ways == ways.max()].index)].sort_values("seed")
+        way = own.groupby(list(KINDS))["validation_accuracy"].mean().idxmax()
+        best = own[(own[list(KINDS)] == list(way)).all(axis=1)]
+        none = grid[_plain(grid) & (grid["pooling"] == pooling) & grid["seed"].isin(own["seed"])]
         rows.append(
             {
                 "": POOLING_NAMES[pooling],
-                "none": _text(none["test_accuracy"]),
-                "best by validation": f"{KINDS[kind]} {number_text(best[kind])}",
-                "gain": ", ".join(f"{gain:+.1f}" for gain in found[mine].sort_values("seed")["gain"]),
+                "none": spread(none["test_accuracy"]),
+                "best by validation": f"{KINDS[best['kind'].iloc[0]]} {number_text(max(way))}",
+                "gain": ", ".join(best["gain"].map("{:+.1f}".format)),
             }
         )
-    return pd.DataFrame(rows or [{"": "no such runs yet"}])
+    return pd.DataFrame(rows) if rows else NOTHING_YET
 
 
-def rate_runs(runs: "DataFrame") -> "DataFrame":
+def rate_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Those that are not regularised, on unmixed texts and not sustained, of seeds that have all the
     learning rates."""
     if runs.empty:
         return runs
-    plain = runs[_plain(runs) & (runs["setting"] == "standard")]
-    plain = plain[plain["epochs"] == plain["epochs"].min()]
+    plain = _brief(runs)[_plain(_brief(runs))]
     tried = plain.groupby(["pooling", "seed"])["learning_rate"].transform("nunique")
     return plain[tried == plain["learning_rate"].nunique()]
 
 
-def rates_table(runs: "DataFrame") -> "DataFrame":
+def rates_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Validation accuracy by model and learning rate, nothing regularised; the highest mean of a model
     in bold."""
-    import pandas as pd
-
-    plain = rate_runs(runs)
-    if plain.empty:
-        return pd.DataFrame([{"": "no such runs yet"}])
-    rows = []
-    for pooling in _in_order(plain):
-        own = plain[plain["pooling"] == pooling].groupby("learning_rate")["validation_accuracy"]
-        highest = own.mean().max()
-        texts = {rate: _text(values) for rate, values in own}
-        rows.append(
-            {"": POOLING_NAMES[pooling]}
-            | {
-                f"{rate:g}": f"**{text}**" if np.isclose(own.mean()[rate], highest) else text
-                for rate, text in texts.items()
-            }
-        )
-    return pd.DataFrame(rows).fillna("")
+    runs = rate_runs(runs)
+    if runs.empty:
+        return NOTHING_YET
+    cells = runs.groupby(["pooling", "learning_rate"], sort=False)["validation_accuracy"]
+    texts, means = cells.agg(spread), cells.mean()
+    highest = means == means.groupby("pooling").transform("max")
+    wide = texts.mask(highest, "**" + texts + "**").unstack(sort=False).sort_index(axis=1).fillna("")
+    wide = wide.rename(POOLING_NAMES).rename(columns="{:g}".format)
+    return wide.rename_axis(index="", columns=None).reset_index()
 
 
-def sustained(runs: "DataFrame") -> "DataFrame":
+def sustained(runs: pd.DataFrame) -> pd.DataFrame:
     """The longest trainings among some, where there are such."""
     if runs.empty or runs["epochs"].nunique() < 2:
         return runs.head(0)
     return runs[runs["epochs"] == runs["epochs"].max()]
 
 
-def sustained_table(runs: "DataFrame") -> "DataFrame":
+def sustained_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Test accuracy of the longest trainings, with the brief ones beside, by setting and DropConnect."""
-    import pandas as pd
-
     long = sustained(runs)
     if long.empty:
-        return pd.DataFrame([{"": "no such runs yet"}])
-    rates = sorted(long["drop_connect"].unique())
-    mine = runs["pooling"].isin(long["pooling"]) & runs["drop_connect"].isin([0.0, *rates])
+        return NOTHING_YET
+    mine = runs["pooling"].isin(long["pooling"]) & runs["drop_connect"].isin(
+        [0.0, *long["drop_connect"]]
+    )
     mine &= (runs["weight_decay"] == 0) & (runs["learning_rate"] == long["learning_rate"].iloc[0])
-    shown = runs[mine].sort_values(["epochs", "drop_connect"])
-    rows = []
-    for pooling in _in_order(shown):
-        for (epochs, rate), own in shown[shown["pooling"] == pooling].groupby(
-            ["epochs", "drop_connect"]
-        ):
-            texts = {
-                setting: _text(part)
-                for setting in SETTINGS
-                if len(part := own[own["setting"] == setting]["test_accuracy"])
-            }
-            row = {"": POOLING_NAMES[pooling], "epochs": int(epochs)}
-            rows.append(row | {"DropConnect": f"{rate:g}" if rate else "none"} | texts)
-    return pd.DataFrame(rows).fillna("")
+    shown = in_order(runs[mine].sort_values(["epochs", "drop_connect"]), pooling=POOLING_NAMES)
+    shown = shown.assign(drop_connect=shown["drop_connect"].map("{:g}".format).replace("0", "none"))
+    rows = ["pooling", "epochs", "drop_connect"]
+    texts = shown.groupby([*rows, "setting"], sort=False)["test_accuracy"].agg(spread)
+    wide = texts.unstack().reindex(
+        pd.MultiIndex.from_frame(shown[rows].drop_duplicates()), columns=settings_of(shown)
+    )
+    wide = wide.fillna("").rename(POOLING_NAMES).rename_axis(columns=None).reset_index()
+    return wide.rename(columns={"pooling": "", "drop_connect": "DropConnect"})
 
 
-def sustained_epochs(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
+def sustained_epochs(runs: pd.DataFrame, histories: pd.DataFrame) -> pd.DataFrame:
     """The epochs of the longest trainings on unmixed texts.
 
     Returns:
@@ -180,64 +158,36 @@ def sustained_epochs(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
     return epochs.melt(kept, ["validation", "training"], "texts", "accuracy")
 
 
-def timed_runs(runs: "DataFrame") -> "DataFrame":
+def timed_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """Those whose epochs can be compared: plain ones of `TIMED_SEEDS`, each trained by itself, on the
     device and with the threads that the most had."""
+    runs = grid_runs(runs)
     if runs.empty:
         return runs
     alone = ~(column(runs, "together").fillna(1).astype(float) > 1)
-    usual = _plain(runs) & (runs["learning_rate"] == runs["learning_rate"].mode().iloc[0])
-    runs = runs[alone & usual & (runs["setting"] == "standard") & runs["seed"].isin(TIMED_SEEDS)]
-    runs = runs[runs["epochs"] == runs["epochs"].min()]
+    runs = runs[alone & _plain(runs) & runs["seed"].isin(TIMED_SEEDS)]
     for name in ("device", "threads"):
-        runs = runs[runs[name].isin(runs[name].mode().iloc[:1])]
+        runs = runs[runs[name].isin(runs[name].mode()[:1])]
     return runs
 
 
-def fastest_epochs(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
-    """Seconds of the fastest epoch of each model and seed among `timed_runs`.
-
-    Returns:
-        Columns ``pooling``, ``seed``, ``seconds``.
-    """
+def time_table(runs: pd.DataFrame, histories: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of the fastest epoch of each model, and relative to the fastest model of the seed."""
     timed = timed_runs(runs)
     if timed.empty:
-        return timed.reindex(columns=["pooling", "seed", "seconds"])
-    epochs = histories[["key", "seconds"]].merge(timed[["key", "pooling", "seed"]], on="key")
-    return epochs.groupby(["pooling", "seed"], as_index=False)["seconds"].min()
-
-
-def time_table(runs: "DataFrame", histories: "DataFrame") -> "DataFrame":
-    """Seconds of the fastest epoch of each model, and relative to the fastest model of the seed."""
-    import pandas as pd
-
-    seconds = fastest_epochs(runs, histories)
-    if seconds.empty:
-        return pd.DataFrame([{"": "no such runs yet"}])
-    least = seconds.groupby("seed")["seconds"].transform("min")
-    seconds = seconds.assign(relative=seconds["seconds"] / least)
+        return NOTHING_YET
+    epochs = timed[["key", "pooling", "seed"]].merge(histories[["key", "seconds"]], on="key")
+    seconds = epochs.groupby(["pooling", "seed"], sort=False)["seconds"].min()
+    relative = seconds / seconds.groupby("seed").transform("min")
     return pd.DataFrame(
         {
             "": POOLING_NAMES[pooling],
-            "seconds": _span(seconds[seconds["pooling"] == pooling]["seconds"], ".1f"),
-            "relative": _span(seconds[seconds["pooling"] == pooling]["relative"], ".2f"),
+            "seconds": _range(own, ".1f"),
+            "relative": _range(relative[pooling], ".2f"),
         }
-        for pooling in _in_order(seconds)
+        for pooling, own in seconds.groupby("pooling", sort=False)
     )
 
 
-def _plain(runs: "DataFrame") -> "Series":
-    return (runs["drop_connect"] == 0) & (runs["weight_decay"] == 0)
-
-
-def _in_order(runs: "DataFrame") -> list[str]:
-    return [name for name in POOLING_NAMES if len(runs) and name in set(runs["pooling"])]
-
-
-def _text(values: "Series") -> str:
-    return mean_text(Cell(values.mean(), values.std(ddof=1), len(values), ""))
-
-
-def _span(values: "Series", style: str) -> str:
-    low, high = f"{values.min():{style}}", f"{values.max():{style}}"
-    return low if low == high else f"{low} to {high}"
+def _range(values: pd.Series, style: str) -> str:
+    return " to ".join(dict.fromkeys(f"{end:{style}}" for end in (values.min(), values.max())))

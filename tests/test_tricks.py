@@ -1,0 +1,603 @@
+"""The tables and figures of "Learnability tricks", Table 2.1, and what is kept of their runs."""
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from stored import put_probe
+from stored import put_training as put
+
+from whenpool.book.publish import export_probes, export_runs
+from whenpool.book.report import tricks, verdicts
+from whenpool.book.report.verdicts import (
+    as_plain,
+    follows_protocol,
+    is_plain,
+    of_either_scale,
+    of_learnability,
+    of_record,
+)
+from whenpool.runs.kinds.probe import GradientProfile
+from whenpool.runs.kinds.training import TRICKS, Training
+from whenpool.runs.rows import current_trainings, training_of
+from whenpool.runs.store import Store
+
+PAPER = Path(__file__).parents[1] / "data" / "paper"
+THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
+COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2000}
+SMALL = replace(THESIS, size=1000, **COMPACT)
+CHANGES = {
+    "last": {},
+    "max": {"pooling": "max"},
+    **{trick: {"trick": trick} for trick in TRICKS},
+    "max_attention": {"pooling": "max_attention"},
+    "forget 2": {"forget_bias": 2.0},
+    "chrono": {"forget_bias": "chrono"},
+    "orthogonal": {"orthogonal": True},
+}
+NEW_COLUMNS = ["orthogonal", "trick", "strength", "divergence", "diverged"]
+NONE_YET = [{"": "no such runs yet"}]
+DIVERGED = math.nan
+
+
+def of(variant, setting="mid", seed=0, base=SMALL, **changes):
+    return replace(base, setting=setting, seed=seed, **(CHANGES[variant] | changes))
+
+
+def put_all(place, variant, setting, accuracies, base=SMALL):
+    for seed, accuracy in enumerate(accuracies):
+        put(place, of(variant, setting, seed, base), accuracy)
+
+
+def put_cells(place, cells):
+    for (variant, setting), accuracies in cells.items():
+        put_all(place, variant, setting, accuracies)
+
+
+def attending(factors, masses, with_attention, without):
+    """Epochs of penalty or dropout attention."""
+    names = ("factor", "mass_left", "attention_accuracy", "validation_accuracy")
+    columns = zip(factors, masses, with_attention, without, strict=True)
+    return [dict(zip(names, epoch, strict=True)) for epoch in columns]
+
+
+def runs_of(place):
+    return tricks.with_variant(place.store.trainings())
+
+
+def records(table):
+    return table.to_dict("records")
+
+
+# variants
+
+
+def test_runs_are_named_and_come_in_the_order_of_the_table(place):
+    for seed in (1, 0):
+        for variant in reversed(CHANGES):
+            put(place, of(variant, seed=seed))
+    runs = runs_of(place)
+    assert runs["variant"].tolist() == [name for name in tricks.VARIANTS for _ in (0, 1)]
+    assert runs["seed"].tolist() == [0, 1] * len(CHANGES)
+    assert list(CHANGES) == list(tricks.VARIANTS)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"trick": "gradient_directed", "strength": 1.0},
+        {"trick": "gradient_directed", "divergence": "reverse"},
+        {"setting": "left"},
+        {"pooling": "mean"},
+        {"forget_bias": "low"},
+        {"trick": "teacher_forcing", "forget_bias": 2.0},
+        {"pooling": "max", "orthogonal": True},
+    ],
+    ids=str,
+)
+def test_other_settings_poolings_and_options_are_left_out(place, changes):
+    put(place, replace(SMALL, **changes))
+    assert len(runs_of(place)) == 0
+    kept = put(place, of("gradient_directed"))
+    assert runs_of(place)["key"].tolist() == [kept]
+
+
+def test_rows_that_are_older_than_tricks_are_plain(place):
+    names = ["last", "max", "max_attention", "forget 2", "chrono"]
+    for variant in (*names, "teacher_forcing"):
+        put(place, of(variant))
+    table = place.store.trainings()
+    older = table[table["trick"].isna()].drop(columns=NEW_COLUMNS)
+    assert tricks.with_variant(older)["variant"].tolist() == names
+    mixed = pd.concat([older, table[table["trick"].notna()]], ignore_index=True)
+    assert tricks.with_variant(mixed)["variant"].tolist() == [*names[:2], "teacher_forcing", *names[2:]]
+    assert len(tricks.finished(older)) == len(names)
+
+
+def test_without_runs_every_part_of_the_page_says_so(place):
+    empty, epochs = place.store.trainings(), place.store.histories()
+    runs = runs_of(place)
+    for found in (runs, tricks.small_runs(empty, 1000)):
+        assert found.empty
+        assert {"variant", "setting"} <= {*found}
+    assert set(tricks.facts(runs).values()) == {"not run", "none", "0 of 0"}
+    for table in (
+        tricks.accuracy_table(runs),
+        tricks.reached_table(runs, epochs),
+        tricks.cost_table(runs, epochs),
+        tricks.strength_table(tricks.tried(empty, 1000)),
+    ):
+        assert records(table) == NONE_YET
+    assert tricks.ending(epochs.merge(runs[["key", "setting", "variant"]], on="key")).empty
+    assert tricks.small_profiles(place.store, place.store.probes(), 1000).empty
+
+
+@pytest.mark.parametrize(
+    ("changes", "complete"),
+    [
+        ({}, False),
+        *(
+            (changes, True)
+            for changes in (
+                {"size": 2000}, {"corpus": "yelp"}, {"hidden_size": 48}, {"epochs": 20}, {"vectors": None},
+                {"max_words": None}, {"cell": "gru"}, {"layers": 2}, {"drop_connect": 0.1},
+                {"hidden_size": 256, "epochs": 20, "max_words": None, "test": None},  # the protocol's
+            )
+        ),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("variant", ["last", "dropout_attention"])
+def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant, changes, complete):
+    for seed in (0, 1):
+        put(place, of(variant, seed=seed, **changes), complete=complete)
+    small = put(place, of(variant, "standard"))
+    assert tricks.small_runs(place.store.trainings(), 1000)["key"].tolist() == [small]
+
+
+# tables
+
+
+def test_accuracies_with_who_guessed_and_who_diverged(place):
+    put_cells(
+        place,
+        {
+            ("last", "standard"): [60.0, 62.0, 64.0],
+            ("last", "mid"): [50.0, 51.0],
+            ("max", "standard"): [80.0],
+            ("gradient_directed", "standard"): [52.0, DIVERGED, 54.0],  # guessing: up to 52
+            ("gradient_directed", "mid"): [70.0, DIVERGED],
+            ("penalty_attention", "mid"): [DIVERGED, DIVERGED],
+        },
+    )
+    put(place, of("chrono"), 75.0, majority_accuracy=57.0)
+    table = tricks.accuracy_table(runs_of(place))
+    assert list(table) == ["variant", "standard", "mid"]
+    assert table.to_numpy().tolist() == [
+        ["BiLSTM", "62.0 ± 2.0 (3)", "50.5 ± 0.7 (2)<br>2 guessing"],
+        ["MaxPool", "80.0 (1)", ""],
+        ["Penalty attention", "", "2 diverged"],
+        ["Gradient-directed", "53.0 ± 1.4 (2)<br>1 diverged, 1 guessing", "70.0 (1)<br>1 diverged"],
+        ["BiLSTM, chrono start", "", "75.0 (1)"],
+        ["majority class", "50.0", "51.0"],  # the mean of seven
+    ]
+    in_mid = tricks.accuracy_table(runs_of(place).query("setting == 'mid'"))
+    assert list(in_mid) == ["variant", "mid"]
+
+
+PENALTY = attending(
+    (0.0, 0.25, 1.0, 1.0), (0.4, 0.01, 1e-3, 1e-4), (60.0, 70.0, 69.0, 68.0), (50.0, 55.0, 66.0, 67.0)
+)
+AGAIN = attending((0.0, 0.25, 1.0), (0.5, 0.02, 1e-3), (60.0, 71.0, 80.0), (50.0, 51.0, 68.0))
+FULL_AT_ONCE = attending((1.0, 1.0), (3e-3, 4e-3), (70.0, 71.0), (60.0, 61.0))
+NEVER_FULL = attending((0.0, 0.5), (0.3, 0.2), (60.0, 65.0), (50.0, 52.0))
+TEACHER = [{"train_loss": loss, "factor": math.nan} for loss in (0.5, 0.125, 0.25)]
+DIRECTED = [
+    {"factor": 0.3, "divergence": 0.75}, {"factor": 0.15, "divergence": 0.5}, {"factor": 0.0}
+]  # fmt: skip
+
+
+def test_what_is_read_from_epochs_is_read_for_each_run(place):
+    histories = {"whole": PENALTY, "again": AGAIN, "full": FULL_AT_ONCE, "never": NEVER_FULL}
+    names = {}
+    for seed, (name, history) in enumerate(histories.items()):
+        names[put(place, of("penalty_attention", seed=seed), history=history)] = name
+    names[put(place, of("last"), history=[{"validation_accuracy": 50.0}])] = "plain"
+    names[put(place, of("teacher_forcing"), history=TEACHER)] = "teacher"
+    epochs = place.store.histories()[::-1]  # they may come in any order
+    expected = {
+        tricks.mass_before_the_end: {"whole": 0.01, "again": 0.02, "never": 0.2},
+        tricks.mass_left: {"whole": 1e-4, "again": 1e-3, "full": 4e-3, "never": 0.2},
+        tricks.cost_of_ending: {"whole": 4.0, "again": 3.0},
+        tricks.mean_squared_error: {"teacher": 0.125},
+    }
+    for read, values in expected.items():
+        assert {names[key]: value for key, value in read(epochs).dropna().items()} == values
+
+
+def test_a_table_says_what_each_trick_came_to(place):
+    put(place, of("gradient_directed"), history=DIRECTED)
+    put(place, of("gradient_directed", seed=1), history=[{"factor": 0.3, "divergence": 0.25}])
+    put(place, of("penalty_attention"), history=PENALTY)
+    put(place, of("penalty_attention", seed=1), history=AGAIN)
+    put(place, of("dropout_attention"), history=NEVER_FULL)
+    put(place, of("teacher_forcing"), DIVERGED, history=[{"train_loss": DIVERGED}])
+    put(place, of("teacher_forcing", "standard"), history=TEACHER)
+    put(place, of("teacher_forcing", "standard", 1), history=[{"train_loss": 2e-6}])
+    put(place, of("max"), history=[{"train_loss": 1.0}])
+    found = tricks.reached_table(runs_of(place), place.store.histories())
+    assert found.to_numpy().tolist() == [
+        ["Teacher forcing", "standard", "mean squared error 2e-06 to 0.12", 2],
+        ["Teacher forcing", "mid", "", 1],
+        ["Penalty attention", "mid",
+         "attention left 0.01 to 0.02 → 0.0001 to 0.001<br>points lost +3.5", 2],
+        ["Dropout attention", "mid", "attention left 0.2 → 0.2", 1],
+        ["Gradient-directed", "mid", "divergence 0.50 → 0.38 nats", 2],
+    ]  # fmt: skip
+
+
+def test_strengths_are_compared_on_one_seed_of_small_runs(place):
+    put(place, of("last"), 99.0)
+    for other in ({"seed": 1}, {"size": 2000}, {"base": replace(THESIS, size=1000)}):
+        put(place, of("gradient_directed", **other), 99.0)
+    for strength, mid, standard in ((10.0, DIVERGED, 80.0), (0.3, 70.25, 81.0), (0.01, 60.0, None)):
+        put(place, of("gradient_directed", strength=strength), mid)
+        if standard:
+            put(place, of("gradient_directed", "standard", strength=strength), standard)
+    put(place, of("gradient_directed", strength=0.1, divergence="reverse"), 55.0)
+    table = tricks.strength_table(tricks.tried(place.store.trainings(), 1000))
+    assert list(table) == ["divergence", "λ of the first epoch", "standard", "mid"]
+    assert table.to_numpy().tolist() == [
+        ["forward", "0.01", "", "60.0"], ["", "0.3", "81.0", "70.2"], ["", "10", "80.0", "diverged"],
+        ["reverse", "0.1", "", "55.0"],
+    ]  # fmt: skip
+
+
+def test_costs_are_ratios_of_means_over_epochs_whose_fastest_seed_counts(place):
+    seconds = {
+        ("last", "mid", 0): (2.0, 6.0, 9.0),  # with the next: 2, 4, 9
+        ("last", "mid", 1): (4.0, 5.0),
+        ("dropout_attention", "mid", 0): (6.0, 100.0),  # with the next: 6, 9
+        ("dropout_attention", "mid", 1): (70.0, 9.0),
+        ("chrono", "mid", 0): (7.0, 4.0, 20.0),  # another start is plain as well
+        ("max", "standard", 0): (5.0,),  # nothing plain beside it
+    }
+    for (variant, setting, seed), times in seconds.items():
+        put(place, of(variant, setting, seed), history=[{"seconds": time} for time in times])
+    put(place, of("last", size=2000), history=[{"seconds": 1.0}])
+    small = tricks.small_runs(place.store.trainings(), 1000)
+    assert records(tricks.cost_table(small, place.store.histories())) == [
+        {"": "Plain training, any start", "standard": "", "mid": "1.00"},
+        {"": "MaxPool", "standard": "", "mid": ""},
+        {"": "Dropout attention", "standard": "", "mid": "1.50"},
+    ]
+
+
+def test_what_the_text_says_is_that_of_the_best(place):
+    put_cells(
+        place,
+        {
+            ("last", "mid"): [50.0, 51.0],
+            ("teacher_forcing", "mid"): [80.0, DIVERGED],
+            ("dropout_attention", "mid"): [70.0, 76.0],
+            ("gradient_directed", "mid"): [51.0, 52.0, 60.0, DIVERGED],
+            ("chrono", "mid"): [77.0],
+            ("orthogonal", "mid"): [55.0],
+            ("forget 2", "standard"): [66.0],
+            ("max_attention", "standard"): [88.0, 89.0],
+            ("max", "mid"): [99.0],
+        },
+    )
+    told = tricks.facts(runs_of(place))
+    assert told | {
+        "mid_plain": "50.5", "mid_trick": "80.0", "mid_trick_name": "Teacher forcing",
+        "mid_start": "77.0", "mid_start_name": "BiLSTM, chrono start", "mid_teacher": "99.0",
+        "mid_best": "not run", "mid_best_name": "none", "mid_plain_diverged": "0 of 2",
+        "mid_plain_guessing": "2 of 2", "mid_directed_diverged": "1 of 4",
+        "mid_directed_guessing": "2 of 4", "standard_plain": "not run", "standard_best": "88.5",
+        "standard_start_name": "BiLSTM, forget bias 2", "standard_directed_diverged": "0 of 0",
+    } == told  # fmt: skip
+
+
+# figures
+
+
+def test_looks_tell_all_variants_apart():
+    names = [tricks.BEFORE, *tricks.VARIANTS.values()]
+    assert list(tricks.PALETTE) == list(tricks.DASHES) == names
+    assert len({(tricks.PALETTE[name], tricks.DASHES[name]) for name in names}) == len(names)
+
+
+def test_epochs_are_named_in_the_order_of_the_table_and_the_ending_is_of_what_attends(place):
+    put(place, of("penalty_attention"), history=PENALTY)
+    put(place, of("dropout_attention", "standard"), history=NEVER_FULL)
+    put(place, of("last"), history=[{"validation_accuracy": 50.0}] * 4)
+    epochs = place.store.histories().merge(runs_of(place)[["key", "setting", "variant"]], on="key")
+    drawn = tricks.named(epochs)
+    assert list(drawn["setting"].cat.categories) == ["standard", "mid"]
+    assert list(drawn["variant"].cat.categories) == ["BiLSTM", "Penalty attention", "Dropout attention"]
+    ending = tricks.ending(epochs)
+    assert list(ending["variant"].cat.categories) == ["Penalty attention", "Dropout attention"]
+    mid = ending[ending["setting"] == "mid"]
+    assert mid["validation_accuracy"].tolist() == [50.0, 55.0, 66.0, 67.0]
+    older = epochs.drop(columns=["factor", "mass_left"])
+    assert tricks.ending(older).empty
+
+
+def test_profiles_before_training_are_of_all_seeds(place):
+    def look(variant, value, untrained=False, **where):
+        probe = GradientProfile(of(variant, **where), untrained=untrained)
+        put_probe(place, probe, [{"position": 1, "mean": value}])
+
+    look("last", 1.0, untrained=True)
+    look("last", 3.0, untrained=True, seed=1)
+    look("last", 0.25)
+    look("dropout_attention", 0.5)
+    look("dropout_attention", 1.5, seed=1)
+    look("dropout_attention", 9.0, setting="standard")
+    look("dropout_attention", 99.0, size=2000)
+    look("dropout_attention", 99.0, setting="left")
+    look("gradient_directed", 99.0, strength=1.0)
+    look("last", 99.0, base=replace(THESIS, size=1000))
+    profiles = tricks.small_profiles(place.store, place.store.probes(), 1000)
+    drawn = tricks.named(profiles).groupby(["setting", "variant"], observed=True)
+    assert drawn["mean"].mean().to_dict() == {
+        ("standard", "Dropout attention"): 9.0, ("mid", "before training"): 2.0,
+        ("mid", "BiLSTM"): 0.25, ("mid", "Dropout attention"): 1.0,
+    }  # fmt: skip
+    older = place.store.probes().drop(columns=["untrained", *NEW_COLUMNS[:-1]])
+    found = tricks.named(tricks.small_profiles(place.store, older, 1000))
+    assert set(found["variant"]) == {"BiLSTM"}
+
+
+# which runs are of which kind
+
+KINDS = [  # of record, of Table 2.1's kind, plain, kept
+    ({}, "rlpk"),
+    *(({"trick": trick}, "lk") for trick in TRICKS),
+    ({"orthogonal": True}, "lk"),
+    ({"forget_bias": 2.0}, "lk"),
+    ({"forget_bias": "chrono"}, "lk"),
+    ({"forget_bias": "low"}, "pk"),
+    ({"pooling": "max"}, "rlpk"),
+    ({"pooling": "max", "forget_bias": 2.0}, "k"),
+    ({"pooling": "mean"}, "rpk"),
+    ({"setting": "left"}, "rpk"),
+    ({"setting": "standard", "size": 1000}, "rlpk"),
+    ({"masked": False}, "rpk"),
+    ({"corpus": "yelp"}, "rpk"),
+    ({"vectors": None}, "p"),
+    ({"hidden_size": 64, "trick": "dropout_attention"}, ""),
+    ({"test": 2000, "trick": "dropout_attention"}, "k"),
+    (COMPACT, "lpk"),
+    (COMPACT | {"trick": "penalty_attention"}, "lk"),
+    (COMPACT | {"test": None}, "pk"),
+    (COMPACT | {"setting": "right"}, "pk"),
+    (COMPACT | {"vectors": None}, "pk"),
+    (COMPACT | {"corpus": "yahoo", "length": "short"}, "pk"),
+    (COMPACT | {"share": 0.5}, "p"),
+    (COMPACT | {"cell": "gru"}, "p"),
+]
+
+
+@pytest.mark.parametrize(("changes", "expected"), KINDS, ids=str)
+def test_of_which_kind_a_run_is(place, changes, expected):
+    put(place, of("teacher_forcing", seed=8))  # other rows, so that columns are mixed
+    put(place, of("forget 2", seed=9))
+    key = put(place, replace(THESIS, **changes))
+    table = place.store.trainings()
+    kinds = {"r": of_record, "l": of_learnability, "p": is_plain, "k": of_either_scale}
+    found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
+    assert found == set(expected)
+    part = table.assign(corpus_complete=False)
+    assert not (of_record(part) | of_learnability(part)).any()
+    compact = set(COMPACT) <= set(changes)
+    assert of_either_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
+
+
+@pytest.mark.parametrize("variant", CHANGES)
+def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, variant):
+    put_all(place, variant, "mid", [60.0, 70.0], base=THESIS)  # numbers alone where it has a forget bias
+    table = place.store.trainings()
+    assert follows_protocol(table).all() == (variant in ("last", "max", "max_attention"))
+    plain = as_plain(table)
+    assert follows_protocol(plain).all()
+    assert not follows_protocol(as_plain(table.assign(hidden_size=64))).any()
+    kept = [name for name in table if name not in ("trick", "orthogonal", "forget_bias")]
+    pd.testing.assert_frame_equal(plain[kept], table[kept])
+    assert follows_protocol(as_plain(table.drop(columns=["trick", "orthogonal"]))).all()
+
+
+# the record
+
+EPOCH = [{"train_loss": 0.5}]
+PROFILE = [{"position": 1, "mean": 0.1, "median": 0.25}]
+KEPT = {
+    of("dropout_attention"): PENALTY,
+    of("gradient_directed", strength=10.0): [{"factor": 10.0, "divergence": 0.5}, {"factor": 0.0}],
+    of("orthogonal", "standard", size=500): EPOCH,
+    of("last"): [{"train_loss": 0.25}],
+    of("teacher_forcing", base=THESIS): TEACHER,
+    of("forget 2", base=THESIS): [{"train_loss": 0.75}],
+}
+SYNTHETIC = of("dropout_attention", corpus="synthetic", length="any")
+PROBED = [GradientProfile(of(variant)) for variant in ("last", *TRICKS)]
+
+
+def folder_of(place):
+    return place.store.directory.with_name("results")
+
+
+def on_record(place):
+    """The place with an empty store beside its record."""
+    return replace(place, store=Store(place.store.directory.with_name("empty"), folder_of(place)))
+
+
+def test_trainings_of_tricks_are_put_on_record_and_read_back(place):
+    keys = {put(place, run, history=history): run for run, history in KEPT.items()}
+    put(place, SYNTHETIC, history=EPOCH)
+    put(place, of("penalty_attention", seed=1, epochs=4), history=EPOCH)
+    put(place, of("teacher_forcing", seed=1, base=THESIS), history=EPOCH, complete=False)
+    diverged = of("gradient_directed", seed=2, base=THESIS)
+    keys[put(place, diverged, DIVERGED)] = diverged
+    assert export_runs(place, folder_of(place)) == len(keys)
+    elsewhere = on_record(place)
+    table = current_trainings(elsewhere).set_index("key")
+    assert {key: training_of(row) for key, row in table.to_dict("index").items()} == keys
+    assert table["diverged"].eq(True).sum() == table["test_accuracy"].isna().sum() == 1
+    epochs = elsewhere.store.histories()
+    for key, run in keys.items():
+        rows = epochs[epochs["key"] == key].drop(columns=["key", "epoch"]).to_dict("records")
+        known = [{name: value for name, value in row.items() if value == value} for row in rows]
+        assert known == [{n: v for n, v in row.items() if v == v} for row in KEPT.get(run, ())]
+
+
+def test_a_record_that_is_written_again_stays_as_it_is(place):
+    for run, history in KEPT.items():
+        put(place, run, history=history)
+    for probe in PROBED:
+        put_probe(place, probe, PROFILE)
+    folder = folder_of(place)
+
+    def written(store):
+        assert export_runs(store, folder) == len(KEPT)
+        assert export_probes(store, folder) == len(PROBED)
+        return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    before = written(place)
+    assert set(before) == {
+        "trainings.csv", "trainings_history.csv", "probes.csv", "probes_gradients.csv"
+    }  # fmt: skip
+    beside = replace(place, store=Store(place.store.directory, folder))
+    for run in KEPT:
+        put(beside, run, 12.5, history=EPOCH)  # of record are the runs as they were
+    assert written(on_record(place)) == written(beside) == before
+
+
+def test_a_record_that_is_older_than_tricks_is_kept_beside_them(place):
+    old, folder = of("last", base=THESIS), folder_of(place)
+    put(place, old, history=EPOCH)
+    export_runs(place, folder)
+    table = pd.read_csv(folder / "trainings.csv")
+    older = table.drop(columns=["trick", "orthogonal", "strength", "divergence"])
+    older.to_csv(folder / "trainings.csv", index=False)
+    elsewhere = on_record(place)
+    new = of("dropout_attention", base=THESIS)
+    put(elsewhere, new)
+    assert export_runs(elsewhere, folder) == 2
+    again = current_trainings(on_record(place))
+    assert {training_of(row) for row in again.to_dict("records")} == {old, new}
+    assert tricks.with_variant(again)["variant"].tolist() == ["last", "dropout_attention"]
+
+
+# Table 2.1
+
+
+def published(name, **wanted):
+    with open(PAPER / f"{name}.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+NUMBERS = {(r["method"], r["setting"]): float(r["accuracy"]) for r in published("learnability")}
+BEST = {
+    row["setting"]: f"{float(row['mean']):.1f} ± {float(row['std']):.1f}"
+    for row in published("accuracy", table="1.3", corpus="imdb", size="10000", pooling="max_attention")
+}
+
+
+def thesis_cells(place):
+    cells = tricks.thesis_cells(place.store.trainings())
+    return cells.set_index(["variant", "setting"])
+
+
+def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
+    table = tricks.thesis_table(place.store.trainings())
+    names = ["last", "max", *TRICKS]
+    expected = [
+        [tricks.VARIANTS[name], *(f"{NUMBERS[name, s]:.1f}" for s in ("standard", "mid"))]
+        for name in names
+    ]
+    assert len(NUMBERS) == 12
+    assert table.frame.to_numpy().tolist() == [*expected, ["MaxAtt", BEST["standard"], BEST["mid"]]]
+    assert table.provenance == "Provenance: the thesis alone; none of it has been run here."
+    put(place, of("last"))
+    put(place, of("last", base=THESIS, corpus="yelp"))
+    assert tricks.thesis_table(place.store.trainings()).frame.equals(table.frame)
+
+
+@pytest.mark.parametrize("variant", ["last", *TRICKS])
+@pytest.mark.parametrize(
+    ("off", "changes", "seeds", "verdict"),
+    [
+        (0.5, {}, 3, "reproduced"),
+        (-6.0, {}, 3, "differs"),
+        (0.5, {}, 2, "so far"),
+        (0.5, {"vectors": "wiki-reviews.100d"}, 3, "pilot"),
+    ],
+)
+def test_ours_stand_above_with_a_verdict(place, variant, off, changes, seeds, verdict):
+    number = NUMBERS[variant, "mid"]
+    ours = [number + off + spread for spread in (-0.2, 0.0, 0.2)[:seeds]]
+    put_all(place, variant, "mid", ours, base=replace(THESIS, **changes))
+    put(place, of(variant, "mid", 5, THESIS, size=5000), 1.0)
+    cells = thesis_cells(place)
+    cell = cells.loc[(variant, "mid")]
+    assert (cell["verdict"], cell["n"]) == (verdict, seeds)
+    assert cells.drop(index=(variant, "mid"))["n"].eq(0).all()
+    table = tricks.thesis_table(place.store.trainings())
+    spread = "0.2" if seeds == 3 else "0.1"
+    text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {verdicts.MARKS[verdict]}<br>{number:.1f}"
+    assert text in table.frame["mid"].tolist()
+    assert f"{seeds} runs; corpus imdb; 10,000 training texts" in table.provenance
+
+
+def test_the_compact_replication_stands_above_the_thesis_and_has_no_verdict(place):
+    put_all(place, "max", "mid", [60.0, 61.0, 62.0], base=replace(THESIS, **COMPACT))
+    cell = thesis_cells(place).loc[("max", "mid")]
+    assert (cell["verdict"], cell["n"], len(cell["keys"])) == ("not run", 0, 3)
+    table = tricks.thesis_table(place.store.trainings())
+    assert f"compact 61.0 ± 1.0 (3)<br>{NUMBERS['max', 'mid']:.1f}" in table.frame["mid"].tolist()
+
+
+def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):
+    mean, std = map(float, BEST["standard"].split(" ± "))
+    put_all(place, "max_attention", "standard", [mean - 0.5, mean, mean + 0.5], base=THESIS)
+    cell = thesis_cells(place).loc[("max_attention", "standard")]
+    assert (cell["verdict"], cell["n"], cell["table"], cell["std"]) == ("reproduced", 3, "1.3", std)
+    text = tricks.thesis_table(place.store.trainings()).frame["standard"].iloc[-1]
+    assert text == f"**{mean:.1f} ± 0.5 (3)** ✓<br>{BEST['standard']}"
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes"),
+    [
+        ("last", {"orthogonal": True}),
+        ("last", {"forget_bias": "chrono"}),
+        ("last", {"masked": False}),
+        ("gradient_directed", {"strength": 1.0}),
+        ("gradient_directed", {"divergence": "reverse"}),
+        ("gradient_directed", {"forget_bias": "chrono"}),
+    ],
+    ids=str,
+)
+def test_other_starts_and_strengths_do_not_count_into_a_cell(place, variant, changes):
+    put_all(place, variant, "mid", [80.0, 80.5, 81.0], base=THESIS)
+    alone = thesis_cells(place).loc[(variant, "mid")]
+    for seed in range(5):
+        put(place, of(variant, "mid", seed, replace(THESIS, **changes)), 20.0)
+    assert alone["n"] == 3
+    assert thesis_cells(place).loc[(variant, "mid")].equals(alone)
+
+
+def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
+    put_all(place, "gradient_directed", "mid", [80.0, DIVERGED, 80.5, DIVERGED, 81.0], base=THESIS)
+    put_all(place, "penalty_attention", "mid", [DIVERGED] * 3, base=THESIS)
+    cells = thesis_cells(place)
+    cell = cells.loc[("gradient_directed", "mid")]
+    assert (cell["n"], cell["ours"], cell["verdict"]) == (3, 80.5, "reproduced")
+    assert cells.loc[("penalty_attention", "mid"), "verdict"] == "not run"

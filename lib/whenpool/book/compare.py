@@ -208,7 +208,9 @@ def _largest_weight(first: Path, second: Path) -> float:
         except (OSError, SafetensorError) as error:
             raise InputError(f"weights {file} cannot be read: {error}; delete the file") from None
     one, two = loaded
-    if {name: value.shape for name, value in one.items()} != {n: value.shape for n, value in two.items()}:
+    if {name: value.shape for name, value in one.items()} != {
+        n: value.shape for n, value in two.items()
+    }:
         raise InputError(f"weights {first} and {second} are not of one model; delete the wrong file")
     return max([float((two[name] - value).abs().max()) for name, value in one.items()], default=0.0)
 
@@ -272,7 +274,9 @@ def table_of(cells: DataFrame) -> DataFrame:
         return DataFrame({"trainings": ["not measured yet"]})
     rows = []
     for _, row in pooled(cells, [*MODEL, *SIDES]).iterrows():
-        name = corpus_name(str(row["corpus"]).partition(":")[0]) + ("" if row["masked"] else ", unmasked")
+        name = corpus_name(str(row["corpus"]).partition(":")[0]) + (
+            "" if row["masked"] else ", unmasked"
+        )
         length = "" if row["length"] == "any" else f", {row['length']}"
         model = f"{row['hidden_size']} units, {row['epochs']} epochs"
         weight = f"; weights {row['largest_weight']:.1e}" if row["with_weights"] else ""

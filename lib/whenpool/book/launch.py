@@ -69,8 +69,6 @@ def first_cell(chapter: Any, repository: dict[str, str]) -> str:
     return _CELL.format(extras=extras, **repository).rstrip("\n")
 
 
-
-
 _ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
 _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
 _FENCE = re.compile(r"\s*(?P<fence>:{3,}|`{3,})\s*(?:\{(?P<kind>[\w:-]+)\}\s*(?P<title>.*))?$")

@@ -236,7 +236,12 @@ def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
 def _fonts() -> str:
     """The serifs that come with matplotlib, so that a page looks the same on every machine."""
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    serif = (("", "normal", 400), ("Italic", "italic", 400), ("Bol", "normal", 700), ("BolIta", "italic", 700))
+    serif = (
+        ("", "normal", 400),
+        ("Italic", "italic", 400),
+        ("Bol", "normal", 700),
+        ("BolIta", "italic", 700),
+    )
     return "".join(
         f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
         f"src: url('{(folder / f'STIXGeneral{name}.ttf').as_uri()}'); }}\n"

@@ -220,9 +220,7 @@ def _entry(item: Any, known: list[str], file: Path) -> Entry:
         if name in _NAMES and not _is_names(value):
             raise InputError(f"{where} has {name}: {shown(value)}, which is no list of names")
         if name in _SPANS and not _is_span(value):
-            raise InputError(
-                f"{where} has {name}: {shown(value)}; write [from, up to], or [from, null]"
-            )
+            raise InputError(f"{where} has {name}: {shown(value)}; write [from, up to], or [from, null]")
     for name in _TEXTS:
         if not isinstance(item.get(name), str):
             raise InputError(f"{where} lacks {name}, a text")

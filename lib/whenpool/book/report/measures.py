@@ -1,8 +1,8 @@
 """The numbers that claims are about: of each finished run one, or several with what they were measured at.
 
-A measure is a table with a row for each number: the configuration of its run (columns of `Store.trainings`
-and so on; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it), ``value``, ``seed``, ``key``,
-``began``, and ``validation_accuracy`` where there is one. `whenpool.book.report.claims` selects rows from it.
+A measure is a table with a row for each number: the configuration of its run (columns of
+`whenpool.runs.store.Store.rows`; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it),
+``value``, ``seed``, ``key``, ``began``, and ``validation_accuracy`` where there is one. `whenpool.book.report.claims` selects rows from it.
 """
 
 import math
@@ -500,9 +500,7 @@ MEASURES: dict[str, Measure] = {
     "early_gradient": _early(lambda profile: float(profile[49:51].mean())),
     "early_middle_to_ends": _early(_middle_to_ends),
     "first_middle_to_ends": _early(_middle_to_ends, "first_steps"),
-    "ratio_at_95": Measure(
-        _looks(_ratio_at_95), ratio=True, published=_of_table_1_2("ratio", math.log)
-    ),
+    "ratio_at_95": Measure(_looks(_ratio_at_95), ratio=True, published=_of_table_1_2("ratio", math.log)),
     "ratio_after": Measure(_nearest("ratio"), ratio=True),
     "train_accuracy_after": Measure(_nearest("train_accuracy")),
     # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.

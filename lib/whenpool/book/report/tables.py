@@ -197,7 +197,9 @@ def grid(
     table: dict[tuple[str, ...], dict[str, str]] = {}
     for _, row in cells.iterrows():
         named = {name: written.get(name, str)(row[name]) for name in (*rows, *columns)}
-        line = table.setdefault(tuple(named[name] for name in rows), {name: named[name] for name in rows})
+        line = table.setdefault(
+            tuple(named[name] for name in rows), {name: named[name] for name in rows}
+        )
         line[" ".join(named[name] for name in columns)] = text(row)
     frame = DataFrame(list(table.values())).fillna("")
     heads_only = frame[list(rows)]
@@ -227,7 +229,9 @@ def wins(cells: DataFrame, value: str) -> DataFrame:
     columns = cells.groupby(["corpus", "length", "setting", "size"])[value]
     whole = columns.transform(lambda own: own.notna().all()).astype(bool)
     best = cells[whole & np.isclose(cells[value], columns.transform("max"))]
-    found = pd.Series(0, index=cells["pooling"].unique()).add(best["pooling"].value_counts(), fill_value=0)
+    found = pd.Series(0, index=cells["pooling"].unique()).add(
+        best["pooling"].value_counts(), fill_value=0
+    )
     found = found[cells["pooling"].unique()].astype(int)
     count = int(columns.agg(lambda own: own.notna().all()).sum())
     return DataFrame({"pooling": found.index, "wins": found.tolist(), "columns": count})

@@ -44,17 +44,15 @@ class Workforce:
         """
         given: dict[str, Any] = {}
         for field in fields(cls):
-            value = os.environ.get(f"WHENPOOL_{field.name.upper()}")
+            variable = f"WHENPOOL_{field.name.upper()}"
+            value: Any = os.environ.get(variable)
             if not value or field.name == "until":
                 continue
             if field.name in ("workers", "together"):
                 if not value.isdecimal() or int(value) < 1:
-                    raise InputError(
-                        f"WHENPOOL_{field.name.upper()} is a number, at least 1, not {value!r}"
-                    )
-                given[field.name] = int(value)
-            else:
-                given[field.name] = value
+                    raise InputError(f"{variable} is a number, at least 1, not {value!r}")
+                value = int(value)
+            given[field.name] = value
         return cls(**given)
 
     def variables(self) -> dict[str, str]:

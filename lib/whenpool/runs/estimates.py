@@ -11,6 +11,8 @@ from functools import cached_property
 from statistics import median
 from typing import Any, NamedTuple
 
+import torch
+
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.provenance import processor
@@ -136,6 +138,4 @@ def _device_name(device: str) -> str | None:
     """What the rows of runs made here call the device; None for a GPU that is not here."""
     if not device.startswith("cuda"):
         return f"cpu: {processor()}"
-    import torch
-
     return f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else None

@@ -21,16 +21,19 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
 
+import torch
 from tqdm import tqdm
 
 from whenpool.base.errors import InputError, StorageError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
+from whenpool.models.precision import precision
 from whenpool.runs.engine.crew import Told
 from whenpool.runs.engine.local import WORKER_VARIABLES, processors
 from whenpool.runs.engine.tasks import Job, Message, Task, do
 from whenpool.runs.engine.workforce import Workforce, check_device
+from whenpool.runs.provenance import commit, engine_is
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of
 
@@ -40,19 +43,13 @@ _AWAKE = 0.2
 
 @dataclass(frozen=True)
 class Order:
-    """A task on its way to a node.
-
-    Attributes:
-        identities: of the runs, as the sender sees them, by key.
-        weights: of the trainings that the runs need, as safetensors, by key.
-        data, cache: the sender's folders, which the node reads where it has them too.
-    """
+    """A task on its way to a node."""
 
     task: Task
     workforce: Workforce
-    identities: dict[str, dict[str, Any]]
-    weights: dict[str, bytes]
-    data: Path
+    identities: dict[str, dict[str, Any]]  # of the runs, as the sender sees them, by key
+    weights: dict[str, bytes]  # of the trainings that the runs need, as safetensors, by key
+    data: Path  # the sender's folders, which the node reads where it has them too
     cache: Path
 
 
@@ -98,11 +95,6 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
 
 def _work(order: Order, folder: Path, send: Callable[[Any], None]) -> None:
     """Send letters, at the end None; what is no run's failure is sent as the exception that it is."""
-    import torch
-
-    from whenpool.models.precision import precision
-    from whenpool.runs.provenance import commit, engine_is
-
     torch.set_num_threads(1)
     commit()  # of the code that this process has loaded, asked for before anything can change
     engine_is("ray")
@@ -110,9 +102,7 @@ def _work(order: Order, folder: Path, send: Callable[[Any], None]) -> None:
         with precision(order.workforce.precision):
             # data and cache are read at the sender's paths where this node has them, else at its own
             if "WHENPOOL_CACHE" not in os.environ and order.cache.is_dir():
-                os.environ["WHENPOOL_CACHE"] = str(
-                    order.cache
-                )  # fingerprints are looked up there as well
+                os.environ["WHENPOOL_CACHE"] = str(order.cache)  # where fingerprints are looked up
             data = order.data if order.data.is_dir() else data_directory()
             _do(order, Place(Store(folder), data, cache_directory()), send)
     except BaseException as error:
@@ -127,12 +117,11 @@ def _do(order: Order, place: Place, send: Callable[[Letter], None]) -> None:
     def say(message: Message) -> None:
         new = []
         if message.kind == "done":
+            # a trace leaves its training as well, which goes first
             names = {file.stem for file in store.directory.glob("*.json")} - sent
             sent.update(names)
             for name in sorted(names, key=lambda name: name == message.key):
-                weights = store.weights_file(
-                    name
-                )  # a trace leaves its training as well, which goes first
+                weights = store.weights_file(name)
                 kept = weights.read_bytes() if weights.exists() else None
                 new.append(Stored(name, (store.directory / f"{name}.json").read_bytes(), kept))
         elif message.kind == "stopped":

@@ -5,7 +5,10 @@ import re
 from dataclasses import dataclass, fields
 from typing import Any
 
+import torch
+
 from whenpool.base.errors import InputError
+from whenpool.models.precision import check_precision
 
 ENGINES = ("local", "ray")
 
@@ -65,31 +68,19 @@ class Workforce:
         }
 
     def check(self) -> None:
-        """Look whether this machine can do so, before work begins.
-
-        Raises:
-            InputError: for an unknown engine, device or precision, or a GPU that is not here.
-        """
+        """Raises `InputError` for an unknown engine, device or precision, or a GPU that is not here."""
         if self.engine not in ENGINES:
             raise InputError(f"engine {self.engine!r} is unknown; choose one of {', '.join(ENGINES)}")
         if self.address and self.engine != "ray":
             raise InputError("an address is of a Ray cluster: choose --engine ray as well")
         check_device(self.device, here=self.engine == "local")
-        if self.precision != "float32":
-            from whenpool.models.precision import check_precision
-
-            check_precision(self.precision)
+        check_precision(self.precision)
 
 
 def check_device(device: str, here: bool = True) -> None:
-    """Raises `InputError` when CUDA is asked for and is not there, or the device is unknown.
-
-    Args:
-        here: whether it is this machine that needs it.
-    """
+    """Raises `InputError` for an unknown device, or when CUDA is asked for, is needed ``here`` on this
+    machine, and is not there."""
     if re.fullmatch(r"cuda(:\d+)?", device):
-        import torch
-
         if here and not torch.cuda.is_available():
             raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
     elif device != "cpu":

@@ -82,13 +82,6 @@ def test_another_seed_labels_other_texts_and_tests_on_the_same():
     assert select(corpus, 5, 0, validation=2, test=3) == first
 
 
-def test_labelled_texts_are_drawn_evenly():
-    corpus, drawn = corpus_of([0, 1] * 10), set()
-    for seed in range(60):
-        drawn |= set(select(corpus, 1, seed).labelled.texts)
-    assert drawn == set(corpus.train.texts)
-
-
 def test_a_class_with_too_few_texts_is_named():
     with pytest.raises(InputError, match=r"corpus mine: class 'b' has 2 training texts, 3 per class"):
         select(corpus_of([0, 0, 0, 0, 1, 1]), 3, 0)

@@ -27,7 +27,6 @@ from whenpool.runs.kinds.probe import (
     WordImportance,
 )
 from whenpool.runs.kinds.training import prepare, trained
-from whenpool.runs.run import key
 from whenpool.training.loop import evaluate
 
 MIXED = replace(TINY, setting="mid")
@@ -147,14 +146,6 @@ def test_only_the_first_training_texts_are_looked_at_and_fewer_where_there_are_f
     assert all_there.measure(model, few)[0]["texts_probed"] == 7
 
 
-def test_how_texts_are_batched_changes_no_gradient_of_a_masked_model(plain, monkeypatch):
-    model, dataset = plain
-    _, whole = GradientProfile(TINY).measure(model, dataset)
-    monkeypatch.setattr("whenpool.runs.kinds.probe.GRADIENT_WORDS", 45)
-    _, parts = GradientProfile(TINY).measure(model, dataset)
-    assert [row["mean"] for row in parts] == pytest.approx([row["mean"] for row in whole], rel=1e-4)
-
-
 def test_batches_of_gradients_are_as_in_training_where_padding_matters():
     """32 texts of similar length; where it does not, as many as fit."""
     lengths = [3 + number % 7 for number in range(70)]
@@ -239,19 +230,6 @@ def test_a_trace_leaves_the_training_as_it_is_without_one(place, options):
     assert len({look["ratio"] for look in row["history"]}) == 3  # it did look at a model that learns
     assert row["result"]["training"] == name
     assert row["result"]["validation_accuracy"] == found["result"]["validation_accuracy"]
-
-
-def test_a_trace_begins_before_training(place):
-    row = place.store.get(GradientTrace(TINY, texts=8).execute(place))
-    prepared = prepare(TINY, place)
-    batch = prepared.dataset.train.batch(torch.arange(8), PADDING_INDEX)
-    norms = gradient_norms(prepared.model, batch.ids, batch.lengths, batch.labels)
-    ratio = norms[torch.arange(8), batch.lengths // 2].mean() / norms[:, 0].mean()
-    assert row["result"]["ratio_at_start"] == pytest.approx(ratio.item(), rel=1e-5)
-    loaded = trained(TINY, place)
-    stored = place.store.get(key(TINY, place))["result"]
-    assert evaluate(loaded.model, loaded.dataset.test).accuracy == stored["test_accuracy"]
-    assert evaluate(loaded.model, loaded.dataset.test).loss == pytest.approx(stored["test_loss"])
 
 
 def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(learnt):

@@ -29,7 +29,7 @@ from whenpool.runs.kinds.probe import (
 from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans.bases import SEEDS
 from whenpool.runs.plans.chapters import PLANS, TRIED, needed, plan, thesis_table
-from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS, LABELS
+from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS
 from whenpool.runs.request import PROFILES, Choice, corpora_named
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
@@ -47,7 +47,7 @@ def test_the_paper_is_three_thousand_trainings(paper_runs):
     assert tables == {"1.3": 900, "1.4": 200, "1.5": 1000, "1.6": 1000, "1.8": 1000}
 
 
-def test_they_are_the_cells_of_the_thesis(paper_runs):
+def test_they_are_the_cells_of_the_thesis_by_its_protocol(paper_runs):
     ours = {
         (table, run.length, run.corpus, run.setting, run.size, run.pooling)
         for run in paper_runs
@@ -56,15 +56,8 @@ def test_they_are_the_cells_of_the_thesis(paper_runs):
     columns = ["table", "length", "corpus", "setting", "size", "pooling"]
     theirs = set(published("accuracy")[columns].itertuples(index=False, name=None))
     assert ours == theirs
-
-
-def test_they_follow_the_protocol_of_the_thesis(paper_runs):
-    for run in paper_runs:
-        assert (run.hidden_size, run.embedding_size, run.layers, run.cell) == (256, 100, 1, "lstm")
-        assert (run.epochs, run.batch_size, run.learning_rate) == (20, 32, 2e-3)
-        assert run.vectors
-        assert run.max_words is None
-        assert run.masked
+    free = ("corpus", "setting", "size", "pooling", "length", "seed", "vectors")
+    assert {field for run in paper_runs for field in run.changed()} == set(free)
     assert {run.seed for run in paper_runs} == set(range(5))
 
 
@@ -92,13 +85,6 @@ def test_small_profiles_need_no_data_and_stay_in_their_budget(profile, place):
         assert sum(run.cost for run in trainings) < for_trainings
         assert sum(run.cost for run in probes) < for_probes
         seen |= {run.training for run in runs} | probes
-
-
-def test_quick_has_two_seeds_where_the_question_is(place):
-    runs = plan("training_to_skip", Choice("quick"), place)
-    seeds = Counter((run.setting, run.pooling) for run in runs)
-    assert {seeds[setting, "last"] for setting in ("standard", "mid")} == {2}
-    assert {seeds[setting, "last"] for setting in ("left", "right")} == {1}
 
 
 def test_a_choice_narrows(place):
@@ -230,16 +216,6 @@ def test_padding_and_the_start_of_the_forget_gate_are_crossed(profile, place):
     assert {run.seed for run in trainings if run not in last} >= set(range(SEEDS_NEEDED))
 
 
-@pytest.mark.parametrize("profile", ["compact", "paper"])
-def test_the_start_of_training_is_looked_at_with_low_forget_gates_as_well(profile, place):
-    runs = plan("gradient_propagation", Choice(profile, seeds=2), place)
-    starts = [run for run in runs if run.training.epochs == 1]
-    found = Counter((type(run), run.training.pooling, run.training.forget_bias) for run in starts)
-    models = [*((pooling, "thesis") for pooling in COMPARED), ("last", "low")]
-    assert found == {(kind, *model): 2 for kind in (GradientProfile, FirstSteps) for model in models}
-    assert {run.texts for run in starts} == {500}
-
-
 # the compact replication
 
 
@@ -302,21 +278,6 @@ def test_trainings_of_record_are_still_planned(place, tmp_path):
     trainings = {run.training for run in runs if run.training}
     assert len(recorded) > 30
     assert recorded - trainings == set()
-
-
-def test_a_choice_narrows_probes(place):
-    choice = Choice("paper", ("imdb",), sizes=(1000,), poolings=("max",), seeds=2)
-    sweeps = plan("natural_bias", choice, place)
-    assert Counter(run.training.pooling for run in sweeps if run.training.masked) == {"max": 2}
-    assert {run.training.size for run in sweeps} == {1000}
-    found = plan("word_importance", replace(choice, settings=("mid", "left")), place)
-    assert Counter((run.training.setting, run.training.seed) for run in found) == {
-        (setting, seed): 1 for setting in ("mid", "left") for seed in (0, 1)
-    }
-    assert {(run.k, run.shortest, run.longest) for run in found} == {(5, 400, 500)}
-    short = plan("word_importance", Choice("paper", ("amazon",), poolings=("max",)), place)
-    windows = {(run.training.length, run.k, run.shortest, run.longest) for run in short}
-    assert windows == {("long", 5, 400, 500), ("short", 3, 50, 60)}
 
 
 @pytest.mark.parametrize(
@@ -386,15 +347,6 @@ def test_the_chapter_asks_for_every_variant_in_both_settings(profile, corpus, si
     assert len(asked) == len(trainings) + len(probes) == len(set(asked))
 
 
-def test_a_choice_narrows_the_tricks(place):
-    choice = Choice("paper", ("yahoo",), sizes=(2_000,), settings=("mid",), seeds=2, masked=False)
-    asked = plan("learnability", choice, place)
-    trainings = [run for run in asked if isinstance(run, Training)]
-    assert {(run.corpus, run.size, run.setting) for run in trainings} == {("yahoo", 2_000, "mid")}
-    assert Counter(run.variant for run in trainings) == dict.fromkeys(VARIANTS, 2)
-    assert all(run.training.masked for run in asked)  # a trick cannot be trained otherwise
-
-
 def test_a_small_model_on_a_published_corpus_tries_other_strengths_once(place):
     asked = plan("learnability", Choice("quick", ("imdb",), seeds=2), place)
     directed = [run for run in asked if isinstance(run, Training) and run.trick == "gradient_directed"]
@@ -445,6 +397,12 @@ def test_where_a_run_stands_in_the_thesis(changes, tables):
     assert thesis_table(replace(THESIS, **changes)) == tables
 
 
+def test_where_few_shot_runs_stand_in_the_thesis(place):
+    planned = plan("few_shot", Choice("paper", ("imdb",)), place)
+    assert sum(thesis_table(run) == ("1.9",) for run in planned) == 30
+    assert thesis_table(FewShot("imdb", "last_words")) == thesis_table(FewShot("yelp", "bert")) == ()
+
+
 # few labels
 
 
@@ -472,13 +430,6 @@ def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):
     assert min(corpus.train.labels.count(label) for label in (0, 1)) > count
 
 
-def test_published_corpora_are_asked_for_along_the_labels(place):
-    asked = plan("few_shot", Choice("quick", ("imdb",)), place)
-    assert {run.per_class for run in asked} == set(LABELS)
-    assert {run.seed for run in asked} == {0, 1, 2}
-    assert {run.test for run in asked} == {1_000}
-
-
 def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrases(place, tmp_path):
     file = tmp_path / "p.jsonl"
     file.touch()
@@ -493,14 +444,6 @@ def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrase
         assert run.encoder == ("x" if run.system != "vampire" else DEFAULT_ENCODER)
         assert run.unlabelled == (77 if run.system != "bert" else 10_000)
         assert run.paraphrases == (str(file) if run.system == "uda" else None)
-
-
-def test_table_1_9_counts_its_runs(place):
-    planned = plan("few_shot", Choice("paper", ("imdb",)), place)
-    assert sum(thesis_table(run) == ("1.9",) for run in planned) == 30
-    assert thesis_table(FewShot("imdb", "bert")) == ("1.9",)
-    assert thesis_table(FewShot("imdb", "last_words")) == ()
-    assert thesis_table(FewShot("yelp", "bert")) == ()
 
 
 # sequence labelling

@@ -10,13 +10,21 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import safetensors.torch
 import torch
 from conftest import empty_place
-from test_engine import GRID, SMALL, results
+from small_runs import (
+    GRID,
+    SMALL,
+    command,
+    needs_proc,
+    processes,
+    results,
+    stored,
+    wait_for,
+)
 
 from whenpool import InputError, __version__
 from whenpool.runs.engine import Workforce, on_ray, run_all
@@ -28,7 +36,6 @@ from whenpool.runs.store import Store
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.xdist_group("ray")
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 
 RUNS = [replace(run, epochs=250) for run in GRID]  # about a second each
 KEPT = RUNS[0]
@@ -105,34 +112,18 @@ def said(monkeypatch):
     return kinds
 
 
-def histories(store):
-    return (
-        store.history("training").drop(columns="seconds", errors="ignore").sort_values(["key", "epoch"])
-    )
-
-
 def same(place, undisturbed):
-    left, right = histories(place.store), histories(undisturbed.store)
-    assert (left.to_numpy() == right.to_numpy()).all()
+    histories = [
+        where.store.history("training").drop(columns="seconds") for where in (place, undisturbed)
+    ]
+    left, right = (rows.sort_values(["key", "epoch"]).to_numpy() for rows in histories)
+    assert (left == right).all()
     return results(place.store) == results(undisturbed.store)
-
-
-def stored(place):
-    return {file: file.stat().st_mtime_ns for file in place.store.directory.glob("*.json")}
 
 
 def at_work(raylets):
     """Processes of some nodes that do a task of ours."""
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-            command = status.with_name("cmdline").read_bytes()
-        except OSError:
-            continue
-        if command.startswith(b"ray::perform") and parent in raylets:
-            found.append(int(status.parent.name))
-    return found
+    return processes(raylets, b"ray::perform")
 
 
 class Meanwhile:
@@ -151,13 +142,9 @@ class Meanwhile:
         self._thread.join()
 
     def _watch(self):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if len(stored(self._place)) >= 2 and (victims := self._find()):
-                self.before = stored(self._place)
-                self._harm(victims[0])
-                return
-            time.sleep(0.01)
+        wait_for(lambda: len(stored(self._place)) >= 2 and self._find(), 60)
+        self.before = stored(self._place)
+        self._harm(self._find()[0])
 
 
 RAY = Workforce(engine="ray")
@@ -218,17 +205,6 @@ def test_a_killed_worker_is_replaced_and_its_run_done_again(place, nodes, undist
     assert same(place, undisturbed)
 
 
-def test_a_run_that_fails_is_reported_and_the_others_go_on(place, nodes):
-    bad, diverging = replace(SMALL, size=1000), replace(SMALL, learning_rate=3e38)
-    lacking = GradientProfile(replace(SMALL, seed=7))
-    report = run_all([bad, SMALL, diverging, lacking], place, RAY)
-    assert report.done == 1
-    assert report.failed[bad] == "the corpus has 60 train texts, 1,000 were asked for; choose fewer"
-    assert "the loss became" in report.failed[diverging]
-    assert "are not here; run it again with --keep-weights" in report.failed[lacking]
-    assert place.store.failures()[key(bad, place)] == report.failed[bad]
-
-
 def test_it_is_said_when_nobody_is_free(place, nodes, monkeypatch, capsys):
     monkeypatch.setattr(on_ray, "_PATIENCE", 0.5)
     busy = [ray.remote(lambda: time.sleep(4)).remote() for _ in range(2)]
@@ -256,48 +232,21 @@ def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch)
         run_all([SMALL], place, RAY)
 
 
-SCRIPT = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-sys.path.insert(0, {tests!r})
-from test_ray import RUNS, Path, Place, Store, Workforce, replace, run_all
-if __name__ == "__main__":
-    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
-    try:
-        run_all([replace(run, epochs=2000) for run in RUNS], place, Workforce("ray", {address!r}))
-    except KeyboardInterrupt:
-        sys.exit(130)
-"""
-
-
 @needs_proc
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
-    script = tmp_path / "grid.py"
-    script.write_text(
-        SCRIPT.format(
-            tests=str(Path(__file__).parent), store=str(place.store.directory), data=str(place.data),
-            cache=str(place.cache), address=nodes.address,
-        )
-    )  # fmt: skip
-    parent = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    runs = "[replace(run, epochs=2000) for run in GRID]"
+    line = command(place, tmp_path / "grid.py", runs, Workforce("ray", nodes.address))
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    parent = subprocess.Popen(line, start_new_session=True, **pipes)
     left = nodes.scratch()  # by the workers that were killed
-    deadline = time.monotonic() + 60
-    while len(nodes.scratch() - left) < 2:
-        assert time.monotonic() < deadline, "waited in vain"
-        assert parent.poll() is None, parent.stderr.read()
-        time.sleep(0.05)
+    wait_for(lambda: parent.poll() is not None or len(nodes.scratch() - left) >= 2, 60)
+    assert parent.poll() is None, parent.stderr.read()
     os.killpg(parent.pid, signal.SIGINT)
     said, complained = parent.communicate(timeout=30)
     assert parent.returncode == 130
     assert said == ""
     assert "Traceback" not in complained
-    deadline = time.monotonic() + 10
-    while (nodes.scratch() - left) or at_work(nodes.raylets):
-        assert time.monotonic() < deadline, nodes.scratch()
-        time.sleep(0.1)
+    wait_for(lambda: not (nodes.scratch() - left or at_work(nodes.raylets)), 10)
 
 
 def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
@@ -315,7 +264,7 @@ def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):
         monkeypatch.delenv("RAY_ADDRESS")
 
 
-def test_what_ray_says_against_a_cluster_is_one_line(place, monkeypatch):
+def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(place, monkeypatch):
     def init(*_, **__):
         raise RuntimeError("Version mismatch: The cluster was started with:\n    Ray: 1.0\n")
 
@@ -323,9 +272,6 @@ def test_what_ray_says_against_a_cluster_is_one_line(place, monkeypatch):
     monkeypatch.setattr(ray, "init", init)
     with pytest.raises(InputError, match=r"of this machine cannot be used: Version.*Ray: 1\.0"):
         on_ray.RayPool(place, RAY)
-
-
-def test_ray_that_is_not_installed_is_one_line(place, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InputError, match=r"engine ray needs Ray: pip install 'whenpool\[cluster\]'"):
         run_all([SMALL], place, RAY)
@@ -375,9 +321,17 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
     assert place.store.has(key(run, place))
 
 
-def test_a_failure_of_the_node_itself_is_no_silence(place, monkeypatch):
-    from whenpool.runs.engine import on_ray
-
+def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
+    lacking = GradientProfile(replace(SMALL, seed=7))
+    for run, told in (
+        (replace(SMALL, size=1000), "the corpus has 60 train texts"),
+        (lacking, "not here"),
+    ):
+        kinds = [
+            (message.kind, message.text) for (message, _) in perform(__version__, order_for(run, place))
+        ]
+        assert kinds[-1][0] == "failed"
+        assert told in kinds[-1][1]
     monkeypatch.setattr(on_ray, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(perform(__version__, order_for(SMALL, place)))

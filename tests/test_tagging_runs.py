@@ -156,18 +156,6 @@ def record():
     return pd.DataFrame(rows)
 
 
-def test_only_whole_corpora_by_the_settings_of_the_plan_are_of_record():
-    rows = [
-        made_up("ud_ewt"), made_up("wnut17", encoding="io"), made_up("wnut17", corpus_complete=False),
-        made_up("ud_ewt", hidden_size=64), made_up("ud_ewt", vectors=None),
-        made_up("ud_ewt", hidden_size=256, layers=2, epochs=20),
-    ]  # fmt: skip
-    table = pd.DataFrame(rows)
-    assert tagging.of_record(table).tolist() == [True, True, False, False, False, True]
-    assert len(tagging.on_record(table)) == 2  # the large one decides nothing
-    assert tagging.on_record(table.head(0)).empty
-
-
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):
     assert export("tagging", executed, tmp_path / "out") == 0
     row = executed.store.get(key(TINY, executed))

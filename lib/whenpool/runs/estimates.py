@@ -9,27 +9,21 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import torch
 
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.provenance import processor
 from whenpool.runs.run import Place, Run
 
-if TYPE_CHECKING:
-    pass
-
 HERE, ALONE, OTHER_PRECISION, OTHER_MACHINE = range(4)
 """How far away runs were made: as asked; one by one though several at once are asked for; on this
 machine in another precision; on another machine."""
-EVALUATION = 1 / 3
-"""What reading a word costs without learning from it, beside a step of training on it."""
 _NEAR = 4
 """So many rungs hold runs of the same network: another machine's of these say more than this one's of
 another network."""
-_GATES = {"lstm": 4, "gru": 3, "elman": 1, "prototype": 3, "mingru": 2, "minlstm": 3}
-_PLANNED_WORDS = 250  # that `Training.cost` assumes of a text
-_USUAL_TEST_TEXTS = 12_500  # of a published corpus where the thesis has none
 
 
 class Observation(NamedTuple):
@@ -76,7 +70,7 @@ class Pace:
         here = _device_name(workforce.device)
         together = (workforce.together or 1) > 1
         seen = []
-        for row, run in _stored(place):
+        for row, run in (one for name in KINDS for one in _finished(place, name)):
             seconds, device = row.get("seconds"), str(row.get("device"))
             if not isinstance(seconds, int | float) or not seconds > 0:  # NaN is neither
                 continue
@@ -109,7 +103,7 @@ class Pace:
                 for number, (group, work) in rungs[:_NEAR] if near else rungs[_NEAR:]:
                     if found := groups.get(group):
                         return Estimate(
-                            work * median(speed for speed, _ in found),
+                            work * median(one.seconds / done for done, one in found),
                             tuple(one.key for _, one in found),
                             tuple(sorted({one.device for _, one in found})),
                             distance,
@@ -119,13 +113,12 @@ class Pace:
 
     @cached_property
     def _groups(self) -> dict[int, dict[Hashable, list[tuple[float, Observation]]]]:
-        """Seconds for a unit of work of the runs that are alike, by distance."""
-        found: dict[int, dict[Hashable, list[tuple[float, Observation]]]] = {}
+        """The runs that are alike, with their work, by distance."""
+        found: Any = defaultdict(lambda: defaultdict(list))
         for one in self.seen:
-            groups = found.setdefault(one.distance, defaultdict(list))
             for group, work in one.run.alike():
-                groups[group].append((one.seconds / work, one))
-        return {distance: dict(groups) for distance, groups in found.items()}
+                found[one.distance][group].append((work, one))
+        return found
 
 
 def together_takes(seconds: Iterable[float], workers: int) -> float:
@@ -134,18 +127,15 @@ def together_takes(seconds: Iterable[float], workers: int) -> float:
     return max(sum(every) / workers, max(every, default=0.0))
 
 
-def _stored(place: Place) -> Iterator[tuple[dict[str, Any], Run]]:
-    """The finished runs of this version's protocols, with their rows."""
-    for name, kind in KINDS.items():
-        table = place.store.current(name)
-        for row in table.astype(object).where(table.notna(), None).to_dict("records"):
-            yield row, kind.of_row(row)
+def _finished(place: Place, kind: str) -> Iterator[tuple[dict[str, Any], Run]]:
+    """The runs under this version's protocol, with their rows."""
+    table = place.store.current(kind)
+    for row in table.astype(object).where(table.notna(), None).to_dict("records"):
+        yield row, KINDS[kind].of_row(row)
 
 
 def _device_name(device: str) -> str | None:
     """What the rows of runs made here call the device; None for a GPU that is not here."""
     if not device.startswith("cuda"):
         return f"cpu: {processor()}"
-    import torch
-
     return f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else None

@@ -17,10 +17,7 @@ from whenpool.runs.run import Place, Run
 TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")
 """The tables of the thesis that runs stand in, see `whenpool.runs.plans.chapters.thesis_table`."""
 LENGTHS = ("long", "short", "any")
-DEFAULT_CHAPTER = "training_to_skip"
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
-
-
 KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
 
 
@@ -36,17 +33,14 @@ def _values(key: str, run: Run) -> list[str]:
 
 
 NUMBERS = ("size", "seed", "labels")
-LONGEST_NUMBER = 18
-
-
-def _choices(key: str) -> Sequence[str] | None:
-    """What a key can be, or None where it is open."""
-    if key == "pooling":
-        return *LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)
-    closed = {
-        "table": TABLES, "length": LENGTHS, "setting": SETTINGS, "system": (*SYSTEMS, *CONTRAST),
-    }  # fmt: skip
-    return closed.get(key)
+CHOICES: dict[str, Sequence[str]] = {
+    "table": TABLES,
+    "length": LENGTHS,
+    "setting": SETTINGS,
+    "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),
+    "system": (*SYSTEMS, *CONTRAST),
+}
+"""What a key can be, where it is not open."""
 
 
 @dataclass(frozen=True)
@@ -94,14 +88,10 @@ class Only:
         """Why none of some runs is among them, in a sentence."""
         for key, values in self.wanted:
             brief = slice(-1, None) if key == "corpus" else slice(None)  # without options and folders
-            there = {value: None for run in runs for value in _values(key, run)[brief]}
-            alone = Only(((key, values),))
-            if not any(alone.admits(run) for run in runs):
-                has = (
-                    f"there are {', '.join(sorted(there, key=_by_number))}"
-                    if there
-                    else "there are none"
-                )
+            if not any(Only(((key, values),)).admits(run) for run in runs):
+                there = {value for run in runs for value in _values(key, run)[brief]}
+                ordered = sorted(there, key=lambda value: (int(value) if value.isdigit() else 0, value))
+                has = f"there are {', '.join(ordered)}" if there else "there are none"
                 return f"no run has {key}={'+'.join(values)}; {has}"
         return "no run has all of it at once"
 
@@ -114,17 +104,12 @@ def _checked(key: str, value: str) -> str:
     if not value:
         raise InputError(f"--only {key} is given no value; write {EXAMPLE}")
     if key in NUMBERS:
-        if not (value.isascii() and value.isdigit() and len(value) < LONGEST_NUMBER):
+        if not (value.isascii() and value.isdigit() and len(value) < 18):
             raise InputError(f"--only {key} takes whole numbers such as 1000+2000, not {value!r:.60}")
         return str(int(value))
-    choices = _choices(key)
-    if choices is not None and value not in choices:
-        raise InputError(f"--only {key}={value} is unknown; choose among {', '.join(choices)}")
+    if key in CHOICES and value not in CHOICES[key]:
+        raise InputError(f"--only {key}={value} is unknown; choose among {', '.join(CHOICES[key])}")
     return value
-
-
-def _by_number(value: str) -> tuple[int, str]:
-    return (int(value), "") if value.isdigit() else (0, value)
 
 
 def planned(
@@ -158,9 +143,9 @@ def planned(
 def chapters_of(only: Only, chapter: str | None) -> tuple[str, ...]:
     """The chapters that a choice of runs is made from: the named one, or where none is named "Training
     to skip", or every one where tables are named."""
-    if chapter is not None:
-        return (chapter,)
-    return () if only.names_table else (DEFAULT_CHAPTER,)
+    if chapter is None:
+        return () if only.names_table else ("training_to_skip",)
+    return (chapter,)
 
 
 def each_once(chapters: dict[str, list[Run]]) -> list[Run]:

@@ -8,7 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from whenpool.base.paths import project_root
+from whenpool.models.precision import precision_used
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,6 @@ def engine_is(name: str) -> None:
 
 def provenance(device: str, company: Company = ALONE) -> dict[str, Any]:
     """What is stored beside a result that was computed now on a device."""
-    import torch
-
-    from whenpool.models.precision import precision_used
-
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
     return {
         "commit": commit(),

@@ -1,5 +1,6 @@
 """What can be asked for, stored and looked up, and where its data and results lie."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,9 @@ class Place:
 def find_vectors(place: Place) -> str | None:
     """The first of `VECTORS` that is there."""
     for name in VECTORS:
-        try:
+        with suppress(InputError):
             place.vectors_file(name)
-        except InputError:
-            continue
-        return name
+            return name
     return None
 
 

@@ -11,6 +11,7 @@ Runs of record are the same rows in CSV files that travel with the project; they
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
@@ -49,23 +50,14 @@ class Store:
         weights: bytes | None = None,
         kind: str | None = None,
     ) -> str:
-        """Store a finished run and return its key.
+        """Store a finished run and return its key; raises `InputError` when the store cannot be written.
 
         Args:
             kind: a key of `whenpool.runs.kinds.KINDS`; None: what the configuration looks like.
-
-        Raises:
-            InputError: when the store cannot be written.
         """
         key = key_of(identity)
-        row = {
-            "kind": kind or kind_of({"run": run}),
-            "identity": identity,
-            "run": run,
-            "result": result,
-            "provenance": provenance,
-            "history": list(history),
-        }
+        parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
+        row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}
         self._write(key, json.dumps(row, indent=1), weights)
         return key
 
@@ -126,20 +118,17 @@ class Store:
     def failure(self, key: str, since: float) -> str | None:
         """What a run said that has failed since a `time.time`, or None."""
         file = self._failure_file(key)
-        try:
-            if file.stat().st_mtime < since:
-                return None
-            return str(json.loads(file.read_text("utf-8"))["message"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        with suppress(OSError):
+            return _message(file) if file.stat().st_mtime >= since else None
+        return None
 
     def failures(self) -> dict[str, str]:
         """What each failed run said, by key."""
         found = {}
         for file in sorted((self.directory / "failed").glob("*.json")):
-            try:
-                found[file.stem] = str(json.loads(file.read_text("utf-8"))["message"])
-            except (OSError, ValueError, KeyError, TypeError):
+            if (message := _message(file)) is not None:
+                found[file.stem] = message
+            else:
                 self.set_aside.append(f"{file} is not a note of a failed run")
         return found
 
@@ -179,11 +168,8 @@ class Store:
         return self.read_record(KINDS[kind].table)
 
     def read_record(self, name: str) -> pd.DataFrame:
-        """A file of record, ``<name>.csv``, or no rows where there is none.
-
-        Raises:
-            InputError: for a column or value that is not as its kind of run says.
-        """
+        """A file of record, ``<name>.csv``, or no rows where there is none; raises `InputError` for a column
+        or value that is not as its kind of run says."""
         file = self.records / f"{name}.csv" if self.records else None
         if file is None or not file.is_file():
             return pd.DataFrame(columns=["key"])
@@ -289,6 +275,14 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
     parts += [(kind.point_columns(), point) for point in history]
     fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
     return None if fault else row, fault
+
+
+def _message(file: Path) -> str | None:
+    """What the note of a failed run says; None where it is damaged, or gone meanwhile."""
+    try:
+        return str(json.loads(file.read_text("utf-8"))["message"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:

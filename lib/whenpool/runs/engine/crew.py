@@ -89,7 +89,8 @@ class Crew:
                     self._listen()
                     self._look_elsewhere()
                     self._describe(len(jobs))
-                self._leave_the_rest()
+                open_tasks = [*self._busy.values(), *self._queue, self._elsewhere]
+                self._report.left += sum(map(len, open_tasks))
                 self._describe(len(jobs))
                 if not self._report.left:
                     self._bar.n = self._bar.total
@@ -129,10 +130,9 @@ class Crew:
     def _ended_elsewhere(self, job: Job) -> bool:
         """Whether another command has stored a run that is claimed now, or has just seen it fail."""
         if self._place.store.has(job.key, job.keep_weights):
-            if job.key in self._tries:  # its worker died before it could say so
-                self._report.done += 1
-            else:
-                self._report.shared += 1
+            ours = job.key in self._tries  # its worker died before it could say so
+            self._report.done += ours
+            self._report.shared += not ours
             self._tell(job, job.run.epochs)
         elif job.key not in self._tries and (
             message := self._place.store.failure(job.key, since=self._started)
@@ -168,11 +168,7 @@ class Crew:
             else:
                 job = self._busy[worker].pop(key)
                 self._tell(job, job.run.epochs)
-                if kind == "done":
-                    self._report.done += 1
-                else:
-                    self._give_up(job, text)
-                self._claims.release(key)
+                self._end(job, text if kind == "failed" else None)
 
     def _tell(self, job: Job, epochs: int) -> None:
         """Move the bar to so many epochs of a run."""
@@ -195,12 +191,15 @@ class Crew:
             if self._tries[job.key] < self._pool.tries:
                 self._queue.appendleft(task)
             else:
-                self._give_up(job, f"its process died {self._pool.tries} times{what}; out of memory?")
-                self._claims.release(job.key)
+                self._end(job, f"its process died {self._pool.tries} times{what}; out of memory?")
 
-    def _give_up(self, job: Job, message: str) -> None:
-        self._report.failed[job.run] = message
-        self._place.store.fail(job.key, job.run.changed(), message)
+    def _end(self, job: Job, failure: str | None) -> None:
+        if failure is None:
+            self._report.done += 1
+        else:
+            self._report.failed[job.run] = failure
+            self._place.store.fail(job.key, job.run.changed(), failure)
+        self._claims.release(job.key)
 
     def _look_elsewhere(self) -> None:
         """Take over what another command has let go without ending it."""
@@ -213,8 +212,3 @@ class Crew:
 
     def _time_is_up(self) -> bool:
         return self._until is not None and time.monotonic() >= self._until
-
-    def _leave_the_rest(self) -> None:
-        begun = sum(len(jobs) for jobs in self._busy.values())
-        waiting = sum(len(task) for task in self._queue)
-        self._report.left += begun + waiting + len(self._elsewhere)

@@ -14,11 +14,13 @@ from itertools import cycle
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+import torch
 from tqdm import tqdm
 
 from whenpool.base.paths import variables
+from whenpool.models.precision import precision
 from whenpool.runs.engine.crew import Told
-from whenpool.runs.engine.tasks import Task
+from whenpool.runs.engine.tasks import DeviceLostError, Message, Task, do
 from whenpool.runs.engine.workforce import Workforce
 from whenpool.runs.provenance import commit
 from whenpool.runs.run import Place
@@ -117,11 +119,6 @@ class LocalPool:
 def _serve(connection: Connection, place: Place, workforce: Workforce) -> None:
     """What a worker does: take a task, do it, say how it goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
-    import torch
-
-    from whenpool.models.precision import precision
-    from whenpool.runs.engine.tasks import DeviceLostError, Message, do
-
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -19,18 +19,21 @@ from math import ceil
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from tqdm import tqdm
 
 from whenpool.base.errors import InputError, StorageError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
+from whenpool.models.precision import precision
 from whenpool.runs.engine.crew import Told
 from whenpool.runs.engine.local import WORKER_VARIABLES, processors
 from whenpool.runs.engine.tasks import Job, Message, Task, do
 from whenpool.runs.engine.workforce import Workforce, check_device
+from whenpool.runs.provenance import commit, engine_is
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store, key_of
 
@@ -40,24 +43,17 @@ _AWAKE = 0.2
 
 @dataclass(frozen=True)
 class Order:
-    """A task on its way to a node.
-
-    Attributes:
-        identities: of the runs, as the sender sees them, by key.
-        weights: of the trainings that the runs need, as safetensors, by key.
-        data, cache: the sender's folders, which the node reads where it has them too.
-    """
+    """A task on its way to a node."""
 
     task: Task
     workforce: Workforce
-    identities: dict[str, dict[str, Any]]
-    weights: dict[str, bytes]
-    data: Path
+    identities: dict[str, dict[str, Any]]  # of the runs, as the sender sees them, by key
+    weights: dict[str, bytes]  # of the trainings that the runs need, as safetensors, by key
+    data: Path  # the sender's folders, which the node reads where it has them too
     cache: Path
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """A finished run on its way back: its file as it was stored, and its weights if they were kept."""
 
     key: str
@@ -67,24 +63,28 @@ class Stored:
 
 Letter = tuple[Message, tuple[Stored, ...]]
 """What a node says, and the runs that were stored since it last said something."""
+Letters = SimpleQueue[Letter | BaseException | None]
 
 
 def perform(version: str, order: Order) -> Iterator[Letter]:
-    """Do a task, and tell how it goes while it is done.
-
-    Args:
-        version: the sender's; another one's order might not be understood.
-    """
+    """Do a task, and tell how it goes while it is done; another version's order might not be
+    understood."""
     if version != __version__:
         text = f"node {platform.node()} has whenpool {__version__}, this machine {version}"
         yield Message("stopped", text=f"{text}: install the same version on both"), ()
         return
-    letters: SimpleQueue[Letter | BaseException | None] = SimpleQueue()
+    letters: Letters = SimpleQueue()
     folder = tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True)
     with folder:
         Thread(target=_work, args=(order, Path(folder.name), letters.put), daemon=True).start()
         try:
-            while (letter := _next(letters)) is not None:
+            while True:
+                try:
+                    letter = letters.get(timeout=_AWAKE)
+                except Empty:
+                    continue
+                if letter is None:
+                    return
                 if isinstance(letter, BaseException):
                     raise letter
                 yield letter
@@ -93,37 +93,21 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
             os._exit(1)
 
 
-def _next(letters: "SimpleQueue[Letter | BaseException | None]") -> Letter | BaseException | None:
-    while True:
-        try:
-            return letters.get(timeout=_AWAKE)
-        except Empty:
-            continue
-
-
-def _work(order: Order, folder: Path, send: Callable[[Letter | BaseException | None], None]) -> None:
+def _work(order: Order, folder: Path, send: Callable[[Any], None]) -> None:
     """Send letters, at the end None; what is no run's failure is sent as the exception that it is."""
-    import torch
-
-    from whenpool.models.precision import precision
-    from whenpool.runs.provenance import commit, engine_is
-
     torch.set_num_threads(1)
     commit()  # of the code that this process has loaded, asked for before anything can change
     engine_is("ray")
     try:
         with precision(order.workforce.precision):
-            _do(order, Place(Store(folder), *_folders(order)), send)
+            # data and cache are read at the sender's paths where this node has them, else at its own
+            if "WHENPOOL_CACHE" not in os.environ and order.cache.is_dir():
+                os.environ["WHENPOOL_CACHE"] = str(order.cache)  # where fingerprints are looked up
+            data = order.data if order.data.is_dir() else data_directory()
+            _do(order, Place(Store(folder), data, cache_directory()), send)
     except BaseException as error:
         send(error)
     send(None)
-
-
-def _folders(order: Order) -> tuple[Path, Path]:
-    """Where this node finds data and cache: at the sender's paths where it has them, else its own."""
-    if "WHENPOOL_CACHE" not in os.environ and order.cache.is_dir():
-        os.environ["WHENPOOL_CACHE"] = str(order.cache)  # fingerprints are looked up there as well
-    return order.data if order.data.is_dir() else data_directory(), cache_directory()
 
 
 def _do(order: Order, place: Place, send: Callable[[Letter], None]) -> None:
@@ -133,14 +117,13 @@ def _do(order: Order, place: Place, send: Callable[[Letter], None]) -> None:
     def say(message: Message) -> None:
         new = []
         if message.kind == "done":
-            for file in sorted(
-                store.directory.glob("*.json"), key=lambda file: file.stem == message.key
-            ):
-                if file.stem not in sent:  # a trace leaves its training as well, which goes first
-                    sent.add(file.stem)
-                    weights = store.weights_file(file.stem)
-                    kept = weights.read_bytes() if weights.exists() else None
-                    new.append(Stored(file.stem, file.read_bytes(), kept))
+            # a trace leaves its training as well, which goes first
+            names = {file.stem for file in store.directory.glob("*.json")} - sent
+            sent.update(names)
+            for name in sorted(names, key=lambda name: name == message.key):
+                weights = store.weights_file(name)
+                kept = weights.read_bytes() if weights.exists() else None
+                new.append(Stored(name, (store.directory / f"{name}.json").read_bytes(), kept))
         elif message.kind == "stopped":
             message = message._replace(text=f"node {node}: {message.text}")
         send((message, tuple(new)))
@@ -303,7 +286,7 @@ class RayPool:
         message, stored = letter
         try:
             for run in stored:
-                self._place.store.adopt(run.key, run.content, run.weights)
+                self._place.store.adopt(*run)
         except StorageError:
             raise
         except InputError as error:
@@ -346,25 +329,20 @@ def _end(error: Exception) -> tuple[str, str, str]:
             text = f"node {node[1] if node else 'of the Ray cluster'} cannot load whenpool {__version__}"
             return "stopped", "", f"{text}: install it there, as it is on this machine"
         return "died", "", f" ({type(error.cause).__name__}: {' '.join(str(error.cause).split())})"
-    reasons = {
-        exceptions.OutOfMemoryError: "ended by Ray, since its node was out of memory",
-        exceptions.WorkerCrashedError: "killed, or crashed",
-        exceptions.NodeDiedError: "its node was lost",
-        exceptions.ObjectLostError: "its node was lost",
-        exceptions.TaskCancelledError: "cancelled",
-    }
-    for kind, reason in reasons.items():
-        if isinstance(error, kind):
-            return "died", "", f" ({reason})"
-    return "died", "", f" ({type(error).__name__})"
+    lost = exceptions.NodeDiedError, exceptions.ObjectLostError
+    reason = (
+        "ended by Ray, since its node was out of memory" if isinstance(error, exceptions.OutOfMemoryError)
+        else "killed, or crashed" if isinstance(error, exceptions.WorkerCrashedError)
+        else "its node was lost" if isinstance(error, lost)
+        else "cancelled" if isinstance(error, exceptions.TaskCancelledError)
+        else type(error).__name__
+    )  # fmt: skip
+    return "died", "", f" ({reason})"
 
 
 def _connect(workforce: Workforce) -> bool:
-    """Be in a cluster: the one named, one that this machine belongs to, or one of this machine alone.
-
-    Returns:
-        Whether it was us who connected, and not who called.
-    """
+    """Be in a cluster: the one named, one that this machine belongs to, or one of this machine alone;
+    whether it was us who connected, and not who called."""
     address = workforce.address or os.environ.get("RAY_ADDRESS")
     if address:
         _check_address(address)

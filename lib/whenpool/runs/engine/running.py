@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 
+import torch
+
 from whenpool.runs.engine.crew import Crew, Pool
 from whenpool.runs.engine.local import LocalPool, processors
 from whenpool.runs.engine.tasks import Report, outstanding, tasks_of
@@ -71,15 +73,8 @@ def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:
         from whenpool.runs.engine.on_ray import RayPool
 
         return RayPool(place, workforce)
-    devices = _devices(workforce)
+    devices = [workforce.device]
+    if workforce.device == "cuda":  # all of this machine's
+        devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
     wanted = workforce.workers or (processors() if devices == ["cpu"] else len(devices))
     return LocalPool(place, workforce, min(wanted, tasks), devices)
-
-
-def _devices(workforce: Workforce) -> list[str]:
-    """Of this machine: all its GPUs, where they are asked for."""
-    if workforce.device != "cuda":
-        return [workforce.device]
-    import torch
-
-    return [f"cuda:{number}" for number in range(torch.cuda.device_count())]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
@@ -67,14 +67,11 @@ def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
     is of its cell: seeds and poolings of one corpus, size and setting.
     """
     groups: list[list[Job]] = []
-    open_groups: dict[Training, list[Job]] = {}
+    open_groups: dict[Training | None, list[Job]] = {}
     for job in sorted(jobs, key=lambda job: informative(job.run)):
-        cell = _cell(job.run) if together > 1 else None
-        if cell is None:
-            groups.append([job])
-            continue
+        cell = _cell(job.run)
         group = open_groups.get(cell)
-        if group is None or len(group) >= together:
+        if cell is None or group is None or len(group) >= together:
             group = open_groups[cell] = []
             groups.append(group)
         group.append(job)
@@ -163,16 +160,16 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
             job.run.execute(place, device, job.keep_weights, lambda: say(Message("epoch", job.key)))
             ended(job, "done")
         else:
-            execute_together(
-                [job.run for job in task],  # type: ignore[misc]
-                place,
-                device,
-                [job.keep_weights for job in task],
-                on_epoch=lambda number: say(Message("epoch", task[number].key)),
-                on_end=lambda number, failure: ended(
-                    task[number], "failed" if failure else "done", failure
-                ),
-            )
+            runs: Any = [job.run for job in task]
+            kept = [job.keep_weights for job in task]
+
+            def on_end(number: int, failure: str) -> None:
+                ended(task[number], "failed" if failure else "done", failure)
+
+            def on_epoch(number: int) -> None:
+                say(Message("epoch", task[number].key))
+
+            execute_together(runs, place, device, kept, on_epoch, on_end)
     except StorageError as error:
         say(Message("stopped", text=str(error)))
     except Exception as error:  # a run that fails must not stop the others
@@ -180,12 +177,12 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
             raise DeviceLostError(str(error)) from None
         rest = tuple(open_jobs.values())
         if _is_out_of_memory(error) and len(task) > 1:
-            say(Message("note", text=_too_much(task)))
+            many = f"{len(task)} models at once were too much for the memory of the GPU"
+            say(Message("note", text=f"{many}; half as many were trained at a time instead."))
             again = halves(rest) if len(rest) == len(task) else [rest]
         elif _is_out_of_memory(error):
-            ended(
-                task[0], "failed", "the GPU has too little memory for it; free some, or use --device cpu"
-            )
+            told = "the GPU has too little memory for it; free some, or use --device cpu"
+            ended(task[0], "failed", told)
         elif len(task) > 1:  # each says what is wrong with itself
             again = [(job,) for job in rest]
         else:
@@ -211,10 +208,3 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _is_broken(error: Exception) -> bool:
     kind = getattr(torch, "AcceleratorError", ())  # torch has it since 2.8
     return isinstance(error, kind) and not _is_out_of_memory(error)
-
-
-def _too_much(task: Task) -> str:
-    return (
-        f"{len(task)} models at once were too much for the memory of the GPU; half as many were "
-        "trained at a time instead."
-    )

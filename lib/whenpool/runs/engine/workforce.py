@@ -5,7 +5,10 @@ import re
 from dataclasses import dataclass, fields
 from typing import Any
 
+import torch
+
 from whenpool.base.errors import InputError
+from whenpool.models.precision import check_precision
 
 ENGINES = ("local", "ray")
 
@@ -44,17 +47,15 @@ class Workforce:
         """
         given: dict[str, Any] = {}
         for field in fields(cls):
-            value = os.environ.get(f"WHENPOOL_{field.name.upper()}")
+            variable = f"WHENPOOL_{field.name.upper()}"
+            value: Any = os.environ.get(variable)
             if not value or field.name == "until":
                 continue
             if field.name in ("workers", "together"):
                 if not value.isdecimal() or int(value) < 1:
-                    raise InputError(
-                        f"WHENPOOL_{field.name.upper()} is a number, at least 1, not {value!r}"
-                    )
-                given[field.name] = int(value)
-            else:
-                given[field.name] = value
+                    raise InputError(f"{variable} is a number, at least 1, not {value!r}")
+                value = int(value)
+            given[field.name] = value
         return cls(**given)
 
     def variables(self) -> dict[str, str]:
@@ -67,31 +68,19 @@ class Workforce:
         }
 
     def check(self) -> None:
-        """Look whether this machine can do so, before work begins.
-
-        Raises:
-            InputError: for an unknown engine, device or precision, or a GPU that is not here.
-        """
+        """Raises `InputError` for an unknown engine, device or precision, or a GPU that is not here."""
         if self.engine not in ENGINES:
             raise InputError(f"engine {self.engine!r} is unknown; choose one of {', '.join(ENGINES)}")
         if self.address and self.engine != "ray":
             raise InputError("an address is of a Ray cluster: choose --engine ray as well")
         check_device(self.device, here=self.engine == "local")
-        if self.precision != "float32":
-            from whenpool.models.precision import check_precision
-
-            check_precision(self.precision)
+        check_precision(self.precision)
 
 
 def check_device(device: str, here: bool = True) -> None:
-    """Raises `InputError` when CUDA is asked for and is not there, or the device is unknown.
-
-    Args:
-        here: whether it is this machine that needs it.
-    """
+    """Raises `InputError` for an unknown device, or when CUDA is asked for, is needed ``here`` on this
+    machine, and is not there."""
     if re.fullmatch(r"cuda(:\d+)?", device):
-        import torch
-
         if here and not torch.cuda.is_available():
             raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
     elif device != "cpu":

@@ -122,22 +122,15 @@ class Run:
         return cls(**values_of(row, cls))
 
     def identity(self, place: "Place") -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol.
-
-        Raises:
-            InputError: for a configuration that cannot be run, or data that are not there.
-        """
+        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a configuration
+        that cannot be run, or data that are not there."""
         raise NotImplementedError
 
     def execute(
         self, place: "Place", device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
-        """Execute and store the run; returns its key.
-
-        Raises:
-            InputError: for data that cannot be read, too few texts, a loss that diverges, or a training
-                that is needed and whose weights are not here.
-        """
+        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, too
+        few texts, a loss that diverges, or a training that is needed and whose weights are not here."""
         raise NotImplementedError
 
     @classmethod

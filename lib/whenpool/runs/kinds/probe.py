@@ -46,6 +46,8 @@ class Probe(Run):
 
     Attributes:
         probe: which one it is, a key of `PROBES`.
+        effort: what a word of a text costs, beside a step of training on it.
+        on_trained: whether it reads the weights that the training leaves.
     """
 
     training: Training = field()
@@ -54,6 +56,8 @@ class Probe(Run):
     table: ClassVar[str] = "probes"
     protocol: ClassVar[int] = Training.protocol
     probe: ClassVar[str] = ""
+    effort: ClassVar[float] = 1.0
+    on_trained: ClassVar[bool] = True
     required: ClassVar[str] = f"{Training.required} probe probe_protocol"
     results: ClassVar[str] = (
         "probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95 examples_at_95 "
@@ -78,11 +82,15 @@ class Probe(Run):
     @property
     def needs(self) -> Training | None:
         """The training whose weights it reads."""
-        return self.training
+        return self.training if self.on_trained else None
 
     @property
     def epochs(self) -> int:
         return 1
+
+    @property
+    def cost(self) -> float:
+        return self.effort * self._own["texts"] * self._words
 
     @property
     def phase(self) -> tuple[int, str]:
@@ -151,11 +159,8 @@ class Probe(Run):
         return Training.read_ahead([run.training for run in runs], place, device)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        """What the probe finds on a model, trained where the probe needs it.
-
-        Raises:
-            InputError: when the corpus has no text that the probe asks for.
-        """
+        """What the probe finds on a model, trained where the probe needs it. Raises `InputError` when the
+        corpus has no text that the probe asks for."""
         raise NotImplementedError
 
     def execute(
@@ -175,7 +180,7 @@ class Probe(Run):
         device: str,
         prepared: Prepared,
         found: dict[str, Any],
-        rows: list[dict[str, Any]],
+        rows: Any,
         seconds: float,
     ) -> str:
         result = found | {
@@ -205,14 +210,11 @@ class GradientProfile(Probe):
     untrained: bool = False  # of the model as the training begins with it
 
     probe: ClassVar[str] = "gradients"
+    effort: ClassVar[float] = 1.6
 
     @property
     def needs(self) -> Training | None:
         return None if self.untrained else self.training
-
-    @property
-    def cost(self) -> float:
-        return 1.6 * self.texts * self._words
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         norms, lengths = _norms(model, dataset.train.first(self.texts))
@@ -237,14 +239,8 @@ class FirstSteps(Probe):
     texts: int = 500
 
     probe: ClassVar[str] = "first_steps"
-
-    @property
-    def needs(self) -> Training | None:
-        return None
-
-    @property
-    def cost(self) -> float:
-        return 4.0 * self.texts * self._words
+    effort: ClassVar[float] = 4.0
+    on_trained: ClassVar[bool] = False
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """Adam, as in a training; each text is looked at before the model learns from it."""
@@ -327,17 +323,13 @@ class PaddingSweep(Probe):
     texts: int = 1_000
 
     probe: ClassVar[str] = "sweep"
+    effort: ClassVar[float] = 0.3 * 3 * 29  # places, and the sum of 1 / (1 - share) over the shares
 
     def identity(self, place: Place) -> dict[str, Any]:
         """With the filler that is added, whatever the training read."""
         identity = super().identity(place)
         filler = place.source(self.training).filler_fingerprint()
         return identity | {"data": identity["data"] | {"filler": filler}}
-
-    @property
-    def cost(self) -> float:
-        read = 3 * 29  # times all words: places, and the sum of 1 / (1 - share) over the shares
-        return 0.3 * read * self.texts * self._words
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         if dataset.test_filler is None:
@@ -407,10 +399,6 @@ class DirectionUse(Probe):
 
     probe: ClassVar[str] = "directions"
 
-    @property
-    def cost(self) -> float:
-        return 1.0 * self.texts * self._words
-
     def identity(self, place: Place) -> dict[str, Any]:
         """As `Probe.identity`; raises `InputError` also for a model that reads in one direction."""
         if not self.training.bidirectional or self.training.cell == "transformer":
@@ -449,10 +437,7 @@ class MemoryUse(Probe):
     attention: str = "fused"  # of a Transformer, see `whenpool.TransformerEncoder`
 
     probe: ClassVar[str] = "memory"
-
-    @property
-    def needs(self) -> Training | None:
-        return None
+    on_trained: ClassVar[bool] = False
 
     @property
     def cost(self) -> float:
@@ -602,4 +587,4 @@ def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:
 
 def _on_device(batch: Batch, model: nn.Module) -> Batch:
     device = next(model.parameters()).device
-    return Batch(batch.ids.to(device), batch.lengths.to(device), batch.labels.to(device))
+    return Batch(*(part.to(device) for part in (batch.ids, batch.lengths, batch.labels)))

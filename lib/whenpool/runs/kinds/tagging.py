@@ -17,11 +17,11 @@ from whenpool.corpora.tagged import Tagged, TaggedCorpus, convert, entity_scores
 from whenpool.corpora.tagged.entities import COUNTED, ENCODINGS
 from whenpool.corpora.tagged.numbering import NumberedCorpus, number
 from whenpool.corpora.tagged.sources import TaggedSource, find_tagged
-from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
+from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run
-from whenpool.runs.kinds.training import read_vectors
+from whenpool.runs.kinds.training import read_vectors, vectors_of
 from whenpool.runs.provenance import provenance
 from whenpool.runs.run import Place
 from whenpool.training.loop import Recipe
@@ -201,18 +201,9 @@ PLACES = 21
 def prepare_tagger(
     run: Tagging, corpus: TaggedCorpus, place: Place
 ) -> tuple[NumberedCorpus, SequenceTagger]:
-    """The corpus as numbers, tags in the encoding of the run, and the tagger before training.
-
-    Raises:
-        InputError: where there are no entities to be encoded, or vectors of another size.
-    """
-    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
-    if vectors and vectors.size != run.embedding_size:
-        raise InputError(
-            f"word vectors {run.vectors} have {vectors.size} numbers, the tagger's embedding "
-            f"{run.embedding_size}: choose others or set embedding_size"
-        )
-    numbered = number(_encoded(corpus, run.encoding), run.features, vectors, run.seed)
+    """The corpus as numbers, tags in the encoding of the run, and the tagger before training."""
+    encoded = _encoded(corpus, run.encoding)
+    numbered = number(encoded, run.features, vectors_of(run, place), run.seed)
     with torch.random.fork_rng():
         torch.manual_seed(run.seed)
         model = SequenceTagger(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_datase
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE, check_setting
 from whenpool.corpora.synthetic import Grammar
-from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
+from whenpool.corpora.tokens import PADDING_INDEX, WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.registry import LISTED, LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
@@ -65,8 +65,6 @@ SETTING_ORDER = ("standard", "mid", "right", "left")
 CORPORA = ("imdb", "yelp", "yahoo", "amazon")
 LENGTHS = ("long", "any", "short")
 _GATES = {"lstm": 4, "gru": 3, "elman": 1, "prototype": 3, "mingru": 2, "minlstm": 3}
-_PLANNED_WORDS = 250  # that `Training.cost` assumes of a text
-_USUAL_TEST_TEXTS = 12_500  # of a published corpus where the thesis has none
 
 
 def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
@@ -84,7 +82,7 @@ def test_texts(corpus: str, length: str) -> int:
     if corpus.partition(":")[0] == "synthetic":
         return grammar_of(corpus).test
     sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
-    return sizes[length].test if length in sizes else _USUAL_TEST_TEXTS
+    return sizes[length].test if length in sizes else 12_500  # as is usual
 
 
 def read_vectors(runs: Iterable[Any], place: Place) -> None:
@@ -96,11 +94,7 @@ def read_vectors(runs: Iterable[Any], place: Place) -> None:
 
 @dataclass(frozen=True)
 class Training(Run):
-    """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2).
-
-    A default must never change: fields at their default do not enter the key, so that a field
-    added later leaves older runs valid.
-    """
+    """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
 
     kind: ClassVar[str] = "training"
     table: ClassVar[str] = "trainings"
@@ -194,7 +188,7 @@ class Training(Run):
         if self.corpus.partition(":")[0] != "synthetic":
             return 1.0
         grammar = grammar_of(self.corpus)
-        return (grammar.shortest + grammar.longest) / 2 / _PLANNED_WORDS
+        return (grammar.shortest + grammar.longest) / 2 / 250
 
     @property
     def shape(self) -> "Training":
@@ -233,17 +227,11 @@ class Training(Run):
 
     def rank_as(self, run: Run, probe: int) -> tuple[Any, ...]:
         """The rank of a run on this training; the training itself comes before its probes."""
-        return (
-            self.seed,
-            (False, self.size),
-            SETTING_ORDER.index(self.setting) if self.setting in SETTING_ORDER else 4,
-            place_in(self.length, LENGTHS),
-            place_in(self.corpus, CORPORA),
-            place_in(self.variant, (*LISTED, *TRICKS)),
-            not self.masked,
-            probe,
-            repr(run),  # of what is alike otherwise, the same first in every process
-        )
+        setting = SETTING_ORDER.index(self.setting) if self.setting in SETTING_ORDER else 4
+        length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
+        variant = place_in(self.variant, (*LISTED, *TRICKS))
+        place = (self.seed, (False, self.size), setting, length, corpus, variant, not self.masked, probe)
+        return (*place, repr(run))  # of what is alike otherwise, the same first in every process
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         """A model without pooling is "last" alone, not every trick on it."""
@@ -251,11 +239,6 @@ class Training(Run):
         return own | {"pooling": self.variant.split(", ")}
 
     def identity(self, place: Place) -> dict[str, Any]:
-        """What makes a training this one: configuration, data, protocol.
-
-        Raises:
-            InputError: for an unknown corpus, setting or length, or data that are not there.
-        """
         check_setting(self.setting)
         check_length(self.length)
         self._check_model()
@@ -291,9 +274,8 @@ class Training(Run):
             "recurrent weights for drop_connect": self.drop_connect and not cell.remembers,
             "a recurrence that padding could enter": not self.masked and not cell.recurrent,
         }
-        for what, asked in lacking.items():
-            if asked:
-                raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
+        if what := next((what for what, asked in lacking.items() if asked), None):
+            raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
 
     def _check_trick(self) -> None:
         if self.trick != "gradient_directed" and (
@@ -356,58 +338,42 @@ class Prepared:
     random: torch.Tensor
 
 
-def prepare(run: Training, place: Place) -> Prepared:
-    """Read a training's texts and make its model as it is before training.
+_OF_MODEL = (
+    "pooling", "cell", "embedding_size", "hidden_size", "layers", "bidirectional", "forget_bias",
+    "orthogonal", "drop_connect", "masked",
+)  # fmt: skip
 
-    Raises:
-        InputError: for data that cannot be read, or too few texts.
-    """
-    encoded = encode(place.source(run), run.length, place.cache)
+
+def vectors_of(run: Any, place: Place) -> WordVectors | None:
+    """The word vectors of a run, if it has some; raises `InputError` for those of another size."""
     vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
     if vectors and vectors.size != run.embedding_size:
         raise InputError(
             f"word vectors {run.vectors} have {vectors.size} numbers, "
             f"the model's embedding {run.embedding_size}: choose others or set embedding_size"
         )
-    dataset = make_dataset(
-        encoded,
-        size=run.size,
-        setting=run.setting,
-        share=run.share,
-        validation=run.validation,
-        test=run.test,
-        max_words=run.max_words,
-        vectors=vectors,
-        seed=run.seed,
-    )
+    return vectors
+
+
+def prepare(run: Training, place: Place) -> Prepared:
+    """Read a training's texts and make its model as it is before training; raises `InputError` for data
+    that cannot be read, or too few texts."""
+    encoded = encode(place.source(run), run.length, place.cache)
+    vectors = vectors_of(run, place)
+    read = ("size", "setting", "share", "validation", "test", "max_words", "seed")
+    dataset = make_dataset(encoded, vectors=vectors, **{name: getattr(run, name) for name in read})
     with torch.random.fork_rng():
         torch.manual_seed(run.seed)
-        model = TextClassifier(
-            len(dataset.vocabulary),
-            len(dataset.classes),
-            run.pooling,
-            run.cell,
-            run.embedding_size,
-            run.hidden_size,
-            run.layers,
-            run.bidirectional,
-            run.forget_bias,  # type: ignore[arg-type]
-            PADDING_INDEX,
-            vectors=dataset.vectors,
-            orthogonal=run.orthogonal,
-            drop_connect=run.drop_connect,
-            masked=run.masked,
-        )
+        shape: dict[str, Any] = {name: getattr(run, name) for name in _OF_MODEL}
+        sizes = len(dataset.vocabulary), len(dataset.classes)
+        model = TextClassifier(*sizes, padding_index=PADDING_INDEX, vectors=dataset.vectors, **shape)
         random = torch.random.get_rng_state()
     return Prepared(encoded, dataset, model, random)
 
 
 def trained(run: Training, place: Place) -> Prepared:
-    """A finished training's texts, and its model with the weights of the best epoch.
-
-    Raises:
-        InputError: when the weights are not here.
-    """
+    """A finished training's texts, and its model with the weights of the best epoch; raises `InputError`
+    when these are not here."""
     file = place.store.weights_file(key(run, place))
     if not file.exists():
         raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
@@ -417,11 +383,8 @@ def trained(run: Training, place: Place) -> Prepared:
 
 
 def load_weights(model: nn.Module, file: Path, run: Run) -> None:
-    """Give a model the weights that a run has left.
-
-    Raises:
-        InputError: when the file is damaged, or holds another model's.
-    """
+    """Give a model the weights that a run has left; raises `InputError` for a file that is damaged, or
+    holds another model's."""
     try:
         model.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, OSError, safetensors.SafetensorError) as error:
@@ -479,15 +442,9 @@ def store_training(
 ) -> str:
     """Store what came of a training; returns its key."""
     weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-    return place.store.put(
-        run.identity(place),
-        asdict(run),
-        _result(run, prepared, outcome, place),
-        provenance(device, company),
-        outcome.history_rows(),
-        weights,
-        Training.kind,
-    )
+    result, made = _result(run, prepared, outcome, place), provenance(device, company)
+    history = outcome.history_rows()
+    return place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
 
 
 def _objective(run: Training, place: Place) -> Objective:
@@ -522,9 +479,10 @@ def _result(run: Training, prepared: Prepared, outcome: Outcome, place: Place) -
         "parameters": sum(p.numel() for p in model.parameters()),
         "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
         "train_words": outcome.words,
-        "filler_passes_train": dataset.filler_passes["train"],
-        "filler_passes_validation": dataset.filler_passes["validation"],
-        "filler_passes_test": dataset.filler_passes["test"],
+        **{
+            f"filler_passes_{part}": dataset.filler_passes[part]
+            for part in ("train", "validation", "test")
+        },
         "filler": place.source(run).filler_name if run.setting != "standard" else None,
         "corpus_notes": " ".join(encoded.notes),
         "seconds": outcome.seconds,
@@ -543,7 +501,6 @@ def execute_together(
 
     Args:
         runs: trainings of one shape without tricks, see `whenpool.training.batched.train_together`.
-        keep_weights: of which the weights are wanted.
         on_epoch: told the number of a run of which an epoch has ended.
         on_end: told the number of a run that has ended, and why it failed, or "".
 
@@ -555,16 +512,10 @@ def execute_together(
     kept = keep_weights or [False] * len(runs)
     group = hash_of(*sorted(key(run, place) for run in runs))[:8]
     prepared = [prepare(run, place) for run in runs]
-    students = [
-        Student(
-            part.model,
-            part.dataset,
-            recipe_of(run),
-            run.seed,
-            on_epoch=lambda _, number=number: on_epoch(number),  # type: ignore[misc]
-        )
-        for number, (run, part) in enumerate(zip(runs, prepared, strict=True))
-    ]
+    students = []
+    for number, (run, part) in enumerate(zip(runs, prepared, strict=True)):
+        told = lambda _, number=number: on_epoch(number)  # noqa: E731
+        students.append(Student(part.model, part.dataset, recipe_of(run), run.seed, on_epoch=told))
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if isinstance(outcome, DivergenceError):

@@ -23,7 +23,7 @@ from whenpool.book.compare import (
     read_comparisons,
     table_of,
 )
-from whenpool.book.publish import export_runs
+from whenpool.book.publish import export
 from whenpool.book.report.provenance import provenance_line
 from whenpool.cli import main
 from whenpool.runs.kinds.training import PROTOCOL, Training
@@ -68,7 +68,7 @@ def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(pla
     second = Place(Store(place.store.directory.with_name("again")), place.data, place.cache)
     for where in (place, second):
         for run in (SMALL, replace(SMALL, seed=1)):
-            execute(run, where, keep_weights=True)
+            run.execute(where, keep_weights=True)
     cells = compare(place.store, second.store)
     assert cells[["pairs", "identical", "with_weights"]].values.tolist() == [[2, 2, 2]]
     assert cells.loc[0, ["mean_difference", "largest_loss", "largest_weight"]].tolist() == [0, 0, 0]
@@ -156,7 +156,7 @@ def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores
             put(store, replace(PAPER, seed=seed), accuracy, accuracy / 7, epochs=(1 / 3, accuracy))
     folder = tmp_path / "results"
     place = Place(one, tmp_path, tmp_path)
-    assert export_runs(place, folder) == 3
+    assert export("training", place, folder) == 3
     cells = compare(open_side("record", folder), open_side(str(two.directory), folder))
     assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
 
@@ -304,7 +304,7 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
     fast = Place(Store(tmp_path / "fast", folder), tmp_path, tmp_path)
     put(fast.store, PAPER, **EXACT)
     put(fast.store, replace(PAPER, seed=1), **FAST)
-    assert export_runs(fast, folder, said.append) == 1
+    assert export("training", fast, folder, said.append) == 1
     assert said == [
         "1 runs are left out: bfloat16 on cuda needs 25 pairs with float32 on published corpora, at the "
         "thesis's size and less than 0.3 points apart in the mean; there are 0 "
@@ -312,7 +312,7 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
     ]
     put_on_record(pairs_in(stores, 25, 0.1), folder)
     said.clear()
-    assert export_runs(fast, folder, said.append) == 2
+    assert export("training", fast, folder, said.append) == 2
     assert said == []
     recorded = pd.read_csv(folder / "trainings.csv")
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
@@ -321,17 +321,17 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
 def test_a_run_of_record_is_not_lost_when_it_is_computed_again_in_another_precision(tmp_path):
     folder = tmp_path / "results"
     put(Store(tmp_path / "one"), PAPER, 70.0, **EXACT)
-    assert export_runs(Place(Store(tmp_path / "one"), tmp_path, tmp_path), folder) == 1
+    assert export("training", Place(Store(tmp_path / "one"), tmp_path, tmp_path), folder) == 1
     again = Place(Store(tmp_path / "two", folder), tmp_path, tmp_path)
     put(again.store, PAPER, 60.0, **FAST)
-    assert export_runs(again, folder) == 1
+    assert export("training", again, folder) == 1
     assert pd.read_csv(folder / "trainings.csv")["precision"].tolist() == ["float32"]
 
 
 def test_the_line_of_provenance_names_a_precision_that_is_not_float32(stores):
     one, _ = stores
     put(one, SMALL, **FAST)
-    assert "; computed in bfloat16; " in provenance_line(one.trainings())
+    assert "; computed in bfloat16; " in provenance_line(one.rows("training"))
     put(one, replace(SMALL, seed=1), **EXACT)
-    assert "; 1 runs computed in bfloat16; " in provenance_line(one.trainings())
-    assert "float32" not in provenance_line(one.trainings())
+    assert "; 1 runs computed in bfloat16; " in provenance_line(one.rows("training"))
+    assert "float32" not in provenance_line(one.rows("training"))

@@ -163,8 +163,8 @@ def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, cha
 def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
     code = (
         "from whenpool.book.report.skip import brief_table, judged_cells\n"
-        "from whenpool.runs.kinds.training import Place\n"
-        "stored = Place.default().store.trainings()\n"
+        "from whenpool.runs.run import Place\n"
+        "stored = Place.default().store.rows('training')\n"
         "print(*judged_cells(stored)['pooling'].unique())\n"
         "print(*brief_table(stored, '1.3').frame['pooling'])"
     )
@@ -216,7 +216,7 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
         "from whenpool.runs.request import Choice\n"
         "from whenpool.runs.plans.chapters import plan, thesis_table\n"
         "from whenpool.book.report.corpora import corpora_table\n"
-        "from whenpool.runs.kinds.training import Place\n"
+        "from whenpool.runs.run import Place\n"
         "place = Place.default()\n"
         "choice = Choice('paper', ('hotels',), sizes=(800,))\n"
         "runs = plan('training_to_skip', choice, place)\n"

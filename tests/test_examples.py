@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from whenpool.runs.execute import execute
 
 from whenpool.book.chapter import Chapter
 from whenpool.book.report.examples import SHARES, SHORTEST, Shown, understood
@@ -34,7 +33,7 @@ def models(shared):
     found = {}
     for pooling in POOLINGS:
         run = replace(LEARNT, pooling=pooling)
-        execute(run, shared, keep_weights=True)
+        run.execute(shared, keep_weights=True)
         found[pooling] = trained(run, shared)
     dataset = found["max"].dataset
     labels = dataset.test.labels.clone()
@@ -212,8 +211,8 @@ def finished(shared):
     runs += [replace(TINY, size=40), replace(TINY, seed=1), replace(TINY, setting="mid")]
     runs += [replace(TINY, pooling="max", masked=False)]
     for run in runs:
-        execute(run, shared, keep_weights=True)
-    execute(replace(TINY, pooling="max"), shared)
+        run.execute(shared, keep_weights=True)
+    replace(TINY, pooling="max").execute(shared)
     return shared
 
 
@@ -241,7 +240,7 @@ def test_a_chapter_has_the_models_of_its_first_corpus_and_size_whose_weights_are
     for pooling, prepared in found.items():
         untrained = prepare(replace(TINY, pooling=pooling), finished)
         assert type(prepared.model.pooling) is type(untrained.model.pooling)
-        accuracy = finished.store.trainings().query(
+        accuracy = finished.store.rows("training").query(
             "pooling == @pooling and setting == 'standard' and size == 60 and seed == 0"
         )["test_accuracy"]
         labels = prepared.dataset.test.labels.tolist()

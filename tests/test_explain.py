@@ -8,7 +8,6 @@ import sys
 
 import pytest
 import torch
-from whenpool.runs.execute import execute
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import main
@@ -135,7 +134,7 @@ def test_the_model_of_a_finished_run_is_explained_too(place):
     )  # fmt: skip
     with pytest.raises(InputError, match="weights of .* are not here"):
         checkpoint_of(run, place)
-    execute(run, place, keep_weights=True)
+    run.execute(place, keep_weights=True)
     checkpoint = checkpoint_of(run, place)
     found = explain(checkpoint, " ".join(checkpoint.vocabulary[2:12]))
     assert len(found.words) == 7

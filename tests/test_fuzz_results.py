@@ -21,17 +21,11 @@ from whenpool.cli.options import Deadline, Names, _Numbers
 from whenpool.corpora import find
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only
+from whenpool.runs.kinds.few_shot import FewShot
+from whenpool.runs.kinds.probe import Probe
+from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.request import Choice
-from whenpool.runs.rows import (
-    current_few_shots,
-    current_probes,
-    current_taggings,
-    current_trainings,
-    few_shot_of,
-    probe_of,
-    tagging_of,
-    training_of,
-)
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
@@ -63,12 +57,14 @@ def test_runs_of_record(tmp_path):
         (records / name).write_bytes(data.removeprefix(name.encode()))
         place = Place(Store(tmp_path / "store", records), tmp_path, tmp_path)
         found = (
-            current_trainings(place), current_probes(place), current_few_shots(place),
-            current_taggings(place),
+            place.store.current("training"), place.store.current("probe"), place.store.current("few-shot"),
+            place.store.current("tagging"),
         )  # fmt: skip
-        for rows, read in zip(found, (training_of, probe_of, few_shot_of, tagging_of), strict=True):
+        for rows, read in zip(
+            found, (Training.of_row, Probe.of_row, FewShot.of_row, Tagging.of_row), strict=True
+        ):
             for row in rows.to_dict("records"):
-                assert isinstance(str(read(row)), str)
+                assert isinstance(str(kind.of_row(row)), str)
         for rows in found[:2]:
             assert provenance_line(rows).startswith("Provenance")
         assert evidence_of(place.store, found[0], found[1], found[3]).measured
@@ -113,7 +109,7 @@ def test_stored_runs(tmp_path):
     def parse(data):
         file.write_bytes(data)
         looked = Store(tmp_path / "store")
-        trainings, epochs = looked.trainings(), looked.histories()
+        trainings, epochs = looked.rows("training"), looked.history("training")
         if looked.set_aside:
             assert trainings.empty
             assert not file.exists()

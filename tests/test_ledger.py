@@ -25,7 +25,6 @@ from whenpool.book.report.ledger import NO_RULE
 from whenpool.book.report.measures import MEASURES, SCALES, Runs
 from whenpool.book.report.verdicts import FILES, MARKS, published
 from whenpool.cli import cli, main
-from whenpool.runs.rows import current_few_shots, current_trainings
 
 ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "book"
@@ -99,13 +98,13 @@ def test_shares_are_those_of_the_chapters(on_record, recorded):
     for name in ("accuracy", "few_shot", "learnability"):
         for table, rows in published(name).groupby("table"):
             assert (found.loc[table, "cells"], found.loc[table, NO_RULE]) == (len(rows), 0)
-    stored = current_trainings(on_record)
+    stored = on_record.store.current("training")
     said = skip.facts(skip.judged_cells(skip.record_runs(stored)), skip.record_runs(stored))
     for verdict in ledger.JUDGED:
         assert found.loc[["1.5", "1.6", "1.8"], verdict].sum() == said[verdict]
     tricked = tricks.thesis_cells(stored)
     for table, cells in (
-        ("1.9", few_shot.thesis_cells(current_few_shots(on_record))),
+        ("1.9", few_shot.thesis_cells(on_record.store.current("few-shot"))),
         ("2.1", tricked[tricked["table"] == "2.1"]),
     ):
         counted = cells["verdict"].value_counts().to_dict()

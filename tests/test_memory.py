@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
-from whenpool.runs.execute import execute
 
 from whenpool import InputError, TextClassifier
 from whenpool.probes import step_megabytes
-from whenpool.runs.kinds.probe import MemoryUse, growth
+from whenpool.runs.kinds.probe import MemoryUse, Probe, growth
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.rows import current_probes, probe_of
 
 BASE = Training(
     "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
@@ -71,9 +69,9 @@ def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does():
 def test_a_run_is_stored_with_its_rows(place):
     probe = MemoryUse(replace(BASE, cell="transformer"), longest=64, halvings=2, attention="plain")
     assert probe.needs is None
-    execute(probe, place)
-    probes = current_probes(place)
-    assert probe_of(probes.iloc[0]) == probe
+    probe.execute(place)
+    probes = place.store.current("probe")
+    assert Probe.of_row(probes.iloc[0]) == probe
     measured = place.store.measured_on(probes, "memory")
     assert measured["words"].tolist() == [16, 32, 64]
     assert (measured["megabytes"] > 0).all()

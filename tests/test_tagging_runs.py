@@ -22,7 +22,6 @@ from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, Place, key
 from whenpool.runs.store import Store, key_of
 
-RECORDS = Path(__file__).parents[1] / "data" / "results"
 TINY = Tagging(
     "generated:train=40,validation=12,test=20,clauses=2", embedding_size=6, hidden_size=5,
     feature_size=3, epochs=2, learning_rate=1e-2, profiled=4,

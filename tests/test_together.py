@@ -8,7 +8,6 @@ import pytest
 import torch
 from conftest import empty_place
 from small_runs import SMALL
-from whenpool.runs.execute import execute
 
 from whenpool import InputError, TextClassifier
 from whenpool.runs.kinds.training import execute_together, prepare, recipe_of
@@ -116,7 +115,7 @@ def test_runs_are_stored_one_by_one_beside_their_company(place, tmp_path):
     assert [ended[0], ended[1]] == ["", ""]
     assert "the loss became" in ended[2]
     for run in runs:
-        execute(run, apart)
+        run.execute(apart)
         mine, theirs = (where.store.get(key(run, where)) for where in (place, apart))
         assert mine["identity"] == theirs["identity"]
         assert mine["result"].keys() == theirs["result"].keys()

@@ -11,7 +11,7 @@ import pytest
 from stored import put_probe
 from stored import put_training as put
 
-from whenpool.book.publish import export_probes, export_runs
+from whenpool.book.publish import export
 from whenpool.book.report import tricks, verdicts
 from whenpool.book.report.verdicts import (
     as_plain,
@@ -23,7 +23,6 @@ from whenpool.book.report.verdicts import (
 )
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.rows import current_trainings, training_of
 from whenpool.runs.store import Store
 
 PAPER = Path(__file__).parents[1] / "data" / "paper"
@@ -66,7 +65,7 @@ def attending(factors, masses, with_attention, without):
 
 
 def runs_of(place):
-    return tricks.with_variant(place.store.trainings())
+    return tricks.with_variant(place.store.rows("training"))
 
 
 def records(table):
@@ -110,7 +109,7 @@ def test_rows_that_are_older_than_tricks_are_plain(place):
     names = ["last", "max", "max_attention", "forget 2", "chrono"]
     for variant in (*names, "teacher_forcing"):
         put(place, of(variant))
-    table = place.store.trainings()
+    table = place.store.rows("training")
     older = table[table["trick"].isna()].drop(columns=NEW_COLUMNS)
     assert tricks.with_variant(older)["variant"].tolist() == names
     mixed = pd.concat([older, table[table["trick"].notna()]], ignore_index=True)
@@ -119,7 +118,7 @@ def test_rows_that_are_older_than_tricks_are_plain(place):
 
 
 def test_without_runs_every_part_of_the_page_says_so(place):
-    empty, epochs = place.store.trainings(), place.store.histories()
+    empty, epochs = place.store.rows("training"), place.store.history("training")
     runs = runs_of(place)
     for found in (runs, tricks.small_runs(empty, 1000)):
         assert found.empty
@@ -133,7 +132,7 @@ def test_without_runs_every_part_of_the_page_says_so(place):
     ):
         assert records(table) == NONE_YET
     assert tricks.ending(epochs.merge(runs[["key", "setting", "variant"]], on="key")).empty
-    assert tricks.small_profiles(place.store, place.store.probes(), 1000).empty
+    assert tricks.small_profiles(place.store, place.store.rows("probe"), 1000).empty
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant, chang
     for seed in (0, 1):
         put(place, of(variant, seed=seed, **changes), complete=complete)
     small = put(place, of(variant, "standard"))
-    assert tricks.small_runs(place.store.trainings(), 1000)["key"].tolist() == [small]
+    assert tricks.small_runs(place.store.rows("training"), 1000)["key"].tolist() == [small]
 
 
 # tables
@@ -208,7 +207,7 @@ def test_what_is_read_from_epochs_is_read_for_each_run(place):
         names[put(place, of("penalty_attention", seed=seed), history=history)] = name
     names[put(place, of("last"), history=[{"validation_accuracy": 50.0}])] = "plain"
     names[put(place, of("teacher_forcing"), history=TEACHER)] = "teacher"
-    epochs = place.store.histories()[::-1]  # they may come in any order
+    epochs = place.store.history("training")[::-1]  # they may come in any order
     expected = {
         tricks.mass_before_the_end: {"whole": 0.01, "again": 0.02, "never": 0.2},
         tricks.mass_left: {"whole": 1e-4, "again": 1e-3, "full": 4e-3, "never": 0.2},
@@ -229,7 +228,7 @@ def test_a_table_says_what_each_trick_came_to(place):
     put(place, of("teacher_forcing", "standard"), history=TEACHER)
     put(place, of("teacher_forcing", "standard", 1), history=[{"train_loss": 2e-6}])
     put(place, of("max"), history=[{"train_loss": 1.0}])
-    found = tricks.reached_table(runs_of(place), place.store.histories())
+    found = tricks.reached_table(runs_of(place), place.store.history("training"))
     assert found.to_numpy().tolist() == [
         ["Teacher forcing", "standard", "mean squared error 2e-06 to 0.12", 2],
         ["Teacher forcing", "mid", "", 1],
@@ -249,7 +248,7 @@ def test_strengths_are_compared_on_one_seed_of_small_runs(place):
         if standard:
             put(place, of("gradient_directed", "standard", strength=strength), standard)
     put(place, of("gradient_directed", strength=0.1, divergence="reverse"), 55.0)
-    table = tricks.strength_table(tricks.tried(place.store.trainings(), 1000))
+    table = tricks.strength_table(tricks.tried(place.store.rows("training"), 1000))
     assert list(table) == ["divergence", "λ of the first epoch", "standard", "mid"]
     assert table.to_numpy().tolist() == [
         ["forward", "0.01", "", "60.0"], ["", "0.3", "81.0", "70.2"], ["", "10", "80.0", "diverged"],
@@ -269,8 +268,8 @@ def test_costs_are_ratios_of_means_over_epochs_whose_fastest_seed_counts(place):
     for (variant, setting, seed), times in seconds.items():
         put(place, of(variant, setting, seed), history=[{"seconds": time} for time in times])
     put(place, of("last", size=2000), history=[{"seconds": 1.0}])
-    small = tricks.small_runs(place.store.trainings(), 1000)
-    assert records(tricks.cost_table(small, place.store.histories())) == [
+    small = tricks.small_runs(place.store.rows("training"), 1000)
+    assert records(tricks.cost_table(small, place.store.history("training"))) == [
         {"": "Plain training, any start", "standard": "", "mid": "1.00"},
         {"": "MaxPool", "standard": "", "mid": ""},
         {"": "Dropout attention", "standard": "", "mid": "1.50"},
@@ -316,7 +315,9 @@ def test_epochs_are_named_in_the_order_of_the_table_and_the_ending_is_of_what_at
     put(place, of("penalty_attention"), history=PENALTY)
     put(place, of("dropout_attention", "standard"), history=NEVER_FULL)
     put(place, of("last"), history=[{"validation_accuracy": 50.0}] * 4)
-    epochs = place.store.histories().merge(runs_of(place)[["key", "setting", "variant"]], on="key")
+    epochs = place.store.history("training").merge(
+        runs_of(place)[["key", "setting", "variant"]], on="key"
+    )
     drawn = tricks.named(epochs)
     assert list(drawn["setting"].cat.categories) == ["standard", "mid"]
     assert list(drawn["variant"].cat.categories) == ["BiLSTM", "Penalty attention", "Dropout attention"]
@@ -343,13 +344,13 @@ def test_profiles_before_training_are_of_all_seeds(place):
     look("dropout_attention", 99.0, setting="left")
     look("gradient_directed", 99.0, strength=1.0)
     look("last", 99.0, base=replace(THESIS, size=1000))
-    profiles = tricks.small_profiles(place.store, place.store.probes(), 1000)
+    profiles = tricks.small_profiles(place.store, place.store.rows("probe"), 1000)
     drawn = tricks.named(profiles).groupby(["setting", "variant"], observed=True)
     assert drawn["mean"].mean().to_dict() == {
         ("standard", "Dropout attention"): 9.0, ("mid", "before training"): 2.0,
         ("mid", "BiLSTM"): 0.25, ("mid", "Dropout attention"): 1.0,
     }  # fmt: skip
-    older = place.store.probes().drop(columns=["untrained", *NEW_COLUMNS[:-1]])
+    older = place.store.rows("probe").drop(columns=["untrained", *NEW_COLUMNS[:-1]])
     found = tricks.named(tricks.small_profiles(place.store, older, 1000))
     assert set(found["variant"]) == {"BiLSTM"}
 
@@ -389,7 +390,7 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("teacher_forcing", seed=8))  # other rows, so that columns are mixed
     put(place, of("forget 2", seed=9))
     key = put(place, replace(THESIS, **changes))
-    table = place.store.trainings()
+    table = place.store.rows("training")
     kinds = {"r": of_record, "l": of_learnability, "p": is_plain, "k": of_either_scale}
     found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
     assert found == set(expected)
@@ -402,7 +403,7 @@ def test_of_which_kind_a_run_is(place, changes, expected):
 @pytest.mark.parametrize("variant", CHANGES)
 def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, variant):
     put_all(place, variant, "mid", [60.0, 70.0], base=THESIS)  # numbers alone where it has a forget bias
-    table = place.store.trainings()
+    table = place.store.rows("training")
     assert follows_protocol(table).all() == (variant in ("last", "max", "max_attention"))
     plain = as_plain(table)
     assert follows_protocol(plain).all()
@@ -444,12 +445,12 @@ def test_trainings_of_tricks_are_put_on_record_and_read_back(place):
     put(place, of("teacher_forcing", seed=1, base=THESIS), history=EPOCH, complete=False)
     diverged = of("gradient_directed", seed=2, base=THESIS)
     keys[put(place, diverged, DIVERGED)] = diverged
-    assert export_runs(place, folder_of(place)) == len(keys)
+    assert export("training", place, folder_of(place)) == len(keys)
     elsewhere = on_record(place)
-    table = current_trainings(elsewhere).set_index("key")
-    assert {key: training_of(row) for key, row in table.to_dict("index").items()} == keys
+    table = elsewhere.store.current("training").set_index("key")
+    assert {key: Training.of_row(row) for key, row in table.to_dict("index").items()} == keys
     assert table["diverged"].eq(True).sum() == table["test_accuracy"].isna().sum() == 1
-    epochs = elsewhere.store.histories()
+    epochs = elsewhere.store.history("training")
     for key, run in keys.items():
         rows = epochs[epochs["key"] == key].drop(columns=["key", "epoch"]).to_dict("records")
         known = [{name: value for name, value in row.items() if value == value} for row in rows]
@@ -464,8 +465,8 @@ def test_a_record_that_is_written_again_stays_as_it_is(place):
     folder = folder_of(place)
 
     def written(store):
-        assert export_runs(store, folder) == len(KEPT)
-        assert export_probes(store, folder) == len(PROBED)
+        assert export("training", store, folder) == len(KEPT)
+        assert export("probe", store, folder) == len(PROBED)
         return {file.name: file.read_bytes() for file in folder.iterdir()}
 
     before = written(place)
@@ -481,16 +482,16 @@ def test_a_record_that_is_written_again_stays_as_it_is(place):
 def test_a_record_that_is_older_than_tricks_is_kept_beside_them(place):
     old, folder = of("last", base=THESIS), folder_of(place)
     put(place, old, history=EPOCH)
-    export_runs(place, folder)
+    export("training", place, folder)
     table = pd.read_csv(folder / "trainings.csv")
     older = table.drop(columns=["trick", "orthogonal", "strength", "divergence"])
     older.to_csv(folder / "trainings.csv", index=False)
     elsewhere = on_record(place)
     new = of("dropout_attention", base=THESIS)
     put(elsewhere, new)
-    assert export_runs(elsewhere, folder) == 2
-    again = current_trainings(on_record(place))
-    assert {training_of(row) for row in again.to_dict("records")} == {old, new}
+    assert export("training", elsewhere, folder) == 2
+    again = on_record(place).store.current("training")
+    assert {Training.of_row(row) for row in again.to_dict("records")} == {old, new}
     assert tricks.with_variant(again)["variant"].tolist() == ["last", "dropout_attention"]
 
 
@@ -511,12 +512,12 @@ BEST = {
 
 
 def thesis_cells(place):
-    cells = tricks.thesis_cells(place.store.trainings())
+    cells = tricks.thesis_cells(place.store.rows("training"))
     return cells.set_index(["variant", "setting"])
 
 
 def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
-    table = tricks.thesis_table(place.store.trainings())
+    table = tricks.thesis_table(place.store.rows("training"))
     names = ["last", "max", *TRICKS]
     expected = [
         [tricks.VARIANTS[name], *(f"{NUMBERS[name, s]:.1f}" for s in ("standard", "mid"))]
@@ -527,7 +528,7 @@ def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
     assert table.provenance == "Provenance: the thesis alone; none of it has been run here."
     put(place, of("last"))
     put(place, of("last", base=THESIS, corpus="yelp"))
-    assert tricks.thesis_table(place.store.trainings()).frame.equals(table.frame)
+    assert tricks.thesis_table(place.store.rows("training")).frame.equals(table.frame)
 
 
 @pytest.mark.parametrize("variant", ["last", *TRICKS])
@@ -549,7 +550,7 @@ def test_ours_stand_above_with_a_verdict(place, variant, off, changes, seeds, ve
     cell = cells.loc[(variant, "mid")]
     assert (cell["verdict"], cell["n"]) == (verdict, seeds)
     assert cells.drop(index=(variant, "mid"))["n"].eq(0).all()
-    table = tricks.thesis_table(place.store.trainings())
+    table = tricks.thesis_table(place.store.rows("training"))
     spread = "0.2" if seeds == 3 else "0.1"
     text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {verdicts.MARKS[verdict]}<br>{number:.1f}"
     assert text in table.frame["mid"].tolist()
@@ -560,7 +561,7 @@ def test_the_compact_replication_stands_above_the_thesis_and_has_no_verdict(plac
     put_all(place, "max", "mid", [60.0, 61.0, 62.0], base=replace(THESIS, **COMPACT))
     cell = thesis_cells(place).loc[("max", "mid")]
     assert (cell["verdict"], cell["n"], len(cell["keys"])) == ("not run", 0, 3)
-    table = tricks.thesis_table(place.store.trainings())
+    table = tricks.thesis_table(place.store.rows("training"))
     assert f"compact 61.0 ± 1.0 (3)<br>{NUMBERS['max', 'mid']:.1f}" in table.frame["mid"].tolist()
 
 
@@ -569,7 +570,7 @@ def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):
     put_all(place, "max_attention", "standard", [mean - 0.5, mean, mean + 0.5], base=THESIS)
     cell = thesis_cells(place).loc[("max_attention", "standard")]
     assert (cell["verdict"], cell["n"], cell["table"], cell["std"]) == ("reproduced", 3, "1.3", std)
-    text = tricks.thesis_table(place.store.trainings()).frame["standard"].iloc[-1]
+    text = tricks.thesis_table(place.store.rows("training")).frame["standard"].iloc[-1]
     assert text == f"**{mean:.1f} ± 0.5 (3)** ✓<br>{BEST['standard']}"
 
 

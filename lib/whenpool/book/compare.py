@@ -112,7 +112,7 @@ def compare(first: Store, second: Store) -> DataFrame:
         raise InputError(f"no finished training is in both: {', '.join(found)}")
     epochs = []
     for store in stores:
-        history = store.histories()
+        history = store.history("training")
         epochs.append(dict(iter(history.groupby("key"))) if len(history) else {})
     pairs = []
     for key in common:
@@ -151,7 +151,7 @@ def read_comparisons(folder: Path | None) -> DataFrame:
 
 def _runs_of(store: Store) -> DataFrame:
     """The trainings by their key; a row that is older than a column has what was usual then."""
-    runs = store.trainings()
+    runs = store.rows("training")
     for name, usual in {"precision": "float32", "together": 1, "engine": "local"}.items():
         runs[name] = column(runs, name).astype(object).fillna(usual)
     return runs.set_index("key")

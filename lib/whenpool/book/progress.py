@@ -182,10 +182,10 @@ def runs_table(place: Place) -> DataFrame:
     """Finished runs by kind, corpus, device and protocol."""
     store = place.store
     parts = [
-        store.trainings().assign(probe="training"),
-        store.probes(),
-        store.few_shots().assign(probe="few-shot"),
-        store.taggings().assign(probe="tagging"),
+        store.rows("training").assign(probe="training"),
+        store.rows("probe"),
+        store.rows("few-shot").assign(probe="few-shot"),
+        store.rows("tagging").assign(probe="tagging"),
     ]
     if not any(len(part) for part in parts):
         return DataFrame({"runs": [0]})

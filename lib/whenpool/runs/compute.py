@@ -177,6 +177,3 @@ def _recorded_by_shape(place: Place) -> dict[Run, str]:
         for row in rows[kind.is_current(rows)].to_dict("records") if len(rows) else ():
             found[kind.of_row(row).shape] = row["key"]
     return found
-
-
-probe_rows_of = few_shot_rows_of = tagging_rows_of = rows_of  # TEMPORARY

@@ -189,34 +189,6 @@ class Store:
         protocol = {"protocol": row["identity"].get("protocol")}
         return {"key": key, **protocol, **row["run"], **row["result"], **data, **row["provenance"]}
 
-    # TEMPORARY
-    def trainings(self):
-        return self.rows("training")
-
-    def probes(self):
-        return self.rows("probe")
-
-    def few_shots(self):
-        return self.rows("few-shot")
-
-    def taggings(self):
-        return self.rows("tagging")
-
-    def histories(self):
-        return self.history("training")
-
-    def few_shot_histories(self):
-        return self.history("few-shot")
-
-    def tagging_histories(self):
-        return self.history("tagging")
-
-    def tagging_gradients(self):
-        return self.history("tagging", "gradients")
-
-    def measured(self, kind):
-        return self.history("probe", kind)
-
     def _write(self, key: str, content: bytes | str, weights: bytes | None) -> None:
         if weights is not None:  # first, so that a run whose file is there has its weights too
             write_atomically(self.weights_file(key), weights)

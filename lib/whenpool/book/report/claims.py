@@ -3,8 +3,8 @@
 A claim names a quantity and a rule. The quantity is a number of a run (`whenpool.book.report.measures`), or
 the difference of two means over seeds, or their ratio; the rule is a threshold or a band. The claim *holds*
 when the whole 95 % interval of the quantity satisfies the rule. It *does not hold* when all of the interval
-violates the rule, else it is *undecided*; with fewer than three seeds the mean says *so far*. The same rule is
-applied to the runs at the thesis's scale, to the compact replication, and to the thesis's own numbers.
+violates the rule, else it is *undecided*; with fewer than three seeds the mean says *so far*. The same rule
+is applied to the runs at the thesis's scale, to the compact replication, and to the thesis's own numbers.
 
 Verdicts read only runs that began after the rule was registered; what older runs say is a pilot.
 """

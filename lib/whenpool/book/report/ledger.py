@@ -88,7 +88,7 @@ def shares(runs: Runs) -> DataFrame:
     cells = {table: judged(stored, rows) for table, rows in published("accuracy").groupby("table")}
     tricked = tricks.thesis_cells(stored)
     cells |= {"2.1": tricked[tricked["table"] == "2.1"], "1.9": few_shot.thesis_cells(runs.few_shots)}
-    cells |= {table: part for table, part in _without_rule(runs).groupby("table")}
+    cells |= dict(list(_without_rule(runs).groupby("table")))
     found = DataFrame(
         {"table": table, "chapter": chapter, "shows": shows, "cells": len(cells[table])}
         | dict.fromkeys((*CELL_MARKS, NO_RULE), 0)

@@ -2,7 +2,8 @@
 
 A measure is a table with a row for each number: the configuration of its run (columns of
 `whenpool.runs.store.Store.rows`; ``model`` is what `whenpool.runs.kinds.training.variant_of` calls it),
-``value``, ``seed``, ``key``, ``began``, and ``validation_accuracy`` where there is one. `whenpool.book.report.claims` selects rows from it.
+``value``, ``seed``, ``key``, ``began``, and ``validation_accuracy`` where there is one.
+`whenpool.book.report.claims` selects rows from it.
 """
 
 import math
@@ -34,7 +35,6 @@ from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.regularisation import TIMED_SEEDS
 from whenpool.runs.plans.sequence_labelling import SMALL as SMALL_TAGGERS
-from whenpool.runs.rows import current_few_shots, current_probes, current_taggings, current_trainings
 from whenpool.runs.run import VECTORS, Place
 from whenpool.theory import comparison, constructions, lattice
 
@@ -66,23 +66,23 @@ class Runs:
 
     @cached_property
     def trainings(self) -> DataFrame:
-        return self._rows(current_trainings)
+        return self._rows("training")
 
     @cached_property
     def probes(self) -> DataFrame:
-        return self._rows(current_probes)
+        return self._rows("probe")
 
     @cached_property
     def few_shots(self) -> DataFrame:
-        return self._rows(current_few_shots)
+        return self._rows("few-shot")
 
     @cached_property
     def taggings(self) -> DataFrame:
-        return self._rows(current_taggings)
+        return self._rows("tagging")
 
     @cached_property
     def epochs(self) -> DataFrame:
-        return self._place.store.histories() if self._place else DataFrame()
+        return self._place.store.history("training") if self._place else DataFrame()
 
     def points(self, kind: str) -> DataFrame:
         """What the probe runs of one kind measured, a row for each point, beside their configuration."""
@@ -112,8 +112,8 @@ class Runs:
         parts = [rows[rows["key"].isin(keys)] for rows in tables if len(rows)]
         return pd.concat([part for part in parts if len(part)] or [self.trainings.head(0)])
 
-    def _rows(self, read: Callable[[Place], DataFrame]) -> DataFrame:
-        rows = read(self._place) if self._place else DataFrame()
+    def _rows(self, kind: str) -> DataFrame:
+        rows = self._place.store.current(kind) if self._place else DataFrame()
         if rows.empty:
             return rows
         ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")

@@ -158,10 +158,10 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         page.get_by_label("Chapter").select_option("natural_bias")
         some = visible.count()
         assert 0 < some < everything
-        page.get_by_label("Verdict").select_option("not run")
+        page.get_by_label("Thesis's scale").select_option("not run")
         for row in visible.all_inner_texts():
             assert "not run" in row
-        page.get_by_label("Verdict").select_option("")
+        page.get_by_label("Thesis's scale").select_option("")
         page.get_by_label("Chapter").select_option("")
         assert visible.count() == everything
         page.get_by_label("Source").select_option("ours")

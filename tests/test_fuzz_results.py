@@ -60,14 +60,12 @@ def test_runs_of_record(tmp_path):
             place.store.current("training"), place.store.current("probe"), place.store.current("few-shot"),
             place.store.current("tagging"),
         )  # fmt: skip
-        for rows, read in zip(
-            found, (Training.of_row, Probe.of_row, FewShot.of_row, Tagging.of_row), strict=True
-        ):
+        for rows, kind in zip(found, (Training, Probe, FewShot, Tagging), strict=True):
             for row in rows.to_dict("records"):
                 assert isinstance(str(kind.of_row(row)), str)
         for rows in found[:2]:
             assert provenance_line(rows).startswith("Provenance")
-        assert evidence_of(place.store, found[0], found[1], found[3]).measured
+        assert evidence_of(place.store).measured
         runs = Runs(place)
         for claim in some:
             assert decide(claim, runs).told

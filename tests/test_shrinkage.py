@@ -11,9 +11,8 @@ from torch import nn
 from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, Encoder, InputError
-from whenpool.book.report import theory
 from whenpool.probes.gradients import DIRECT_PATHS
-from whenpool.theory import comparison, moments
+from whenpool.theory import moments
 from whenpool.theory.comparison import MODELS
 from whenpool.theory.moments import LeakySum
 from whenpool.theory.shrinkage import (
@@ -274,15 +273,3 @@ def test_bad_setups_are_named(function, change, words):
 def test_a_factor_outside_its_curve_is_refused(span):
     with pytest.raises(InputError, match="0 <= first < last <= 4"):
         factor_of(torch.ones(5), *span)
-
-
-def test_the_table_has_a_row_for_each_model_in_order():
-    frame = comparison.factors_by_size((4, 6), 3, 1, 4, input_size=3)
-    table = theory.factor_table(frame, 6)
-    assert list(table["model"]) == list(comparison.MODELS)
-    own = frame[(frame["model"] == "GRU") & (frame["hidden_size"] == 6)]
-    measured = own[own["kind"] == "measured"]["factor"]
-    row = table.set_index("model").loc["GRU"]
-    assert row["measured"] == f"{measured.mean():.3f} ± {measured.std():.3f} (3)"
-    assert row["expected"] == f"{own[own['kind'] == 'expected']['factor'].item():.3f}"
-    assert row["independent steps"] == f"{own[own['kind'] == 'independent']['factor'].item():.3f}"

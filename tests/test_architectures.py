@@ -8,7 +8,7 @@ from made_up import runs, trained
 
 from whenpool.book.report import architectures
 from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.evidence import Evidence, evidence_of
+from whenpool.book.report.evidence import Evidence
 from whenpool.book.report.verdicts import SMALL_MODEL, memory_of_record
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
@@ -143,12 +143,6 @@ def test_only_the_width_and_lengths_of_the_thesis_are_of_record():
     )
     assert memory_of_record(rows).tolist() == [True, False, False, False, False, False]
     assert not memory_of_record(rows.drop(columns="longest")).any()
-
-
-def test_a_stored_measurement_of_record_is_not_of_the_small_models(place):
-    found = evidence_of(place.store, pd.DataFrame(), pd.DataFrame([memory()]))
-    assert found.measured["memory"].empty  # it has no points in this store
-    assert all(rows.empty for rows in found.small_measured.values())
 
 
 # what is shown

@@ -152,16 +152,18 @@ def test_which_probes_are_of_breadth():
     assert probes_of_breadth(rows).tolist() == [True, True, False, False, False]
 
 
-def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(tmp_path):
+def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(tmp_path, monkeypatch):
     rows = [row(pooling=name) for name in COMPARED] + [row(vectors="other")]
-    trainings = pd.DataFrame(rows)
-    found = evidence_of(Store(tmp_path), trainings, pd.DataFrame())
-    assert found.trainings.empty
-    assert set(found.small["vectors"]) == {VECTORS[0]}
-    assert found.small_values("mean") == {0: 70.0}
-    assert found.small_values("mean", setting="mid") == {}
-    assert set(found.small_measured) == set(PROBES)
-    assert evidence_of(Store(tmp_path), pd.DataFrame(), pd.DataFrame()).small_values("mean") == {}
+    store = Store(tmp_path)
+    found = {"training": pd.DataFrame(rows), "probe": pd.DataFrame()}
+    monkeypatch.setattr(Store, "current", lambda self, kind: found[kind])
+    small = evidence_of(store)
+    assert small.trainings.empty
+    assert set(small.small["vectors"]) == {VECTORS[0]}
+    assert set(small.small["pooling"]) == set(COMPARED)
+    assert set(small.small_measured) == set(PROBES)
+    found["training"] = pd.DataFrame()
+    assert evidence_of(store).small.empty
 
 
 # the numbers

@@ -217,14 +217,10 @@ class GradientProfile(Probe):
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         norms, lengths = _norms(model, dataset.train.first(self.texts))
         profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
-        columns = {"mean": profiles.mean(0), "median": profiles.median(0).values}
-        rows = _rows(columns)
-        result = {
-            "texts_probed": len(lengths),
-            "ratio": _mean_ratio(norms, lengths),
-            "middle_to_ends": _middle_to_ends(profiles.mean(0)),
-        }
-        return result, rows
+        mean = profiles.mean(0)
+        ratios = {"ratio": _mean_ratio(norms, lengths), "middle_to_ends": _middle_to_ends(mean)}
+        rows = _rows({"mean": mean, "median": profiles.median(0).values})
+        return {"texts_probed": len(lengths)} | ratios, rows
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ import pandas as pd
 import pytest
 import torch
 
-from whenpool import InputError
+from whenpool import InputError, TextClassifier
 from whenpool.book.publish import export
 from whenpool.corpora import load
+from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus, Split
+from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.fewshot.selection import select
@@ -102,24 +104,17 @@ def test_the_number_of_steps_hardly_depends_on_the_number_of_labels(per_class, c
 
 
 def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
-    run = RUNS["last_words"]
-    _, chosen = read(run, shared)
-    texts, labels = chosen.labelled.texts, torch.tensor(chosen.labelled.labels)
-    ids, _ = load_encoder(MINILM).tokenize(texts, 16)
-    from whenpool import TextClassifier
-    from whenpool.corpora.batches import Texts
-    from whenpool.corpora.dataset import Splits
+    _, chosen = read(RUNS["last_words"], shared)
+    ids, _ = load_encoder(MINILM).tokenize(chosen.labelled.texts, 16)
+    own = Texts(ids, torch.tensor(chosen.labelled.labels))
 
     def steps(recipe):
         torch.manual_seed(0)
-        model = TextClassifier(31_000, 2, embedding_size=4, hidden_size=4)
-        own = Texts(ids, labels)
-        seen = []
-        outcome = train(model, Splits(own, own, own), recipe, 0, watch=seen.append)
-        return outcome, seen, model
+        model, seen = TextClassifier(31_000, 2, embedding_size=4, hidden_size=4), []
+        return train(model, Splits(own, own, own), recipe, 0, watch=seen.append), seen
 
-    once, seen_once, _ = steps(Recipe(epochs=6, batch_size=2))
-    twice, seen_twice, _ = steps(Recipe(epochs=2, batch_size=2, passes=3))
+    once, seen_once = steps(Recipe(epochs=6, batch_size=2))
+    twice, seen_twice = steps(Recipe(epochs=2, batch_size=2, passes=3))
     assert seen_once == seen_twice
     assert (len(once.history), len(twice.history)) == (6, 2)
     assert once.words == twice.words

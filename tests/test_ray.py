@@ -246,7 +246,7 @@ def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_
     assert parent.returncode == 130
     assert said == ""
     assert "Traceback" not in complained
-    wait_for(lambda: not (nodes.scratch() - left or at_work(nodes.raylets)), 10)
+    wait_for(lambda: not (nodes.scratch() - left or at_work(nodes.raylets)), 30)
 
 
 def test_a_cluster_that_is_not_there_is_one_line(place, monkeypatch):

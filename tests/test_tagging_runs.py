@@ -64,8 +64,7 @@ def test_every_run_leaves_a_row_that_gives_it_back(executed):
         kinds = ("right", "boundary", "mistyped", "spurious")
         if row["entities"]:
             assert sum(row[f"entities_{kind}"] for kind in kinds) == row["entities_predicted"]
-    for other in ("trainings", "probes", "few_shots"):
-        assert getattr(executed.store, other)().empty
+    assert all(executed.store.rows(kind).empty for kind in ("training", "probe", "few-shot"))
 
 
 def test_epochs_and_gradients_are_stored_apart(executed):

@@ -217,7 +217,6 @@ class FewShot(Run):
 
     @property
     def shape(self) -> "FewShot":
-        """The run without its vectors, and without the folders of its files."""
         return replace(self, vectors=None, **self.labels)  # type: ignore[arg-type]
 
     @property

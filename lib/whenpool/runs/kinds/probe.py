@@ -121,7 +121,6 @@ class Probe(Run):
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
 
     def changed(self) -> dict[str, Any]:
-        """The fields that are not at their default, the training's among them."""
         defaults = {f.name: f.default for f in fields(self)}
         own = {name: value for name, value in self._own.items() if value != defaults[name]}
         return {"probe": self.probe, **own, **self.training.changed()}
@@ -133,7 +132,6 @@ class Probe(Run):
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
 
     def row(self) -> dict[str, Any]:
-        """Kind, options and the training's configuration, as they are stored."""
         return {"probe": self.probe, **self._own, **asdict(self.training)}
 
     @classmethod
@@ -219,14 +217,10 @@ class GradientProfile(Probe):
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         norms, lengths = _norms(model, dataset.train.first(self.texts))
         profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
-        columns = {"mean": profiles.mean(0), "median": profiles.median(0).values}
-        rows = _rows(columns)
-        result = {
-            "texts_probed": len(lengths),
-            "ratio": _mean_ratio(norms, lengths),
-            "middle_to_ends": _middle_to_ends(profiles.mean(0)),
-        }
-        return result, rows
+        mean = profiles.mean(0)
+        ratios = {"ratio": _mean_ratio(norms, lengths), "middle_to_ends": _middle_to_ends(mean)}
+        rows = _rows({"mean": mean, "median": profiles.median(0).values})
+        return {"texts_probed": len(lengths)} | ratios, rows
 
 
 @dataclass(frozen=True)
@@ -281,7 +275,6 @@ class GradientTrace(Probe):
 
     @property
     def needs(self) -> Training | None:
-        """That of its training, which it does itself."""
         return self.training.needs
 
     @property
@@ -578,10 +571,10 @@ def _band_ratio(norms: Tensor, lengths: Tensor) -> float:
 
 
 def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:
-    values = {name: value.tolist() for name, value in columns.items()}
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [
-        {"position": place + 1, **{name: value[place] for name, value in values.items()}}
-        for place in range(POINTS)
+        {"position": place, **dict(zip(columns, row, strict=True))}
+        for place, row in enumerate(values, 1)
     ]
 
 

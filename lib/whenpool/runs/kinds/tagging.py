@@ -97,12 +97,10 @@ class Tagging(Run):
 
     @property
     def cost(self) -> float:
-        """Words read in training, roughly, as `Training.cost` has it."""
         return float(self.epochs * _WORDS.get(self.corpus.partition(":")[0], 15_000))
 
     @property
     def shape(self) -> "Tagging":
-        """The run without its vectors."""
         return replace(self, vectors=None)
 
     @property
@@ -176,7 +174,6 @@ class Tagging(Run):
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Tagging"], place: Place, device: str) -> Iterable[str]:
-        """Read corpora and vectors."""
         read_vectors(runs, place)
         return [note for run in runs for note in notes_of(run, place)]
 

@@ -149,7 +149,6 @@ class Training(Run):
 
     @property
     def training(self) -> "Training":  # type: ignore[override]
-        """Itself: see `Run`."""
         return self
 
     @property
@@ -161,7 +160,6 @@ class Training(Run):
 
     @property
     def cost(self) -> float:
-        """Words read in training, roughly: what one run takes beside another."""
         if self.trick == "gradient_directed":  # three times as much, in half of the epochs
             return 2 * replace(self, trick=None).cost
         words = 250 if self.max_words is None else min(self.max_words, 250)
@@ -192,7 +190,6 @@ class Training(Run):
 
     @property
     def shape(self) -> "Training":
-        """The training without its vectors."""
         return replace(self, vectors=None)
 
     def alike(self) -> Iterator[tuple[Hashable, float]]:
@@ -307,7 +304,6 @@ class Training(Run):
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Training"], place: Place, device: str) -> Iterable[str]:
-        """Read each corpus and its vectors."""
         read_vectors(runs, place)
         sources = dict.fromkeys((place.source(run), run.length) for run in runs)
         return [note for source, length in sources for note in encode(source, length, place.cache).notes]

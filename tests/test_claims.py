@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,8 +34,8 @@ from whenpool.book.report.claims import (
 )
 from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
 from whenpool.book.report.tables import number_text
+from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.probe import Probe
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.plans.chapters import PLANS, plan
@@ -491,31 +491,20 @@ class Fabricated(Store):
             "entity_f1": 30.0, "entities_boundary": 5, "entities_predicted": 20, "gradient_evenness": 0.9,
             "gradient_reach": 0.1,
         }  # fmt: skip
-        self.rows = {kind: [] for kind in (Training, Probe, FewShot, Tagging)}
+        self.made = {kind: [] for kind in KINDS}
         for number, one in enumerate(planned):
-            kind = next(kind for kind in self.rows if isinstance(one, kind))
-            row = one.row() if kind is Probe else asdict(one)
-            self.rows[kind].append(row | result | {"key": str(number)})
+            self.made[one.kind].append(one.row() | result | {"key": str(number)})
 
-    def trainings(self):
-        return pd.DataFrame(self.rows[Training])
+    def rows(self, kind):
+        return pd.DataFrame(self.made[kind])
 
-    def probes(self):
-        return pd.DataFrame(self.rows[Probe])
-
-    def few_shots(self):
-        return pd.DataFrame(self.rows[FewShot])
-
-    def taggings(self):
-        return pd.DataFrame(self.rows[Tagging])
-
-    def histories(self):
+    def history(self, kind, name="history"):
+        if kind == "probe":
+            return self.measured(name)
         epoch = {"train_accuracy": 96.0, "validation_accuracy": 70.0, "train_loss": 0.1, "seconds": 1.0}
         epoch |= {"attention_accuracy": 70.0, "mass_left": 0.1}
         epochs = [epoch | {"epoch": 1, "factor": 0.5}, epoch | {"epoch": 2, "factor": 1.0}]
-        return pd.DataFrame(
-            [{"key": row["key"], **one} for row in self.rows[Training] for one in epochs]
-        )
+        return pd.DataFrame([{"key": row["key"], **one} for row in self.made[kind] for one in epochs])
 
     def measured(self, kind):
         positions = [{"position": place, "mean": 1.0 + place % 2} for place in range(1, 101)]
@@ -528,7 +517,7 @@ class Fabricated(Store):
                 for tenth in (0, 7, 8)
             ],
         }.get(kind, positions)
-        own = [row["key"] for row in self.rows[Probe] if row["probe"] == kind]
+        own = [row["key"] for row in self.made["probe"] if row["probe"] == kind]
         return pd.DataFrame([{"key": key, **point} for key in own for point in points])
 
 

@@ -42,11 +42,9 @@ def row(accuracy=70.0, validation=None, **changes):
     return asdict(run) | DONE | more
 
 
-def evidence(rows, seconds=()):
-    """Evidence of small runs, and the seconds of some epochs by place of the row."""
-    epochs = [{"key": rows[place]["key"], "epoch": 1, "seconds": s} for place, s in seconds]
-    table = pd.DataFrame(epochs or {"key": [], "seconds": []})
-    return Evidence(pd.DataFrame(), {}, small=pd.DataFrame(rows), epochs=table)
+def evidence(rows):
+    """Evidence of small runs."""
+    return Evidence(pd.DataFrame(), {}, small=pd.DataFrame(rows))
 
 
 NOTHING = Evidence(pd.DataFrame(), {})
@@ -185,8 +183,8 @@ CLAIMS = {claim.id: claim for claim in claims() if claim.chapter == "regularisat
 def measured(name, rows, seconds=()):
     """What a claim measures of some rows: its finding."""
     made = [row | {"model": row["pooling"], "began": AFTER, "majority_accuracy": 50.0} for row in rows]
-    epochs = evidence(rows, seconds).epochs
-    return by_runs(CLAIMS[name], runs(made, epochs.to_dict("records")), "compact")
+    epochs = [{"key": rows[place]["key"], "epoch": 1, "seconds": s} for place, s in seconds]
+    return by_runs(CLAIMS[name], runs(made, epochs), "compact")
 
 
 def test_the_gain_is_of_the_way_that_validation_prefers_for_the_model_that_gains_least():
@@ -238,9 +236,8 @@ def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
     seconds = [(0, 0.1), (1, 2.0), (1, 3.0), (2, 1.0), (2, 9.0), (3, 2.0), (4, 3.0)]
     seconds += [(place, 0.1) for place in range(5, len(rows))]
     assert measured("epoch-time-varies-marginally", rows, seconds).value == pytest.approx(3)
-    shown = regularisation.time_table(
-        regularisation.on_record(evidence(rows, seconds)), evidence(rows, seconds).epochs
-    )
+    epochs = pd.DataFrame({"key": rows[place]["key"], "seconds": s} for place, s in seconds)
+    shown = regularisation.time_table(regularisation.on_record(evidence(rows)), epochs)
     assert shown["relative"].tolist() == ["1.00", "20.00", "10.00", "20.00", "30.00"]
 
 

@@ -23,7 +23,7 @@ from whenpool.runs.store import Store, key_of
 
 RECORD = "record"
 """Stands for the runs of record where a folder is asked for."""
-COMPARISONS_OF_RECORD = "comparisons.csv"
+COMPARISONS_OF_RECORD = "comparisons"
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""
 SIDES = (*CIRCUMSTANCES, *(f"{name}_other" for name in CIRCUMSTANCES))
@@ -62,7 +62,7 @@ def compare_folders(
         if results is None:
             raise InputError("comparisons of record live in the repository: run this inside a clone")
         put_on_record(cells, results)
-        say(f"{len(cells)} rows of {results / COMPARISONS_OF_RECORD} were written")
+        say(f"{len(cells)} rows of {results / COMPARISONS_OF_RECORD}.csv were written")
 
 
 def open_side(name: str, records: Path | None) -> Store:
@@ -136,7 +136,9 @@ def put_on_record(cells: DataFrame, folder: Path) -> None:
     older = older[~older["key"].isin(cells["key"])]
     table = pd.concat([part for part in (older, cells) if len(part)], ignore_index=True)
     table = table.sort_values([*CELL, *SIDES], kind="stable")
-    write_atomically(folder / COMPARISONS_OF_RECORD, table.to_csv(index=False, lineterminator="\n"))
+    write_atomically(
+        folder / f"{COMPARISONS_OF_RECORD}.csv", table.to_csv(index=False, lineterminator="\n")
+    )
 
 
 def read_comparisons(folder: Path | None) -> DataFrame:

@@ -30,6 +30,7 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.exceptions import NotFittedError
     from sklearn.model_selection import train_test_split
+    from sklearn.utils.metadata_routing import UNUSED
 except ModuleNotFoundError:
     raise InputError("PoolingClassifier needs scikit-learn: pip install 'whenpool[sklearn]'") from None
 
@@ -61,10 +62,15 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     Examples:
         >>> texts = ["a fine film", "a dull film", "fine music", "dull music"] * 5
         >>> labels = ["good", "bad", "good", "bad"] * 5
-        >>> model = PoolingClassifier("max_attention", epochs=5, hidden_size=16).fit(texts, labels)
+        >>> model = PoolingClassifier("max_attention", hidden_size=16, learning_rate=0.02)
+        >>> model = model.fit(texts, labels)
         >>> model.predict(["a fine book"]).tolist()
         ['good']
     """
+
+    # none of these is metadata that a pipeline would have to route
+    __metadata_request__fit = {"labels": UNUSED, "validation": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,

@@ -10,17 +10,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
 from whenpool.probes.protocol import checked_batch, evaluating
+
+if TYPE_CHECKING:  # drawn by `figure` alone
+    from matplotlib.figure import Figure
 
 __all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
 
@@ -152,7 +152,7 @@ def figure(
     title: str = "",
     scale: float | None = None,
     width: float = 7.0,
-) -> Figure:
+) -> "Figure":
     """The same for print: words in coloured boxes, as many on a line as fit.
 
     Args:
@@ -170,6 +170,9 @@ def figure(
     names, values = _checked(words, weights)
     full = _scale(values, scale)
     size, line, gap, margin = 10, 0.32, 0.09, 0.05  # points; the others in inches
+    import matplotlib.pyplot as plt
+    from matplotlib.patches import Rectangle
+
     drawing = plt.figure(figsize=(width, 1), layout="none")
     axes = drawing.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, width)  # so that one unit is an inch

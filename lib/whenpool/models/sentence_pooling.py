@@ -28,12 +28,12 @@ class SentencePooling(Module):
         InputError: for an unknown pooling, or "attention" without a size.
 
     Examples:
-        >>> from sentence_transformers import SentenceTransformer
-        >>> from sentence_transformers.sentence_transformer.modules import Transformer
-        >>> words = Transformer("sentence-transformers/all-MiniLM-L6-v2")
-        >>> model = SentenceTransformer(modules=[words, SentencePooling("max_attention")])
-        >>> model.encode(["a fine film"]).shape
-        (1, 384)
+        >>> pooling = SentencePooling("max_attention")
+        >>> tokens = {"token_embeddings": torch.randn(2, 7, 384), "attention_mask": torch.ones(2, 7)}
+        >>> pooling(tokens)["sentence_embedding"].shape
+        torch.Size([2, 384])
+
+        With a model: ``SentenceTransformer(modules=[Transformer("..."), SentencePooling("max_attention")])``.
     """
 
     config_keys = ["pooling", "size"]  # noqa: RUF012 (as in the base class)

@@ -31,7 +31,7 @@ class Evidence:
 
     trainings: pd.DataFrame
     measured: Mapping[str, pd.DataFrame]
-    small: pd.DataFrame
+    small: pd.DataFrame = field(default_factory=pd.DataFrame)
     small_measured: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def on_imdb(self, kind: str, masked: bool | None = None) -> pd.DataFrame:

@@ -69,7 +69,9 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     """
 
     # none of these is metadata that a pipeline would have to route
-    __metadata_request__fit = {"labels": UNUSED, "validation": UNUSED}  # noqa: RUF012
+    __metadata_request__fit = dict.fromkeys(("texts", "labels", "validation"), UNUSED)
+    __metadata_request__predict = {"texts": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 
     def __init__(

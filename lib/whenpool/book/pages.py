@@ -22,6 +22,9 @@ _MATH = r'class="[^"]*\bmath\b|\$\$|\\\(|\\\['
 _UNLESS = (
     # what a page has, and the scripts and buttons that serve nothing else
     ("<fontawesome>", _SCRIPT % r"scripts/fontawesome\.js"),  # no page: icons come from the font
+    ("<thebe>", _SCRIPT % r"sphinx-thebe\.js"),  # no page: cells are not run on it
+    ("<thebe>", r"<script>(?:const THEBE_JS_URL|kernelName = ).*?</script>"),
+    ("<thebe>", r'<script type="text/x-thebe-config">.*?</script>'),
     (_MATH, _SCRIPT % "mathjax/"),
     (_MATH, r"<script>window\.MathJax = .*?</script>"),
     (r'id="search-results"', _SCRIPT % r"(?:searchtools|language_data|searchindex)\.js"),

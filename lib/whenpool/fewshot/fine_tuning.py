@@ -33,8 +33,8 @@ class FineTuned(nn.Module):
     Args:
         encoder: called with the keywords ``input_ids`` and ``attention_mask``, answers with a
             ``last_hidden_state`` (B, T, E). It is trained in place.
-        size: E.
-        classes: C.
+        size: units of a token's embedding, E.
+        classes: how many there are, C.
 
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")

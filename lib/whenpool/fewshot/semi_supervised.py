@@ -161,10 +161,10 @@ class UDA(SemiSupervised):
 
     Args:
         unlabelled: with K augmented versions, one of which is drawn for each batch.
-        classes: C.
+        classes: how many there are, C.
         steps: T, batches of labelled texts in the whole training.
         seed: of the order of the unlabelled texts, and of what else is drawn.
-        batch_size: U.
+        batch_size: unlabelled texts in a batch, U.
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
         weight: λ of the consistency.

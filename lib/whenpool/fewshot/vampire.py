@@ -51,7 +51,7 @@ class BagOfWordsVAE(nn.Module):
 
     Args:
         counts: (V,), how often each word occurs, above 0; see `BagVocabulary`.
-        topics: K.
+        topics: how many there are, K.
         layers: hidden ones.
 
     Raises:
@@ -183,7 +183,7 @@ class VampireClassifier(nn.Module):
     Args:
         vae: frozen from now on: it is not trained, and stays in the mode for evaluation. Several
             classifiers may share it.
-        classes: C.
+        classes: how many there are, C.
         hidden: units between the two layers.
         dropout: of both, drawn from torch's global generator.
     """

@@ -63,7 +63,7 @@ class Encoder(nn.Module):
     the same seed gives the same weights.
 
     Args:
-        input_size: E.
+        input_size: units of an input, E.
         hidden_size: H, per direction.
         cell: a name in `CELLS`: "lstm", "gru", "elman", or one of `whenpool.models.cells`.
         layers: how many are stacked.

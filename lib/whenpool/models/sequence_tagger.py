@@ -23,7 +23,7 @@ class SequenceTagger(nn.Module):
 
     Args:
         vocabulary_size: rows of the embedding of words.
-        tags: C.
+        tags: how many there are, C.
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
         embedding_size: of a word.
         features: rows of the embedding of each further column of numbers, such as suffixes and shapes

@@ -52,13 +52,13 @@ class TextClassifier(nn.Module):
 
     Args:
         vocabulary_size: rows of the embedding.
-        classes: C.
+        classes: how many there are, C.
         pooling: a name in `whenpool.POOLINGS`.
         cell, hidden_size, layers, bidirectional, chrono_words, orthogonal, drop_connect, masked: see
             `whenpool.Encoder`; the cell "transformer" is a `whenpool.TransformerEncoder`. With
             ``masked=False`` pads also reach the pooling, as in the authors' code, so that a text's
             logits depend on the batch it stands in.
-        embedding_size: E.
+        embedding_size: numbers of a word's vector, E.
         forget_bias: as for `whenpool.Encoder`, or "thesis": 1 for an LSTM without pooling, torch's
             initialisation for the others (§1.3.1).
         padding_index: the row of the embedding that stands for padding: it is never trained.

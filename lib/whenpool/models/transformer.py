@@ -88,7 +88,7 @@ class TransformerEncoder(nn.Module):
     Xavier's uniform ones, biases at zero. Precision is always float32.
 
     Args:
-        input_size: E.
+        input_size: units of an input, E.
         hidden_size: half of D, so that D is that of a recurrence of this size in two directions; D where
             not ``bidirectional``.
         layers: how many are stacked.

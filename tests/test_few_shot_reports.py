@@ -23,7 +23,7 @@ NONE_YET = [{"": "no such runs yet"}]
 
 
 def invented(system, accuracy=60.0, *, result=None, **changes):
-    """A row of `Store.few_shots` of a run that nobody made, by default of MiniLM on IMDb."""
+    """A row of `Store.rows` of a run that nobody made, by default of MiniLM on IMDb."""
     values = {"encoder": MINILM, "test": 1_000, "corpus": "imdb", "unlabelled": 5_000} | changes
     run = FewShot(system=system, **values)
     reads = run.unlabelled if system in UNLABELLED else 0

@@ -124,7 +124,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
 
 
 def made_up(corpus, **values):
-    """A row of `Store.taggings` of a run that nobody made."""
+    """A row of `Store.rows` of a run that nobody made."""
     given = {"vectors": "wiki-reviews.100d"} | SMALL[corpus]
     result = {
         "test_accuracy": 93.0, "unseen_accuracy": 70.0, "majority_accuracy": 20.0,

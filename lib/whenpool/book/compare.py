@@ -399,7 +399,7 @@ def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
     not have yet a line with what is known of it.
 
     Args:
-        runs: rows of `Store.trainings`, `Store.probes` or `Store.few_shots`.
+        runs: rows of `whenpool.runs.store.Store.rows`.
         cells: rows of ``comparisons.csv``.
     """
     precisions = column(runs, "precision").fillna("float32")

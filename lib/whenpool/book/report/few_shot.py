@@ -1,6 +1,6 @@
 """What the figures, tables and text of "Learning under limited data" show (thesis §1.10).
 
-``stored`` are rows of `Store.few_shots`, ``runs`` are such rows as `arranged` gives them.
+``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged` gives them.
 """
 
 from collections.abc import Sequence

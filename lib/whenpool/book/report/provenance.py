@@ -14,7 +14,7 @@ def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
     it is not float32, commit, computing time and date of the newest.
 
     Args:
-        runs: rows of `Store.trainings`.
+        runs: rows of `Store.rows`.
         nothing: what to say when there are none.
     """
     if runs.empty:

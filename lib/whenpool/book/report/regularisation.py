@@ -1,6 +1,6 @@
 """The tables and figures of "Regularisation and tuning" (thesis §1.4.2).
 
-``runs`` are rows of `Store.trainings` of one corpus and size, ``histories`` rows of `Store.histories`.
+``runs`` are rows of `Store.rows` of one corpus and size, ``histories`` rows of `Store.history`.
 """
 
 import pandas as pd

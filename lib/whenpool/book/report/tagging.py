@@ -1,6 +1,6 @@
 """What the figures and tables of "Sequence labelling" show, and which runs they rest on.
 
-``runs`` are rows of `Store.taggings`, behind `arranged` as that gives them.
+``runs`` are rows of `Store.rows`, behind `arranged` as that gives them.
 """
 
 from dataclasses import fields

@@ -1,7 +1,7 @@
 """What the figures, tables and text of "Learnability tricks" show (thesis §2.2).
 
-``stored`` are rows of `Store.trainings`, ``probes`` of `Store.probes`, ``histories`` and ``epochs`` of
-`Store.histories`; ``runs`` come from `with_variant`, or from `tried`.
+``stored`` are rows of `Store.rows`, ``probes`` of `Store.rows`, ``histories`` and ``epochs`` of
+`Store.history`; ``runs`` come from `with_variant`, or from `tried`.
 """
 
 import pandas as pd
@@ -116,7 +116,7 @@ def named(rows: pd.DataFrame) -> pd.DataFrame:
     training as a variant of their own.
 
     Args:
-        rows: of `Store.histories` or of the probe "gradients", with both columns.
+        rows: of `Store.history` or of the probe "gradients", with both columns.
     """
     titles = rows["variant"].map(VARIANTS).mask(column(rows, "untrained").eq(True), BEFORE)
     drawn = rows.assign(

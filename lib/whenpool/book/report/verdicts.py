@@ -179,7 +179,7 @@ def judge(ours: DataFrame, published: Series) -> Cell:
     """The verdict on one published cell from our runs of it.
 
     Args:
-        ours: rows of `Store.trainings` of the cell's corpus, length, setting, size and pooling.
+        ours: rows of `Store.rows` of the cell's corpus, length, setting, size and pooling.
         published: its row of ``data/paper/accuracy.csv``.
     """
     cell = Cell(np.nan, np.nan, 0, "not run")

@@ -59,7 +59,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
         rows = _keeping(store.read_record(name), store.history(kind, history))
         rows = rows[rows["key"].isin(table["key"])]
         if len(rows):
-            order = ["key", *(name for name in columns.split() if name in PLACES)]
+            order = ["key", *(name for name in PLACES if name in columns.split())]
             _write(folder / f"{name}.csv", rows.sort_values(order, kind="stable"))
     return len(table)
 

@@ -64,11 +64,23 @@ class Chapter:
         Args:
             kind: a key of `whenpool.runs.kinds.KINDS`: "training", "probe", "few-shot" or "tagging".
         """
-        return rows_of([run for run in self.runs if run.kind == kind], self.place)
+        if kind not in self._rows:
+            self._rows[kind] = rows_of([run for run in self.runs if run.kind == kind], self.place)
+        return self._rows[kind]
 
     def stored(self, kind: str) -> pd.DataFrame:
         """Every finished run of a kind there is, runs of record included; nothing is computed."""
-        return self.place.store.current(kind)
+        if kind not in self._stored:
+            self._stored[kind] = self.place.store.current(kind)
+        return self._stored[kind]
+
+    @cached_property
+    def _rows(self) -> dict[str, pd.DataFrame]:
+        return {}
+
+    @cached_property
+    def _stored(self) -> dict[str, pd.DataFrame]:
+        return {}
 
     def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
         """What some probe runs of one kind measured, a row for each point, beside what they ran on."""

@@ -16,6 +16,7 @@ from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tokens import (
     PADDING_INDEX,
     UNKNOWN,
+    UNKNOWN_INDEX,
     VOCABULARY_LIMIT,
     build_vocabulary,
     load_vectors,
@@ -156,7 +157,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 vectors=vocabulary.vectors,
             )
             learnt, judged = (
-                Texts(Ragged.of([vocabulary.stoi.get(word, 0) for word in text] for text in part), of)
+                Texts(
+                    Ragged.of(
+                        [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in text] for text in part
+                    ),
+                    of,
+                )
                 for part, of in ((words, torch.tensor(targets)), (held_words, torch.tensor(held)))
             )
             recipe = Recipe(self.epochs, self.batch_size, self.learning_rate)

@@ -78,8 +78,6 @@ class Store:
     def get(self, key: str) -> dict[str, Any] | None:
         """A stored run, or None; a damaged file is set aside."""
         file = self._file(key)
-        if not file.exists():
-            return None
         try:
             stamp = file.stat()
             changed = stamp.st_mtime_ns, stamp.st_size, stamp.st_ino
@@ -87,6 +85,8 @@ class Store:
             if known and known[0] == changed:
                 return known[1]
             content = file.read_bytes()
+        except FileNotFoundError:
+            return None
         except OSError as error:  # it may be readable the next time
             raise InputError(f"stored run {file} cannot be read: {error.strerror}") from None
         row, reason = parse_run(content, key)
@@ -99,13 +99,13 @@ class Store:
     def keys(self) -> set[str]:
         """Of all runs here, records included."""
         here = {file.stem for file in self.directory.glob("*.json")}
-        return {key for key in here if self.get(key)} | self._recorded_keys
+        return {key for key in here if self.get(key)}.union(*map(self._recorded_keys, KINDS))
 
     def has(self, key: str, with_weights: bool = False) -> bool:
         """Whether a run is done, and its weights are here if they are asked for."""
         if with_weights:
             return self.get(key) is not None and self.weights_file(key).exists()
-        return self.get(key) is not None or key in self._recorded_keys
+        return self.get(key) is not None or any(key in self._recorded_keys(kind) for kind in KINDS)
 
     def weights_file(self, key: str) -> Path:
         """Where the weights of a run's best epoch lie, as safetensors."""
@@ -170,14 +170,15 @@ class Store:
     def read_record(self, name: str) -> pd.DataFrame:
         """A file of record, ``<name>.csv``, or no rows where there is none; raises `InputError` for a column
         or value that is not as its kind of run says."""
-        file = self.records / f"{name}.csv" if self.records else None
-        if file is None or not file.is_file():
-            return pd.DataFrame(columns=["key"])
-        return _read_once(file, name, file.stat().st_mtime_ns)
+        return _read_once(*read)[0] if (read := self._record(name)) else pd.DataFrame(columns=["key"])
 
-    @property
-    def _recorded_keys(self) -> set[str]:
-        return {key for kind in KINDS for key in self.recorded(kind)["key"]}
+    def _recorded_keys(self, kind: str) -> frozenset[str]:
+        return _read_once(*read)[1] if (read := self._record(KINDS[kind].table)) else frozenset()
+
+    def _record(self, name: str) -> tuple[Path, str, int] | None:
+        """A file of record, its name, and when it was changed; None where there is none."""
+        file = self.records / f"{name}.csv" if self.records else None
+        return (file, name, file.stat().st_mtime_ns) if file and file.is_file() else None
 
     def _rows(self) -> list[tuple[str, dict[str, Any]]]:
         keys = sorted(file.stem for file in self.directory.glob("*.json"))
@@ -266,9 +267,10 @@ def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
 
 
 @lru_cache(maxsize=64)
-def _read_once(file: Path, name: str, changed: int) -> pd.DataFrame:
-    """A file of record, read anew only when it has changed."""
-    return checked_table(file, "runs of record", columns_of(name), key=str)
+def _read_once(file: Path, name: str, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
+    """A file of record and its keys, read anew only when it has changed."""
+    table = checked_table(file, "runs of record", columns_of(name), key=str)
+    return table, frozenset(table.get("key", ()))
 
 
 _SIDES = "corpus length setting masked device precision engine device_other precision_other engine_other"

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from whenpool.base.files import Columns
@@ -156,6 +157,7 @@ class Run:
         return [cls]
 
     @classmethod
+    @cache
     def columns(cls) -> Columns:
         """What the columns of its file of record, and of a stored run, hold."""
         named = [field for part in cls.configured() for field in fields(part)]
@@ -170,6 +172,7 @@ class Run:
         )
 
     @classmethod
+    @cache
     def point_columns(cls, history: str | None = None) -> Columns:
         """The same of a history's file; of the points of a stored run without its name."""
         required = f"key {cls.histories[history]}".split() if history else ()

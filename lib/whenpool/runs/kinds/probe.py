@@ -165,15 +165,17 @@ class Probe(Run):
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
         started = time.perf_counter()
-        self.identity(place)  # which says what cannot be measured before any work is done
+        identity = self.identity(place)  # which says what cannot be measured before any work is done
         training = self.training
         prepared = trained(training, place) if self.needs else prepare(training, place)
         prepared.model.to(device)
         found, rows = self.measure(prepared.model, prepared.dataset)
-        return self._store(place, device, prepared, found, rows, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        return self._store(identity, place, device, prepared, found, rows, seconds)
 
     def _store(
         self,
+        identity: dict[str, Any],
         place: Place,
         device: str,
         prepared: Prepared,
@@ -188,8 +190,7 @@ class Probe(Run):
             "corpus_notes": " ".join(prepared.encoded.notes),
             "seconds": seconds,
         }
-        identity, made = self.identity(place), provenance(device)
-        return place.store.put(identity, self.row(), result, made, rows, kind=self.kind)
+        return place.store.put(identity, self.row(), result, provenance(device), rows, kind=self.kind)
 
     @property
     def _words(self) -> float:
@@ -296,7 +297,7 @@ class GradientTrace(Probe):
     ) -> str:
         """Train and look on the way; the training is stored first."""
         started = time.perf_counter()
-        self.identity(place)
+        identity = self.identity(place)
         prepared = prepare(self.training, place)
         prepared.model.to(device)
         tracer = Tracer(self, prepared.model, prepared.dataset)
@@ -306,7 +307,7 @@ class GradientTrace(Probe):
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
         started += row["result"]["seconds"]  # which the training has told
         found, seconds = tracer.result() | best, time.perf_counter() - started
-        return self._store(place, device, prepared, found, tracer.rows, seconds)
+        return self._store(identity, place, device, prepared, found, tracer.rows, seconds)
 
 
 @dataclass(frozen=True)

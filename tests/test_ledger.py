@@ -378,6 +378,6 @@ def test_page_command_and_front_page_tell_the_same(decided, printed):
         assert Counter(row.get(f"data-{key}") for row in rows) - Counter({"": len(rows)}) == counted
         assert Counter(ledger.counts(decided, scale)) == counted
         own = Counter(row[key]["verdict"] for row in printed if row[key] and row["section"] != "ours")
-        (line,) = front.verdict_line(decided).paragraphs
-        linked = re.findall(rf'href="ledger.html#{key}=([\w+]+)&amp;source=thesis">(\d+)</a>', line)
+        bars = front.VerdictBars(decided)._repr_mimebundle_()["text/markdown"]
+        linked = re.findall(rf'href="ledger.html#{key}=([\w+]+)&amp;source=thesis">(\d+)', bars)
         assert {verdict.replace("+", " "): int(count) for verdict, count in linked} == own

@@ -1,4 +1,4 @@
-"""The front page: why and when to pool, one figure and three sentences, made from finished runs.
+"""The front page: the numbers of its sentences and its figure, made from finished runs.
 
 They are of the thesis's scale once three seeds of all five models are there, before that of the compact
 replication, and say which.
@@ -6,26 +6,28 @@ replication, and say which.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+from urllib.parse import urlencode
 
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, estimate, sample_of
+from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, sample_of
 from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
-from whenpool.book.report.ledger import counts, ledger_link, of_the_thesis
+from whenpool.book.report.ledger import counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.tables import Sentences, number_text, together
+from whenpool.book.report.tables import number_text
 from whenpool.models.registry import COLOURS, POOLING_NAMES
 
 SIZE = 1_000
 """Training texts of the accuracies."""
 POOLED = ("mean", "max", "attention", "max_attention")
 MODELS = ("last", *POOLED)
-SETTINGS = {"standard": "on reviews as they are", "mid": "in the middle"}
-REACHES = 0.2
-"""The gradient in the middle, over that at the ends, below which learning does not reach the middle."""
+SETTINGS = ("standard", "mid")
 _SCALE_TEXT = {
     "thesis": "at the thesis's scale",
     "compact": "in the compact replication: 64 units, 8 epochs, reviews cut at 140 words",
@@ -56,96 +58,64 @@ def scale_shown(runs: Runs) -> str:
     """The scale that the page shows: the thesis's once three seeds of all models are there."""
     of_thesis = [accuracies(runs, "thesis", setting) for setting in SETTINGS]
     of_thesis.append(gradients(runs, "thesis"))
-    whole = all(found and _fewest(*found.values()) >= SEEDS_NEEDED for found in of_thesis)
+    whole = all(found and min(one.n for one in found.values()) >= SEEDS_NEEDED for found in of_thesis)
     return "thesis" if whole else "compact"
 
 
-def answers(runs: Runs) -> Sentences:
-    """Why, when and which: the three sentences."""
+def facts(runs: Runs) -> dict[str, str]:
+    """The numbers that the text of the page names; "?" for what was not run."""
     scale = scale_shown(runs)
-    return Sentences((why(runs, scale), when(runs, scale), which(runs, scale)))
+    reaching = gradients(runs, scale)
+    seeds = [sample.n for sample in reaching.values()]
+    least = min((reaching[name].mean for name in POOLED), default=0.0) if reaching else 0.0
+    found = {
+        "gradient_last": number_text(math.exp(reaching["last"].mean)) if reaching else "?",
+        "gradient_pooled": number_text(math.exp(least)) if reaching else "?",
+    }
+    for setting in SETTINGS:
+        own = accuracies(runs, scale, setting)
+        seeds += [sample.n for sample in own.values()]
+        pooled = [own[name].mean for name in POOLED if own]
+        values = {
+            "last": own["last"].mean, "weakest": min(pooled), "best": max(pooled),
+            "gain": min(pooled) - own["last"].mean, "max_attention": own["max_attention"].mean,
+        } if own else dict.fromkeys(("last", "weakest", "best", "gain", "max_attention"))  # fmt: skip
+        found |= {f"{setting}_{name}": _rounded(value) for name, value in values.items()}
+    chrono = sample_of(runs, "accuracy", scale, model="chrono", size=SIZE, setting="mid")
+    found["mid_chrono"] = _rounded(chrono.mean if chrono else None)
+    found |= {"seeds": str(min(seeds, default="?")), "scale": _SCALE_TEXT[scale]}
+    few = runs.few_shots
+    few = few[(few["corpus"] == "imdb") & (few["per_class"] == 10)] if len(few) else few
+    means = few.groupby("system")["test_accuracy"].mean() if len(few) else {}
+    return found | {f"few_{name}": _rounded(means.get(name)) for name in ("max_attention", "vampire")}
 
 
-def why(runs: Runs, scale: str) -> str:
-    """How much of the gradient reaches the middle of a text, without pooling and with it."""
-    found = gradients(runs, scale)
-    if not found:
-        return "**Why?** No runs say it yet."
-    last, least = math.exp(found["last"].mean), math.exp(min(found[name].mean for name in POOLED))
-    helps = last < REACHES <= least
-    return (
-        f"**Why?** {'So that' if helps else 'Not so that'} learning reaches the middle of a text. After 500 "
-        f"reviews the gradient of a BiLSTM without pooling is {number_text(last)} there of what it is at the "
-        f"ends; with pooling it is {number_text(least)} of it or more{_seeds(*found.values())}."
-    )
+def _rounded(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f}"
 
 
-def when(runs: Runs, scale: str) -> str:
-    """Where pooling gains most: with the text in the middle of filler, or without any."""
-    plain, mid = (accuracies(runs, scale, setting) for setting in SETTINGS)
-    if not plain or not mid:
-        return "**When?** No runs say it yet."
-    weak_plain, weak_mid = (
-        min((own[m] for m in POOLED), key=lambda one: one.mean) for own in (plain, mid)
-    )
-    _, low, high = estimate([(1, weak_mid), (-1, mid["last"]), (-1, weak_plain), (1, plain["last"])])
-    told = "In no setting clearly more than in the other"
-    if low > 0:
-        told = "Above all when what decides stands in the middle of other text"
-    elif high < 0:
-        told = "Above all when nothing stands around what decides"
-    return (
-        f"**When?** {told}: there, with {SIZE:,} IMDb reviews to learn from, the BiLSTM is right in "
-        f"{mid['last'].mean:.0f} % of all cases and the weakest pooling in {weak_mid.mean:.0f} %. On reviews "
-        f"as they are these are {plain['last'].mean:.0f} % and {weak_plain.mean:.0f} %"
-        f"{_seeds(*plain.values(), *mid.values())}."
-    )
+@dataclass(frozen=True)
+class VerdictBars:
+    """A bar for each scale: how many claims of the thesis have which verdict, each part a link to them. A
+    notebook that is opened by itself has no ledger beside it, and shows the numbers alone."""
 
+    decided: Sequence[Decision]
 
-def which(runs: Runs, scale: str) -> str:
-    """Which model has the highest mean in each of the two settings, and whether it is ahead for sure."""
-    told, sure, leaders = [], [], []
-    for setting, where in SETTINGS.items():
-        found = accuracies(runs, scale, setting)
-        if not found:
-            return "**Which?** No runs say it yet."
-        best = max(found, key=lambda name: found[name].mean)
-        leaders.append(found[best])
-        told.append(f"{POOLING_NAMES[best]} {where} ({found[best].mean:.1f} %)")
-        rivals = [one for name, one in found.items() if name != best]
-        if all(estimate([(1, found[best]), (-1, one)])[1] > 0 for one in rivals):
-            sure.append(where)
-    return (
-        f"**Which?** The highest means are those of {together(told[::-1])}. The lead over all others is "
-        f"clear {together(sure[::-1]) or 'in neither'}{_seeds(*leaders)}. "
-        "See {doc}`the advice <which_pooling>`."
-    )
-
-
-def _fewest(*samples: Sample) -> int:
-    return min(sample.n for sample in samples)
-
-
-def _seeds(*samples: Sample) -> str:
-    """A caution where there are fewer seeds than a verdict needs."""
-    fewest = _fewest(*samples)
-    return f" (so far {fewest} seed{'s' if fewest > 1 else ''})" if fewest < SEEDS_NEEDED else ""
-
-
-def verdict_line(decided: Sequence[Decision]) -> Sentences:
-    """How many claims of the thesis have which verdict at each scale, each number a link to them."""
-    own = of_the_thesis(decided)
-    told = []
-    for scale, key in (("thesis", "verdict"), ("compact", "compact")):
-        parts = [
-            f"{name} {ledger_link(count, **{key: name}, source='thesis')}"
-            for name, count in counts(own, scale).items()
-            if count
-        ]
-        told.append(f"{_SCALE_TEXT[scale].partition(':')[0]}, {together(parts)}")
-    total = ledger_link(len(own), source="thesis")
-    first = f"Our verdicts on the {total} claims that we read in the thesis, its blog post and slides"
-    return Sentences((f"{first}: {'; '.join(told)}.",))
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        own, bars, lines = of_the_thesis(self.decided), [], []
+        for scale, key in (("thesis", "verdict"), ("compact", "compact")):
+            found = {name: n for name, n in counts(own, scale).items() if n}
+            title = _SCALE_TEXT[scale].partition(":")[0]
+            parts = [
+                f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{n} {name}" '
+                f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
+                f"{n if n < len(own) / 20 else f'{n} {name}'}</a>"  # where the name would not fit
+                for name, n in found.items()
+            ]
+            bars.append(f'<p>{title.capitalize()}:</p><div class="verdicts">{"".join(parts)}</div>')
+            lines.append(f"{title}: {', '.join(f'{n} {name}' for name, n in found.items())}")
+        text = f"{len(own)} claims; {'; '.join(lines)}"
+        return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
 
 
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """The front page: its numbers are those of the runs, and its counts the ledger's."""
 
+import html
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -99,6 +100,11 @@ def test_the_page_has_the_numbers_of_the_record(recorded):
     line = front.provenance(recorded)
     assert re.match(r"Provenance: \d+ runs; corpus imdb; 500, 1,000 training texts; ", line)
     assert facts["scale"] in line
+
+
+def test_the_figure_of_the_readme_is_drawn_from_these_numbers(recorded):
+    drawn = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
+    assert front.described(recorded) in drawn, "run python scripts/front_figure.py"
 
 
 def test_bars_count_the_claims_of_the_thesis_at_each_scale():

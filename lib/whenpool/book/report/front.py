@@ -90,6 +90,11 @@ def facts(runs: Runs) -> dict[str, str]:
     return found | {f"few_{name}": _rounded(means.get(name)) for name in ("max_attention", "vampire")}
 
 
+def described(runs: Runs) -> str:
+    """The numbers of the page in a line."""
+    return "; ".join(f"{name} {value}" for name, value in facts(runs).items())
+
+
 def _rounded(value: float | None) -> str:
     return "?" if value is None else f"{value:.0f}"
 

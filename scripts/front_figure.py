@@ -1,0 +1,26 @@
+"""Draw the figure of the front page for the README: ``python scripts/front_figure.py``, after runs were recorded."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+from whenpool.book.report import figures, front
+from whenpool.book.report.measures import Runs
+from whenpool.runs.run import Place
+
+FILE = Path(__file__).parents[1] / "book" / "_static" / "front.svg"
+
+
+def main() -> None:
+    """Write the figure; its description holds the numbers that it was drawn from, which a test compares."""
+    runs = Runs(Place.default())
+    figures.use_style()
+    plt.rcParams |= {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "svg.hashsalt": "front"}
+    figure = front.draw_front(runs)
+    figure.set_facecolor("white")  # which is legible on dark pages too
+    figure.savefig(FILE, metadata={"Description": front.described(runs), "Date": None})
+    print(f"{FILE} written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""Draw the figure of the front page for the README: ``python scripts/front_figure.py``, after runs were recorded."""
+"""Draw the figure of the front page for the README, after runs were recorded: python scripts/front_figure.py."""
 
 from pathlib import Path
 

@@ -40,10 +40,7 @@ def test_tab_separated_and_json_lines(tmp_path, monkeypatch):
     assert load(tsv).train == load("~/A.TSV").train
 
 
-def test_columns_are_named_even_with_hostile_names(tmp_path):
-    header = ('<script>alert("")</script>'.replace('"', '""'), "=cmd|' /C calc'!A0")
-    path = written(tmp_path / "a.csv", header=header)
-    assert looked_at(path, '<script>alert("")</script>', header[1]).texts == 60
+def test_columns_may_be_named(tmp_path):
     named = written(tmp_path / "b.csv", header=("body", "stars"))
     expected = load(named, text_column="body", label_column="stars")
     assert load(f"{named}:text_column=body,label_column=stars") == expected

@@ -82,7 +82,7 @@ def compose(
 def filler_lengths(
     words: int, setting: str, share: float = SHARE, rng: Coin | None = None
 ) -> tuple[int, int]:
-    """How many filler words stand left and right of a text of so many words; raises `InputError` as
+    """How many filler words stand left and right of a text of so many words. Raises `InputError` as
     `compose`.
 
     Examples:

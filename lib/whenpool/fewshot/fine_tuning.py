@@ -67,7 +67,7 @@ class FineTuned(nn.Module):
             layer: from 1 to L; after L, the last hidden states are mixed.
 
         Raises:
-            InputError: for a layer that is not there, and for an encoder whose layers cannot be told.
+            InputError: for a layer that is not there, or an encoder whose layers cannot be found.
         """
         layers = find_layers(self.encoder)
         if not 1 <= layer <= len(layers):

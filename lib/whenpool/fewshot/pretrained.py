@@ -112,8 +112,7 @@ def locate(name: str, download: bool = False) -> Path:
         name: of a folder, or in Hugging Face's hub; `MINILM` is also found in its package.
         download: fetch what is not here.
 
-    Raises:
-        InputError: when it is not here and cannot be downloaded, or something that it needs is missing.
+    Raises `InputError` when it is not here and cannot be downloaded, or something it needs is missing.
     """
     if importlib.util.find_spec("transformers") is None:
         raise InputError(

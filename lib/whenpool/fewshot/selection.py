@@ -96,9 +96,6 @@ class TfIdfReplacement:
         texts: N texts as words, to count in.
         p: the mean probability of a word to be replaced, where none is certain to be; 0.7 in the
             paper for DBPedia, the one set that it names.
-
-    Raises:
-        InputError: for no words to count, or a p that is not a probability.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
@@ -160,9 +157,8 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
         file: a JSON object a line, ``{"text": "...", "paraphrases": ["...", ...]}``; texts that are
             not asked for are passed over.
 
-    Raises:
-        InputError: for a file or line that cannot be used, a text that stands in two lines, and texts
-            without paraphrases.
+    Raises `InputError` for a file or line that cannot be used, a text in two lines, and texts without
+    paraphrases.
     """
     if not is_file(file):
         raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")

@@ -27,8 +27,6 @@ from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, tokenize
 EPSILON = 1e-3
 """What BatchNorm adds to a variance, as in their code: while all texts have about the same topics, it
 keeps the noise of the draws from being blown up."""
-TEXTS_AT_ONCE = 512
-"""Bags that a classifier holds at a time: a batch of short texts may have thousands of them."""
 WORDS = 5_000  # Words of the largest vocabulary
 RAREST = 3  # A word of the vocabulary occurs in at least so many texts
 SPECIALS = 1 + max(UNKNOWN_INDEX, PADDING_INDEX)
@@ -50,14 +48,9 @@ class BagOfWordsVAE(nn.Module):
     is the logarithm of each word's frequency in all texts, so that topics say only what sets a text
     apart, and n a BatchNorm whose scale stays 1.
 
-    Its weights are drawn from torch's global generator.
-
     Args:
         counts: (V,), how often each word occurs, above 0; see `BagVocabulary`.
-        topics: how many there are, K.
-
-    Raises:
-        InputError: for fewer than 2 topics.
+        topics: how many there are, K, at least 2.
     """
 
     background: Tensor
@@ -123,7 +116,6 @@ def pretrain(
     Args:
         vae: is moved to the device, and left in the mode for evaluation.
         texts: N unlabelled ones, numbered by the vocabulary of the VAE.
-        steps: of Adam, whatever the number of texts.
         batch_size: texts in a batch, or up to twice as many where they cannot be shared out evenly; at
             least 2, since one has no variance.
         seed: of the order of texts and of ε.
@@ -132,8 +124,7 @@ def pretrain(
         For each pass over the texts, the last maybe not whole, the means of ``reconstruction`` and
         ``kl`` as they were before each step.
 
-    Raises:
-        InputError: for fewer than two texts, or a loss that is no longer a finite number.
+    Raises `InputError` for fewer than two texts, or a loss that is no longer a finite number.
     """
     if len(texts) < 2:
         raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
@@ -175,14 +166,8 @@ class VampireClassifier(nn.Module):
     weights. Two linear layers, with dropout before each and a ReLU between, make it into logits.
     The layers are normalised so that θ, whose units are small, counts like the others. Gururangan et
     al. also join to r the mean of word embeddings, which would have to be learnt from the labelled
-    texts; here r is used alone.
-
-    Args:
-        vae: frozen from now on: it is not trained, and stays in the mode for evaluation. Several
-            classifiers may share it.
-        classes: how many there are, C.
-        hidden: units between the two layers.
-        dropout: of both, drawn from torch's global generator.
+    texts; here r is used alone. The VAE is frozen and stays in the mode for evaluation, so several
+    classifiers may share it.
     """
 
     def __init__(self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5) -> None:
@@ -204,7 +189,9 @@ class VampireClassifier(nn.Module):
 
     def represent(self, ids: Tensor) -> Tensor:
         """(B, T) -> r, (B, K)."""
-        layers = torch.cat([self._layers(part) for part in ids.split(TEXTS_AT_ONCE)], dim=1)
+        with torch.no_grad():
+            layers = torch.stack(self.vae.features(bags(ids, self.vae.words).to(self.vae.background)))
+            layers = functional.layer_norm(layers, layers.shape[2:])  # (layers, B, K)
         weights = self.mixing.softmax(0).unsqueeze(1).unsqueeze(2)  # (layers, 1, 1)
         return self.scale * (weights * layers).sum(0)
 
@@ -213,12 +200,6 @@ class VampireClassifier(nn.Module):
         super().train(mode)
         self.vae.eval()
         return self
-
-    @torch.no_grad()
-    def _layers(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (layers, B, K), each text's units of a layer with mean 0 and variance 1."""
-        found = torch.stack(self.vae.features(bags(ids, self.vae.words).to(self.vae.background)))
-        return functional.layer_norm(found, found.shape[2:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,10 +221,8 @@ def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
     """The most frequent words that can tell texts apart, at most ``limit``.
 
     Left out are words without a letter, such as punctuation and numbers, words in more than half of the
-    texts, which takes the place of a list of stop words, and words in fewer than 3 of them.
-
-    Raises:
-        InputError: when fewer than two words are left.
+    texts, which takes the place of a list of stop words, and words in fewer than 3 of them. Raises
+    `InputError` when fewer than two are left.
     """
     counts, spread = Counter[str](), Counter[str]()
     for text in texts:

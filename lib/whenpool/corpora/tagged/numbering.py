@@ -11,26 +11,16 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import Ragged
+from whenpool.corpora.batches import Batch, Ragged
 from whenpool.corpora.tagged.sources import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors, build_vocabulary
 
 PAD_TAG, UNKNOWN_TAG = -100, -1
 """Where no word is; and a tag that no training word has."""
-
-
-class TaggedBatch(NamedTuple):
-    """Numbers (B, T, F), right-padded, lengths (B,), and tags (B, T), `PAD_TAG` behind each sentence's
-    end; all int64."""
-
-    ids: Tensor
-    lengths: Tensor
-    tags: Tensor
 
 
 @dataclass(frozen=True)
@@ -59,12 +49,13 @@ class NumberedSentences:
         """The same with words and tags on a device; lengths stay on the CPU."""
         return NumberedSentences(self.ids.to(device), self.tags.to(device), self.lengths)
 
-    def batch(self, indices: Tensor) -> TaggedBatch:
-        """The sentences of these numbers (B,), padded to the longest of them."""
+    def batch(self, indices: Tensor) -> Batch:
+        """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
+        (B,), and as labels the tags (B, T), `PAD_TAG` behind each sentence's end."""
         offsets = nn.functional.pad(self.lengths.cumsum(0), (1, 0))
         places, is_word, lengths, _ = Ragged(self.ids, offsets).places(indices)
         ids = self.ids[places].long().masked_fill(~is_word.unsqueeze(-1), PADDING_INDEX)  # (B, T, F)
-        return TaggedBatch(ids, lengths, self.tags[places].masked_fill(~is_word, PAD_TAG))
+        return Batch(ids, lengths, self.tags[places].masked_fill(~is_word, PAD_TAG))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -84,30 +84,26 @@ def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
     return Padded(torch.cat(wide), torch.cat([batch.lengths for batch in batches]))
 
 
+@dataclass(eq=False)
 class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next few unlabelled ones; for its arguments
     see `UDA`."""
 
-    measured: tuple[str, ...] = ()  # what a step notes
+    unlabelled: Unlabelled
+    classes: int
+    steps: int
+    seed: int
+    batch_size: int = 8
+    temperature: float = 1.0
+    weight: float = 1.0
+    measured: ClassVar[Sequence[str]]  # what a step notes
 
-    def __init__(
-        self,
-        unlabelled: Unlabelled,
-        classes: int,
-        steps: int,
-        seed: int,
-        batch_size: int,
-        temperature: float,
-        weight: float,
-    ) -> None:
-        above_0 = {"steps": steps, "batch_size": batch_size, "temperature": temperature}
-        for name, value in above_0.items():
-            if not 0 < value < math.inf:
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "temperature"):
+            if not 0 < (value := getattr(self, name)) < math.inf:
                 raise InputError(f"{name} is above 0, not {value}")
-        self.unlabelled, self.classes, self.steps = unlabelled, classes, steps
-        self.batch_size, self.temperature, self.weight = batch_size, temperature, weight
-        self._generator = torch.Generator().manual_seed(seed)
-        self._rounds = rounds(len(unlabelled.original), self._generator)
+        self._generator = torch.Generator().manual_seed(self.seed)
+        self._rounds = rounds(len(self.unlabelled.original), self._generator)
         self._step = 0
         self._found: list[tuple[Tensor, ...]] = []
 
@@ -143,6 +139,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 """Of the annealing, by name: a_t as a function of t / T (Appendix A.1)."""
 
 
+@dataclass(eq=False)
 class UDA(SemiSupervised):
     """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
 
@@ -171,26 +168,18 @@ class UDA(SemiSupervised):
         2
     """
 
+    temperature: float = 0.4
+    confidence: float = 0.8
+    schedule: str = "linear"
     measured = "left_out", "confident", "consistency"
     """The share of labelled texts left out, that of unlabelled ones predicted with confidence, and the
     consistency loss before its weight."""
 
-    def __init__(
-        self,
-        unlabelled: Unlabelled,
-        classes: int,
-        steps: int,
-        seed: int,
-        batch_size: int = 8,
-        temperature: float = 0.4,
-        confidence: float = 0.8,
-        weight: float = 1.0,
-        schedule: str = "linear",
-    ) -> None:
-        if schedule not in SCHEDULES:
-            raise InputError(f"schedule {schedule!r} is unknown; choose one of {', '.join(SCHEDULES)}")
-        super().__init__(unlabelled, classes, steps, seed, batch_size, temperature, weight)
-        self.confidence, self.schedule = confidence, schedule
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule not in SCHEDULES:
+            known = ", ".join(SCHEDULES)
+            raise InputError(f"schedule {self.schedule!r} is unknown; choose one of {known}")
 
     @property
     def threshold(self) -> float:
@@ -219,6 +208,7 @@ class UDA(SemiSupervised):
         return supervised + self.weight * consistency, labelled
 
 
+@dataclass(eq=False)
 class MixText(SemiSupervised):
     """Cross-entropy on mixtures with labelled texts, KL on those with unlabelled ones, and a margin.
 
@@ -254,33 +244,24 @@ class MixText(SemiSupervised):
         1.0
     """
 
+    temperature: float = 0.5
+    alpha: float = 16.0
+    margin: float = 0.7
+    margin_weight: float = 1.0
+    weights: Sequence[float] = ()
     measured = "supervised", "consistency", "margin", "confidence"
     """The three losses before their weights, and the mean largest probability of the guessed labels."""
 
-    def __init__(
-        self,
-        unlabelled: Unlabelled,
-        classes: int,
-        steps: int,
-        seed: int,
-        batch_size: int = 8,
-        temperature: float = 0.5,
-        alpha: float = 16.0,
-        weight: float = 1.0,
-        margin: float = 0.7,
-        margin_weight: float = 1.0,
-        weights: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(unlabelled, classes, steps, seed, batch_size, temperature, weight)
-        versions = 1 + len(unlabelled.augmented)
-        self.weights = tuple(weights) if weights is not None else (1.0,) * versions
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        versions = 1 + len(self.unlabelled.augmented)
+        self.weights = tuple(self.weights) or (1.0,) * versions
         if len(self.weights) != versions or min(self.weights) < 0 or sum(self.weights) == 0:
             raise InputError(
                 f"weights are {versions} numbers from 0, not all 0: of a text and of each augmented "
                 f"version; not {self.weights}"
             )
-        self.margin, self.margin_weight = margin, margin_weight
-        self._draws = MixDraws(seed, alpha)
+        self._draws = MixDraws(self.seed, self.alpha)
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
         B, device = len(batch.labels), batch.ids.device

@@ -177,8 +177,6 @@ def _columns(path: Path) -> Iterator[Row]:
 # The embedded corpus
 
 GENERATED = "generated"
-_AND = ("and", "CCONJ", "O", False)
-_STOP = (".", "PUNCT", "O", False)
 
 WORDS = {
     "first": (
@@ -284,9 +282,9 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
         for _ in range(getattr(grammar, split)):
             tokens: list[Token] = []
             for number in range(rng.randint(1, grammar.clauses)):
-                tokens += [_AND] if number else []
-                tokens += _clause(rng.choice(CLAUSES[grammar.task]), lists, rng)
-            tokens.append(_STOP)
+                template = ("and/CCONJ/O " if number else "") + rng.choice(CLAUSES[grammar.task])
+                tokens += _clause(template, lists, rng)
+            tokens += _clause("./PUNCT/O", lists, rng)
             words, parts, kinds, marked = zip(*tokens, strict=True)
             later = tuple(place for place, mark in enumerate(marked) if mark)
             yield Tagged(words, kinds if is_entities else parts, later=later)

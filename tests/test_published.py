@@ -68,7 +68,12 @@ def test_imdb(tmp_path):
 
 def test_yelp(tmp_path):
     rows = [(1 + i % 2, f'{WORDS}line\\nbreak \\"quoted\\" {i}') for i in range(40)]
+    rows += [(1 + i % 2, f"short {i}") for i in range(40)]
     make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
+    short = corpora.load("yelp", tmp_path, length="short")
+    assert all(text.startswith("short") for text in short.train.texts)
+    with pytest.raises(InputError, match="length 'tiny' is unknown; choose one of long, short, any"):
+        corpora.load("yelp", tmp_path, length="tiny")
     corpus = corpora.load("yelp", tmp_path)
     assert corpus.classes == ("negative", "positive")
     text, label = corpus.train[0]
@@ -92,8 +97,7 @@ def test_amazon(tmp_path, monkeypatch):
     assert len(corpus.train) + len(corpus.validation) + len(corpus.test) in range(57, 61)
     assert all(corpus.classes[label] in text for text, label in corpus.train)
     monkeypatch.setattr(published, "AMAZON_REVIEWS_READ", 12)
-    corpus = corpora.load("amazon", tmp_path)
-    assert len(corpus.train) + len(corpus.validation) + len(corpus.test) in range(21, 25)
+    assert len(corpora.load("amazon", tmp_path).train) in range(10, 25)
 
 
 @pytest.mark.parametrize(
@@ -111,15 +115,6 @@ def test_a_whole_corpus_is_told_from_a_part(tmp_path, monkeypatch, texts, sizes,
     corpus = corpora.load("imdb", tmp_path)
     assert corpus.complete is complete
     assert ("not all that their publisher gives" in " ".join(corpus.notes)) is not complete
-
-
-def test_short_texts_are_another_corpus(tmp_path):
-    rows = [(1 + i % 2, f"short {i}") for i in range(40)] + [(1, WORDS)]
-    make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
-    corpus = corpora.load("yelp", tmp_path, length="short")
-    assert all(text.startswith("short") for text in corpus.train.texts)
-    with pytest.raises(InputError, match="length 'tiny' is unknown; choose one of long, short, any"):
-        corpora.load("yelp", tmp_path, length="tiny")
 
 
 @pytest.mark.parametrize(
@@ -216,8 +211,7 @@ def test_a_file_is_fetched_once_and_verified(server, tmp_path, monkeypatch):
         assert fetch("imdb", tmp_path, progress=False) == [tmp_path / "small.tgz"]
     assert (tmp_path / "small.tgz").read_bytes() == CONTENT
     assert server.asked == ["/small.tgz"]
-    lines = list(listing(tmp_path, verify=True))
-    assert any("small.tgz (the publisher's, checksum verified)" in line for line in lines)
+    assert "small.tgz (the publisher's, checksum verified)" in " ".join(listing(tmp_path, verify=True))
 
 
 @pytest.mark.parametrize(
@@ -248,8 +242,10 @@ def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path, monk
     fetch("imdb", tmp_path, progress=False)
     assert (tmp_path / "small.tgz").read_bytes() == b"the user's own"
     assert server.asked == []
-    lines = list(listing(tmp_path, verify=True))
-    assert any("not the publisher's file, used as it is: sha256" in line for line in lines)
+    lines = "\n".join(listing(tmp_path, verify=True))
+    assert "not the publisher's file, used as it is: sha256" in lines
+    assert "yelp     not there; `whenpool data fetch yelp`" in lines
+    assert "filler   not there" in lines
 
 
 def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
@@ -268,12 +264,6 @@ def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
     server.files["/all.zip"] = (buffer.getvalue(), 0)
     assert fetch("imdb", tmp_path, progress=False)[0].read_text() == "the 1 2 3"
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "wanted.txt"]
-
-
-def test_the_listing_says_what_is_missing_and_how_to_get_it(tmp_path):
-    lines = "\n".join(listing(tmp_path))
-    assert "imdb     not there; `whenpool data fetch imdb`" in lines
-    assert "filler   not there" in lines
 
 
 def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server, tmp_path, monkeypatch):

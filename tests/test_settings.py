@@ -73,7 +73,7 @@ def test_bad_arguments_are_named(setting, share, message):
         compose(["a"], sentences(), setting, share)
 
 
-def test_filler_that_runs_out_is_said():
+def test_filler_that_runs_out_is_named():
     with pytest.raises(InputError, match="the filler ran out: 10 words were asked for, 2 were left"):
         compose(original(10), iter([["a", "b"]]), "left", 0.5)
 

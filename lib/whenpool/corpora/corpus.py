@@ -119,10 +119,8 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     """Drop repeated texts, take equally many of each class, and split by a hash of the text.
 
     Where texts carry a publisher's part, training texts come from its "train" and the others from
-    its "test". Where there are too few texts, all splits shrink alike.
-
-    Raises:
-        InputError: when fewer than two classes, or too few texts, are left.
+    its "test". Where there are too few texts, all splits shrink alike. Raises `InputError` when fewer than
+    two classes, or too few texts, are left.
     """
     by_part: dict[str, list[Raw]] = defaultdict(list)
     for item in _once(sorted(raw, key=lambda item: item.part)):  # "test" keeps a text that both have
@@ -144,11 +142,8 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
 
 def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
     """Drop repeated texts, and split each class by a hash of the text: a fifth each for validation and
-    test, at least one, and the rest for training. So every split has the classes' own shares.
-
-    Raises:
-        InputError: for fewer than two classes, or a class of fewer than three texts.
-    """
+    test, at least one, and the rest for training. So every split has the classes' own shares. Raises
+    `InputError` for fewer than two classes, or a class of fewer than three texts."""
     parts: tuple[list[Raw], ...] = [], [], []
     by_class = _by_class(_once(raw), source)
     for group in by_class.values():

@@ -123,8 +123,7 @@ def make_dataset(
         vectors: to start the embedding from.
         seed: draws the vectors of words that have none.
 
-    Raises:
-        InputError: when the corpus has fewer texts than asked for.
+    Raises `InputError` when the corpus has fewer texts than asked for.
     """
     if validation is None:
         validation = min(size, len(encoded.texts["validation"]))

@@ -43,11 +43,8 @@ def load_own(
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
 
     Repeated texts count once, and each class gives as many texts as the rarest one has, or all that it
-    has with ``balanced="no"``.
-
-    Raises:
-        InputError: for a missing file or column, a row without text or label, named by its line, or
-            a class with fewer than `FEWEST` texts.
+    has with ``balanced="no"``. Raises `InputError` as `read_own`, and for a class with fewer than `FEWEST`
+    texts.
     """
     if balanced not in ("yes", "no"):
         raise InputError(f"option balanced is yes or no, not {balanced!r}")
@@ -87,11 +84,8 @@ def read_own(
 ) -> Iterator[Raw]:
     """The rows of a file, as they come.
 
-    Args:
-        gaps: rows without text or label are left out and told here, a line each, instead of raised.
-
-    Raises:
-        InputError: for a missing file or column, or a row that cannot be read, named by its line.
+    Raises `InputError` for a missing file or column, or a row that cannot be read, named by its line. Where
+    there is a list of ``gaps``, rows without text or label are left out and named there instead.
     """
     if not is_file(path):
         raise InputError(f"corpus file {path} is not there")

@@ -60,11 +60,8 @@ class Publication:
 
 
 def load_published(name: str, path: Path, length: str) -> Corpus:
-    """Read, select and split one of `PUBLICATIONS` from where it lies.
-
-    Raises:
-        InputError: for an archive or a row that cannot be read.
-    """
+    """Read, select and split one of `PUBLICATIONS` from where it lies; raises `InputError` for an archive or
+    a row that cannot be read."""
     publication = PUBLICATIONS[name]
     total = 0
 

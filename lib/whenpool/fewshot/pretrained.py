@@ -72,10 +72,8 @@ class Pretrained:
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
         """The numbers of the first tokens of each text, at most ``max_tokens``, and how many texts were cut.
 
-        A text that is too long keeps its first tokens, and the special token that closes it.
-
-        Raises:
-            InputError: for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
+        A text that is too long keeps its first tokens, and the special token that closes it. Raises
+        `InputError` for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
         """
         from whenpool.corpora.batches import Ragged
 

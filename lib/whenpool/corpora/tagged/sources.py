@@ -338,11 +338,8 @@ class TaggedSource:
         return label_of(self.name if known else Path(self.name).name, self.options)
 
     def load(self) -> TaggedCorpus:
-        """The corpus.
-
-        Raises:
-            InputError: for files that cannot be read, or tags of entities in none of our encodings.
-        """
+        """The corpus; raises `InputError` for files that cannot be read, or tags of entities in none of our
+        encodings."""
         if not self.paths:
             return make_tagged(SentenceGrammar(**dict(self.options)))
         column = str(dict(self.options).get("column", "upos"))

@@ -19,7 +19,7 @@ from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import lines_of
@@ -31,12 +31,6 @@ SHARE = 0.66
 """The part of all words that is filler (§1.8.1)."""
 
 Word = TypeVar("Word")
-
-
-class Coin(Protocol):
-    """``random.Random`` or ``numpy.random.Generator``."""
-
-    def random(self) -> float: ...
 
 
 def check_setting(setting: str) -> None:
@@ -54,7 +48,7 @@ def compose(
     filler: Iterable[Sequence[Word]],
     setting: str,
     share: float = SHARE,
-    rng: Coin | None = None,
+    rng: Any = None,
 ) -> list[Word]:
     """Surround a text with filler, the original kept in one piece where the setting says.
 
@@ -64,7 +58,8 @@ def compose(
             so that the result has ``len(words) / (1 - share)`` words, rounded.
         setting: one of `SETTINGS`.
         share: filler's part of all words of the result, in [0, 1).
-        rng: tosses for the side that gets the odd word in "mid"; without it, the right side.
+        rng: a generator of ``random`` or numpy, which tosses for the side that gets the odd word in
+            "mid"; without it, the right side.
 
     Raises:
         InputError: for an unknown setting, a share outside [0, 1), or filler that runs out.
@@ -79,9 +74,7 @@ def compose(
     return [*_take(sentences, left), *words, *_take(sentences, right)]
 
 
-def filler_lengths(
-    words: int, setting: str, share: float = SHARE, rng: Coin | None = None
-) -> tuple[int, int]:
+def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:
     """How many filler words stand left and right of a text of so many words. Raises `InputError` as
     `compose`.
 
@@ -109,13 +102,7 @@ def _take(sentences: Iterator[Sequence[Word]], count: int) -> list[Word]:
 
 
 WIKITEXT = "wikitext-103-raw/wiki.train.raw"
-FILES = (
-    "wiki_sentences.jsonl.gz",
-    "wiki_sentences.jsonl",
-    "wiki_sentences.txt",
-    "wiki_sentences.txt.gz",
-    WIKITEXT,
-)
+FILES = (*(f"wiki_sentences.{end}" for end in ("jsonl.gz", "jsonl", "txt", "txt.gz")), WIKITEXT)
 """Where the sentences may lie under the data directory."""
 
 WIKITEXT_SENTENCES = 200_000

@@ -40,10 +40,7 @@ def test_tab_separated_and_json_lines(tmp_path, monkeypatch):
     assert load(tsv).train == load("~/A.TSV").train
 
 
-def test_columns_are_named_even_with_hostile_names(tmp_path):
-    header = ('<script>alert("")</script>'.replace('"', '""'), "=cmd|' /C calc'!A0")
-    path = written(tmp_path / "a.csv", header=header)
-    assert looked_at(path, '<script>alert("")</script>', header[1]).texts == 60
+def test_columns_may_be_named(tmp_path):
     named = written(tmp_path / "b.csv", header=("body", "stars"))
     expected = load(named, text_column="body", label_column="stars")
     assert load(f"{named}:text_column=body,label_column=stars") == expected
@@ -68,14 +65,15 @@ def test_what_was_left_out_is_noted(tmp_path):
         ("a.csv", "text,label\ngood,1\nbad,1\n", "only class '1' was found"),
         ("a.jsonl", '{"text": "x", "label": 1}\n{"text": "x"\n', "a.jsonl, line 2: not JSON"),
         ("a.jsonl", "[1]\n", "a.jsonl, line 1: expected an object with 'text'"),
-        ("a.jsonl", '{"text": "  ", "label": 1}\n', "a.jsonl, line 1: no text in column 'text'"),
     ],
 )
 def test_a_row_that_cannot_be_used_is_named_by_its_line(tmp_path, file, content, message):
     (tmp_path / file).write_text(content)
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match=message):
         load(tmp_path / file)
-    assert "\n" not in str(error.value)
+
+
+TOO_MANY = "text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90))
 
 
 @pytest.mark.parametrize(
@@ -84,38 +82,15 @@ def test_a_row_that_cannot_be_used_is_named_by_its_line(tmp_path, file, content,
         ("", "has no column 'text'; it has none"),
         ("body,stars\nx,1\n", "has no column 'text'; it has 'body', 'stars'"),
         ("text,text,label\nx,y,1\n", "has 2 columns 'text'; rename all but one"),
-        (
-            "text,label\nx,1\na, b,1\n",
-            "line 3: 3 fields, and the header names 2 columns; a field",
-        ),
-        (
-            'text,label\nx,1\n"never ends,1\nx,2\n',
-            "line 3: unexpected end of data; a field in quotes",
-        ),
-        (
-            'text,label\n"a "quote" here",1\n',
-            "line 2: .* expected after .*; .*a quote within it",
-        ),
+        ("text,label\nx,1\na, b,1\n", "line 3: 3 fields, and the header names 2 columns; a field"),
+        ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; a field in quotes"),
+        ('text,label\n"a "quote" here",1\n', "line 2: .* expected after .*; .*a quote within it"),
         ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: no text in column 'text'"),
         ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; classification needs two"),
-        ("text,label\n" + "".join(f"x{i},1\n" for i in range(9)) + "y,2\n", "class '2' has 1 different"),
-        ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "90 classes were found"),
         ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' has 1 different texts"),
-    ],
-)
-def test_a_table_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):
-    path = tmp_path / "a.csv"
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=message) as error:
-        looked_at(path)
-    assert "a.csv" in str(error.value)
-    assert "\n" not in str(error.value)
-    assert len(str(error.value)) < 600
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+        (TOO_MANY, "90 classes were found"),
+        (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3: .* \(byte 0xe9 behind 'caf'.*save the file as"),
+        ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
         ("[" * 100_000, "line 1: not JSON"),
         ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
         ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
@@ -123,28 +98,15 @@ def test_a_table_that_cannot_be_used_is_told_in_a_line(tmp_path, content, messag
         ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: no label"),
     ],
 )
-def test_json_lines_that_cannot_be_used_are_told_in_a_line(tmp_path, content, message):
-    path = tmp_path / "a.jsonl"
-    path.write_text(content + "\n")
+def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):
+    data = content if isinstance(content, bytes) else content.encode()
+    path = tmp_path / ("a.jsonl" if data[:1] in (b"{", b"[") else "a.csv")
+    path.write_bytes(data)
     with pytest.raises(InputError, match=message) as error:
         looked_at(path)
+    assert path.name in str(error.value)
+    assert "\n" not in str(error.value)
     assert len(str(error.value)) < 600
-
-
-@pytest.mark.parametrize(
-    ("content", "where"),
-    [
-        (
-            "text,label\nfine,1\ncafé,1\n".encode("latin-1"),
-            r"line 3: .* \(byte 0xe9 behind 'caf'",
-        ),
-        ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
-    ],
-)
-def test_another_encoding_is_told_with_its_line(tmp_path, content, where):
-    (tmp_path / "a.csv").write_bytes(content)
-    with pytest.raises(InputError, match=f"{where}.*save the file as UTF-8"):
-        looked_at(tmp_path / "a.csv")
 
 
 def test_other_mistakes_of_who_calls(tmp_path):

@@ -1,5 +1,6 @@
 """Finding, loading and asking pretrained encoders, and what is told where that fails."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -29,19 +30,14 @@ def tiny(tmp_path_factory):
     return make_encoder(tmp_path_factory.mktemp("tiny"))
 
 
-def make_encoder(folder, seed=0, kind="Bert", **changes):
+def make_encoder(folder, kind="Bert", **changes):
     sizes = {
-        "hidden_size": 16,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 2,
-        "intermediate_size": 24,
-    }
-    options = sizes | {"vocab_size": len(WORDS), "max_position_embeddings": 32} | changes
-    known = {name: value for name, value in options.items() if value is not None}
+        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
+        "vocab_size": len(WORDS), "max_position_embeddings": 32,
+    }  # fmt: skip
+    known = {name: value for name, value in (sizes | changes).items() if value is not None}
     config = getattr(transformers, f"{kind}Config")(**known)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
+    getattr(transformers, f"{kind}Model")(config).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     return folder
 
@@ -88,8 +84,8 @@ def test_an_encoder_is_loaded_once_ready_to_read(tiny):
     assert found.fingerprint == encoder_fingerprint(str(tiny))
 
 
-@pytest.mark.parametrize("together", [1, 2, 1_000])
-@pytest.mark.parametrize("longest", [8, 9, 12, 32])
+@pytest.mark.parametrize("together", [2, 1_000])
+@pytest.mark.parametrize("longest", [8, 12, 32])
 def test_texts_are_numbered_as_the_tokenizer_does_one_by_one(tiny, together, longest, monkeypatch):
     monkeypatch.setattr(pretrained, "_TOGETHER", together)
     found = load_encoder(str(tiny))
@@ -131,7 +127,11 @@ def test_a_fingerprint_depends_on_each_file_that_matters_and_on_no_other(copied,
         ("vocab.txt", "tokenizer.json"),
     ],
 )
-def test_a_file_that_is_missing_is_named(copied, file, told):
+def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, told):
+    if file != "vocab.txt":
+        os.truncate(copied / file, 100)
+        start = f"encoder {str(copied)!r} cannot be read from {copied}: "
+        assert refusal(load_encoder, str(copied)).startswith(start)
     (copied / file).unlink()
     expected = f"encoder {str(copied)!r}: {told} is missing in that folder"
     assert refusal(locate, str(copied)) == refusal(load_encoder, str(copied)) == expected
@@ -198,6 +198,12 @@ def test_a_name_that_can_be_nothing_is_told(name):
     assert f"{name!r} is not here and cannot be downloaded (neither a folder nor a name that" in told
 
 
+WAVES = {
+    "conv_dim": (8,), "conv_stride": (5,), "conv_kernel": (10,), "num_conv_pos_embeddings": 2,
+    "num_conv_pos_embedding_groups": 2, "num_feat_extract_layers": 1,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kind", "changes", "told"),
     [
@@ -206,30 +212,17 @@ def test_a_name_that_can_be_nothing_is_told(name):
             {"image_size": 32, "vocab_size": None},
             "is of the kind 'vit', which is no encoder of text",
         ),
+        ("Wav2Vec2", WAVES, "reads input_values, not text"),
         (
-            "T5",
-            {"d_model": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8, "d_ff": 16},
-            "is of the kind 't5', which is no encoder of text",
-        ),
-        (
-            "Wav2Vec2",
-            {"conv_dim": (8,), "conv_stride": (5,), "conv_kernel": (10,), "num_conv_pos_embeddings": 2,
-             "num_conv_pos_embedding_groups": 2, "num_feat_extract_layers": 1},
-            "reads input_values, not text",
+            "Esm",
+            {"pad_token_id": 1},
+            "EsmTokenizer, has no fast version; choose an encoder that has one",
         ),
     ],
-)  # fmt: skip
-def test_what_reads_no_text_is_refused(tmp_path, kind, changes, told):
+)
+def test_what_is_no_encoder_of_text_is_refused(tmp_path, kind, changes, told):
     folder = make_encoder(tmp_path / kind, kind=kind, **changes)
     assert told in refusal(load_encoder, str(folder))
-
-
-def test_a_tokenizer_without_a_fast_version_is_refused(tmp_path):
-    folder = make_encoder(tmp_path / "esm", kind="Esm", pad_token_id=1)
-    assert refusal(load_encoder, str(folder)) == (
-        f"the tokenizer of {str(folder)!r}, EsmTokenizer, has no fast version; "
-        "choose an encoder that has one"
-    )
 
 
 def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):
@@ -238,11 +231,3 @@ def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):
     safetensors.torch.save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
     told = refusal(load_encoder, str(copied))
     assert f"the weights of {str(copied)!r} do not fit its config.json: 16 are missing, such as" in told
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "config.json"])
-def test_a_file_that_was_cut_short_is_told(copied, file):
-    with (copied / file).open("r+b") as stream:
-        stream.truncate(100)
-    told = refusal(load_encoder, str(copied))
-    assert told.startswith(f"encoder {str(copied)!r} cannot be read from {copied}: ")

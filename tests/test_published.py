@@ -61,13 +61,19 @@ def test_imdb(tmp_path):
     for text, label in corpus.train:
         assert corpus.classes[label] in text
     assert not corpus.complete
+    assert corpus.notes[0].startswith("aclImdb_v1.tar.gz is not the publisher's file (sha256")
     assert "hold 48 texts, not all that their publisher gives" in corpus.notes[1]
     assert {file.name for file in tmp_path.iterdir()} == {"cache", "aclImdb_v1.tar.gz"}
 
 
 def test_yelp(tmp_path):
     rows = [(1 + i % 2, f'{WORDS}line\\nbreak \\"quoted\\" {i}') for i in range(40)]
+    rows += [(1 + i % 2, f"short {i}") for i in range(40)]
     make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
+    short = corpora.load("yelp", tmp_path, length="short")
+    assert all(text.startswith("short") for text in short.train.texts)
+    with pytest.raises(InputError, match="length 'tiny' is unknown; choose one of long, short, any"):
+        corpora.load("yelp", tmp_path, length="tiny")
     corpus = corpora.load("yelp", tmp_path)
     assert corpus.classes == ("negative", "positive")
     text, label = corpus.train[0]
@@ -91,8 +97,7 @@ def test_amazon(tmp_path, monkeypatch):
     assert len(corpus.train) + len(corpus.validation) + len(corpus.test) in range(57, 61)
     assert all(corpus.classes[label] in text for text, label in corpus.train)
     monkeypatch.setattr(published, "AMAZON_REVIEWS_READ", 12)
-    corpus = corpora.load("amazon", tmp_path)
-    assert len(corpus.train) + len(corpus.validation) + len(corpus.test) in range(21, 25)
+    assert len(corpora.load("amazon", tmp_path).train) in range(10, 25)
 
 
 @pytest.mark.parametrize(
@@ -112,29 +117,15 @@ def test_a_whole_corpus_is_told_from_a_part(tmp_path, monkeypatch, texts, sizes,
     assert ("not all that their publisher gives" in " ".join(corpus.notes)) is not complete
 
 
-def test_a_file_that_is_not_the_publishers_is_noted(tmp_path):
-    make_imdb(tmp_path)
-    assert (
-        "aclImdb_v1.tar.gz is not the publisher's file (sha256"
-        in corpora.load("imdb", tmp_path).notes[0]
-    )
-
-
-def test_short_texts_are_another_corpus(tmp_path):
-    rows = [(1 + i % 2, f"short {i}") for i in range(40)] + [(1, WORDS)]
-    make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
-    corpus = corpora.load("yelp", tmp_path, length="short")
-    assert all(text.startswith("short") for text in corpus.train.texts)
-    with pytest.raises(InputError, match="length 'tiny' is unknown; choose one of long, short, any"):
-        corpora.load("yelp", tmp_path, length="tiny")
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([("good", WORDS)], "train.csv, row 1: expected a class number and 2 columns"),
-        ([(1, WORDS), (2,)], "train.csv, row 2: expected a class number and 2 columns, found 1 columns"),
-        ([(3, WORDS)], "train.csv, row 1: there is no class 3"),
+        (
+            [("good", WORDS)],
+            r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['good'\]",
+        ),
+        ([(1, WORDS), (2,)], "train.csv, row 2: expected 2 columns, .*, and found 1, starting with"),
+        ([(3, WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['3'\]"),
     ],
 )
 def test_bad_rows_are_named(tmp_path, rows, message):
@@ -155,11 +146,8 @@ def test_a_damaged_archive_is_named_with_the_mend(tmp_path, damage):
     path = tmp_path / "aclImdb_v1.tar.gz"
     content = path.read_bytes()
     path.write_bytes({"cut": content[: len(content) // 2], "noise": b"noise" * 99, "empty": b""}[damage])
-    with pytest.raises(
-        InputError, match=r"aclImdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`"
-    ) as error:
+    with pytest.raises(InputError, match=r"Imdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`"):
         corpora.load("imdb", tmp_path)
-    assert "\n" not in str(error.value)
 
 
 def test_missing_filler_is_named_with_the_mend(tmp_path):
@@ -223,37 +211,29 @@ def test_a_file_is_fetched_once_and_verified(server, tmp_path, monkeypatch):
         assert fetch("imdb", tmp_path, progress=False) == [tmp_path / "small.tgz"]
     assert (tmp_path / "small.tgz").read_bytes() == CONTENT
     assert server.asked == ["/small.tgz"]
-    lines = list(listing(tmp_path, verify=True))
-    assert any("small.tgz (the publisher's, checksum verified)" in line for line in lines)
+    assert "small.tgz (the publisher's, checksum verified)" in " ".join(listing(tmp_path, verify=True))
 
 
-def test_another_checksum_is_refused_and_nothing_stays(server, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("content", "promised", "says"),
+    [
+        (b"something else", 0, "hash"),
+        (CONTENT[:5000], len(CONTENT), "try again, set WHENPOOL_MIRROR"),
+        (None, 0, r"\(HTTPError: 404"),
+    ],
+    ids=["another checksum", "a broken transfer", "no such file"],
+)
+def test_a_fetch_that_fails_leaves_nothing_and_can_be_tried_again(
+    server, tmp_path, monkeypatch, content, promised, says
+):
     publish(monkeypatch)
-    server.files["/small.tgz"] = (b"something else", 0)
-    with pytest.raises(InputError, match=r"small.tgz could not be fetched .*hash") as error:
-        fetch("imdb", tmp_path, progress=False)
-    assert "\n" not in str(error.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_broken_transfer_leaves_nothing_and_can_be_tried_again(server, tmp_path, monkeypatch):
-    publish(monkeypatch)
-    server.files["/small.tgz"] = (CONTENT[:5000], len(CONTENT))
-    with pytest.raises(InputError, match=r"could not be fetched .*try again, set WHENPOOL_MIRROR"):
+    server.files["/small.tgz"] = (content, promised)
+    with pytest.raises(InputError, match=f"small.tgz could not be fetched .*{says}"):
         fetch("imdb", tmp_path, progress=False)
     assert list(tmp_path.iterdir()) == []
     server.files["/small.tgz"] = (CONTENT, 0)
     fetch("imdb", tmp_path, progress=False)
     assert (tmp_path / "small.tgz").read_bytes() == CONTENT
-
-
-def test_a_missing_file_and_a_dead_server_are_named(server, tmp_path, monkeypatch):
-    publish(monkeypatch)
-    with pytest.raises(InputError, match=r"small.tgz could not be fetched \(HTTPError: 404"):
-        fetch("imdb", tmp_path, progress=False)
-    monkeypatch.setenv("WHENPOOL_MIRROR", "http://127.0.0.1:9")
-    with pytest.raises(InputError, match=r"http://127.0.0.1:9/small.tgz could not be fetched"):
-        fetch("imdb", tmp_path, progress=False)
 
 
 def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path, monkeypatch):
@@ -262,8 +242,10 @@ def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path, monk
     fetch("imdb", tmp_path, progress=False)
     assert (tmp_path / "small.tgz").read_bytes() == b"the user's own"
     assert server.asked == []
-    lines = list(listing(tmp_path, verify=True))
-    assert any("not the publisher's file, used as it is: sha256" in line for line in lines)
+    lines = "\n".join(listing(tmp_path, verify=True))
+    assert "not the publisher's file, used as it is: sha256" in lines
+    assert "yelp     not there; `whenpool data fetch yelp`" in lines
+    assert "filler   not there" in lines
 
 
 def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
@@ -284,20 +266,6 @@ def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "wanted.txt"]
 
 
-def test_every_address_is_https_and_every_hash_a_sha256():
-    for sources in downloads.SOURCES.values():
-        for download in sources:
-            assert download.url.startswith("https://")
-            assert download.sha256 is None or len(bytes.fromhex(download.sha256)) == 32
-
-
-def test_the_listing_says_what_is_missing_and_how_to_get_it(tmp_path):
-    lines = "\n".join(listing(tmp_path))
-    assert "imdb     not there; `whenpool data fetch imdb`" in lines
-    assert "amazon   not there; `whenpool data fetch amazon`" in lines
-    assert "filler   not there" in lines
-
-
 def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server, tmp_path, monkeypatch):
     publish(monkeypatch)
     server.files.update({"/small.tgz": ("/other.tgz", 0), "/other.tgz": (CONTENT, 0)})
@@ -311,27 +279,22 @@ def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server,
 # the real ones
 
 
-def test_real_imdb_is_complete_and_has_the_length_of_table_1_1(real_data):
-    corpus = corpora.load("imdb", real_data)
-    assert corpus.complete
-    assert [len(s) for s in (corpus.train, corpus.validation, corpus.test)] == [20_000, 5_000, 9_800]
-    lengths = [
-        len(text.split()) for s in (corpus.train, corpus.validation, corpus.test) for text in s.texts
-    ]
-    assert max(lengths) == 2470
-    assert min(lengths) == 101
-
-
 @pytest.mark.parametrize(
     ("name", "classes", "length"),
-    [("yelp", 2, "long"), ("yahoo", 10, "long"), ("amazon", 13, "long"), ("amazon", 13, "short")],
-)
-def test_real_parts_are_read_balanced_and_marked(real_data, name, classes, length):
+    [
+        ("imdb", 2, "long"), ("yelp", 2, "long"), ("yahoo", 10, "long"), ("amazon", 13, "long"),
+        ("amazon", 13, "short"),
+    ],
+)  # fmt: skip
+def test_real_corpora_are_read_balanced_and_marked(real_data, name, classes, length):
     corpus = corpora.load(name, real_data, length)
     assert len(corpus.classes) == classes
-    assert not corpus.complete
-    labels = corpus.train.labels + corpus.validation.labels + corpus.test.labels
+    assert corpus.complete == (name == "imdb")
+    splits = (corpus.train, corpus.validation, corpus.test)
+    labels = [label for split in splits for label in split.labels]
     counts = [labels.count(number) for number in range(classes)]
-    assert max(counts) - min(counts) <= 3  # equally many, but for the rounding of splits
-    texts = set(corpus.train.texts) | set(corpus.validation.texts) | set(corpus.test.texts)
-    assert len(texts) == len(labels)
+    assert max(counts) - min(counts) <= 3 or name == "imdb"  # but for the rounding of splits
+    assert len({text for split in splits for text in split.texts}) == len(labels)
+    if name == "imdb":  # Table 1.1
+        assert [len(split) for split in splits] == [20_000, 5_000, 9_800]
+        assert max(len(text.split()) for split in splits for text in split.texts) == 2470

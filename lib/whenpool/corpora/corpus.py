@@ -119,42 +119,49 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     """Drop repeated texts, take equally many of each class, and split by a hash of the text.
 
     Where texts carry a publisher's part, training texts come from its "train" and the others from
-    its "test". Where there are too few texts, all splits shrink alike.
-
-    Raises:
-        InputError: when fewer than two classes, or too few texts, are left.
+    its "test". Where there are too few texts, all splits shrink alike. Raises `InputError` when fewer than
+    two classes, or too few texts, are left.
     """
     by_part: dict[str, list[Raw]] = defaultdict(list)
     for item in _once(sorted(raw, key=lambda item: item.part)):  # "test" keeps a text that both have
         by_part[item.part].append(item)
-    parts = {part: _balanced(items, source) for part, items in (by_part or {"": []}).items()}
+    parts = {}
+    for part, items in (by_part or {"": []}).items():
+        by_class = _by_class(items, source)
+        room = min(map(len, by_class.values()))
+        kept = (item for group in by_class.values() for item in shuffled(group, "choose")[:room])
+        parts[part] = shuffled(kept, "split")
+    every = [item for items in parts.values() for item in items]
     if set(parts) == {"train", "test"}:
         train = parts["train"][: sizes.train]
         test, validation = _cut(parts["test"], (sizes.test, sizes.validation), source)
     else:
-        together = [item for items in parts.values() for item in items]
-        test, validation, train = _cut(together, (sizes.test, sizes.validation, sizes.train), source)
-    classes = _class_names({item.label for items in parts.values() for item in items})
-    return Corpus(_split(train, classes), _split(validation, classes), _split(test, classes), classes)
+        test, validation, train = _cut(every, (sizes.test, sizes.validation, sizes.train), source)
+    return _corpus({item.label for item in every}, train, validation, test)
 
 
 def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
     """Drop repeated texts, and split each class by a hash of the text: a fifth each for validation and
-    test, at least one, and the rest for training. So every split has the classes' own shares.
-
-    Raises:
-        InputError: for fewer than two classes, or a class of fewer than three texts.
-    """
+    test, at least one, and the rest for training. So every split has the classes' own shares. Raises
+    `InputError` for fewer than two classes, or a class of fewer than three texts."""
+    parts: tuple[list[Raw], ...] = [], [], []
     by_class = _by_class(_once(raw), source)
-    parts: list[list[Raw]] = [[], [], []]
     for group in by_class.values():
         fifth = max(1, len(group) // 5)
         sizes = (fifth, fifth, max(1, len(group) - 2 * fifth))
         for part, piece in zip(parts, _cut(shuffled(group, "choose"), sizes, source), strict=True):
             part += piece
-    classes = _class_names(set(by_class))
-    test, validation, train = (_split(shuffled(part, "split"), classes) for part in parts)
-    return Corpus(train, validation, test, classes)
+    test, validation, train = (shuffled(part, "split") for part in parts)
+    return _corpus(set(by_class), train, validation, test)
+
+
+def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
+    """In an order that depends on nothing but the texts and the salt."""
+
+    def place(item: Raw) -> bytes:
+        return hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()
+
+    return sorted(items, key=place)
 
 
 def _once(raw: Iterable[Raw]) -> list[Raw]:
@@ -165,14 +172,6 @@ def _once(raw: Iterable[Raw]) -> list[Raw]:
     return list(texts.values())
 
 
-def _balanced(items: list[Raw], source: str) -> list[Raw]:
-    """Equally many of each class, in an order that depends on nothing but the texts."""
-    by_class = _by_class(items, source)
-    room = min(map(len, by_class.values()))
-    kept = [item for group in by_class.values() for item in shuffled(group, "choose")[:room]]
-    return shuffled(kept, "split")
-
-
 def _by_class(items: list[Raw], source: str) -> dict[str, list[Raw]]:
     by_class: dict[str, list[Raw]] = defaultdict(list)
     for item in items:
@@ -181,15 +180,6 @@ def _by_class(items: list[Raw], source: str) -> dict[str, list[Raw]]:
         found = f"only class {next(iter(by_class))!r}" if by_class else "no usable text"
         raise InputError(f"{source}: {found} was found; classification needs at least two classes")
     return by_class
-
-
-def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
-    """In an order that depends on nothing but the texts and the salt."""
-
-    def place(item: Raw) -> bytes:
-        return hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()
-
-    return sorted(items, key=place)
 
 
 def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:
@@ -207,11 +197,12 @@ def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Ra
     return pieces
 
 
-def _class_names(labels: set[str]) -> tuple[str, ...]:
+def _corpus(labels: set[str], *splits: list[Raw]) -> Corpus:
+    """Classes are sorted by name, or as numbers where all are."""
     numeric = all(label.isdecimal() for label in labels)
-    return tuple(sorted(labels, key=(lambda name: (int(name), name)) if numeric else None))
-
-
-def _split(items: list[Raw], classes: tuple[str, ...]) -> Split:
+    classes = sorted(labels, key=(lambda name: (int(name), name)) if numeric else None)
     number = {name: index for index, name in enumerate(classes)}
-    return Split([item.text for item in items], [number[item.label] for item in items])
+    train, validation, test = (
+        Split([item.text for item in split], [number[item.label] for item in split]) for split in splits
+    )
+    return Corpus(train, validation, test, tuple(classes))

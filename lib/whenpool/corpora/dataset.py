@@ -78,15 +78,15 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
     """Tokenise a corpus and its filler, or read them from the cache; raises `InputError` for files that
     cannot be read."""
     try:
-        filler = source.filler_fingerprint()
-    except InputError:  # told where a setting needs filler
-        filler = "none"
-    identity = hash_of(source.fingerprint(length), filler, code_fingerprint(_TOKENIZER))
+        filler_hash = source.filler_fingerprint()
+    except InputError:  # `make_dataset` says so where a setting needs filler
+        filler_hash = "none"
+    identity = hash_of(source.fingerprint(length), filler_hash, code_fingerprint(_TOKENIZER))
     stem = f"{Path(source.name).stem}-{identity[:20]}"
     numbers = cache_directory / "encoded" / f"{stem}.safetensors"
     names = numbers.with_suffix(".json")
     if not names.exists():  # written last
-        tensors, facts = _encode(source, length, with_filler=filler != "none")
+        tensors, facts = _encode(source, length, with_filler=filler_hash != "none")
         write_atomically(numbers, safetensors.torch.save(tensors))
         write_atomically(names, json.dumps(facts))
     words, classes, complete, notes = json.loads(names.read_text("utf-8"))
@@ -95,14 +95,9 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
     def ragged(name: str) -> Ragged:
         return Ragged(tensors[f"{name}.flat"], tensors[f"{name}.offsets"])
 
-    return EncodedCorpus(
-        words,
-        {split: Texts(ragged(f"texts.{split}"), tensors[f"labels.{split}"]) for split in SPLITS},
-        {split: ragged(f"filler.{split}") for split in SPLITS if f"filler.{split}.flat" in tensors},
-        tuple(classes),
-        complete,
-        tuple(notes),
-    )
+    texts = {split: Texts(ragged(f"texts.{split}"), tensors[f"labels.{split}"]) for split in SPLITS}
+    filler = {split: ragged(f"filler.{split}") for split in SPLITS if f"filler.{split}.flat" in tensors}
+    return EncodedCorpus(words, texts, filler, tuple(classes), complete, tuple(notes))
 
 
 def make_dataset(
@@ -128,22 +123,19 @@ def make_dataset(
         vectors: to start the embedding from.
         seed: draws the vectors of words that have none.
 
-    Raises:
-        InputError: when the corpus has fewer texts than asked for.
+    Raises `InputError` when the corpus has fewer texts than asked for.
     """
-    counts = {
-        "train": size,
-        "validation": min(size, len(encoded.texts["validation"])) if validation is None else validation,
-        "test": len(encoded.texts["test"]) if test is None else test,
-    }
-    for split, count in counts.items():
+    if validation is None:
+        validation = min(size, len(encoded.texts["validation"]))
+    if test is None:
+        test = len(encoded.texts["test"])
+    composed, passes = {}, {}
+    for split, count in zip(SPLITS, (size, validation, test), strict=True):
         have = len(encoded.texts[split])
         if not 1 <= count <= have:
             raise InputError(
                 f"the corpus has {have:,} {split} texts, {count:,} were asked for; choose fewer"
             )
-    composed, passes = {}, {}
-    for split, count in counts.items():
         composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(
@@ -158,19 +150,16 @@ def make_dataset(
     def renumbered(rows: Ragged) -> Ragged:
         return Ragged(number[rows.flat], rows.offsets)
 
-    filler = encoded.filler.get("test")
-    train, validation_texts, test_texts = (
-        Texts(renumbered(texts.ids), texts.labels) for texts in composed.values()
-    )
+    texts = {name: Texts(renumbered(part.ids), part.labels) for name, part in composed.items()}
     return Dataset(
-        train,
-        validation_texts,
-        test_texts,
+        texts["train"],
+        texts["validation"],
+        texts["test"],
         vocabulary.itos,
         vocabulary.vectors,
         encoded.classes,
         passes,
-        renumbered(filler) if filler is not None else None,
+        renumbered(encoded.filler["test"]) if encoded.filler else None,
     )
 
 
@@ -179,17 +168,16 @@ def _composed(
     encoded: EncodedCorpus, split: str, setting: str, share: float, count: int, max_words: int | None
 ) -> tuple[Texts, int]:
     """The first texts of a split in a setting, and how often the filler was begun."""
-    texts = encoded.texts[split]
-    labels = texts.labels[:count]
+    texts = encoded.texts[split].first(count)
     if setting == "standard" and max_words is None:
-        return Texts(texts.ids.first(count), labels), 0
+        return texts, 0
     check_setting(setting)
     if setting != "standard" and not encoded.filler:
         raise InputError(f"setting {setting!r} needs filler sentences, and the data folder has none")
     sentences = encoded.filler[split].to_lists() if setting != "standard" else []
     stream = FillerStream(sentences, f"{split} filler")
-    rows = (compose(texts.ids.row(i)[:max_words].tolist(), stream, setting, share) for i in range(count))
-    return Texts(Ragged.of(rows), labels), stream.passes
+    rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
+    return Texts(Ragged.of(rows), texts.labels), stream.passes
 
 
 def _encode(source: CorpusSource, length: str, with_filler: bool) -> tuple[dict[str, Tensor], list[Any]]:

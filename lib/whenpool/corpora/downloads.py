@@ -1,7 +1,7 @@
 """Fetching the published corpora, with checksums (by pooch).
 
-Only what is downloaded here is held to a checksum. A file that the user has put there is used as it
-is; `listing` tells when it is not the publisher's.
+Only a file that is downloaded here must have its checksum. A file that the user has put there is used as
+it is; `listing` says when it is not the publisher's.
 """
 
 import os
@@ -41,53 +41,40 @@ class Download:
 
 _FAST_AI = "https://s3.amazonaws.com/fast-ai-nlp"
 _AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
-SOURCES: dict[str, tuple[Download, ...]] = {
-    "imdb": (
-        Download(
-            "aclImdb_v1.tar.gz", "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-        ),
+_FILES = {
+    "imdb": Download(
+        "aclImdb_v1.tar.gz", "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+        "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
     ),
-    "yelp": (
-        Download(
-            "yelp_review_polarity_csv.tgz", f"{_FAST_AI}/yelp_review_polarity_csv.tgz",
-            "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
-        ),
+    "yelp": Download(
+        "yelp_review_polarity_csv.tgz", f"{_FAST_AI}/yelp_review_polarity_csv.tgz",
+        "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
     ),
-    "yahoo": (
-        Download(
-            "yahoo_answers_csv.tgz", f"{_FAST_AI}/yahoo_answers_csv.tgz",
-            "2d4277855faf8b35259009425fa8f7fe1888b5644b47165508942d000f4c96ae",
-        ),
+    "yahoo": Download(
+        "yahoo_answers_csv.tgz", f"{_FAST_AI}/yahoo_answers_csv.tgz",
+        "2d4277855faf8b35259009425fa8f7fe1888b5644b47165508942d000f4c96ae",
     ),
+    "glove": Download(
+        "glove.6B.100d.txt", "https://nlp.stanford.edu/data/glove.6B.zip",
+        "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb", "glove.6B.100d.txt",
+    ),
+    "wikitext": Download(
+        WIKITEXT, "https://wikitext.smerity.com/wikitext-103-raw-v1.zip",
+        "91c00ae287f0d699e18605c84afc9e45c192bc6b7797ff8837e5474655a33794", WIKITEXT,
+    ),
+}  # fmt: skip
+SOURCES = {name: (file,) for name, file in _FILES.items()} | {
     "amazon": tuple(
         Download(f"amazon/{category}_5.json.gz", f"{_AMAZON}/{category}_5.json.gz", None)
         for category in AMAZON_CATEGORIES
-    ),
-    "glove": (
-        Download(
-            "glove.6B.100d.txt", "https://nlp.stanford.edu/data/glove.6B.zip",
-            "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
-            member="glove.6B.100d.txt",
-        ),
-    ),
-    "wikitext": (
-        Download(
-            WIKITEXT, "https://wikitext.smerity.com/wikitext-103-raw-v1.zip",
-            "91c00ae287f0d699e18605c84afc9e45c192bc6b7797ff8837e5474655a33794",
-            member=WIKITEXT,
-        ),
-    ),
-}  # fmt: skip
+    )
+}
 """What can be fetched, by name."""
 
 
 def fetch(name: str, directory: Path, progress: bool = True) -> list[Path]:
-    """Download what is not there yet; returns the files.
-
-    Raises:
-        InputError: for an unknown name, a download that fails, or a checksum that differs.
-    """
+    """Download what is not there yet; returns the files. Raises `InputError` for an unknown name, a
+    download that fails, or a checksum that differs."""
     if name not in SOURCES:
         raise InputError(f"{name!r} cannot be fetched; choose one of {', '.join(SOURCES)}")
     return [_fetch_one(download, directory, progress) for download in SOURCES[name]]
@@ -125,12 +112,12 @@ def notes(name: str, directory: Path) -> tuple[str, ...]:
 
 
 def _verdict(download: Download, directory: Path) -> str:
-    found = fingerprint(directory / download.file)
+    sha256 = fingerprint(directory / download.file)
     if download.member or download.sha256 is None:
-        return f" (no checksum is published for it; sha256 {found[:16]}...)"
-    if found == download.sha256:
+        return f" (no checksum is published for it; sha256 {sha256[:16]}...)"
+    if sha256 == download.sha256:
         return " (the publisher's, checksum verified)"
-    return f" (not the publisher's file, used as it is: sha256 {found[:16]}...)"
+    return f" (not the publisher's file, used as it is: sha256 {sha256[:16]}...)"
 
 
 def _fetch_one(download: Download, directory: Path, progress: bool) -> Path:

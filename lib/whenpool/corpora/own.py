@@ -23,6 +23,7 @@ from whenpool.corpora.corpus import (
 from whenpool.corpora.published import LARGEST_TEXT
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
+FORMATS = ".csv, .tsv or .jsonl"
 DELIMITERS = (",", ";", "\t", "|")
 """What may stand between the columns of a .csv: the first by which the header has those asked for."""
 FEWEST = 10
@@ -42,11 +43,8 @@ def load_own(
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
 
     Repeated texts count once, and each class gives as many texts as the rarest one has, or all that it
-    has with ``balanced="no"``.
-
-    Raises:
-        InputError: for a missing file or column, a row without text or label, named by its line, or
-            a class with fewer than `FEWEST` texts.
+    has with ``balanced="no"``. Raises `InputError` as `read_own`, and for a class with fewer than `FEWEST`
+    texts.
     """
     if balanced not in ("yes", "no"):
         raise InputError(f"option balanced is yes or no, not {balanced!r}")
@@ -70,12 +68,8 @@ def load_own(
 
 
 def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
-    """Raises `InputError` for a class with fewer than `FEWEST` texts.
-
-    Args:
-        counts: different texts of each class.
-        several: texts that carry several labels.
-    """
+    """Raises `InputError` for a class with fewer than `FEWEST` different texts; ``several`` texts carry
+    several labels."""
     if len(counts) > 1 and min(counts.values()) < FEWEST:
         rare = min(counts, key=lambda label: counts[label])
         raise InputError(
@@ -90,16 +84,13 @@ def read_own(
 ) -> Iterator[Raw]:
     """The rows of a file, as they come.
 
-    Args:
-        gaps: rows without text or label are left out and told here, a line each, instead of raised.
-
-    Raises:
-        InputError: for a missing file or column, or a row that cannot be read, named by its line.
+    Raises `InputError` for a missing file or column, or a row that cannot be read, named by its line. Where
+    there is a list of ``gaps``, rows without text or label are left out and named there instead.
     """
     if not is_file(path):
         raise InputError(f"corpus file {path} is not there")
     if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file")
+        raise InputError(f"{path} is not a {FORMATS} file")
     if text_column == label_column:
         raise InputError(f"{path}: text and label are both column {text_column!r}; name two columns")
     read = _read_jsonl if path.suffix.lower() == ".jsonl" else _read_table
@@ -113,8 +104,10 @@ def read_own(
             raise InputError(f"{where}: a label is a word or a number, not {label!r:.40}")
         elif label is None or label != label or not str(label).strip():
             gap = f"{where}: no label in column {label_column!r}; fill it or delete the row"
-        if not gap:
-            yield Raw(_unicode(text), _unicode(str(label).strip()))
+        if not gap:  # without halves of characters, which JSON may hold
+            yield Raw(
+                *(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (text, str(label).strip()))
+            )
         elif gaps is None:
             raise InputError(gap)
         else:
@@ -131,7 +124,13 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
     start = 1
     try:
         columns = [name.strip() for name in next(reader, [])]
-        places = [_place(column, columns, path) for column in wanted]
+        for column in wanted:
+            if column not in columns:
+                shown = ", ".join(map(_clipped, columns[:20])) + (" …" if len(columns) > 20 else "")
+                raise InputError(f"{path} has no column {column!r}; it has {shown or 'none'}")
+            if (count := columns.count(column)) > 1:
+                raise InputError(f"{path} has {count} columns {column!r}; rename all but one")
+        places = [columns.index(column) for column in wanted]
         start = reader.line_num + 1
         for row in reader:
             where = f"{path}, line {start}"
@@ -160,15 +159,6 @@ def _delimiter(header: str, wanted: Sequence[str]) -> str:
     return having[0] if having else max(DELIMITERS, key=lambda mark: len(columns[mark]))
 
 
-def _place(column: str, columns: Sequence[str], path: Path) -> int:
-    if column not in columns:
-        shown = ", ".join(map(_clipped, columns[:20])) + (" …" if len(columns) > 20 else "")
-        raise InputError(f"{path} has no column {column!r}; it has {shown or 'none'}")
-    if columns.count(column) > 1:
-        raise InputError(f"{path} has {columns.count(column)} columns {column!r}; rename all but one")
-    return columns.index(column)
-
-
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
     first = True
     for number, line in enumerate(lines_of(path), 1):
@@ -187,11 +177,6 @@ def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row
                 raise InputError(f"{where}: no {column!r}; the columns are {have}")
         first = False
         yield where, row.get(text_column), row.get(label_column)
-
-
-def _unicode(text: str) -> str:
-    """Without halves of characters, which JSON may hold."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def _clipped(name: str) -> str:

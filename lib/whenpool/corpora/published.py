@@ -11,6 +11,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -59,11 +60,8 @@ class Publication:
 
 
 def load_published(name: str, path: Path, length: str) -> Corpus:
-    """Read, select and split one of `PUBLICATIONS` from where it lies.
-
-    Raises:
-        InputError: for an archive or a row that cannot be read.
-    """
+    """Read, select and split one of `PUBLICATIONS` from where it lies; raises `InputError` for an archive or
+    a row that cannot be read."""
     publication = PUBLICATIONS[name]
     total = 0
 
@@ -107,8 +105,10 @@ def _read_imdb(path: Path) -> Iterator[Raw]:
 
 
 def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[Raw]:
-    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class number first, text last."""
+    """``train.csv`` and ``test.csv`` of Zhang et al. (2015): class number first, text last. Of Yahoo that
+    is the answer alone, without the question's title and content (§1.4.1)."""
     csv.field_size_limit(LARGEST_TEXT)
+    class_of = {str(number): name for number, name in enumerate(classes, 1)}
     with tarfile.open(path) as archive:
         for name in ("train.csv", "test.csv"):
             members = (m for m in archive if m.isreg() and m.name.endswith(f"/{name}"))
@@ -116,25 +116,13 @@ def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[
             if file is None:
                 raise InputError(f"{path} holds no {name}; it is not the publisher's archive")
             for number, row in enumerate(csv.reader(io.TextIOWrapper(file, "utf-8", newline="")), 1):
-                where = f"{path}, {name}, row {number}"
-                if len(row) != columns or not row[0].isdecimal():
+                label = class_of.get(row[0]) if row else None
+                if label is None or len(row) != columns:
                     raise InputError(
-                        f"{where}: expected a class number and {columns} columns, found {len(row)} "
-                        f"columns starting with {row[:1]!s:.60}"
+                        f"{path}, {name}, row {number}: expected {columns} columns, the first a class from "
+                        f"1 to {len(classes)}, and found {len(row)}, starting with {row[:1]!s:.60}"
                     )
-                label = int(row[0]) if len(row[0]) < 10 else 0
-                if not 1 <= label <= len(classes):
-                    raise InputError(f"{where}: there is no class {row[0]:.20}")
-                yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), classes[label - 1])
-
-
-def _read_yelp(path: Path) -> Iterator[Raw]:
-    return _read_zhang(path, 2, ("negative", "positive"))
-
-
-def _read_yahoo(path: Path) -> Iterator[Raw]:
-    """Only the answer is read, not the question's title and content (§1.4.1)."""
-    return _read_zhang(path, 4, YAHOO_TOPICS)
+                yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), label)
 
 
 def _read_amazon(path: Path) -> Iterator[Raw]:
@@ -159,31 +147,18 @@ PUBLICATIONS: dict[str, Publication] = {
     ),
     "yahoo": Publication(
         ("yahoo_answers_csv.tgz", "yahoo_answers_csv.tar.gz"),
-        _read_yahoo,
-        1_000,
-        {"long": SplitSizes(25_000, 4_800), "short": SplitSizes(25_000, 25_000)},
-        1_460_000,
-        10,
-        "1.5",
+        partial(_read_zhang, columns=4, classes=YAHOO_TOPICS), 1_000,
+        {"long": SplitSizes(25_000, 4_800), "short": SplitSizes(25_000, 25_000)}, 1_460_000, 10, "1.5",
     ),
     "amazon": Publication(
-        ("amazon",),
-        _read_amazon,
-        500,
-        {"long": SplitSizes(25_000, 12_500), "short": SplitSizes(25_000, 12_500)},
-        50_000,
-        20,
-        "1.5",
+        ("amazon",), _read_amazon, 500,
+        {"long": SplitSizes(25_000, 12_500), "short": SplitSizes(25_000, 12_500)}, 50_000, 20, "1.5",
     ),
     "yelp": Publication(
         ("yelp_review_polarity_csv.tgz", "yelp_review_polarity_csv.tar.gz"),
-        _read_yelp,
-        1_000,
-        {"long": SplitSizes(25_000, 9_500)},
-        598_000,
-        2,
-        "1.6",
+        partial(_read_zhang, columns=2, classes=("negative", "positive")), 1_000,
+        {"long": SplitSizes(25_000, 9_500)}, 598_000, 2, "1.6",
     ),
-}
+}  # fmt: skip
 """Every corpus with a format of its own: add a function that reads it above, and a line here."""
 THESIS_CORPORA = tuple(name for name, publication in PUBLICATIONS.items() if publication.table)

@@ -11,33 +11,26 @@ right      filler, original
 =========  ==============================
 """
 
-import gzip
 import hashlib
 import json
 import random
 import re
-import zlib
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from whenpool.base.errors import InputError
+from whenpool.base.files import lines_of
 
 __all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
-
 
 SETTINGS = ("standard", "left", "mid", "right")
 SHARE = 0.66
 """The part of all words that is filler (§1.8.1)."""
 
 Word = TypeVar("Word")
-
-
-class Coin(Protocol):
-    """``random.Random`` or ``numpy.random.Generator``."""
-
-    def random(self) -> float: ...
 
 
 def check_setting(setting: str) -> None:
@@ -55,7 +48,7 @@ def compose(
     filler: Iterable[Sequence[Word]],
     setting: str,
     share: float = SHARE,
-    rng: Coin | None = None,
+    rng: Any = None,
 ) -> list[Word]:
     """Surround a text with filler, the original kept in one piece where the setting says.
 
@@ -65,7 +58,8 @@ def compose(
             so that the result has ``len(words) / (1 - share)`` words, rounded.
         setting: one of `SETTINGS`.
         share: filler's part of all words of the result, in [0, 1).
-        rng: tosses for the side that gets the odd word in "mid"; without it, the right side.
+        rng: a generator of ``random`` or numpy, which tosses for the side that gets the odd word in
+            "mid"; without it, the right side.
 
     Raises:
         InputError: for an unknown setting, a share outside [0, 1), or filler that runs out.
@@ -80,13 +74,9 @@ def compose(
     return [*_take(sentences, left), *words, *_take(sentences, right)]
 
 
-def filler_lengths(
-    words: int, setting: str, share: float = SHARE, rng: Coin | None = None
-) -> tuple[int, int]:
-    """How many filler words stand left and right of a text of so many words.
-
-    Raises:
-        InputError: as `compose`.
+def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:
+    """How many filler words stand left and right of a text of so many words. Raises `InputError` as
+    `compose`.
 
     Examples:
         >>> filler_lengths(100, "left", share=0.5)
@@ -112,13 +102,7 @@ def _take(sentences: Iterator[Sequence[Word]], count: int) -> list[Word]:
 
 
 WIKITEXT = "wikitext-103-raw/wiki.train.raw"
-FILES = (
-    "wiki_sentences.jsonl.gz",
-    "wiki_sentences.jsonl",
-    "wiki_sentences.txt",
-    "wiki_sentences.txt.gz",
-    WIKITEXT,
-)
+FILES = (*(f"wiki_sentences.{end}" for end in ("jsonl.gz", "jsonl", "txt", "txt.gz")), WIKITEXT)
 """Where the sentences may lie under the data directory."""
 
 WIKITEXT_SENTENCES = 200_000
@@ -128,11 +112,7 @@ SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}
 
 
 def find_filler(directory: Path) -> Path:
-    """The file of filler sentences.
-
-    Raises:
-        InputError: when there is none.
-    """
+    """The file of filler sentences; raises `InputError` when there is none."""
     for name in FILES:
         if (directory / name).is_file():
             return directory / name
@@ -144,17 +124,16 @@ def find_filler(directory: Path) -> Path:
 
 
 def load_filler(path: Path) -> dict[str, list[str]]:
-    """Sentences for each split, from articles that no other split draws from.
-
-    Raises:
-        InputError: for a line that cannot be read, or a split that gets no article.
-    """
+    """Sentences for each split, from articles that no other split draws from; raises `InputError` for a
+    line that cannot be read, or a split that gets no article."""
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
-    try:
-        for article, sentence in _read(path):
-            sentences[_split_of(article)].append(sentence)
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"filler sentences {path} cannot be read: {error}") from None
+    borders = [*accumulate(SHARES.values())]
+    read = (
+        _read_wikitext if path.suffix == ".raw" else _read_json if ".jsonl" in path.name else _read_text
+    )
+    for article, sentence in read(path):
+        place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
+        sentences[[*SHARES][bisect(borders, place)]].append(sentence)
     for split, found in sentences.items():
         if not found:
             raise InputError(f"{path} has too few articles: none is left for the {split} texts")
@@ -178,51 +157,41 @@ class FillerStream(Iterator[Sequence[Word]]):
         return self._sentences[self._order.pop()]
 
 
-def _split_of(article: str) -> str:
-    place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
-    for split, share in SHARES.items():
-        if place < share:
-            return split
-        place -= share
-    return "test"
+def _read_json(path: Path) -> Iterator[tuple[str, str]]:
+    """The article and text of each sentence, from a JSON object a line."""
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            title, sentence = (
+                str(row[key]).encode("utf-8", "replace").decode() for key in ("title", "sentence")
+            )
+        except (ValueError, LookupError, TypeError, RecursionError):
+            raise InputError(
+                f'{path}, line {number}: expected {{"sentence": ..., "title": ...}}'
+            ) from None
+        yield title, sentence
 
 
-def _read(path: Path) -> Iterator[tuple[str, str]]:
-    """(article, sentence) pairs; in plain text without empty lines, a line is its own article."""
-    if path.suffix == ".raw":
-        yield from islice(_read_wikitext(path), WIKITEXT_SENTENCES)
-        return
-    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    lines = [line.strip() for line in data.decode("utf-8").strip().splitlines()]
-    if ".jsonl" in path.name:
-        for number, line in enumerate(lines, 1):
-            try:
-                row = json.loads(line)
-                pair = [
-                    str(row[key]).encode("utf-8", "replace").decode() for key in ("title", "sentence")
-                ]
-            except (ValueError, LookupError, TypeError, RecursionError):
-                raise InputError(
-                    f'{path}, line {number}: expected {{"sentence": ..., "title": ...}}'
-                ) from None
-            yield pair[0], pair[1]
-        return
-    has_articles = "" in lines
+def _read_text(path: Path) -> Iterator[tuple[str, str]]:
+    """The same from a sentence a line; without empty lines between articles, each is its own article."""
+    lines = [line.strip() for line in "".join(lines_of(path)).strip().splitlines()]
     article = 0
-    for number, line in enumerate(lines):
+    for line in lines:
         if line:
-            yield str(article if has_articles else number), line
-        else:
-            article += 1
+            yield str(article), line
+        article += not line or "" not in lines
 
 
 def _read_wikitext(path: Path) -> Iterator[tuple[str, str]]:
-    """WikiText's raw format: `` = Title = `` opens an article, a line is a paragraph."""
-    title = ""
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if heading := re.fullmatch(r"= ([^=].*?) =", line.strip()):
-                title = heading[1]
-            elif line.strip() and not line.startswith(" = "):
-                for sentence in line.strip().removesuffix(" .").split(" . "):
-                    yield title, re.sub(r" @(.)@ ", r"\1", sentence) + " ."
+    """The same from WikiText's raw format: `` = Title = `` opens an article, a line is a paragraph."""
+    title, left = "", WIKITEXT_SENTENCES
+    for line in lines_of(path):
+        if heading := re.fullmatch(r"= ([^=].*?) =", line.strip()):
+            title = heading[1]
+        elif line.strip() and not line.startswith(" = "):
+            for sentence in line.strip().removesuffix(" .").split(" . "):
+                yield title, re.sub(r" @(.)@ ", r"\1", sentence) + " ."
+                if not (left := left - 1):
+                    return

@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
 from whenpool.corpora.corpus import Corpus, check_length
 from whenpool.corpora.published import PUBLICATIONS, load_published
-from whenpool.corpora.settings import find_filler, load_filler
+from whenpool.corpora.settings import SHARES, find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
 _HERE = Path(__file__).parent
@@ -52,11 +52,8 @@ class CorpusSource:
         return self.path is not None and self.name not in PUBLICATIONS
 
     def load(self, length: str = "any") -> Corpus:
-        """The corpus; ``length`` keeps "long" texts (over 100 words), "short" ones, or "any".
-
-        Raises:
-            InputError: for files that cannot be read.
-        """
+        """The corpus; ``length`` keeps "long" texts (over 100 words), "short" ones, or "any". Raises
+        `InputError` for files that cannot be read."""
         check_length(length)
         if self.path is None:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
@@ -67,20 +64,24 @@ class CorpusSource:
 
     def load_filler(self) -> dict[str, list[str]]:
         """Filler sentences by split: Wikipedia's, or those of the synthetic encyclopedia for the
-        synthetic corpus and for a file where there are no others.
-
-        Raises:
-            InputError: when a published corpus finds none, or they cannot be read.
-        """
+        synthetic corpus and for a file where there are no others. Raises `InputError` when a published
+        corpus finds none, or they cannot be read."""
         if file := self._filler_file():
             return load_filler(file)
-        return {split: synthetic.encyclopedia(split) for split in ("train", "validation", "test")}
+        return {split: synthetic.encyclopedia(split) for split in SHARES}
 
     def fingerprint(self, length: str) -> str:
         """A hash of the selected texts, their order, splits and labels."""
+
+        def compute() -> str:
+            corpus = self.load(length)
+            splits = (corpus.train, corpus.validation, corpus.test)
+            parts = [part for split in splits for text, label in split for part in (str(label), text)]
+            return hash_of(*corpus.classes, *(str(len(split)) for split in splits), *parts)
+
         origin = fingerprint(self.path) if self.path else "synthetic"
         identity = hash_of("texts", origin, repr(self.options), length, code_fingerprint(_HERE))
-        return remembered(identity, lambda: _hash_texts(self.load(length)))
+        return remembered(identity, compute)
 
     def filler_fingerprint(self) -> str:
         """A hash of the filler sentences and their splits; raises as `load_filler`."""
@@ -164,8 +165,8 @@ def find(
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in own.SUFFIXES:
         raise InputError(
-            f"corpus {name!r} is unknown; choose one of {', '.join(NAMES)}, "
-            f"or give the path of a {', '.join(own.SUFFIXES[:-1])} or {own.SUFFIXES[-1]} file"
+            f"corpus {name!r} is unknown; choose one of {', '.join(NAMES)}, or give the path of a "
+            f"{own.FORMATS} file"
         )
     if not is_file(path):
         raise InputError(f"corpus file {path} is not there")
@@ -186,11 +187,8 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
 
 
 def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
-    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order.
-
-    Raises:
-        InputError: for an option that it does not have, or a value that it does not take.
-    """
+    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order; raises
+    `InputError` for an option that it does not have, or a value that it does not take."""
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
     for key, value in given.items():
@@ -209,12 +207,6 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
     return ":".join(filter(None, (name, ",".join(f"{key}={value}" for key, value in options))))
 
 
-def _hash_texts(corpus: Corpus) -> str:
-    splits = (corpus.train, corpus.validation, corpus.test)
-    parts = [part for split in splits for text, label in split for part in (str(label), text)]
-    return hash_of(*corpus.classes, *(str(len(split)) for split in splits), *parts)
-
-
 @dataclass(frozen=True)
 class Statistics:
     """Lengths are in words between white space, over all splits."""
@@ -228,20 +220,16 @@ class Statistics:
     complete: bool
 
 
-def measure(corpus: Corpus) -> Statistics:
-    """Count texts and words."""
-    splits = (corpus.train, corpus.validation, corpus.test)
-    lengths = [len(text.split()) for split in splits for text in split.texts]
-    mean, (train, validation, test) = sum(lengths) / len(lengths), map(len, splits)
-    return Statistics(len(corpus.classes), mean, max(lengths), train, validation, test, corpus.complete)
-
-
 def statistics_of(source: CorpusSource, length: str) -> Statistics:
-    """Measure a corpus, or read from the cache what was measured.
+    """Counts of a corpus's texts and words, remembered in the cache; raises `InputError` for files that
+    cannot be read."""
 
-    Raises:
-        InputError: for files that cannot be read.
-    """
+    def measure() -> str:
+        corpus = source.load(length)
+        splits = (corpus.train, corpus.validation, corpus.test)
+        words = [len(text.split()) for split in splits for text in split.texts]
+        mean, sizes = sum(words) / len(words), map(len, splits)
+        return json.dumps([len(corpus.classes), mean, max(words), *sizes, corpus.complete])
+
     identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(_HERE))
-    measured = remembered(identity, lambda: json.dumps(asdict(measure(source.load(length)))))
-    return Statistics(**json.loads(measured))
+    return Statistics(*json.loads(remembered(identity, measure)))

@@ -137,7 +137,7 @@ class Grammar:
         return MOODS if self.classes == 2 else TOPICS
 
 
-def make_corpus(grammar: Grammar, name: str = "synthetic") -> Corpus:
+def make_corpus(grammar: Grammar) -> Corpus:
     """Texts of all splits, classes taking turns so that they are balanced."""
     evidence, classes = grammar.evidence, tuple(grammar.evidence)
     words = sum(len(frame.split()) for frame in REVIEW_FRAMES)
@@ -165,24 +165,19 @@ def make_corpus(grammar: Grammar, name: str = "synthetic") -> Corpus:
 
         return Split([review(classes[label]) for label in labels], labels)
 
-    return Corpus(
-        split("train", grammar.train),
-        split("validation", grammar.validation),
-        split("test", grammar.test),
-        classes,
-        name,
-        notes=("Texts made by a small grammar.",),
+    train, validation, test = (
+        split(which, getattr(grammar, which)) for which in ("train", "validation", "test")
     )
+    note = "Texts made by a small grammar."
+    return Corpus(train, validation, test, classes, "synthetic", notes=(note,))
 
 
-def encyclopedia(split: str, sentences: int = 4_000, seed: int = 0) -> list[str]:
-    """Declarative sentences about places and people that do not exist, others for each split."""
-    rng = random.Random(f"{seed} encyclopedia {split}")
+def encyclopedia(split: str) -> list[str]:
+    """4,000 declarative sentences about places and people that do not exist, others for each split."""
+    rng = random.Random(f"0 encyclopedia {split}")
     pick = _weighted_picker(ENCYCLOPEDIA_WORDS, rng)
-    return [
-        _with_articles(" ".join(_fill(rng.choice(ENCYCLOPEDIA_FRAMES), pick, rng)))
-        for _ in range(sentences)
-    ]
+    frames = (rng.choice(ENCYCLOPEDIA_FRAMES) for _ in range(4_000))
+    return [_with_articles(" ".join(_fill(frame, pick, rng))) for frame in frames]
 
 
 def _with_articles(text: str) -> str:

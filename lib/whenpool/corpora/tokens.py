@@ -22,8 +22,6 @@ UNKNOWN, PADDING = "<unk>", "<pad>"
 UNKNOWN_INDEX, PADDING_INDEX = 0, 1
 VOCABULARY_LIMIT = 25_000
 """Words of the largest vocabulary, besides the two special ones (thesis §1.4.2)."""
-
-
 tokenize = get_tokenizer("basic_english")
 """Text -> its lower-case words and punctuation marks, by torchtext's ``basic_english``."""
 
@@ -68,10 +66,8 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped.
 
     torchtext parses the file once; the copy kept in ``cache_directory`` is safetensors and plain
-    text, which load fast and run no code.
-
-    Raises:
-        InputError: when the file is missing, or its lines differ in their number of values.
+    text, which load fast and run no code. Raises `InputError` when the file is missing, or its lines differ
+    in their number of values.
     """
     if not path.is_file():
         raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")

@@ -16,20 +16,7 @@ _HOMES = {
     "semi_supervised": ("UDA", "MixText", "Unlabelled"),
 }
 
-__all__ = [
-    "UDA",
-    "EmbeddedTexts",
-    "FineTuned",
-    "MixText",
-    "Pretrained",
-    "Selection",
-    "TMix",
-    "Unlabelled",
-    "contextual_classifier",
-    "embed",
-    "load_encoder",
-    "select",
-]
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,9 @@ import copy
 import ctypes
 import hashlib
 import json
-import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,9 +34,6 @@ CHUNK = 256
 """Texts that are embedded before they are written: among so many, those of similar length meet."""
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 """Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its caches."""
-ABANDONED = 3_600
-"""Seconds after which an unfinished file that nobody has written to is of a process that was killed."""
-_NAME = "embeddings"
 
 
 @dataclass(frozen=True)
@@ -58,22 +54,13 @@ class EmbeddedTexts(Texts):
 
     device: torch.device | str = "cpu"
 
-    def first(self, count: int) -> "EmbeddedTexts":
-        """The first texts, or all where there are fewer."""
-        ids = self.ids.first(min(count, len(self)))
-        return EmbeddedTexts(ids, self.labels[:count], self.device)
-
     def to(self, device: torch.device | str) -> "EmbeddedTexts":
         """The same with labels, and each batch, on a device."""
-        return EmbeddedTexts(self.ids, self.labels.to(device), device)
+        return replace(self, labels=self.labels.to(device), device=device)
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts of these numbers.
-
-        Returns:
-            As ``ids`` the embeddings, (B, T, E) float32, with zeros behind the end of each text: there
-            is no index of padding.
-        """
+        """The texts of these numbers: as ``ids`` the embeddings, (B, T, E) float32, with zeros behind the
+        end of each text, since there is no index of padding."""
         rows = [self.ids.row(index) for index in indices.tolist()]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device).float()
         lengths = self.ids.lengths[indices].to(self.device)
@@ -83,8 +70,8 @@ class EmbeddedTexts(Texts):
 def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu") -> EmbeddedTexts:
     """The last hidden states of an encoder for every token, computed once and kept in a file.
 
-    The file is safetensors; what it was made of stands in its header. It gets its name when it is
-    whole, so that whatever stops this leaves nothing that looks finished.
+    The header of the file, which is safetensors, says what it was made of. It gets its name when it is
+    whole, so a computation that is stopped leaves nothing that looks finished.
 
     Args:
         texts: as numbers of the encoder's tokens, see `Pretrained.tokenize`.
@@ -104,14 +91,20 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> embed(encoder, texts, file).batch(torch.arange(1), padding_index=0).ids.shape
         torch.Size([1, 5, 384])
     """
-    _check_lengths(pretrained, texts.ids)
+    if not len(texts):
+        raise InputError("there are no texts to embed")
+    lengths, longest = texts.ids.lengths, pretrained.max_tokens
+    for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
+        raise InputError(
+            f"text {index} has {int(lengths[index])} tokens; {pretrained.name} reads 1 to {longest}: "
+            "leave such texts out, or cut them"
+        )
     made_of = {
         "encoder": pretrained.name,
         "fingerprint": pretrained.fingerprint,
         "texts": token_hash(texts.ids),
     }
     if not file.exists():
-        _remove_abandoned(file)
         with whole_file(file, "the embeddings ", "or give another file") as stream:
             stream.write(_header(made_of, len(texts.ids.flat), pretrained.size))
             for rows in _embeddings(pretrained, texts.ids, torch.device(device)):
@@ -139,7 +132,7 @@ def contextual_classifier(
 
 
 def token_hash(ids: Ragged) -> str:
-    """What tells tokenised texts from others, their order and borders included."""
+    """A hash of tokenised texts, their order and borders included."""
     parts = (part.cpu().contiguous().numpy().tobytes() for part in (ids.offsets, ids.flat.int()))
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
@@ -164,59 +157,37 @@ def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> It
                 for index, states, n in zip(chunk[some], hidden, batch.lengths.tolist(), strict=True):
                     start = int(ids.offsets[index]) - first
                     chunk_rows[start : start + n] = states[:n]
-                del batch, is_token, found, hidden  # before what they held is given back
-                _give_memory_back()
+                del batch, is_token, found, hidden
+                # batches of ever new shapes leave freed memory in pieces, which add up; only glibc
+                # keeps it, and gives it back when asked
+                with suppress(AttributeError, OSError, TypeError):
+                    ctypes.CDLL(None).malloc_trim(0)
                 bar.update(len(some))
             yield chunk_rows[: last - first]
-
-
-def _give_memory_back() -> None:
-    """What was freed, to the system: batches of ever new shapes leave it in pieces, and they add up."""
-    with suppress(AttributeError, OSError, TypeError):  # only glibc keeps it, and can be asked
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _header(made_of: dict[str, str], tokens: int, size: int) -> bytes:
     """How a safetensors file of one tensor begins: its length, then JSON."""
     tensor = {"dtype": "F16", "shape": [tokens, size], "data_offsets": [0, tokens * size * 2]}
-    text = json.dumps({"__metadata__": made_of, _NAME: tensor}).encode()
+    text = json.dumps({"__metadata__": made_of, "embeddings": tensor}).encode()
     text += b" " * (-len(text) % 8)  # the values behind it are aligned
     return len(text).to_bytes(8, "little") + text
 
 
 def _mapped(file: Path, made_of: dict[str, str]) -> Tensor:
     """The embeddings in a file, (tokens, E), read when they are used."""
-    mend = "delete it or give another file"
+    wrong = ""
     try:
         with safe_open(file, "pt") as stored:
             found = stored.metadata() or {}
-            embeddings = stored.get_tensor(_NAME) if "fingerprint" in found else None
+            if "fingerprint" not in found:
+                wrong = "is no cache of embeddings"
+            elif found["fingerprint"] != made_of["fingerprint"]:
+                wrong = f"was made with another encoder ({found.get('encoder')})"
+            elif found.get("texts") != made_of["texts"]:
+                wrong = "was made of other texts"
+            else:
+                return stored.get_tensor("embeddings")
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{file} is no whole cache of embeddings ({error}); {mend}") from None
-    if embeddings is None:
-        raise InputError(f"{file} is no cache of embeddings; {mend}")
-    if found["fingerprint"] != made_of["fingerprint"]:
-        raise InputError(f"{file} was made with another encoder ({found.get('encoder')}); {mend}")
-    if found.get("texts") != made_of["texts"]:
-        raise InputError(f"{file} was made of other texts; {mend}")
-    return embeddings
-
-
-def _remove_abandoned(file: Path) -> None:
-    """What a killed process left of this file."""
-    for left in file.parent.glob(f".{file.name}.*"):
-        with suppress(FileNotFoundError):  # another process has just finished it
-            if time.time() - left.stat().st_mtime > ABANDONED:
-                left.unlink()
-
-
-def _check_lengths(pretrained: Pretrained, ids: Ragged) -> None:
-    if not len(ids):
-        raise InputError("there are no texts to embed")
-    lengths = ids.lengths
-    wrong = ((lengths < 1) | (lengths > pretrained.max_tokens)).nonzero().flatten().tolist()
-    if wrong:
-        raise InputError(
-            f"text {wrong[0]} has {int(lengths[wrong[0]])} tokens; {pretrained.name} reads 1 to "
-            f"{pretrained.max_tokens}: leave such texts out, or cut them"
-        )
+        wrong = f"is no whole cache of embeddings ({error})"
+    raise InputError(f"{file} {wrong}; delete it or give another file")

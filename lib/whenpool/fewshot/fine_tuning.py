@@ -55,11 +55,10 @@ class FineTuned(nn.Module):
     def mixed(self, ids: Tensor, lengths: Tensor, partner: Tensor, share: float, layer: int) -> Tensor:
         """Logits (B, C) of interpolated texts: TMix (Chen et al. 2020, §3).
 
-        The layers up to ``layer`` read each text alone. What they make of a token t of text i then
-        becomes share · h_i,t + (1 - share) · h_j,t with j the partner of i, and the layers above read
-        that. Where one of the two texts has ended its h counts as 0; the mixture is as long as the
-        longer one, in attention and in the mean. So with a share of 1 it is the text itself only where
-        the partner is not longer.
+        The layers up to ``layer`` read each text alone. The state of a token t of text i then becomes
+        share · h_i,t + (1 - share) · h_j,t with j the partner of i, and the layers above read that. A
+        text that has ended counts as 0; the mixture is as long as the longer text, in attention and in
+        the mean.
 
         Args:
             ids, lengths: (B, T) and (B,), as for `forward`.
@@ -68,7 +67,7 @@ class FineTuned(nn.Module):
             layer: from 1 to L; after L, the last hidden states are mixed.
 
         Raises:
-            InputError: for a layer that is not there, and for an encoder whose layers cannot be told.
+            InputError: for a layer that is not there, or an encoder whose layers cannot be found.
         """
         layers = find_layers(self.encoder)
         if not 1 <= layer <= len(layers):
@@ -92,11 +91,6 @@ class FineTuned(nn.Module):
             states = self._encode(ids, lengths)
         return self._classify(states, lengths[longest])
 
-    @property
-    def layers(self) -> int:
-        """L. Raises `InputError` for an encoder whose layers cannot be told."""
-        return len(find_layers(self.encoder))
-
     def parameter_groups(self, learning_rate: float, head_learning_rate: float) -> list[dict[str, Any]]:
         """What an optimiser of torch trains: the encoder slowly, the new classifier faster."""
         return [
@@ -119,11 +113,8 @@ def mix_layers(layers: int) -> tuple[int, ...]:
 
 
 def find_layers(encoder: nn.Module) -> nn.ModuleList:
-    """The list of an encoder's layers.
-
-    Raises:
-        InputError: where no list, or more than one, has as many entries as its configuration says.
-    """
+    """The list of an encoder's layers; raises `InputError` where no list, or more than one, has as many
+    entries as its configuration says."""
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     found = [module for module in lists if len(module) == wanted]
@@ -138,12 +129,11 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
 
 @contextmanager
 def _mixing(layers: nn.ModuleList, layer: int, mix: Any, longest: Tensor) -> Iterator[None]:
-    """While it lasts, what comes out of a layer is mixed and those above get the masks for that.
+    """For a while, the output of a layer is mixed and the layers above get the masks for that.
 
-    Layers are called differently by different encoders and versions of `transformers`. What all have
-    in common: a layer's output is its hidden states, alone or first in a tuple; and an attention mask,
-    whatever its values mean, has a row for each text and two or four dimensions, hidden states three.
-    A mask is missing where nothing is padded.
+    Encoders and versions of `transformers` call their layers differently. In all of them a layer's output
+    is its hidden states, alone or first in a tuple, and an attention mask has a row for each text and
+    two or four dimensions, hidden states three. A mask is missing where nothing is padded.
     """
 
     def mix_output(module: nn.Module, args: Any, output: Any) -> Any:
@@ -164,13 +154,11 @@ def _mixing(layers: nn.ModuleList, layer: int, mix: Any, longest: Tensor) -> Ite
 
 
 class Mix(NamedTuple):
-    """How the texts of a batch are interpolated: λ, at least 1/2, so that a mixture is mostly the text
-    itself; after which layer, counted from 1; and whom each text is mixed with, (B,), it may be itself.
-    """
+    """How the texts of a batch are interpolated."""
 
-    share: float
-    layer: int
-    partner: Tensor
+    share: float  # λ, at least 1/2, so that a mixture is mostly the text itself
+    layer: int  # after which states are mixed, counted from 1
+    partner: Tensor  # (B,), the other text of each, which may be itself
 
     def of(self, targets: Tensor) -> Tensor:
         """The distributions over classes (B, C) of the mixtures."""
@@ -180,7 +168,7 @@ class Mix(NamedTuple):
 class MixDraws:
     """Draws λ = max(λ', 1 - λ') with λ' ~ Beta(α, α), a layer, and partners: one of each for a batch.
 
-    The larger α, the closer λ is to 1/2; ``InputError`` where it is not above 0.
+    The larger α, the closer λ is to 1/2; raises `InputError` where it is not above 0.
     """
 
     def __init__(self, seed: int, alpha: float) -> None:
@@ -189,10 +177,10 @@ class MixDraws:
         self.alpha = alpha
         self._random = np.random.default_rng(seed)  # torch's Beta takes no generator
 
-    def draw(self, texts: int, layers: int, device: torch.device) -> Mix:
-        """For a batch of B texts and an encoder of so many layers."""
+    def draw(self, texts: int, encoder: nn.Module, device: torch.device) -> Mix:
+        """For a batch of B texts; raises `InputError` for an encoder whose layers cannot be found."""
         share = float(self._random.beta(self.alpha, self.alpha))
-        layer = int(self._random.choice(mix_layers(layers)))
+        layer = int(self._random.choice(mix_layers(len(find_layers(encoder)))))
         partner = torch.from_numpy(self._random.permutation(texts)).to(device)
         return Mix(max(share, 1 - share), layer, partner)
 
@@ -200,12 +188,10 @@ class MixDraws:
 class TMix(Objective):
     """Cross-entropy between the prediction on mixtures and their mixed labels.
 
-    The logits are those of the mixtures; of each its own text is the larger part.
-
     Args:
         seed: of the draws.
-        alpha: 2 in the command that Chen et al. released with their code, where "2 or 16" is their
-            advice below 100 labels per class (§5.3).
+        alpha: 2 in the command that Chen et al. released; they advise 2 or 16 below 100 labels per class
+            (§5.3).
 
     Examples:
         >>> from whenpool.corpora.batches import Batch
@@ -220,7 +206,7 @@ class TMix(Objective):
         self._draws = MixDraws(seed, alpha)
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
-        mix = self._draws.draw(len(batch.labels), model.layers, batch.ids.device)
+        mix = self._draws.draw(len(batch.labels), model.encoder, batch.ids.device)
         logits = model.mixed(batch.ids, batch.lengths, mix.partner, mix.share, mix.layer)
         targets = functional.one_hot(batch.labels, logits.shape[1]).to(logits.dtype)
         return functional.cross_entropy(logits, mix.of(targets)), logits

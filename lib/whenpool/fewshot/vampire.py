@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -28,8 +27,10 @@ from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, tokenize
 EPSILON = 1e-3
 """What BatchNorm adds to a variance, as in their code: while all texts have about the same topics, it
 keeps the noise of the draws from being blown up."""
-TEXTS_AT_ONCE = 512
-"""Bags that a classifier holds at a time: a batch of short texts may have thousands of them."""
+WORDS = 5_000  # Words of the largest vocabulary
+RAREST = 3  # A word of the vocabulary occurs in at least so many texts
+SPECIALS = 1 + max(UNKNOWN_INDEX, PADDING_INDEX)
+"""The number of the first word; before it are the unknown word and padding."""
 
 
 class Bound(NamedTuple):
@@ -42,36 +43,25 @@ class Bound(NamedTuple):
 class BagOfWordsVAE(nn.Module):
     """A variational autoencoder of bags of words with logistic normal topics.
 
-    Hidden layers h with softplus read log(1 + bag). From the last come μ and log σ², then z = μ + σε
+    Two hidden layers h with softplus read log(1 + bag). From the last come μ and log σ², then z = μ + σε
     with ε ~ N(0, 1), the topics θ = softmax(z), and the probabilities of words, softmax(d + n(θW)). d
     is the logarithm of each word's frequency in all texts, so that topics say only what sets a text
     apart, and n a BatchNorm whose scale stays 1.
 
-    Its weights are drawn from torch's global generator.
-
     Args:
         counts: (V,), how often each word occurs, above 0; see `BagVocabulary`.
-        topics: how many there are, K.
-        layers: hidden ones.
-
-    Raises:
-        InputError: for a count of 0, fewer than 2 topics, or no layer.
+        topics: how many there are, K, at least 2.
     """
 
     background: Tensor
 
-    def __init__(self, counts: Tensor, topics: int = 64, layers: int = 2) -> None:
+    def __init__(self, counts: Tensor, topics: int = 64) -> None:
         super().__init__()
-        if not bool((counts > 0).all()):
-            raise InputError("counts has a word that never occurs; leave it out of the vocabulary")
         if topics < 2:
             raise InputError(f"a text is a mixture of at least 2 topics, not {topics}")
-        if layers < 1:
-            raise InputError(f"the encoder has at least one hidden layer, not {layers}")
         self.words, self.topics = len(counts), topics
         self.register_buffer("background", (counts / counts.sum()).log())  # d
-        sizes = [self.words, *[topics] * layers]
-        self.layers = nn.ModuleList(nn.Linear(into, out) for into, out in pairwise(sizes))
+        self.layers = nn.ModuleList([nn.Linear(self.words, topics), nn.Linear(topics, topics)])
         self.mean = nn.Linear(topics, topics)
         self.log_variance = nn.Linear(topics, topics)
         self.decoder = nn.Linear(topics, self.words, bias=False)  # W
@@ -126,19 +116,18 @@ def pretrain(
     Args:
         vae: is moved to the device, and left in the mode for evaluation.
         texts: N unlabelled ones, numbered by the vocabulary of the VAE.
-        steps: of Adam, whatever the number of texts.
-        batch_size: texts in a batch, or up to twice as many where they cannot be shared out evenly.
+        batch_size: texts in a batch, or up to twice as many where they cannot be shared out evenly; at
+            least 2, since one has no variance.
         seed: of the order of texts and of ε.
 
     Returns:
         For each pass over the texts, the last maybe not whole, the means of ``reconstruction`` and
         ``kl`` as they were before each step.
 
-    Raises:
-        InputError: for too few texts, steps or texts in a batch, texts of another vocabulary, or a loss
-            that is no longer a finite number.
+    Raises `InputError` for fewer than two texts, or a loss that is no longer a finite number.
     """
-    _check(vae, texts, steps, batch_size)
+    if len(texts) < 2:
+        raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
     learnt = [parameter for parameter in vae.parameters() if parameter.requires_grad]
@@ -149,8 +138,7 @@ def pretrain(
     while step < steps:
         order = torch.randperm(len(texts), generator=generator)
         sums, seen = torch.zeros(2, device=device), 0
-        batches = order.tensor_split(max(1, len(texts) // batch_size))  # of one there is no variance
-        for indices in batches[: steps - step]:
+        for indices in order.tensor_split(max(1, len(texts) // batch_size))[: steps - step]:
             bag = bags(read.batch(indices, PADDING_INDEX).ids, vae.words).to(vae.background)
             bound = vae.elbo(bag, generator)
             optimizer.zero_grad(set_to_none=True)
@@ -172,20 +160,14 @@ def pretrain(
 
 
 class VampireClassifier(nn.Module):
-    """A few labelled texts, classified by what a pretrained VAE makes of them.
+    """A few labelled texts, classified by the layers of a pretrained VAE.
 
     r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, and λ a softmax of learnt
     weights. Two linear layers, with dropout before each and a ReLU between, make it into logits.
     The layers are normalised so that θ, whose units are small, counts like the others. Gururangan et
     al. also join to r the mean of word embeddings, which would have to be learnt from the labelled
-    texts; here r stands alone.
-
-    Args:
-        vae: frozen from now on: it is not trained, and stays in the mode for evaluation. Several
-            classifiers may share it.
-        classes: how many there are, C.
-        hidden: units between the two layers.
-        dropout: of both, drawn from torch's global generator.
+    texts; here r is used alone. The VAE is frozen and stays in the mode for evaluation, so several
+    classifiers may share it.
     """
 
     def __init__(self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5) -> None:
@@ -207,7 +189,9 @@ class VampireClassifier(nn.Module):
 
     def represent(self, ids: Tensor) -> Tensor:
         """(B, T) -> r, (B, K)."""
-        layers = torch.cat([self._layers(part) for part in ids.split(TEXTS_AT_ONCE)], dim=1)
+        with torch.no_grad():
+            layers = torch.stack(self.vae.features(bags(ids, self.vae.words).to(self.vae.background)))
+            layers = functional.layer_norm(layers, layers.shape[2:])  # (layers, B, K)
         weights = self.mixing.softmax(0).unsqueeze(1).unsqueeze(2)  # (layers, 1, 1)
         return self.scale * (weights * layers).sum(0)
 
@@ -217,33 +201,6 @@ class VampireClassifier(nn.Module):
         self.vae.eval()
         return self
 
-    @torch.no_grad()
-    def _layers(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (layers, B, K), each text's units of a layer with mean 0 and variance 1."""
-        found = torch.stack(self.vae.features(bags(ids, self.vae.words).to(self.vae.background)))
-        return functional.layer_norm(found, found.shape[2:])
-
-
-def _check(vae: BagOfWordsVAE, texts: Ragged, steps: int, batch_size: int) -> None:
-    if len(texts) < 2:
-        raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
-    if batch_size < 2:
-        raise InputError(f"a batch of the VAE has at least 2 texts, not {batch_size}")
-    if steps < 1:
-        raise InputError(f"the VAE is pretrained for at least one step, not {steps}")
-    largest = int(texts.flat.max()) if len(texts.flat) else 0
-    if largest >= vae.words + SPECIALS:
-        raise InputError(
-            f"a text has the word number {largest:,} and the VAE's last word is number "
-            f"{vae.words + SPECIALS - 1:,}; number the texts with its own vocabulary"
-        )
-
-
-WORDS = 5_000  # Words of the largest vocabulary
-RAREST = 3  # A word of the vocabulary occurs in at least so many texts
-SPECIALS = 1 + max(UNKNOWN_INDEX, PADDING_INDEX)
-"""The number of the first word; before it are the unknown word and padding."""
-
 
 @dataclass(frozen=True, eq=False)
 class BagVocabulary:
@@ -252,9 +209,6 @@ class BagVocabulary:
 
     words: tuple[str, ...]
     counts: Tensor
-
-    def __len__(self) -> int:
-        return len(self.words)
 
     def number(self, texts: Sequence[str]) -> Ragged:
         """The numbers of the known words of each text; a text without any is one unknown word."""
@@ -266,11 +220,9 @@ class BagVocabulary:
 def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
     """The most frequent words that can tell texts apart, at most ``limit``.
 
-    Left out is what has no letter, such as punctuation and numbers, what occurs in more than half of
-    the texts, which takes the place of a list of stop words, and what occurs in fewer than 3 of them.
-
-    Raises:
-        InputError: when fewer than two words are left.
+    Left out are words without a letter, such as punctuation and numbers, words in more than half of the
+    texts, which takes the place of a list of stop words, and words in fewer than 3 of them. Raises
+    `InputError` when fewer than two are left.
     """
     counts, spread = Counter[str](), Counter[str]()
     for text in texts:

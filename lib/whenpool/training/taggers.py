@@ -71,7 +71,7 @@ def label(model: SequenceTagger, sentences: NumberedSentences) -> Labelled:
     for indices in evaluation_batches(sentences.lengths, EVALUATION_WORDS):
         batch = sentences.batch(indices)
         logits = model(batch.ids, batch.lengths)  # (B, T, C)
-        loss += tagging_loss(logits, batch.lengths, batch.tags, "sum")
+        loss += tagging_loss(logits, batch.lengths, batch.labels, "sum")
         is_word = word_mask(batch.lengths, logits.shape[1])  # (B, T)
         position = torch.arange(logits.shape[1], device=found.device)
         places = (starts[indices].to(found.device).unsqueeze(1) + position)[is_word]
@@ -97,7 +97,7 @@ class _Split:
         return _Split(self.ids.to(device))
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        return Batch(*self.ids.batch(indices))
+        return self.ids.batch(indices)
 
 
 class _Tagging(Objective):

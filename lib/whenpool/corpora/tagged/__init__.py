@@ -1,4 +1,4 @@
-"""Sequence labelling: tagged words from files, how tags mark entities, and how well they are found.
+"""Sequence labelling: tagged words from files, how tags mark entities, and scores of those found.
 
 Examples:
     >>> from whenpool.corpora.tagged import convert
@@ -15,8 +15,14 @@ from whenpool.corpora.tagged.entities import (
     entities,
     entity_scores,
 )
-from whenpool.corpora.tagged.reading import Tagged, TaggedCorpus, read_tagged
-from whenpool.corpora.tagged.sources import SentenceGrammar, find_tagged, make_tagged
+from whenpool.corpora.tagged.sources import (
+    SentenceGrammar,
+    Tagged,
+    TaggedCorpus,
+    find_tagged,
+    make_tagged,
+    read_tagged,
+)
 
 __all__ = [
     "Encoding",

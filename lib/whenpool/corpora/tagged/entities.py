@@ -5,8 +5,7 @@ one type that touch become one. *IOB1* writes ``B-TYPE`` on the first word of an
 of the same type ends right before, *IOB2* (BIO) on the first word of every entity.
 
 `entities` reads all three, and whatever a tagger says, as conlleval does and as ``seqeval`` does by
-default: an ``I-`` behind ``O``, or behind another type, begins an entity. ``seqeval`` in its strict mode
-drops such entities instead; see `entity_scores`.
+default: an ``I-`` behind ``O``, or behind another type, begins an entity.
 """
 
 from collections import Counter
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.tagged.reading import Tagged
 
 ENCODINGS = ("io", "iob1", "iob2")
 OUTSIDE = "O"
@@ -81,7 +79,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def convert(tags: Sequence[str], target: str) -> list[str]:
-    """The tags of one sentence in another encoding; what they are encoded in need not be said.
+    """The tags of one sentence in another encoding; their own is found out.
 
     Args:
         target: one of `ENCODINGS`.
@@ -97,12 +95,19 @@ def convert(tags: Sequence[str], target: str) -> list[str]:
     """
     if target not in ENCODINGS:
         raise InputError(f"encoding {target!r} is unknown; choose one of {', '.join(ENCODINGS)}")
-    written = [OUTSIDE] * len(tags)
+    written = _written(entities(tags), len(tags))
     for entity, touches in _with_touching(tags):
-        written[entity.start : entity.stop] = [f"I-{entity.type}"] * (entity.stop - entity.start)
-        if target == "iob2" or (target == "iob1" and touches):
-            written[entity.start] = f"B-{entity.type}"
+        if target == "io" or (target == "iob1" and not touches):
+            written[entity.start] = f"I-{entity.type}"
     return written
+
+
+def _written(found: Iterable[Entity], words: int) -> list[str]:
+    """The tags of a sentence of so many words, in IOB2."""
+    tags = [OUTSIDE] * words
+    for kind, start, stop in found:
+        tags[start:stop] = [f"B-{kind}", *[f"I-{kind}"] * (stop - start - 1)]
+    return tags
 
 
 def encoding_of(sentences: Iterable[Sequence[str]]) -> Encoding:
@@ -138,38 +143,18 @@ def _with_touching(tags: Sequence[str]) -> Iterator[tuple[Entity, bool]]:
         before = entity
 
 
-def mark_entities(sentences: Iterable[Tagged]) -> bool:
-    """Whether some tag begins with ``B-`` or ``I-``; then all must mark entities: `check_entities`."""
-    return any(tag.startswith(("B-", "I-")) for sentence in sentences for tag in sentence.tags)
-
-
-def check_entities(sentences: Iterable[Tagged], where: str) -> None:
-    """Raises `InputError`, which begins with ``where``, for a tag that marks no entity, such as those of
-    IOBES or parts of speech."""
-    for sentence in sentences:
-        for place, tag in enumerate(sentence.tags):
-            if not is_entity_tag(tag):
-                line = f", sentence at line {sentence.line}, word {place + 1}" if sentence.line else ""
-                raise InputError(
-                    f"{where}{line}: the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE, which others "
-                    "are; write entities in IO, IOB1 or IOB2"
-                )
-
-
 def is_entity_tag(tag: str) -> bool:
     """Whether a tag is "O", "B-TYPE" or "I-TYPE"."""
     return tag == OUTSIDE or (tag[:2] in ("B-", "I-") and len(tag) > 2)
 
 
-Tags = Sequence[Sequence[str]]
-"""Of each sentence."""
 COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "missed")
 """What is counted of entities, see `EntityScores`."""
 
 
 @dataclass(frozen=True)
 class EntityScores:
-    """Entities found beside those that are there; the three scores in %.
+    """The entities that a tagger found, compared with the true ones; the three scores in %.
 
     An entity is right when its first word, its last word and its type are. Of those that are wrong,
     ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
@@ -194,11 +179,13 @@ class EntityScores:
     missed: int
 
 
-def entity_scores(true: Tags, predicted: Tags, strict: bool = False) -> EntityScores:
-    """Scores of some sentences together (micro-averaged), as ``seqeval`` computes them.
+def entity_scores(
+    true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], strict: bool = False
+) -> EntityScores:
+    """Scores of some sentences together (micro-averaged), by ``seqeval``.
 
-    Both may be in any encoding, not necessarily the same: a tagger that was trained in IO is held
-    against the true entities.
+    Both may be in any encoding, not necessarily the same: a tagger that was trained in IO is compared
+    with the true entities.
 
     Args:
         true, predicted: tags of each sentence.
@@ -216,42 +203,34 @@ def entity_scores(true: Tags, predicted: Tags, strict: bool = False) -> EntitySc
         >>> scores.f1, scores.boundary
         (0.0, 1)
     """
+    try:
+        from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
+    except ImportError:
+        raise InputError(
+            "entity scores need the package seqeval: pip install 'whenpool[tagging]'"
+        ) from None
     if len(true) != len(predicted):
         raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
     counts = dict.fromkeys(COUNTED, 0)
-    for number, (theirs, ours) in enumerate(zip(true, predicted, strict=True), 1):
-        if len(theirs) != len(ours):
-            raise InputError(f"sentence {number} has {len(theirs)} words, {len(ours)} were tagged")
-        there, found = _counted(theirs, strict), _counted(ours, strict)
+    written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
+    for number, pair in enumerate(zip(true, predicted, strict=True), 1):
+        if len(pair[0]) != len(pair[1]):
+            raise InputError(f"sentence {number} has {len(pair[0])} words, {len(pair[1])} were tagged")
+        there, found = (
+            [entity for entity in entities(tags) if not strict or tags[entity.start].startswith("B")]
+            for tags in pair
+        )
         counts["true"] += len(there)
         counts["predicted"] += len(found)
         for entity in found:
             counts[_kind(entity, there)] += 1
         counts["missed"] += sum(_kind(entity, found) == "spurious" for entity in there)
-    precision, recall, f1 = _by_seqeval(true, predicted, strict)
-    return EntityScores(precision, recall, f1, **counts)
-
-
-def _by_seqeval(true: Tags, predicted: Tags, strict: bool) -> Iterable[float]:
-    try:
-        from seqeval.metrics import sequence_labeling, v1
-        from seqeval.scheme import IOB2
-    except ImportError:
-        raise InputError(
-            "entity scores need the package seqeval: pip install 'whenpool[tagging]'"
-        ) from None
-    options = {"average": "micro", "zero_division": 0}
-    if strict:
-        given = [[list(tags) for tags in part] for part in (true, predicted)]
-        found = v1.precision_recall_fscore_support(*given, scheme=IOB2, **options)
-    else:  # so that seqeval reads IO as it reads the others
-        given = [[convert(tags, "iob2") for tags in part] for part in (true, predicted)]
-        found = sequence_labeling.precision_recall_fscore_support(*given, **options)
-    return (100 * float(value) for value in found[:3])
-
-
-def _counted(tags: Sequence[str], strict: bool) -> list[Entity]:
-    return [found for found in entities(tags) if not strict or tags[found.start].startswith("B")]
+        for part, kept in zip(written, (there, found), strict=True):
+            part.append(_written(kept, len(pair[0])))
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        *written, average="micro", zero_division=0
+    )
+    return EntityScores(100 * float(precision), 100 * float(recall), 100 * float(f1), **counts)
 
 
 def _kind(entity: Entity, others: Sequence[Entity]) -> str:

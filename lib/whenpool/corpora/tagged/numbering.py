@@ -8,28 +8,19 @@ suffix and shape alone, and by its pretrained vector where it has one.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from whenpool.corpora.tagged.reading import Tagged, TaggedCorpus
+from whenpool.corpora.batches import Batch, Ragged
+from whenpool.corpora.tagged.sources import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors, build_vocabulary
 
 PAD_TAG, UNKNOWN_TAG = -100, -1
 """Where no word is; and a tag that no training word has."""
-
-
-class TaggedBatch(NamedTuple):
-    """Numbers (B, T, F), right-padded, lengths (B,), and tags (B, T), `PAD_TAG` behind each sentence's
-    end; all int64."""
-
-    ids: Tensor
-    lengths: Tensor
-    tags: Tensor
 
 
 @dataclass(frozen=True)
@@ -58,16 +49,13 @@ class NumberedSentences:
         """The same with words and tags on a device; lengths stay on the CPU."""
         return NumberedSentences(self.ids.to(device), self.tags.to(device), self.lengths)
 
-    def batch(self, indices: Tensor) -> TaggedBatch:
-        """The sentences of these numbers (B,), padded to the longest of them."""
-        device = self.ids.device
-        lengths = self.lengths[indices]
-        starts, lengths_there = self.starts[indices].to(device), lengths.to(device)
-        position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
-        is_word = position < lengths_there.unsqueeze(1)  # (B, T)
-        place = torch.where(is_word, starts.unsqueeze(1) + position, 0)
-        ids = self.ids[place].long().masked_fill(~is_word.unsqueeze(-1), PADDING_INDEX)  # (B, T, F)
-        return TaggedBatch(ids, lengths_there, self.tags[place].masked_fill(~is_word, PAD_TAG))
+    def batch(self, indices: Tensor) -> Batch:
+        """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
+        (B,), and as labels the tags (B, T), `PAD_TAG` behind each sentence's end."""
+        offsets = nn.functional.pad(self.lengths.cumsum(0), (1, 0))
+        places, is_word, lengths, _ = Ragged(self.ids, offsets).places(indices)
+        ids = self.ids[places].long().masked_fill(~is_word.unsqueeze(-1), PADDING_INDEX)  # (B, T, F)
+        return Batch(ids, lengths, self.tags[places].masked_fill(~is_word, PAD_TAG))
 
 
 @dataclass(frozen=True)
@@ -114,26 +102,33 @@ def number(
     generator = torch.Generator().manual_seed(seed)
     among = counts | dict.fromkeys(sorted(unseen), 1)  # what has no count is left out
     words = build_vocabulary(among, len(among), vectors, generator)
-    numbers = [dict(words.stoi)]
-    if with_features:
-        train = [word for sentence in corpus.train for word in sentence.words]
-        for feature in (suffix, shape):
-            values = sorted({feature(word) for word in train})
-            numbers.append({value: place for place, value in enumerate(values, PADDING_INDEX + 1)})
-    tags = corpus.tags
-    number_of = {tag: place for place, tag in enumerate(tags)}
-    splits = {name: _numbered(part, numbers, number_of) for name, part in corpus.splits.items()}
+    features: list[tuple[Callable[[str], str], dict[str, int]]] = [(str.lower, dict(words.stoi))]
+    for feature in (suffix, shape) if with_features else ():
+        values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
+        features.append((feature, {value: i for i, value in enumerate(values, PADDING_INDEX + 1)}))
+    number_of = {tag: place for place, tag in enumerate(corpus.tags)}
+
+    def numbered(sentences: Sequence[Tagged]) -> NumberedSentences:
+        words = [word for sentence in sentences for word in sentence.words]
+        row_of = {  # a word is looked at once
+            word: [numbers.get(feature(word), UNKNOWN_INDEX) for feature, numbers in features]
+            for word in set(words)
+        }
+        return NumberedSentences(
+            torch.tensor([row_of[word] for word in words], dtype=torch.int32),
+            torch.tensor([number_of.get(tag, UNKNOWN_TAG) for s in sentences for tag in s.tags]),
+            torch.tensor([len(sentence) for sentence in sentences]),
+        )
+
     frequency = torch.tensor([counts.get(word, 0) for word in words.itos])
     return NumberedCorpus(
-        **splits,
-        tags=tags,
-        sizes=(len(words), *(len(values) + PADDING_INDEX + 1 for values in numbers[1:])),
+        **{name: numbered(part) for name, part in corpus.splits.items()},
+        tags=corpus.tags,
+        sizes=(len(words), *(len(numbers) + PADDING_INDEX + 1 for _, numbers in features[1:])),
         rare=frequency == 1,
         seen=frequency > 0,
         vectors=words.vectors if vectors else None,
-        later=torch.tensor(
-            [i in sentence.later for sentence in corpus.test for i in range(len(sentence))]
-        ),
+        later=torch.tensor([i in s.later for s in corpus.test for i in range(len(s))]),
     )
 
 
@@ -157,21 +152,3 @@ def shape(word: str) -> str:
     tests = {"X": str.isupper, "x": str.islower, "d": str.isdigit}
     kinds = (next((kind for kind, holds in tests.items() if holds(letter)), ".") for letter in word)
     return "".join(kind for kind, _ in groupby(kinds))[:8]
-
-
-def _numbered(
-    sentences: Sequence[Tagged], numbers: Sequence[dict[str, int]], tags: dict[str, int]
-) -> NumberedSentences:
-    read = (str.lower, suffix, shape)[: len(numbers)]
-    row_of = {  # a word is looked at once
-        word: [
-            known.get(feature(word), UNKNOWN_INDEX) for known, feature in zip(numbers, read, strict=True)
-        ]
-        for word in {word for sentence in sentences for word in sentence.words}
-    }
-    rows = [row_of[word] for sentence in sentences for word in sentence.words]
-    labels = [tags.get(tag, UNKNOWN_TAG) for sentence in sentences for tag in sentence.tags]
-    lengths = [len(sentence) for sentence in sentences]
-    return NumberedSentences(
-        torch.tensor(rows, dtype=torch.int32), torch.tensor(labels), torch.tensor(lengths)
-    )

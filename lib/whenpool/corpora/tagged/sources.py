@@ -1,10 +1,13 @@
-"""Tagged corpora by name, the embedded one among them: sentences of a small grammar of our own."""
+"""Tagged corpora: published ones, files in CoNLL-U or in columns of words and tags, and an embedded one,
+sentences of a small grammar of our own."""
 
 import hashlib
 import os
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +16,167 @@ from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file,
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import checked, label_of, parsed
-from whenpool.corpora.tagged.entities import check_entities, encoding_of, mark_entities
-from whenpool.corpora.tagged.reading import COLUMNS, Tagged, TaggedCorpus, is_conllu, read_tagged
+from whenpool.corpora.tagged.entities import encoding_of, is_entity_tag
 
-TASKS = ("entities", "pos")
-_AND = ("and", "CCONJ", "O", False)
-_STOP = (".", "PUNCT", "O", False)
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence: as many words as tags.
+
+    Attributes:
+        line: where it begins in its file, counted from 1; 0 outside of a file.
+        later: places of the words whose tag only a later word decides, as far as that is known.
+
+    Examples:
+        >>> list(Tagged(("Fred", "showed"), ("B-PER", "O")))
+        [('Fred', 'B-PER'), ('showed', 'O')]
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    line: int = 0
+    later: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Each word with its tag."""
+        return zip(self.words, self.tags, strict=True)
+
+
+@dataclass(frozen=True)
+class TaggedCorpus:
+    """Sentences for training, validation and test.
+
+    Attributes:
+        entities: whether tags mark entities, by an encoding of `whenpool.corpora.tagged.entities`.
+        complete: whether it is the whole of a published corpus.
+        notes: what a reader of results should know, a sentence each.
+
+    Examples:
+        >>> fred = Tagged(("Fred", "showed"), ("B-PER", "O"))
+        >>> TaggedCorpus([fred], [fred], [fred], entities=True).tags
+        ('B-PER', 'O')
+    """
+
+    train: Sequence[Tagged]
+    validation: Sequence[Tagged]
+    test: Sequence[Tagged]
+    entities: bool
+    name: str = ""
+    complete: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def splits(self) -> dict[str, Sequence[Tagged]]:
+        return {"train": self.train, "validation": self.validation, "test": self.test}
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Of the training sentences, in alphabetical order."""
+        return tuple(sorted({tag for sentence in self.train for tag in sentence.tags}))
+
+
+# Files
+
+COLUMNS = {"upos": 3, "xpos": 4}
+"""The columns of CoNLL-U that are read as tags, counted from 0."""
+
+Row = tuple[int, str, str] | None
+"""The number of a line, its word and its tag; None between two sentences."""
+
+
+def is_conllu(path: Path) -> bool:
+    """Whether a file is CoNLL-U by its name."""
+    return path.name.lower().removesuffix(".gz").endswith(".conllu")
+
+
+def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
+    """The sentences of a file.
+
+    Args:
+        path: ``.conllu`` is read as CoNLL-U, anything else as columns; ``.gz`` is unpacked.
+        column: "upos" or "xpos", of CoNLL-U alone.
+
+    Raises:
+        InputError: for a file that is missing or no UTF-8, a line without word or tag or with another
+            number of columns, named by its number, or a file without sentences.
+
+    Examples:
+        >>> from pathlib import Path; import tempfile
+        >>> file = Path(tempfile.mkdtemp(), "two.tsv")
+        >>> _ = file.write_text("Fred B-PER\\nshowed O\\n\\nSue B-PER\\n")
+        >>> [sentence.words for sentence in read_tagged(file)]
+        [('Fred', 'showed'), ('Sue',)]
+    """
+    path = Path(path)
+    if column not in COLUMNS:
+        raise InputError(f"column {column!r} is unknown; choose one of {', '.join(COLUMNS)}")
+    if not is_file(path):
+        raise InputError(f"file of tagged words {path} is not there")
+    found: list[Tagged] = []
+    rows: list[tuple[int, str, str]] = []
+    for row in chain(_conllu(path, COLUMNS[column]) if is_conllu(path) else _columns(path), [None]):
+        if row is None:
+            if rows:
+                lines, words, tags = zip(*rows, strict=True)
+                found.append(Tagged(words, tags, lines[0]))
+            rows = []
+            continue
+        if not (row[1] and row[2]):
+            missing = "tag" if row[1] else "word"
+            raise InputError(f"{path}, line {row[0]}: the {missing} is missing; every word has a tag")
+        rows.append(row)
+    if not found:
+        raise InputError(f"{path} has no sentence: a line must be a word and its tag")
+    return found
+
+
+def _conllu(path: Path, column: int) -> Iterator[Row]:
+    expected = 1
+    for number, line in enumerate(lines_of(path), 1):
+        where, cells = f"{path}, line {number}", line.rstrip("\r\n").split("\t")
+        if not line.strip():
+            expected = 1
+            yield None
+        elif line.startswith("#"):
+            continue
+        elif len(cells) != 10:
+            raise InputError(f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
+        elif re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
+            continue
+        elif cells[0] != str(expected):
+            raise InputError(
+                f"{where}: word {cells[0]!r:.40} where number {expected} should stand; number the words "
+                "of a sentence 1, 2, 3, ..., and put a blank line between sentences"
+            )
+        else:
+            expected += 1
+            yield number, cells[1].strip(), "" if cells[column] == "_" else cells[column].strip()
+
+
+def _columns(path: Path) -> Iterator[Row]:
+    width, first = 0, 0
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            yield None
+            continue
+        cells = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
+        if len(cells) < 2:
+            raise InputError(f"{path}, line {number}: a word without a tag; write both, or a blank line")
+        width, first = width or len(cells), first or number
+        if len(cells) != width:
+            raise InputError(
+                f"{path}, line {number}: {len(cells)} columns, line {first} has {width}; give each line "
+                "as many"
+            )
+        yield number, cells[0].strip(), cells[-1].strip()
+
+
+# The embedded corpus
+
+GENERATED = "generated"
 
 WORDS = {
     "first": (
@@ -100,8 +258,8 @@ class SentenceGrammar:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.task not in TASKS:
-            raise InputError(f"task {self.task!r} is unknown; choose one of {', '.join(TASKS)}")
+        if self.task not in CLAUSES:
+            raise InputError(f"task {self.task!r} is unknown; choose one of {', '.join(CLAUSES)}")
         if min(self.clauses, self.train, self.validation, self.test) < 1:
             raise InputError("clauses, train, validation and test are at least 1 each")
 
@@ -124,9 +282,9 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
         for _ in range(getattr(grammar, split)):
             tokens: list[Token] = []
             for number in range(rng.randint(1, grammar.clauses)):
-                tokens += [_AND] if number else []
-                tokens += _clause(rng.choice(CLAUSES[grammar.task]), lists, rng)
-            tokens.append(_STOP)
+                template = ("and/CCONJ/O " if number else "") + rng.choice(CLAUSES[grammar.task])
+                tokens += _clause(template, lists, rng)
+            tokens += _clause("./PUNCT/O", lists, rng)
             words, parts, kinds, marked = zip(*tokens, strict=True)
             later = tuple(place for place, mark in enumerate(marked) if mark)
             yield Tagged(words, kinds if is_entities else parts, later=later)
@@ -145,37 +303,18 @@ def _clause(template: str, words: dict[str, list[str]], rng: random.Random) -> I
         yield word, pos, entity, piece.endswith("*")
 
 
-GENERATED = "generated"
-
-
-@dataclass(frozen=True)
-class Treebank:
-    """A published corpus.
-
-    Attributes:
-        folder: where its files may lie inside of the folder of data.
-        files: of training, validation and test.
-        sentences: how many each of them has.
-    """
-
-    folder: str
-    files: tuple[str, str, str]
-    sentences: tuple[int, int, int]
-
+# From a name to a corpus
 
 PUBLISHED = {
-    "ud_ewt": Treebank(
-        "ud_ewt",
-        ("en_ewt-ud-train.conllu", "en_ewt-ud-dev.conllu", "en_ewt-ud-test.conllu"),
-        (12_544, 2_001, 2_077),
-    ),
-    "wnut17": Treebank(
-        "wnut17",
-        ("wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"),
-        (3_394, 1_009, 1_287),
-    ),
-}
-"""UD English EWT (2.15), and WNUT 2017; each file as it is published, or gzipped."""
+    "ud_ewt": {
+        "en_ewt-ud-train.conllu": 12_544, "en_ewt-ud-dev.conllu": 2_001, "en_ewt-ud-test.conllu": 2_077,
+    },
+    "wnut17": {
+        "wnut17train.conll": 3_394, "emerging.dev.conll": 1_009, "emerging.test.annotated": 1_287,
+    },
+}  # fmt: skip
+"""UD English EWT (2.15), and WNUT 2017: files of training, validation and test, with their numbers of
+sentences; each file as it is published, or gzipped, in a folder of the corpus's name or above."""
 
 
 @dataclass(frozen=True)
@@ -199,16 +338,14 @@ class TaggedSource:
         return label_of(self.name if known else Path(self.name).name, self.options)
 
     def load(self) -> TaggedCorpus:
-        """The corpus.
-
-        Raises:
-            InputError: for files that cannot be read, or tags of entities in none of our encodings.
-        """
+        """The corpus; raises `InputError` for files that cannot be read, or tags of entities in none of our
+        encodings."""
         if not self.paths:
             return make_tagged(SentenceGrammar(**dict(self.options)))
         column = str(dict(self.options).get("column", "upos"))
         parts = [read_tagged(path, column) for path in self.paths]
-        entities = any(map(mark_entities, parts))
+        tags = {tag for part in parts for sentence in part for tag in sentence.tags}
+        entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         notes = []
         for part, path in zip(parts, self.paths, strict=True) if entities else ():
             check_entities(part, str(path))
@@ -222,7 +359,7 @@ class TaggedSource:
         if len(parts) == 1:
             parts = _split(parts[0], self.paths[0])
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
-        whole = self.name in PUBLISHED and tuple(map(len, parts)) == PUBLISHED[self.name].sentences
+        whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
         train, validation, test = parts
         return TaggedCorpus(train, validation, test, entities, self.label, whole, tuple(notes))
 
@@ -231,7 +368,16 @@ class TaggedSource:
         files = (fingerprint(path) for path in self.paths)
         code = code_fingerprint(Path(__file__).parent)
         identity = hash_of("tagged", *files, repr(self.options), code)
-        return remembered(identity, lambda: _hash(self.load()))
+
+        def compute() -> str:
+            texts = []
+            for split, sentences in self.load().splits.items():
+                texts.append(f"{split} {len(sentences)}")
+                for sentence in sentences:
+                    texts += ["\t".join(sentence.words), "\t".join(sentence.tags)]
+            return hash_of(*texts)
+
+        return remembered(identity, compute)
 
 
 def find_tagged(name: str, data: Path) -> TaggedSource:
@@ -259,14 +405,12 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}")
     if given.get("column", "upos") not in COLUMNS:
         raise InputError(f"column={given['column']} is unknown; choose one of {', '.join(COLUMNS)}")
-    bank = PUBLISHED.get(name)
-    if "column" in given and not is_conllu(Path(bank.files[0] if bank else name)):
+    if "column" in given and not is_conllu(Path(next(iter(PUBLISHED.get(name, [name]))))):
         raise InputError(f"{name}: column= is of CoNLL-U, a file that ends in .conllu; leave it out")
     options = tuple(sorted(given.items()))
-    if bank:
-        return TaggedSource(
-            name, options, tuple(_published_file(bank, file, data) for file in bank.files)
-        )
+    if name in PUBLISHED:
+        files = tuple(_published_file(data, name, file) for file in PUBLISHED[name])
+        return TaggedSource(name, options, files)
     path = Path(os.path.expanduser(name))
     if not is_file(path):
         raise InputError(
@@ -293,14 +437,26 @@ def is_tagged(name: str) -> bool:
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
 
 
-def _published_file(bank: Treebank, file: str, data: Path) -> Path:
-    for folder in (data / bank.folder, data):
+def check_entities(sentences: Sequence[Tagged], where: str) -> None:
+    """Raises `InputError`, which begins with ``where``, for a tag that marks no entity, such as those of
+    IOBES or parts of speech."""
+    for sentence in sentences:
+        for place, tag in enumerate(sentence.tags, 1):
+            if not is_entity_tag(tag):
+                raise InputError(
+                    f"{where}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is none "
+                    "of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or IOB2"
+                )
+
+
+def _published_file(data: Path, corpus: str, file: str) -> Path:
+    for folder in (data / corpus, data):
         for suffix in ("", ".gz"):
             if is_file(folder / f"{file}{suffix}"):
                 return folder / f"{file}{suffix}"
     raise InputError(
-        f"tagged corpus {bank.folder!r}: {file} is not in {data / bank.folder}; put the publisher's "
-        "files there, or name the folder above with DATA= or WHENPOOL_DATA"
+        f"tagged corpus {corpus!r}: {file} is not in {data / corpus}; put the publisher's files there, or "
+        "name the folder above with DATA= or WHENPOOL_DATA"
     )
 
 
@@ -318,12 +474,3 @@ def _split(sentences: Sequence[Tagged], path: Path) -> list[list[Tagged]]:
                 "name files with dev= and test="
             )
     return list(parts.values())
-
-
-def _hash(corpus: TaggedCorpus) -> str:
-    parts = []
-    for split, sentences in corpus.splits.items():
-        parts.append(f"{split} {len(sentences)}")
-        for sentence in sentences:
-            parts += ["\t".join(sentence.words), "\t".join(sentence.tags)]
-    return hash_of(*parts)

@@ -315,7 +315,7 @@ def _profile(
     batch = numbered.validation.batch(longest)
 
     def mean(word: Tensor | None) -> list[float]:
-        norms = tagging_gradient_norms(model, batch.ids, batch.lengths, batch.tags, word)
+        norms = tagging_gradient_norms(model, batch.ids, batch.lengths, batch.labels, word)
         return gradient_profile(norms, batch.lengths, PLACES).mean(0).tolist()
 
     every, single = mean(None), mean(batch.lengths // 2)

@@ -2,12 +2,13 @@
 
 Torch can put its recurrences into a graph only step by step, for one number of words. Here the graph
 calls an operator of ours instead, which runs the cell as it is run without a graph, whatever B and T
-are. An exported program therefore needs ``import whenpool`` where it is loaded. A file for ONNX needs
-nothing of ours: it has ONNX's own LSTM, GRU or RNN.
+are. An exported program therefore needs ``import whenpool.models.recorded`` where it is loaded. A file
+for ONNX needs nothing of ours: it has ONNX's own LSTM, GRU or RNN.
 
 Letters: B texts, T words of the longest, E units of an input, H units of a state.
 """
 
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -89,7 +90,8 @@ def _backward(
 ) -> list[Tensor]:
     """It runs the recurrence again; oneDNN's fused one cannot be differentiated here."""
     module = _empty(cell, inputs.shape[-1], hidden_size)
-    with torch.backends.mkldnn.flags(enabled=False):
+    with warnings.catch_warnings(), torch.backends.mkldnn.flags(enabled=False):
+        warnings.simplefilter("ignore")  # torch's, about an accelerator that nobody asked for
         pull = torch.func.vjp(lambda x, *own: run_recurrence(module, x, own), inputs, *weights)[1]
         return [part.contiguous() for part in pull(grad)]
 

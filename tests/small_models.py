@@ -1,5 +1,7 @@
 """Small models, batches and corpora, and what they are by torch's own modules, one text at a time."""
 
+import math
+
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -90,6 +92,15 @@ def rearranged(batch, order, pads):
     more = batch.ids.new_full((len(order), pads), PADDING)
     ids = torch.cat([batch.ids[order], more], dim=1)
     return Batch(ids, batch.lengths[order], batch.labels[order])
+
+
+def softmax(scores):
+    powers = [math.exp(score - max(scores)) for score in scores]
+    return [power / sum(powers) for power in powers]
+
+
+def dot(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True))
 
 
 def slope(model, name, place, function, step=1e-6):

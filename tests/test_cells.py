@@ -7,8 +7,10 @@ from torch import nn
 
 from whenpool import Encoder, InputError
 from whenpool.models.cells import (
+    CELLS,
     GRU,
     LSTM,
+    TORCH_CELLS,
     Elman,
     MinGRU,
     MinLSTM,
@@ -18,7 +20,6 @@ from whenpool.models.cells import (
     TanhSum,
     linear_recurrence,
 )
-from whenpool.models.encoder import CELLS, TORCH_CELLS
 from whenpool.models.registry import LISTED_CELLS
 
 LENGTHS = torch.tensor([9, 4, 1, 7])

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from whenpool import POOLINGS, Encoder, InputError, TextClassifier
+from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models.precision import precision, precision_used, product_precision
 from whenpool.runs.provenance import provenance
 
@@ -54,18 +54,12 @@ def test_second_derivatives_are_those_of_finite_differences():
     torch.autograd.gradgradcheck(lambda x: encoder(x, torch.tensor([3, 2])), (texts,))
 
 
-def test_unmasked_is_torch_on_padded_input(inputs):
+def test_weights_of_torch_are_taken_over_and_unmasked_it_is_torch_on_padded_input(inputs):
     module = nn.LSTM(5, 6, bidirectional=True, batch_first=True).double()
     encoder = Encoder(5, 6, masked=False).double().load_torch(module)
     torch.testing.assert_close(encoder(inputs, LENGTHS), module(inputs)[0], rtol=0, atol=1e-14)
-
-
-def test_load_torch_takes_the_weights_over_and_refuses_other_shapes(inputs):
-    module = nn.GRU(5, 6, bidirectional=True, batch_first=True).double()
-    encoder = Encoder(5, 6, "gru").double().load_torch(module)
-    torch.testing.assert_close(encoder(inputs, LENGTHS), packed(module, inputs, LENGTHS))
     with pytest.raises(InputError, match="another cell, size or number of layers"):
-        encoder.load_torch(nn.LSTM(5, 6, bidirectional=True))
+        encoder.load_torch(nn.GRU(5, 6, bidirectional=True))
 
 
 def test_low_and_chrono_forget_biases_have_their_distributions():
@@ -119,17 +113,41 @@ def test_bad_arguments_are_named(arguments, message):
         Encoder(5, 6, **arguments)
 
 
+@pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        ([4], "a batch of 4 texts needs 4 lengths"),
-        (4, "a batch of 4 texts needs 4 lengths"),
-        ([10, 1, 1, 1], "a text of 10 words in a batch of 9 positions"),
+        (torch.tensor([4]), "a batch of 4 texts needs 4 lengths, not"),
+        (torch.tensor(4), "a batch of 4 texts needs 4 lengths, not"),
+        (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; an encoder takes a mask as mask=mask"),
+        (torch.tensor([10, 1, 1, 1]), "a text of 10 words in a batch of 9 positions"),
+        (torch.tensor([9, 9, 0, 9]), "text 2 has no words: leave it out, or give it one unknown word"),
+        ([9, 9, 9, 9], r"lengths are a tensor \(B,\), not a list: torch.tensor"),
+        (None, "lengths are missing: say how many words each text has"),
     ],
+    ids=str,
 )
-def test_lengths_that_do_not_fit_are_named(inputs, lengths, message):
+def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):
     with pytest.raises(InputError, match=message):
-        Encoder(5, 6).double()(inputs, torch.tensor(lengths))
+        kind(5, 6).double()(inputs, lengths)
+    with pytest.raises(InputError, match="the batch has no words, T = 0"):
+        kind(5, 6).double()(inputs[:, :0], LENGTHS)
+
+
+@pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
+def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
+    words = torch.arange(9) < LENGTHS.unsqueeze(1)
+    inputs = inputs * words.unsqueeze(-1)
+    left, mask = torch.zeros_like(inputs), words.flip(1)
+    left[mask] = inputs[words]
+    encoder = kind(5, 6).double().eval()
+    with pytest.raises(InputError, match="texts are padded on the left: pad on the right, or"):
+        encoder(left, LENGTHS)
+    with pytest.raises(InputError, match=r"the mask is \(4, 8\), not \(B, T\) = \(4, 9\)"):
+        encoder(left, mask=mask[:, 1:])
+    states = encoder(left, mask=mask)
+    torch.testing.assert_close(states[mask], encoder(inputs, LENGTHS)[words])
+    assert not states[~mask].any()
 
 
 TWO = torch.tensor([9, 5])
@@ -157,7 +175,7 @@ def test_on_a_gpu_weights_and_inputs_are_rounded_without_autocast(two_texts_enco
     """As cuDNN's recurrences need it; the arithmetic is tried here on a processor."""
     inputs = torch.randn(2, 9, 6)
     exact, seen = two_texts_encoder(inputs, TWO), []
-    monkeypatch.setattr("whenpool.models.encoder.cast_on_gpu", lambda device: True)
+    monkeypatch.setattr("whenpool.models.recorded.cast_on_gpu", lambda device: True)
     for module in two_texts_encoder.modules():
         if isinstance(module, torch.nn.LSTM):
             module.register_forward_pre_hook(lambda _, fed: seen.append(fed[0].dtype))
@@ -184,12 +202,12 @@ def test_products_of_recurrences_alone_take_tf32():
 
 def test_it_is_told_beside_results_and_set_back():
     assert provenance("cpu")["precision"] == "float32"
-    before = torch.backends.cudnn.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32  # which torch itself would take
     with precision("tf32"):
         assert torch.backends.cudnn.allow_tf32
         assert provenance("cpu")["precision"] == "tf32"
     assert precision_used() == "float32"
-    assert torch.backends.cudnn.allow_tf32 == before
+    assert not torch.backends.cudnn.allow_tf32
 
 
 def test_an_unknown_one_is_named():
@@ -205,17 +223,6 @@ THREE = torch.tensor([4, 2, 1])
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
-def test_the_three_steps_are_the_model(pooling, cell):
-    model = TextClassifier(9, 3, pooling, cell, embedding_size=5, hidden_size=4, padding_index=1)
-    logits = model(IDS, THREE)
-    assert logits.shape == (3, 3)
-    states = model.encode(model.embed(IDS), THREE)
-    assert states.shape == (3, 4, 8)
-    torch.testing.assert_close(model.classify(states, THREE), logits)
-
-
-@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_logits_do_not_depend_on_company_order_or_padding(pooling, bidirectional, layers):
@@ -225,6 +232,7 @@ def test_logits_do_not_depend_on_company_order_or_padding(pooling, bidirectional
         padding_index=1,
     ).double()  # fmt: skip
     expected = model(IDS, THREE)
+    assert expected.shape == (3, 2)
     order = torch.tensor([2, 0, 1])
     torch.testing.assert_close(model(IDS[order], THREE[order]), expected[order])
     padded = torch.cat([IDS, torch.full((3, 5), 7)], dim=1)  # whatever stands there
@@ -264,6 +272,12 @@ def test_vectors_start_the_embedding_and_must_fit():
         TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
 
 
-def test_an_unknown_pooling_is_named():
+def test_what_a_model_cannot_read_is_named():
     with pytest.raises(InputError, match="pooling 'maximum' is unknown; choose one of last, mean, max"):
         TextClassifier(9, 2, "maximum")
+    for model in (TextClassifier(9, 2, hidden_size=4), SequenceTagger(9, 2, hidden_size=4)):
+        with pytest.raises(InputError, match="lengths are missing"):
+            model(IDS)
+    model = TextClassifier(9, 2, embedding_size=5, vectors=torch.randn(9, 5), padding_index=1)
+    with pytest.raises(InputError, match="texts are padded on the left: pad them on the right"):
+        model(IDS.flip(1), THREE)

@@ -8,9 +8,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier
-from whenpool.models.cells import Cell, Elman
-from whenpool.models.encoder import CELLS as ENCODER_CELLS
-from whenpool.models.encoder import TORCH_CELLS
+from whenpool.models.cells import CELLS as ENCODER_CELLS
+from whenpool.models.cells import TORCH_CELLS, Cell, Elman
 from whenpool.probes import gradient_norms, gradient_profile, vanishing_ratio
 from whenpool.probes.gradients import DIRECT_PATHS
 

@@ -10,26 +10,19 @@ from small_models import (
     LABELS,
     LENGTHS,
     classifier,
+    dot,
     gradients,
     ids_of,
     rearranged,
     recurrence,
     slope,
+    softmax,
     texts_of,
 )
 
 from whenpool import InputError
 from whenpool.learnability import AttentionForm, DropoutAttention, PenaltyAttention
 from whenpool.training.objective import Objective
-
-
-def softmax(scores):
-    powers = [math.exp(score - max(scores)) for score in scores]
-    return [power / sum(powers) for power in powers]
-
-
-def dot(a, b):
-    return sum(x * y for x, y in zip(a, b, strict=True))
 
 
 def attended(model, text):

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from small_models import dot, softmax
 
 from whenpool import POOLINGS, Attention, InputError, MaxAttention
 
@@ -20,16 +21,6 @@ def states():
 @pytest.fixture
 def mask():
     return torch.arange(T) < torch.tensor(LENGTHS).unsqueeze(1)
-
-
-def dot(a, b):
-    return sum(x * y for x, y in zip(a, b, strict=True))
-
-
-def softmax(scores):
-    top = max(scores)
-    powers = [math.exp(score - top) for score in scores]
-    return [power / sum(powers) for power in powers]
 
 
 def attend(words, query, unit_length):

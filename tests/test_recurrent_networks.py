@@ -10,7 +10,7 @@ from whenpool import InputError
 from whenpool.book.report import recurrent_networks
 from whenpool.book.report.provenance import provenance_line
 from whenpool.book.report.verdicts import SMALL_MODEL, of_breadth, of_record
-from whenpool.models.encoder import CELLS
+from whenpool.models.cells import CELLS
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.probe import Probe

@@ -202,9 +202,7 @@ def test_the_best_epoch_is_kept_and_the_same_seed_gives_the_same():
 def test_the_best_epoch_may_be_chosen_by_entities():
     numbered = number(make_tagged(SMALL))
     scores = iter([50.0, 20.0, 40.0])
-    model = SequenceTagger(
-        numbered.sizes[0], len(numbered.tags), features=numbered.sizes[1:], hidden_size=8
-    )
+    model = small_tagger(numbered)
     judge = lambda said: {"validation_entity_f1": next(scores)}  # noqa: E731
     outcome = train_tagger(model, numbered, Recipe(epochs=3), 0, judge=judge)
     assert outcome.best_epoch == 1
@@ -221,9 +219,7 @@ def test_a_tag_of_test_sentences_alone_is_an_error():
 
 def test_a_loss_that_diverges_is_told():
     numbered = number(make_tagged(SMALL))
-    model = SequenceTagger(
-        numbered.sizes[0], len(numbered.tags), features=numbered.sizes[1:], hidden_size=8
-    )
+    model = small_tagger(numbered)
     with torch.no_grad():
         model.classifier.bias.fill_(math.nan)
     with pytest.raises(DivergenceError, match="the loss became nan in epoch 1"):

@@ -1,15 +1,12 @@
 """The Transformer against its formulas written slowly, and against torch's."""
 
-import json
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 from whenpool import InputError, TextClassifier, TransformerEncoder, load_checkpoint, save_checkpoint
-from whenpool.explain.checkpoint import FACTS_FILE
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import sinusoids
@@ -139,10 +136,9 @@ def test_long_texts_have_positions_of_their_own():
         ({"dropout": 1.0}, r"a rate in \[0, 1\)"),
     ],
 )
-def test_a_mistake_is_one_clear_line(given, said):
-    with pytest.raises(InputError, match=said) as caught:
+def test_a_mistake_is_named(given, said):
+    with pytest.raises(InputError, match=said):
         TransformerEncoder(5, 6, **given)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -196,17 +192,9 @@ def test_a_checkpoint_brings_the_same_model_back(tmp_path, options):
     torch.testing.assert_close(found.model(ids, lengths), model(ids, lengths), rtol=0, atol=0)
 
 
-def test_a_checkpoint_of_another_size_is_refused_before_it_is_made(tmp_path):
-    folder = save_checkpoint(tmp_path / "model", classifier(), WORDS, CLASSES)
-    facts = json.loads((folder / FACTS_FILE).read_text())
-    facts["model"]["hidden_size"] = 2**18
-    (folder / FACTS_FILE).write_text(json.dumps(facts))
-    with pytest.raises(InputError, match=r"has the shape .* in the model described it is"):
-        load_checkpoint(folder)
-
-
-@pytest.mark.parametrize("trick", TRICKS)
-def test_tricks_are_of_recurrences(trick, place):
-    run = Training("synthetic", "standard", 30, "last", length="any", cell="transformer")
+def test_tricks_are_of_recurrences(place):
+    run = Training(
+        "synthetic", "standard", 30, "last", length="any", cell="transformer", trick=TRICKS[0]
+    )
     with pytest.raises(InputError, match="choose another cell"):
-        replace(run, trick=trick).identity(place)
+        run.identity(place)

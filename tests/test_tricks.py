@@ -105,18 +105,6 @@ def test_other_settings_poolings_and_options_are_left_out(place, changes):
     assert runs_of(place)["key"].tolist() == [kept]
 
 
-def test_rows_that_are_older_than_tricks_are_plain(place):
-    names = ["last", "max", "max_attention", "forget 2", "chrono"]
-    for variant in (*names, "teacher_forcing"):
-        put(place, of(variant))
-    table = place.store.rows("training")
-    older = table[table["trick"].isna()].drop(columns=NEW_COLUMNS)
-    assert tricks.with_variant(older)["variant"].tolist() == names
-    mixed = pd.concat([older, table[table["trick"].notna()]], ignore_index=True)
-    assert tricks.with_variant(mixed)["variant"].tolist() == [*names[:2], "teacher_forcing", *names[2:]]
-    assert len(tricks.finished(older)) == len(names)
-
-
 def test_without_runs_every_part_of_the_page_says_so(place):
     empty, epochs = place.store.rows("training"), place.store.history("training")
     runs = runs_of(place)
@@ -416,7 +404,6 @@ def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, va
 # the record
 
 EPOCH = [{"train_loss": 0.5}]
-PROFILE = [{"position": 1, "mean": 0.1, "median": 0.25}]
 KEPT = {
     of("dropout_attention"): PENALTY,
     of("gradient_directed", strength=10.0): [{"factor": 10.0, "divergence": 0.5}, {"factor": 0.0}],
@@ -426,7 +413,6 @@ KEPT = {
     of("forget 2", base=THESIS): [{"train_loss": 0.75}],
 }
 SYNTHETIC = of("dropout_attention", corpus="synthetic", length="any")
-PROBED = [GradientProfile(of(variant)) for variant in ("last", *TRICKS)]
 
 
 def folder_of(place):
@@ -455,44 +441,6 @@ def test_trainings_of_tricks_are_put_on_record_and_read_back(place):
         rows = epochs[epochs["key"] == key].drop(columns=["key", "epoch"]).to_dict("records")
         known = [{name: value for name, value in row.items() if value == value} for row in rows]
         assert known == [{n: v for n, v in row.items() if v == v} for row in KEPT.get(run, ())]
-
-
-def test_a_record_that_is_written_again_stays_as_it_is(place):
-    for run, history in KEPT.items():
-        put(place, run, history=history)
-    for probe in PROBED:
-        put_probe(place, probe, PROFILE)
-    folder = folder_of(place)
-
-    def written(store):
-        assert export("training", store, folder) == len(KEPT)
-        assert export("probe", store, folder) == len(PROBED)
-        return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-    before = written(place)
-    assert set(before) == {
-        "trainings.csv", "trainings_history.csv", "probes.csv", "probes_gradients.csv"
-    }  # fmt: skip
-    beside = replace(place, store=Store(place.store.directory, folder))
-    for run in KEPT:
-        put(beside, run, 12.5, history=EPOCH)  # of record are the runs as they were
-    assert written(on_record(place)) == written(beside) == before
-
-
-def test_a_record_that_is_older_than_tricks_is_kept_beside_them(place):
-    old, folder = of("last", base=THESIS), folder_of(place)
-    put(place, old, history=EPOCH)
-    export("training", place, folder)
-    table = pd.read_csv(folder / "trainings.csv")
-    older = table.drop(columns=["trick", "orthogonal", "strength", "divergence"])
-    older.to_csv(folder / "trainings.csv", index=False)
-    elsewhere = on_record(place)
-    new = of("dropout_attention", base=THESIS)
-    put(elsewhere, new)
-    assert export("training", elsewhere, folder) == 2
-    again = on_record(place).store.current("training")
-    assert {Training.of_row(row) for row in again.to_dict("records")} == {old, new}
-    assert tricks.with_variant(again)["variant"].tolist() == ["last", "dropout_attention"]
 
 
 # Table 2.1

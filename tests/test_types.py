@@ -25,15 +25,7 @@ MaxAttention(size="large")
 def test_a_strict_mypy_of_the_user_sees_them(tmp_path):
     assert (Path(__file__).parents[1] / "lib" / "whenpool" / "py.typed").is_file()
     (tmp_path / "user.py").write_text(USER)
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--cache-dir",
-        str(tmp_path / "cache"),
-        "user.py",
-    ]
+    command = [sys.executable, "-m", *f"mypy --strict --cache-dir {tmp_path / 'cache'} user.py".split()]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()
     assert 'Revealed type is "tuple[str, ...]"' in lines[0]

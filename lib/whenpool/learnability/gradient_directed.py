@@ -3,13 +3,12 @@
 ℓ = ℓ₁ + λ ℓ₂: ℓ₁ is the cross-entropy, and ℓ₂ says how unevenly its gradient is spread over the
 words. Learning from ℓ₂ takes second derivatives through the recurrence, in one of two ways:
 
-- *exact*: automatic differentiation of the gradient itself. Fused kernels cannot be differentiated
-  twice on every device, so they are switched off.
+- *exact*: automatic differentiation of the gradient itself, without fused kernels, which cannot be
+  differentiated twice on every device.
 - *differences*: with g = ∂ℓ₁/∂x and v = ∂ℓ₂/∂g, held fixed, the order of derivatives may be
-  changed: ∂ℓ₂/∂θ = ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv). A central difference over ε asks for two
-  plain gradients, which any fused kernel gives. It is an estimate, off by O(ε²) and by rounding;
-  bench/README.md has by how much in float32. With ``reverse`` v is largest at the words that matter
-  least, where rounding drowns the difference, so that needs the exact way.
+  changed: ∂ℓ₂/∂θ = ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv). A central difference over ε needs two plain
+  gradients, which any fused kernel gives. It is off by O(ε²) and by rounding (bench/README.md). With
+  ``reverse`` v is largest at the words that matter least, where rounding drowns the difference.
 
 Letters: B texts, T words of the longest, E units of an embedding, C classes, n words of one text.
 """
@@ -25,7 +24,7 @@ from torch.nn.functional import softplus
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch
-from whenpool.learnability.last_attention import check_epochs, falling
+from whenpool.learnability.last_attention import falling
 from whenpool.models.encoder import word_mask
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.objective import Accuracy, Objective
@@ -51,11 +50,10 @@ class GradientDirected(Objective):
         InputError: for an unknown divergence, a strength below 0, or epochs below 1.
 
     Examples:
-        >>> from whenpool.corpora.batches import Batch
-        >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
-        >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> GradientDirected(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
-        torch.Size([2, 2])
+        >>> objective = GradientDirected(epochs=20)
+        >>> objective.start_epoch(5)
+        >>> objective.factor
+        0.15
     """
 
     def __init__(
@@ -63,7 +61,8 @@ class GradientDirected(Objective):
     ) -> None:
         if divergence not in DIVERGENCES:
             raise InputError(f"divergence {divergence!r} is unknown; choose {' or '.join(DIVERGENCES)}")
-        check_epochs(epochs)
+        if epochs < 1:
+            raise InputError(f"a training has at least one epoch, not {epochs}")
         if not 0 <= strength < math.inf:
             raise InputError(f"strength is λ of the first epoch, at least 0, not {strength}")
         self.epochs, self.strength, self.divergence = epochs, strength, divergence
@@ -123,9 +122,7 @@ def exact_backward(
         ℓ₁ averaged over the texts, ℓ₂ of each text (B,), and the logits (B, C), all detached.
     """
     with _kernels_off():
-        words = _words(model, batch)
-        logits = model.classify(model.encode(words, batch.lengths), batch.lengths)
-        odds = log_odds(logits, batch.labels)
+        words, logits, odds = _read(model, batch)
         (gradients,) = torch.autograd.grad(odds.sum(), words, create_graph=True)
         found = unevenness(gradients, batch.lengths, divergence)
         loss = softplus(-odds).mean()  # the cross-entropy
@@ -141,10 +138,8 @@ def estimated_backward(
     Each text is moved along its own v, by so much that its word that is moved most goes ``step``.
     """
     B = len(batch.lengths)
-    words = _words(model, batch)
+    words, logits, odds = _read(model, batch)
     words.retain_grad()
-    logits = model.classify(model.encode(words, batch.lengths), batch.lengths)
-    odds = log_odds(logits, batch.labels)
     wrong = (-odds).detach().sigmoid().clamp(min=UNDERFLOW)  # P(not label)
     (-wrong / B * odds).sum().backward()  # the gradient of the cross-entropy
     assert words.grad is not None
@@ -162,10 +157,12 @@ def estimated_backward(
     return softplus(-odds.detach()).mean(), found.detach(), logits.detach()
 
 
-def _words(model: TextClassifier, batch: Batch) -> Tensor:
-    """The embeddings (B, T, E), to which a gradient is wanted even where they do not learn."""
+def _read(model: TextClassifier, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """The embeddings (B, T, E), which have a gradient even where they do not learn, logits and odds."""
     words = model.embed(batch.ids)
-    return words if words.requires_grad else words.detach().requires_grad_()
+    words = words if words.requires_grad else words.detach().requires_grad_()
+    logits = model.classify(model.encode(words, batch.lengths), batch.lengths)
+    return words, logits, log_odds(logits, batch.labels)
 
 
 @contextmanager

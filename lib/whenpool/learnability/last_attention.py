@@ -23,7 +23,7 @@ def rising(epoch: int, epochs: int, power: float) -> float:
     """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6); the higher the power η,
     the slower the beginning.
 
-    Of the thesis's 20 epochs, counted from 0, the last ten are at 1, as it says.
+    Of the thesis's 20 epochs, counted from 0, the last ten are at 1.
     """
     return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
 
@@ -33,14 +33,8 @@ def falling(epoch: int, epochs: int) -> float:
     return max(0.0, 1 - epoch / max(1, epochs // 2))
 
 
-def check_epochs(epochs: int) -> None:
-    """Raises `InputError` for a training without epochs."""
-    if epochs < 1:
-        raise InputError(f"a training has at least one epoch, not {epochs}")
-
-
 class Attended(NamedTuple):
-    """What attention made of a batch; the masses have a column for each direction."""
+    """What attention made of a batch, with a column for each direction."""
 
     logits: Tensor  # (B, C)
     last: Tensor  # (B, 1 or 2), α_n, the attention on a direction's own last state
@@ -69,9 +63,8 @@ class AttentionForm(nn.Module):
         super().__init__()
         if not isinstance(model.pooling, LastState):
             raise InputError('the model has a pooling of its own; make it with pooling="last"')
-        self.model, self.drop = model, drop
+        self.model, self.drop, self._masses = model, drop, list[Tensor]()
         self.attention = LastAttention(bidirectional=model.encoder.directions == 2)
-        self._masses: list[Tensor] = []
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """(B, T), (B,) -> logits (B, C)."""
@@ -80,7 +73,7 @@ class AttentionForm(nn.Module):
         return attended.logits
 
     def attend(self, ids: Tensor, lengths: Tensor) -> Attended:
-        """(B, T), (B,) -> logits and masses."""
+        """(B, T), (B,) -> logits, and the attention on last and other states."""
         states = self.model.encode(self.model.embed(ids), lengths)  # (B, T, D)
         mask = word_mask(lengths, ids.shape[1])
         place = torch.arange(ids.shape[1], device=lengths.device).expand_as(mask)
@@ -96,21 +89,20 @@ class AttentionForm(nn.Module):
 
     @property
     def mass_left(self) -> float:
-        """The mean attention on states other than the last, over all texts and directions that
-        `forward` has read."""
+        """The mean attention on other states, over all texts and directions that `forward` has read."""
         return torch.cat(self._masses).mean().item()
 
 
 class LastAttentionObjective(Objective):
-    """What penalty and dropout attention share: the model attends while it is trained, and what it
-    would be worth with its attention is told beside what it is worth without.
+    """What penalty and dropout attention share: the model attends while it is trained.
 
     Raises:
         InputError: for epochs below 1, or a power that is not above 0.
     """
 
     def __init__(self, epochs: int, power: float) -> None:
-        check_epochs(epochs)
+        if epochs < 1:
+            raise InputError(f"a training has at least one epoch, not {epochs}")
         if not 0 < power < math.inf:
             raise InputError(f"power is η of the curriculum, above 0, not {power}")
         self.epochs, self.power = epochs, power
@@ -125,8 +117,8 @@ class LastAttentionObjective(Objective):
         return self.factor == 1
 
     def end_epoch(self, model: TextClassifier, accuracy: Accuracy) -> dict[str, float]:
-        """The factor of this epoch, the validation accuracy with attention, nothing dropped, and the
-        attention that is left on other states."""
+        """The factor of this epoch, the validation accuracy with attention, and what attention is left
+        on other states."""
         form = AttentionForm(model)
         found = {"factor": self.factor, "attention_accuracy": accuracy(form)}
         return found | {"mass_left": form.mass_left}
@@ -137,11 +129,10 @@ class DropoutAttention(LastAttentionObjective):
     the softmax, each with probability p = min(1, (epoch / 10)²); ``power`` is η, the 2.
 
     Examples:
-        >>> from whenpool.corpora.batches import Batch
-        >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
-        >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> DropoutAttention(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
-        torch.Size([2, 2])
+        >>> objective = DropoutAttention(epochs=20)
+        >>> objective.start_epoch(5)
+        >>> objective.factor
+        0.25
     """
 
     def __init__(self, epochs: int, power: float = 2.0) -> None:
@@ -161,11 +152,10 @@ class PenaltyAttention(LastAttentionObjective):
     penalties counts, and of a batch the mean over its texts.
 
     Examples:
-        >>> from whenpool.corpora.batches import Batch
-        >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
-        >>> batch = Batch(torch.randint(50, (2, 9)), torch.tensor([9, 6]), torch.tensor([0, 1]))
-        >>> PenaltyAttention(epochs=20).backward(model, batch, torch.arange(2))[1].shape  # logits
-        torch.Size([2, 2])
+        >>> objective = PenaltyAttention(epochs=20)
+        >>> objective.start_epoch(5)
+        >>> objective.factor
+        0.0625
     """
 
     def __init__(self, epochs: int, power: float = 4.0) -> None:

@@ -19,8 +19,7 @@ TEACHER_WORDS = 32_768  # Padded words of a batch that the teacher reads
 class TeacherForcing(Objective):
     """ℓ = ‖s(x) - s'(x)‖² / D: the embedding s of the model follows s', the teacher's.
 
-    The classifier is the teacher's and is not trained, so classifying becomes a regression. The
-    teacher's embeddings are computed once. The training loss *is* the mean squared error.
+    The classifier is the teacher's and is not trained. The teacher's embeddings are computed once.
 
     Args:
         teacher: trained, with max-pooling in the thesis; its classifier fits the model.

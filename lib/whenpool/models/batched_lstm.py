@@ -11,12 +11,12 @@ input, H of a state.
 
 from collections.abc import Sequence
 from itertools import accumulate
-from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear, pad
 
 from whenpool.models.precision import precision_used, product_precision
 
@@ -27,9 +27,14 @@ _STEPS = 64
 def run_together(lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor]) -> list[Tensor]:
     """Run R one-directional LSTMs of one layer and one shape, each on a batch of its own: R of (B_r,
     T_r, E), which may differ in B_r and T_r -> the states, R of (B_r, T_r, H)."""
+    order = sorted(range(len(inputs)), key=lambda r: -inputs[r].shape[1])  # longest first
+    B = max(map(len, inputs))
+    by_word = (pad(inputs[r].transpose(0, 1), (0, 0, 0, B - len(inputs[r]))) for r in order)
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    weights = [getattr(lstm, name) for lstm in lstms for name in names]
-    return list(_Recurrences.apply(len(lstms), *inputs, *weights))
+    into, across, b_in, b_state = (torch.stack([getattr(lstms[r], n) for r in order]) for n in names)
+    found = _Recurrences.apply(into, across, b_in + b_state, *(x.contiguous() for x in by_word))
+    states = dict(zip(order, found, strict=True))  # (T_r, B, H) each
+    return [states[r][:, : len(x)].transpose(0, 1) for r, x in enumerate(inputs)]
 
 
 class _Recurrences(torch.autograd.Function):
@@ -41,50 +46,37 @@ class _Recurrences(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
-        inputs, weights = tensors[:count], tensors[count:]
-        order = sorted(range(count), key=lambda r: -inputs[r].shape[1])
-        w_in, w_state, b_in, b_state = (
-            [weights[4 * r + part].detach() for r in order] for part in range(4)
-        )
-        x = _by_word([inputs[r].detach() for r in order])  # R of (T_r, B, E)
-        recurrent = torch.stack(w_state)  # (R, 4H, H)
-        rows = _Rows([len(part) for part in x], recurrent.device)
+    def forward(ctx: Any, into: Tensor, across: Tensor, bias: Tensor, *x: Tensor) -> tuple[Tensor, ...]:
+        rows = _Rows([len(part) for part in x], across.device)
         with product_precision():
-            gates = x[0].new_empty(rows.count, x[0].shape[1], recurrent.shape[1])
+            gates = x[0].new_empty(rows.count, x[0].shape[1], across.shape[1])
             for r, part in enumerate(x):
-                gates[rows.of(r)] = nn.functional.linear(part, w_in[r], b_in[r] + b_state[r])
-            states, cells = _forward(gates, recurrent, rows)
-        ctx.order, ctx.rows, ctx.texts = order, rows, [len(part) for part in inputs]
-        ctx.save_for_backward(gates, states, cells, recurrent, *x, *w_in)
-        found = [states[rows.of(p)][:, : len(inputs[r])] for p, r in enumerate(order)]
-        return _in_given_order(order, [part.transpose(0, 1) for part in found])
+                gates[rows.of(r)] = linear(part, into[r], bias[r])
+            states, cells = _forward(gates, across, rows)
+        ctx.rows = rows
+        ctx.save_for_backward(gates, states, cells, across, into, *x)
+        return tuple(states[rows.of(r)] for r in range(len(x)))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        gates, states, cells, recurrent, *rest = ctx.saved_tensors
-        count, rows = len(ctx.order), ctx.rows
-        x, w_in = rest[:count], rest[count:]
-        grad_states = torch.zeros_like(states)
-        for place, r in enumerate(ctx.order):
-            given = x[place].new_zeros(*x[place].shape[:2], states.shape[-1])  # (T_r, B, H)
-            given[:, : ctx.texts[r]] = grads[r].transpose(0, 1)
-            grad_states[rows.of(place)] = given
-        grad_inputs, grad_weights = [], []
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+        gates, states, cells, across, into, *x = ctx.saved_tensors
+        rows, grad_states = ctx.rows, torch.zeros_like(states)
+        for r, grad in enumerate(grads):
+            grad_states[rows.of(r)] = grad
+        grad_into, grad_across, grad_inputs = torch.empty_like(into), torch.empty_like(across), []
+        grad_bias = across.new_empty(across.shape[:2])  # (R, 4H)
         with product_precision():
-            grad_gates = _backward(grad_states, gates, cells, recurrent, rows)  # as the gates
-            for place, r in enumerate(ctx.order):
-                mine = rows.of(place)
+            grad_gates = _backward(grad_states, gates, cells, across, rows)  # as the gates
+            for r, part in enumerate(x):
+                mine = rows.of(r)
                 words = grad_gates[mine]  # (T_r, B, 4H), zeros behind the last text
-                flat = words.flatten(0, 1)
                 before = states[mine[:-1]].flatten(0, 1)  # what each word but the first met
-                grad_inputs.append((words @ w_in[place])[:, : ctx.texts[r]].transpose(0, 1))
-                bias = flat.sum(0)
-                into = flat.t() @ x[place].flatten(0, 1)
-                grad_weights.append((into, words[1:].flatten(0, 1).t() @ before, bias, bias))
-        weights = [part for parts in _in_given_order(ctx.order, grad_weights) for part in parts]
-        return None, *_in_given_order(ctx.order, grad_inputs), *weights
+                grad_inputs.append(words @ into[r])
+                grad_into[r] = words.flatten(0, 1).t() @ part.flatten(0, 1)
+                grad_across[r] = words[1:].flatten(0, 1).t() @ before
+                grad_bias[r] = words.flatten(0, 1).sum(0)
+        return grad_into, grad_across, grad_bias, *grad_inputs
 
 
 class _Rows:
@@ -116,17 +108,6 @@ class _Rows:
         """The rows of one position, or of its first recurrences."""
         start = self.starts[position]
         return values[start : start + (self.active[position] if count is None else count)]
-
-
-def _by_word(inputs: Sequence[Tensor]) -> list[Tensor]:
-    """(B_r, T_r, E) -> (T_r, B, E), zeros behind the last text of each."""
-    most = max(len(part) for part in inputs)
-    padded = (nn.functional.pad(part.transpose(0, 1), (0, 0, 0, most - len(part))) for part in inputs)
-    return [part.contiguous() for part in padded]
-
-
-def _in_given_order(order: Sequence[int], values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(value for _, value in sorted(zip(order, values, strict=True), key=itemgetter(0)))
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:

@@ -1,10 +1,8 @@
 """The recurrent family as the formulas that it is: a step of each cell in about ten lines.
 
-These are for reading, and for what torch lacks; where torch has a cell, it computes the same thing
-faster. They take the same weights under the same names, so that a state dictionary can be carried over
-either way, and a seed gives them the same start. minGRU and minLSTM have no product in time and are
-computed at once. A step reads the words x_t of all texts of a batch and
-the state s_{t-1}, and returns s_t (Goldberg 2017, chapters 14 and 15).
+These are for reading, and for what torch lacks; where torch has a cell, it computes the same faster from
+the same weights under the same names, and a seed gives both the same start. A step reads the words x_t
+of all texts of a batch and the state s_{t-1}, and returns s_t (Goldberg 2017, chapters 14 and 15).
 
 Letters: B texts, T words of the longest, E units of an input, H units of a state.
 """
@@ -77,7 +75,7 @@ class Cell(nn.Module):
         return torch.stack(states, dim=1), last
 
     def unroll(self, inputs: Tensor) -> tuple[list[Tensor], Any]:
-        """(B, T, E) -> T states (B, H), and the last as `step` returns it."""
+        """(B, T, E) -> T states (B, H), and the last one as `step` returns it."""
         state, states = self.start(inputs), []
         for word in inputs.unbind(1):  # (B, E)
             state = self.step(word, state)
@@ -285,15 +283,18 @@ class _Scan(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor, backward: bool) -> Tensor:
+    def forward(a: Tensor, b: Tensor, backward: bool) -> Tensor:
         states = torch.empty_like(b, memory_format=torch.contiguous_format)
         before = b.new_zeros(()).expand(len(b), b.shape[2])
         words = list(zip(a.unbind(1), b.unbind(1), states.unbind(1), strict=True))
         for kept, added, state in reversed(words) if backward else words:
             before = torch.addcmul(added, kept, before, out=state)
-        ctx.backward_in_time = backward
-        ctx.save_for_backward(a, states)
         return states
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        a, _, ctx.backward_in_time = inputs
+        ctx.save_for_backward(a, output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -387,3 +388,21 @@ class MinLSTM(LinearCell):
         # f / (f + i) = σ(log f - log i), also where both are nearly zero
         kept = torch.sigmoid(softplus(-at_i) - softplus(-at_f))
         return kept, (1 - kept) * proposal
+
+
+TORCH_CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
+    "lstm": nn.LSTM,
+    "gru": nn.GRU,
+    "elman": nn.RNN,
+}
+"""The recurrent cells that torch has; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
+
+CELLS: dict[str, type[nn.Module]] = {
+    **TORCH_CELLS,
+    "prototype": PrototypeLSTM,
+    "sum": Sum,
+    "tanh_sum": TanhSum,
+    "mingru": MinGRU,
+    "minlstm": MinLSTM,
+}
+"""Every recurrent cell by name."""

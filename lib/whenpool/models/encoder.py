@@ -12,32 +12,15 @@ D = H x directions.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
-from whenpool.models.cells import MinGRU, MinLSTM, PrototypeLSTM, Sum, TanhSum
-from whenpool.models.precision import cast_on_gpu, recurrence_precision
+from whenpool.models.cells import CELLS
+from whenpool.models.recorded import record_recurrence, run_recurrence
 from whenpool.models.registry import LISTED_CELLS
-
-TORCH_CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
-    "lstm": nn.LSTM,
-    "gru": nn.GRU,
-    "elman": nn.RNN,
-}
-"""The recurrent cells that torch has; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
-
-CELLS: dict[str, type[nn.Module]] = {
-    **TORCH_CELLS,
-    "prototype": PrototypeLSTM,
-    "sum": Sum,
-    "tanh_sum": TanhSum,
-    "mingru": MinGRU,
-    "minlstm": MinLSTM,
-}
-"""Every recurrent cell by name."""
 
 ForgetBias = float | Literal["low", "chrono"] | None
 
@@ -59,15 +42,13 @@ def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
 class Encoder(nn.Module):
     """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
 
-    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input, and initialised like them:
-    the same seed gives the same weights.
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights.
 
     Args:
         input_size: units of an input, E.
         hidden_size: H, per direction.
-        cell: a name in `CELLS`: "lstm", "gru", "elman", or one of `whenpool.models.cells`.
-        layers: how many are stacked.
-        bidirectional: whether a second recurrence reads from right to left.
+        cell: a name in `whenpool.models.cells.CELLS`, such as "lstm", "gru" or "elman".
+        layers, bidirectional: how many are stacked; whether each also reads from right to left.
         forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's start; a
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
@@ -81,9 +62,8 @@ class Encoder(nn.Module):
             ``forget_bias=2.0`` where nothing is pooled.
 
     Raises:
-        InputError: for an unknown cell, a forget bias for a cell without forget gate, dropped or
-            orthogonal recurrent weights for one that has none, a rate outside [0, 1), or a cell that
-            adds words to the state where they differ in size.
+        InputError: for an unknown cell, an option that it lacks the weights for, a rate outside [0, 1),
+            or a cell that adds words to the state where they differ in size.
 
     Examples:
         >>> encoder = Encoder(input_size=100, hidden_size=256)
@@ -134,24 +114,32 @@ class Encoder(nn.Module):
             )
             for layer in range(layers)
         )
-        for module in self._recurrences():
-            if forget_bias is not None:
-                _set_forget_bias(module, forget_bias, chrono_words)
-        for module in self._recurrences():
-            if orthogonal:
-                for gate in torch.as_tensor(module.weight_hh_l0).split(hidden_size):  # (H, H)
-                    nn.init.orthogonal_(gate)
+        layers_made: list[Any] = list(self.layers)
+        modules = [module for layer in layers_made for module in layer]
+        for module in modules if forget_bias is not None else ():
+            _set_forget_bias(module, forget_bias, chrono_words)
+        for module in modules if orthogonal else ():
+            for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
+                nn.init.orthogonal_(gate)
+        self._recorded = [[_Weights(module) for module in layer] for layer in layers_made]
 
-    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+    def forward(
+        self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units
-        first.
+        first. Texts that are padded elsewhere have a mask (B, T) instead of lengths, true on words.
 
         Raises:
-            InputError: when lengths are not B, or one is larger than T.
+            InputError: when lengths or mask do not fit, see `check_lengths`.
         """
-        return encode_all(
-            [self], [inputs], [lengths], lambda modules, fed: list(map(self._run, modules, fed))
-        )[0]
+        if mask is not None:
+            return encode_where(self, inputs, mask)
+        check_lengths(inputs, lengths)
+        return encode_all([self], [inputs], [cast(Tensor, lengths)], self._run)[0]
+
+    def recurrences(self) -> Any:
+        """For each layer those of its directions; only their weights while a graph is recorded."""
+        return self._recorded if torch.compiler.is_compiling() else self.layers
 
     @property
     def shape(self) -> tuple[str, int, int, int, int]:
@@ -167,21 +155,27 @@ class Encoder(nn.Module):
         copy_weights(list(self.parameters()), list(module.parameters()), "cell")
         return self
 
-    def _recurrences(self) -> list[Any]:
-        return [module for layer in self.layers for module in layer]
+    def _run(self, recurrences: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
+        states = []
+        for recurrence, x in zip(recurrences, inputs, strict=True):
+            weights: list[Tensor] = []
+            if isinstance(recurrence, _Weights):
+                weights = list(recurrence.by_name.values())
+            if self.training and self.drop_connect:
+                weights = weights or list(recurrence.parameters())
+                weights[1] = nn.functional.dropout(weights[1], self.drop_connect)
+            if isinstance(recurrence, _Weights):
+                states.append(record_recurrence(x, weights, self.cell, self.hidden_size))
+            else:
+                states.append(run_recurrence(recurrence, x, weights))
+        return states
 
-    def _run(self, module: Any, inputs: Tensor) -> Tensor:
-        weights = {}
-        if self.training and self.drop_connect:
-            weights["weight_hh_l0"] = nn.functional.dropout(module.weight_hh_l0, self.drop_connect)
-        fed = inputs
-        if cast_on_gpu(inputs.device):
-            weights = {n: p.bfloat16() for n, p in (dict(module.named_parameters()) | weights).items()}
-            fed = inputs.bfloat16()
-        with recurrence_precision(inputs.device):
-            call = torch.func.functional_call
-            states = call(module, weights, (fed,))[0] if weights else module(fed)[0]
-        return states.to(inputs.dtype)
+
+class _Weights:
+    """The parameters of a recurrence, in its own dictionary: torch.compile accepts no ``nn.LSTM``."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.by_name: dict[str, Any] = module._parameters
 
 
 def copy_weights(own: Sequence[Tensor], theirs: Sequence[Tensor], what: str) -> None:
@@ -202,50 +196,88 @@ def encode_all(
 ) -> list[Tensor]:
     """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`; ``run`` is
     given the recurrences of one layer of all encoders at once."""
-    for x, of in zip(inputs, lengths, strict=True):
-        check_lengths(x, of)
     read = [
         of if encoder.masked else torch.full_like(of, x.shape[1])
         for encoder, x, of in zip(encoders, inputs, lengths, strict=True)
     ]
     rows: list[Any] = [None] * len(encoders)
     if encoders[0].directions == 2:
-        rows = [reversal_rows(of, x.shape[1]) for x, of in zip(inputs, read, strict=True)]
+        rows_of = _reversed_places if torch.compiler.is_compiling() else reversal_rows
+        rows = [rows_of(of, x.shape[1]) for x, of in zip(inputs, read, strict=True)]
     masks = [word_mask(of, x.shape[1]).unsqueeze(-1) for x, of in zip(inputs, read, strict=True)]
     states = list(inputs)
-    reverse = _Permutation.apply
-    for layers in zip(*(encoder.layers for encoder in encoders), strict=True):
+    for layers in zip(*(encoder.recurrences() for encoder in encoders), strict=True):
         modules = [module for layer in layers for module in layer]
         fed = []
         for layer, x, row in zip(layers, states, rows, strict=True):
-            fed += [x] if len(layer) == 1 else [x, reverse(x, row)]
+            fed += [x] if len(layer) == 1 else [x, _reversed(x, row)]
         halves = iter(run(modules, fed))
         states = []
         for layer, row, mask in zip(layers, rows, masks, strict=True):
             parts = [next(halves) * mask]  # (B, T, H)
             if len(layer) == 2:
-                parts.append(reverse(next(halves), row) * mask)
+                parts.append(_reversed(next(halves), row) * mask)
             # masked before they are joined: the gradients of the halves then need no copy
             states.append(torch.cat(parts, dim=-1) if len(parts) == 2 else parts[0])  # (B, T, D)
     return states
 
 
-def check_lengths(inputs: Tensor, lengths: Tensor) -> None:
-    """Raises `InputError` where lengths (B,) do not fit inputs (B, T, ·)."""
+def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
+    """What an encoder makes of the words (B, T, E) where a mask (B, T) is true; its states stand there."""
+    if mask.shape != inputs.shape[:2]:
+        raise InputError(f"the mask is {tuple(mask.shape)}, not (B, T) = {tuple(inputs.shape[:2])}")
+    words = mask.bool()
+    # the words first, in their order, as `Encoder` reads them, and back
+    place = (~words).long().argsort(dim=1, stable=True).unsqueeze(-1)  # (B, T, 1)
+    states = encoder(inputs.take_along_dim(place, 1), words.sum(1))  # (B, T, D)
+    return torch.zeros_like(states).scatter(1, place.expand_as(states), states)
+
+
+def check_lengths(inputs: Tensor, lengths: Any) -> None:
+    """Raises `InputError` where lengths do not fit inputs (B, T, ·), right-padded: none, no tensor of
+    shape (B,), less than 1 or more than T. Values on a GPU are not looked at: it would cost a wait."""
+    if torch.compiler.is_compiling():
+        return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
+    if lengths is None:
+        raise InputError("lengths are missing: say how many words each text has, torch.tensor([7, 4])")
+    if not isinstance(lengths, Tensor):
+        raise InputError(f"lengths are a tensor (B,), not a {type(lengths).__name__}: torch.tensor(...)")
     if lengths.shape != (B,):
-        raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}")
-    if lengths.device.type == "cpu" and (lengths > T).any():  # elsewhere it would cost a wait
+        hint = "; an encoder takes a mask as mask=mask" if lengths.shape == (B, T) else ""
+        raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}{hint}")
+    if T == 0:
+        raise InputError(
+            "the batch has no words, T = 0: a text has at least one, if only an unknown one"
+        )
+    if lengths.device.type != "cpu":
+        return
+    if (lengths > T).any():
         raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
+    if (lengths < 1).any():
+        text = int(lengths.argmin())
+        raise InputError(f"text {text} has no words: leave it out, or give it one unknown word")
+    first, last = ((inputs[:, place] == 0).all(-1) for place in (0, -1))  # padding embeds as zeros
+    if (first & ~last & (lengths < T)).any():
+        raise InputError("texts are padded on the left: pad on the right, or give an encoder mask=mask")
 
 
 def reversal_rows(lengths: Tensor, longest: int) -> Tensor:
     """Row numbers that reverse each text within its length, for (B, T, ·) seen as (B·T, ·)."""
+    first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
+    return (_reversed_places(lengths, longest) + first_row).reshape(-1)  # (B·T,)
+
+
+def _reversed_places(lengths: Tensor, longest: int) -> Tensor:
     position = torch.arange(longest, device=lengths.device).unsqueeze(0)  # (1, T)
     last = lengths.unsqueeze(1) - 1  # (B, 1)
-    within = torch.where(position <= last, last - position, position)  # (B, T)
-    first_row = torch.arange(len(lengths), device=lengths.device).unsqueeze(1) * longest
-    return (within + first_row).reshape(-1)  # (B·T,)
+    return torch.where(position <= last, last - position, position)  # (B, T)
+
+
+def _reversed(values: Tensor, rows: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():  # rows of all texts would tie T to B
+        return values.gather(1, rows.unsqueeze(-1).expand_as(values))
+    return _Permutation.apply(values, rows)
 
 
 class _Permutation(torch.autograd.Function):

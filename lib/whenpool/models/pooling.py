@@ -14,8 +14,6 @@ Every pooling is a plain module with one constructor and one signature::
 Letters: B texts, T words of the longest, D units of a state (both directions together).
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
@@ -50,12 +48,10 @@ class Pooling(nn.Module):
         Raises:
             InputError: when the shapes do not fit.
         """
-        if states.dim() != 3 or mask.shape != states.shape[:2]:
-            raise InputError(
-                f"states are (B, T, D) and the mask (B, T), not {tuple(states.shape)} and "
-                f"{tuple(mask.shape)}"
-            )
-        return self.pool(states, mask.bool())
+        if not torch.jit.is_scripting() and (states.dim() != 3 or mask.shape != states.shape[:2]):
+            shapes = f"{tuple(states.shape)} and {tuple(mask.shape)}"
+            raise InputError(f"states are (B, T, D) and the mask (B, T), not {shapes}")
+        return self.pool(states, mask.to(torch.bool))
 
     def pool(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         """What a pooling does, on a mask of True and False."""
@@ -163,7 +159,7 @@ class LastAttention(Pooling):
         return self.embed(states, weights), torch.stack(weights).mean(0)
 
     def direction_weights(
-        self, states: Tensor, mask: Tensor, kept: Sequence[Tensor] | None = None
+        self, states: Tensor, mask: Tensor, kept: list[Tensor] | None = None
     ) -> list[Tensor]:
         """The attention of each direction: one or two of (B, T).
 
@@ -172,17 +168,18 @@ class LastAttention(Pooling):
         """
         directions = 2 if self.bidirectional else 1
         queries = _last_states(states, mask, self.bidirectional).chunk(directions, dim=-1)
-        parts = states.chunk(directions, dim=-1)
-        return [
-            softmax_over_words(_cosine_like_scores(part, query), words)
-            for part, query, words in zip(parts, queries, kept or [mask] * directions, strict=True)
-        ]
+        weights: list[Tensor] = []
+        for direction, part in enumerate(states.chunk(directions, dim=-1)):
+            scores = _cosine_like_scores(part, queries[direction])
+            weights.append(softmax_over_words(scores, mask if kept is None else kept[direction]))
+        return weights
 
-    @staticmethod
-    def embed(states: Tensor, weights: Sequence[Tensor]) -> Tensor:
+    def embed(self, states: Tensor, weights: list[Tensor]) -> Tensor:
         """The embedding (B, D) by the attention of each direction on its own half of the states."""
-        parts = zip(weights, states.chunk(len(weights), dim=-1), strict=True)
-        return torch.cat([_weighted_sum(w, part) for w, part in parts], dim=-1)
+        parts: list[Tensor] = []
+        for direction, part in enumerate(states.chunk(len(weights), dim=-1)):
+            parts.append(_weighted_sum(weights[direction], part))
+        return torch.cat(parts, dim=-1)
 
 
 POOLINGS: dict[str, type[Pooling]] = {name: globals()[own.module] for name, own in LISTED.items()}
@@ -202,9 +199,8 @@ def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
 
 
 def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
-    lowest = torch.finfo(states.dtype).min
-    largest = states.masked_fill(~mask.unsqueeze(-1), lowest).max(dim=1).values  # (B, D)
-    return largest * mask.any(1, keepdim=True)  # a text without words embeds as zeros
+    largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(dim=1).values  # (B, D)
+    return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
@@ -214,12 +210,12 @@ def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
     """
     products = torch.bmm(states, query.unsqueeze(-1)).squeeze(-1)
     lengths = torch.linalg.vector_norm(states, dim=-1)
-    return products / lengths.clamp(min=torch.finfo(states.dtype).tiny)
+    return products / lengths.masked_fill(lengths == 0, 1.0)
 
 
 def softmax_over_words(scores: Tensor, mask: Tensor) -> Tensor:
-    lowest = torch.finfo(scores.dtype).min  # not -inf: a text without a word must not give NaN
-    return scores.masked_fill(~mask, lowest).softmax(dim=1) * mask  # (B, T)
+    hidden = ~mask & mask.any(1, keepdim=True)  # nothing of a text without words, which would give NaN
+    return scores.masked_fill(hidden, -torch.inf).softmax(dim=1) * mask  # (B, T)
 
 
 def _weighted_sum(weights: Tensor, states: Tensor) -> Tensor:

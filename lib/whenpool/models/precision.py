@@ -15,6 +15,7 @@ from whenpool.base.errors import InputError
 PRECISIONS = ("float32", "tf32", "bfloat16")  # TF32 is a GPU's: on a processor it is float32
 
 _used = "float32"
+torch.backends.cudnn.allow_tf32 = False  # cuDNN would take TF32 by itself, and provenance be wrong
 
 
 def check_precision(name: str) -> None:
@@ -32,28 +33,25 @@ def precision_used() -> str:
 def precision(name: str) -> Iterator[None]:
     """Compute recurrences so for a while, in all threads of this process.
 
-    cuDNN takes TF32 by itself unless it is told not to, so float32 is set as well as the others.
-
     Raises:
         InputError: for a name that is not in `PRECISIONS`.
     """
     global _used
     check_precision(name)
-    cudnn = torch.backends.cudnn
-    before, flag = _used, cudnn.allow_tf32
-    _used = name
-    cudnn.allow_tf32 = name == "tf32"  # in backward passes as well; nothing of ours but recurrences asks
+    before = _used
     try:
+        _used = name
+        torch.backends.cudnn.allow_tf32 = name == "tf32"  # only recurrences of ours use cuDNN
         yield
     finally:
-        _used, cudnn.allow_tf32 = before, flag
+        _used = before
+        torch.backends.cudnn.allow_tf32 = before == "tf32"
 
 
 def recurrence_precision(device: torch.device) -> AbstractContextManager[object]:
     """A context in which a recurrence of torch's on a processor is computed in the precision in use.
 
-    On a GPU it would not be: autocast makes float16 of a recurrence there whatever it is told, so that
-    `cast_on_gpu` says where weights and inputs are rounded instead.
+    On a GPU autocast makes float16 of a recurrence whatever it is told; see `cast_on_gpu` instead.
     """
     rounded = _used == "bfloat16" and device.type == "cpu"
     return torch.autocast(device.type, torch.bfloat16) if rounded else nullcontext()
@@ -69,8 +67,7 @@ def product_precision() -> Iterator[None]:
     """A context in which products of matrices that belong to a recurrence take TF32 if that is in use;
     all others never do."""
     matmul = torch.backends.cuda.matmul
-    flag = matmul.allow_tf32
-    matmul.allow_tf32 = _used == "tf32"
+    flag, matmul.allow_tf32 = matmul.allow_tf32, _used == "tf32"
     try:
         yield
     finally:

@@ -1,11 +1,11 @@
 """The tagger: embedding, recurrent encoder, and a linear classifier on the state of every word.
 
-A transducer: it gives as many outputs as it has inputs. Letters: B sentences, T words of the longest,
-F columns of numbers of a word, E units of an input, D units of a state (both directions together), C
-tags.
+Letters: B sentences, T words of the longest, F columns of numbers of a word, E units of an input, D
+units of a state (both directions together), C tags.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -77,10 +77,11 @@ class SequenceTagger(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(self.encoder.output_size, tags)
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T) or (B, T, F) int64 numbers, right-padded, and (B,) lengths -> (B, T, C) logits; those
         behind the end of a sentence mean nothing."""
-        return self.classify(self.encode(self.embed(ids), lengths), lengths)
+        words = cast(Tensor, lengths)  # where they are missing, the encoder says so
+        return self.classify(self.encode(self.embed(ids), words), words)
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) or (B, T, F) int64 -> (B, T, E)."""

@@ -4,7 +4,7 @@ Letters: B texts, T words of the longest, E units of an embedding, D units of a 
 directions together), C classes.
 """
 
-from typing import Any, Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,35 +13,6 @@ from whenpool.base.errors import InputError
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
-
-
-def make_encoder(
-    input_size: int,
-    hidden_size: int,
-    cell: str = "lstm",
-    layers: int = 1,
-    bidirectional: bool = True,
-    forget_bias: ForgetBias = None,
-    **options: Any,
-) -> Encoder | TransformerEncoder:
-    """The encoder that a cell names: a `whenpool.Encoder`, or for "transformer" a
-    `whenpool.TransformerEncoder` whose states have as many units.
-
-    Raises:
-        InputError: as they do, and for options of a recurrence that a Transformer lacks.
-    """
-    if cell != TRANSFORMER:
-        return Encoder(input_size, hidden_size, cell, layers, bidirectional, forget_bias, **options)
-    lacking = {
-        f"forget_bias={forget_bias!r}": forget_bias is not None,
-        "orthogonal=True": bool(options.get("orthogonal")),
-        f"drop_connect={options.get('drop_connect')}": bool(options.get("drop_connect")),
-        "masked=False": not options.get("masked", True),
-    }
-    for option, given in lacking.items():
-        if given:
-            raise InputError(f"{option} is for recurrences; leave it out for cell {TRANSFORMER!r}")
-    return TransformerEncoder(input_size, hidden_size, layers, bidirectional=bidirectional)
 
 
 class TextClassifier(nn.Module):
@@ -65,7 +36,8 @@ class TextClassifier(nn.Module):
         vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
 
     Raises:
-        InputError: for an unknown pooling or cell, or vectors of another shape.
+        InputError: for an unknown pooling or cell, vectors of another shape, or options of a recurrence
+            that a Transformer lacks.
 
     Examples:
         >>> model = TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -101,24 +73,39 @@ class TextClassifier(nn.Module):
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         if vectors is not None:
             start_from(self.embedding, vectors)
-        self.encoder = make_encoder(
-            embedding_size,
-            hidden_size,
-            cell,
-            layers,
-            bidirectional,
-            forget_bias,
-            chrono_words=chrono_words,
-            orthogonal=orthogonal,
-            drop_connect=drop_connect,
-            masked=masked,
-        )
+        if cell == TRANSFORMER:
+            lacking = {
+                f"forget_bias={forget_bias!r}": forget_bias is not None,
+                "orthogonal=True": orthogonal,
+                f"drop_connect={drop_connect}": drop_connect,
+                "masked=False": not masked,
+            }
+            given = [option for option, is_given in lacking.items() if is_given]
+            if given:
+                raise InputError(f"{given[0]} is for recurrences; leave it out for cell {TRANSFORMER!r}")
+            self.encoder: Encoder | TransformerEncoder = TransformerEncoder(
+                embedding_size, hidden_size, layers, bidirectional=bidirectional
+            )
+        else:
+            self.encoder = Encoder(
+                embedding_size, hidden_size, cell, layers, bidirectional, forget_bias,
+                chrono_words=chrono_words, orthogonal=orthogonal, drop_connect=drop_connect, masked=masked,
+            )  # fmt: skip
         self.pooling = POOLINGS[pooling](self.encoder.output_size, bidirectional)
         self.classifier = nn.Linear(self.encoder.output_size, classes)
 
-    def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits."""
-        return self.classify(self.encode(self.embed(ids), lengths), lengths)
+    def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits.
+
+        Raises:
+            InputError: when lengths are missing or do not fit, or ids are padded on the left.
+        """
+        words = cast(Tensor, lengths)  # where they are missing, the encoder says so
+        pad = getattr(self.embedding, "padding_idx", None)
+        looked_at = ids.device.type == "cpu" and not torch.compiler.is_compiling()
+        if pad is not None and looked_at and (ids[:, :1].eq(pad) & ids[:, -1:].ne(pad)).any():
+            raise InputError("texts are padded on the left: pad them on the right")
+        return self.classify(self.encode(self.embed(ids), words), words)
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) int64 -> (B, T, E)."""

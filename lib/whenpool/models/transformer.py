@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.models.encoder import check_lengths, copy_weights, word_mask
+from whenpool.models.encoder import check_lengths, copy_weights, encode_where, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
 HEADS = 4
@@ -78,14 +78,11 @@ def sinusoids(words: int, size: int) -> Tensor:
 class TransformerEncoder(nn.Module):
     """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
 
-    No word sees padding, so a text's states do not depend on the batch it stands in. Each layer is
-    self-attention and two linear maps with a ReLU between, each added to what it was given; the input is
-    brought to D units by a linear map, and sinusoids say where a word stands, for texts of any length.
-
-    Layers are normalised before they are computed (*pre-norm*, as Xiong et al. 2020), since what stands
-    beside them here is trained without a warm-up of the learning rate, which the original *post-norm*
-    needs. With ``norm="post"`` it is ``nn.TransformerEncoder`` behind the same input. Weights start as
-    Xavier's uniform ones, biases at zero. Precision is always float32.
+    Each layer is self-attention and two linear maps with a ReLU between, each added to what it was given;
+    the input is brought to D units by a linear map, and sinusoids say where a word stands. Layers are
+    normalised before they are computed (*pre-norm*, as Xiong et al. 2020), which needs no warm-up of the
+    learning rate. With ``norm="post"`` it is ``nn.TransformerEncoder`` behind the same input. Weights
+    start as Xavier's uniform ones, biases at zero. Precision is always float32.
 
     Args:
         input_size: units of an input, E.
@@ -128,18 +125,15 @@ class TransformerEncoder(nn.Module):
         directions = 2 if bidirectional else 1
         size = hidden_size * directions
         if min(input_size, hidden_size, layers, heads) < 1:
-            raise InputError(
-                f"input_size={input_size}, hidden_size={hidden_size}, layers={layers} and heads={heads} "
-                "must be at least 1"
-            )
+            sizes = f"input_size={input_size}, hidden_size={hidden_size}, layers={layers}, heads={heads}"
+            raise InputError(f"{sizes} must be at least 1 each")
         if size % heads:
             raise InputError(
                 f"heads={heads} do not divide the {size} units of a state, hidden_size={hidden_size} in "
                 f"each of {directions}: choose a hidden_size whose multiple they divide, or other heads"
             )
         if attention not in ATTENTIONS:
-            known = ", ".join(ATTENTIONS)
-            raise InputError(f"attention {attention!r} is unknown; choose one of {known}")
+            raise InputError(f"attention {attention!r} is unknown; choose 'fused' or 'plain'")
         if norm not in ("pre", "post"):
             raise InputError(f"norm {norm!r} is unknown; choose 'pre' or 'post'")
         if not 0 <= dropout < 1:
@@ -155,17 +149,23 @@ class TransformerEncoder(nn.Module):
                 nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
         self._table: Tensor | None = None  # follows from T and D: no part of the weights
 
-    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D).
+    def forward(
+        self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
+    ) -> Tensor:
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D); or a mask, as `Encoder`.
 
         Raises:
-            InputError: when lengths are not B, or one is larger than T.
+            InputError: when lengths or mask do not fit.
         """
+        if mask is not None:
+            return encode_where(self, inputs, mask)
         check_lengths(inputs, lengths)
+        assert lengths is not None
         T, causal = inputs.shape[1], self.directions == 1
         words = word_mask(lengths, T)  # (B, T)
         allowed = None if causal else words[:, None, None]  # padding is later than every word
-        if lengths.device.type == "cpu" and bool((lengths == T).all()):  # elsewhere it would cost a wait
+        on_cpu = lengths.device.type == "cpu" and not torch.compiler.is_compiling()
+        if on_cpu and bool((lengths == T).all()):  # elsewhere it would cost a wait, or break a graph
             allowed = None
         attend = ATTENTIONS[self.attention]
         states = self.into(inputs) + self._positions(T, inputs)  # (B, T, D)
@@ -180,15 +180,21 @@ class TransformerEncoder(nn.Module):
         Raises:
             InputError: where the shapes differ.
         """
-        own = list(self.layers.parameters()) + list(self.last_norm.parameters())
-        theirs = [weight for layer in module.layers for weight in _weights_of(layer)]
-        theirs += list(module.norm.parameters()) if module.norm is not None else []
-        copy_weights(own, theirs, "norm")
+        own = [*self.layers.parameters(), *self.last_norm.parameters()]
+        theirs: list[Tensor] = []
+        for layer in module.layers:  # in the order of `_Layer`
+            attention: Any = layer.self_attn
+            theirs += [attention.in_proj_weight, attention.in_proj_bias]
+            for part in (attention.out_proj, layer.linear1, layer.linear2, layer.norm1, layer.norm2):
+                theirs += part.parameters()
+        copy_weights(own, theirs + ([*module.norm.parameters()] if module.norm else []), "norm")
         return self
 
     def _positions(self, words: int, like: Tensor) -> Tensor:
         """(T, D), from a table that grows with the longest text."""
         table = self._table
+        if torch.compiler.is_compiling():
+            return sinusoids(words, self.output_size).to(like)
         if table is None or len(table) < words or table.device != like.device:
             with torch.inference_mode(False):
                 longest = max(_TABLE, 2 ** math.ceil(math.log2(words)))
@@ -209,29 +215,18 @@ class _Layer(nn.Module):
         self.attention_norm = nn.LayerNorm(size)
         self.wide_norm = nn.LayerNorm(size)
 
-    def forward(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+    def forward(self, states: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         drop = partial(functional.dropout, p=self.dropout, training=self.training)
         if self.norm == "pre":
             states = states + drop(self._attention(self.attention_norm(states), attend))
-            return states + drop(self._maps(self.wide_norm(states)))
+            return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))
         states = self.attention_norm(states + drop(self._attention(states, attend)))
-        return self.wide_norm(states + drop(self._maps(states)))
+        return self.wide_norm(states + drop(self.narrow(self.wide(states).relu())))
 
-    def _attention(self, states: Tensor, attend: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
+    def _attention(self, states: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         B, T, D = states.shape
         parts = self.asked(states).view(B, T, 3, self.heads, D // self.heads)
         queries, keys, values = parts.permute(2, 0, 3, 1, 4)  # each (B, heads, T, F)
         found = attend(queries, keys, values)  # (B, heads, T, F)
         return self.joined(found.transpose(1, 2).reshape(B, T, D))
-
-    def _maps(self, states: Tensor) -> Tensor:
-        return self.narrow(self.wide(states).relu())
-
-
-def _weights_of(layer: Any) -> list[Tensor]:
-    """Those of an ``nn.TransformerEncoderLayer``, in the order of `_Layer`."""
-    attention = layer.self_attn
-    parts = (attention.out_proj, layer.linear1, layer.linear2, layer.norm1, layer.norm2)
-    first = [attention.in_proj_weight, attention.in_proj_bias]
-    return first + [weight for part in parts for weight in part.parameters()]

@@ -52,8 +52,9 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     model.train()
     model.zero_grad(set_to_none=True)
     counter = _LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
+    forked = torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else [])
     try:
-        with torch.inference_mode(False), torch.enable_grad(), torch.random.fork_rng(), counter:
+        with torch.inference_mode(False), torch.enable_grad(), forked, counter:
             cross_entropy(model(ids, lengths), labels).backward()
     finally:
         model.train(was_training)

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from whenpool.models import pooling
-from whenpool.models.encoder import TORCH_CELLS, Encoder, word_mask
+from whenpool.models.cells import TORCH_CELLS
+from whenpool.models.encoder import Encoder, word_mask
 from whenpool.models.text_classifier import TextClassifier
 
 SEGMENTS, SEGMENT = 25, 10

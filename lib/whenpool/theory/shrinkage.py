@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from whenpool.base.errors import InputError
-from whenpool.models.encoder import TORCH_CELLS, ForgetBias
+from whenpool.models.cells import TORCH_CELLS
+from whenpool.models.encoder import ForgetBias
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
 from whenpool.theory.moments import (

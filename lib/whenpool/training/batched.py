@@ -1,8 +1,8 @@
 """Several models of one shape trained at once, as one batch of models.
 
-Each goes through exactly the steps that it would go through alone, on batches of its own, and ends
-when it would end; only the recurrences of a step are computed together (`whenpool.models.batched_lstm`), so
-that results equal those of `whenpool.training.loop.train` but for the order of sums.
+Each takes the steps that it would take alone, on batches of its own; only the recurrences of a step are
+computed together (`whenpool.models.batched_lstm`), so that results equal those of
+`whenpool.training.loop.train` but for the order of sums.
 """
 
 import time
@@ -18,7 +18,6 @@ from whenpool.corpora.dataset import Splits
 from whenpool.models.batched_lstm import run_together
 from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.models.transformer import TransformerEncoder
 from whenpool.training.loop import DivergenceError, Epoch, Outcome, Recipe, training_steps
 from whenpool.training.objective import Learnt, Objective
 
@@ -52,10 +51,17 @@ def train_together(
         For each its outcome, or what `train` would have raised for it.
 
     Raises:
-        InputError: when the models are not of one shape, see `check_shapes`.
+        InputError: unless all are LSTMs of one shape without DropConnect.
         torch.OutOfMemoryError: when there are too many models for the device.
     """
-    check_shapes([student.model.encoder for student in students])
+    encoders = [student.model.encoder for student in students]
+    shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
+    if len(shapes) > 1:
+        raise InputError(
+            f"only models of one shape are trained together, not {sorted(map(str, shapes))}"
+        )
+    if any(encoder.cell != "lstm" or encoder.drop_connect for encoder in encoders):
+        raise InputError("only LSTMs without DropConnect are trained together; train others alone")
     ended: dict[int, Outcome | DivergenceError] = {}
     active = {number: _Training(student, device) for number, student in enumerate(students)}
     while active:
@@ -69,18 +75,6 @@ def train_together(
         if active:
             _step(list(active.values()))
     return [ended[number] for number in range(len(students))]
-
-
-def check_shapes(encoders: Sequence[Encoder | TransformerEncoder]) -> None:
-    """Raises `InputError` unless all are LSTMs of one shape without DropConnect."""
-    shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
-    if len(shapes) > 1:
-        raise InputError(
-            f"only models of one shape are trained together, not {sorted(map(str, shapes))}"
-        )
-    for encoder in encoders:
-        if encoder.cell != "lstm" or encoder.drop_connect:
-            raise InputError("only LSTMs without DropConnect are trained together; train others alone")
 
 
 class _Training:

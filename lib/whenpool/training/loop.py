@@ -32,11 +32,8 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What the passes over the training texts up to a validation came to; accuracies in %, time in
-    seconds.
-
-    The training figures are those of the batches as they were learnt from, before each step.
-    """
+    """Up to a validation; accuracies in %, time in seconds. Training figures are those of the batches
+    before each step."""
 
     epoch: int  # from 1
     train_loss: float  # what was minimised
@@ -94,8 +91,6 @@ def train(
 ) -> Outcome:
     """Train a model, keep the weights of the best validation epoch, and test those.
 
-    Validation and test are of the model as it will be used, whatever the objective.
-
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C).
         seed: of the order of batches. The model comes initialised, and what DropConnect drops is
@@ -137,15 +132,11 @@ def training_steps(
     parameters: Iterable[dict[str, Any]] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
-    """A training that leaves its backward passes to whoever drives it, so that several can be driven
-    at once.
+    """A training that leaves its backward passes to its driver, so that several can be driven at once.
 
     Yields each batch and the numbers (B,) of its texts; is sent what was learnt from it, once the
-    gradients are those of the parameters; returns what came of it all.
-
-    Args:
-        clock: the seconds that this training took so far, from any start.
-        The others are those of `train`.
+    gradients are those of the parameters; returns the outcome. ``clock``: the seconds that this training
+    took so far, from any start; the other arguments are those of `train`.
     """
     started = clock()
     model.to(device)

@@ -79,23 +79,14 @@ class Objective:
 
 
 @torch.inference_mode()
-def evaluate(model: nn.Module, texts: Texts, batch_size: int | None = None) -> Score:
-    """Loss and accuracy over labelled texts.
-
-    Args:
-        batch_size: texts in a batch; default: as many as `EVALUATION_WORDS` allow, except for a
-            model whose ``masked`` is False: there padding matters, so it gets 32 as the authors'.
-    """
+def evaluate(model: nn.Module, texts: Texts) -> Score:
+    """Loss and accuracy over labelled texts, as many at once as `EVALUATION_WORDS` allow; a model whose
+    ``masked`` is False gets 32, as the authors', since there padding matters."""
     was_training = model.training
     model.eval()
-    lengths = texts.ids.lengths
-    if batch_size:
-        batches = iter(torch.argsort(lengths, stable=True).split(batch_size))
-    else:
-        batches = batches_for(model, lengths, EVALUATION_WORDS)
     loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for indices in batches:
+    for indices in batches_for(model, texts.ids.lengths, EVALUATION_WORDS):
         batch = texts.batch(indices, PADDING_INDEX)
         logits = model(batch.ids, batch.lengths)  # (B, C)
         loss += functional.cross_entropy(logits, batch.labels, reduction="sum")

@@ -23,7 +23,7 @@ CLIP = 5.0  # The largest norm of a step's gradient
 
 
 class Labelled(NamedTuple):
-    """What a tagger says of some sentences."""
+    """A tagger's answer for some sentences."""
 
     score: Score  # mean cross-entropy over words whose tag it knows, and accuracy over all words
     tags: Tensor  # (W,) int64 on the CPU, of each word, in the order of the sentences
@@ -42,13 +42,10 @@ def train_tagger(
     """Train a tagger, keep the weights of the best validation epoch, and test those.
 
     Args:
-        seed: of the order of batches; what dropout drops, and which words become unknown, is drawn from
-            torch's global generator.
-        unknown_rate: how often a word that stands once in the training sentences is read as unknown, so
-            that the row of unknown words learns something.
-        judge: given what the model says of the validation sentences, returns what else is to be noted
-            of the epoch; by "validation_entity_f1", where it is among it, the best epoch is chosen
-            instead of by accuracy.
+        seed: of the order of batches; dropout and unknown words are drawn from torch's generator.
+        unknown_rate: how often a word that stands once in the training sentences is read as unknown.
+        judge: measures of each epoch by name, from the answers for the validation sentences;
+            "validation_entity_f1", where it is given, chooses the best epoch instead of accuracy.
         on_epoch: called after each epoch.
 
     Raises:
@@ -62,7 +59,7 @@ def train_tagger(
 
 @torch.inference_mode()
 def label(model: SequenceTagger, sentences: NumberedSentences) -> Labelled:
-    """Tag sentences, and hold the tags against theirs."""
+    """Tag sentences, and compare the tags with theirs."""
     was_training = model.training
     model.eval()
     found = torch.empty_like(sentences.tags)

@@ -239,7 +239,7 @@ class FewShot(Run):
         identity = self.identity(place)
         corpus, chosen = read(self, place)
         looks, passes = passes_of(self, len(chosen.labelled))
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             system = make(self, len(corpus.classes), chosen, place, device)
             outcome = train(

@@ -246,7 +246,7 @@ class FirstSteps(Probe):
         )
         texts = dataset.train.first(self.texts).to(device)
         total = torch.zeros(POINTS, dtype=torch.float64)
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
             torch.manual_seed(training.seed)
             order = torch.randperm(len(texts))
             for index in order:

@@ -67,7 +67,7 @@ class Tagging(Run):
 
     corpus: str  # a name for `whenpool.corpora.tagged.find_tagged`
     seed: int = 0  # of initialisation, dropout and the order of batches
-    cell: str = "lstm"  # a name in `whenpool.models.encoder.CELLS`
+    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`
     bidirectional: bool = True
     layers: int = 1
     embedding_size: int = 100  # of a word
@@ -129,7 +129,7 @@ class Tagging(Run):
         judge = None
         if corpus.entities:
             judge = lambda said: _found(corpus.validation, said, numbered.tags, "validation_")  # noqa: E731
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             profile = _profile(model, numbered, self, "before training")
             outcome = train_tagger(
@@ -201,7 +201,7 @@ def prepare_tagger(
     """The corpus as numbers, tags in the encoding of the run, and the tagger before training."""
     encoded = _encoded(corpus, run.encoding)
     numbered = number(encoded, run.features, vectors_of(run, place), run.seed)
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         model = SequenceTagger(
             numbered.sizes[0],

@@ -125,7 +125,7 @@ class Training(Run):
     validation: int | None = None  # texts; None: as many as training texts
     test: int | None = None  # texts; None: all
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
-    cell: str = "lstm"  # a name in `whenpool.models.encoder.CELLS`, or "transformer"
+    cell: str = "lstm"  # a name in `whenpool.models.cells.CELLS`, or "transformer"
     layers: int = 1
     bidirectional: bool = True
     embedding_size: int = 100
@@ -358,7 +358,7 @@ def prepare(run: Training, place: Place) -> Prepared:
     vectors = vectors_of(run, place)
     read = ("size", "setting", "share", "validation", "test", "max_words", "seed")
     dataset = make_dataset(encoded, vectors=vectors, **{name: getattr(run, name) for name in read})
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         shape: dict[str, Any] = {name: getattr(run, name) for name in _OF_MODEL}
         sizes = len(dataset.vocabulary), len(dataset.classes)
@@ -406,7 +406,7 @@ def execute_training(
     Raises:
         DivergenceError: for a loss that diverges, but with a trick, where that is a result.
     """
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
         torch.manual_seed(run.seed)
         torch.random.set_rng_state(prepared.random)
         try:

@@ -1,0 +1,103 @@
+"""Models outside of Python: poolings as TorchScript, classifiers compiled, exported, and by onnxruntime."""
+
+import copy
+
+import pytest
+import torch
+
+from whenpool import POOLINGS, InputError, TextClassifier
+
+TOO_OLD = pytest.mark.skipif(
+    not hasattr(torch.onnx, "ops"), reason="torch before 2.8 cannot export them"
+)
+RAGGED = [  # other B and T than the first, which is exported, down to one text of one word
+    (torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]]), torch.tensor([4, 2, 1])),
+    (torch.tensor([[2, 3, 4, 5, 6, 7, 8], [6, 7, 1, 1, 1, 1, 1]]), torch.tensor([7, 2])),
+    (torch.tensor([[3]]), torch.tensor([1])),
+]
+SHAPES = {"ids": {0: "B", 1: "T"}, "lengths": {0: "B"}}
+MODELS = [
+    ("last", "lstm", 1),
+    ("mean", "gru", 1),
+    ("max", "elman", 1),
+    ("attention", "transformer", 1),
+    ("max_attention", "lstm", 2),
+    ("last_attention", "lstm", 1),
+]
+
+
+def model_of(pooling, cell, layers=1, **options):
+    torch.manual_seed(0)
+    return TextClassifier(9, 3, pooling, cell, 5, 4, layers, padding_index=1, **options).eval()
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("name", POOLINGS)
+def test_every_pooling_is_scripted(name, bidirectional):
+    pooling = POOLINGS[name](8, bidirectional)
+    states, mask = torch.randn(3, 5, 8), torch.arange(5) < torch.tensor([[5], [2], [0]])
+    for found, expected in zip(
+        torch.jit.script(pooling)(states, mask), pooling(states, mask), strict=True
+    ):
+        assert (found is None) == (expected is None)
+        assert found is None or torch.equal(found, expected)
+
+
+@pytest.mark.parametrize(("pooling", "cell"), [("max_attention", "lstm"), ("last", "minlstm")])
+def test_a_compiled_classifier_is_one_graph_of_any_shape(pooling, cell):
+    model = model_of(pooling, cell)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)
+    for ids, lengths in RAGGED:
+        torch.testing.assert_close(compiled(ids, lengths), model(ids, lengths))
+    found, expected = (
+        torch.autograd.grad(call(*RAGGED[0]).square().sum(), list(model.parameters()))
+        for call in (compiled, model)
+    )
+    for grad, wanted in zip(found, expected, strict=True):
+        torch.testing.assert_close(grad, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_what_is_compiled_follows_the_weights():
+    model, other = model_of("mean", "lstm"), model_of("mean", "lstm")
+    for parameter in other.parameters():
+        parameter.data += 0.1
+    model.load_state_dict(other.state_dict(), assign=True)
+    compiled = torch.compile(copy.deepcopy(model), fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(*RAGGED[0]), other(*RAGGED[0]))
+
+
+@TOO_OLD
+@pytest.mark.parametrize(("pooling", "cell"), [("max_attention", "lstm"), ("last", "sum")])
+def test_an_exported_classifier_takes_any_shape(pooling, cell):
+    torch.manual_seed(0)
+    model = (
+        model_of(pooling, cell) if cell == "lstm" else TextClassifier(9, 3, pooling, cell, 4, 4).eval()
+    )
+    dims = {name: torch.export.Dim(name) for name in ("B", "T")}
+    shapes = {name: {at: dims[dim] for at, dim in of.items()} for name, of in SHAPES.items()}
+    program = torch.export.export(model, RAGGED[0], dynamic_shapes=shapes).module()
+    for ids, lengths in RAGGED:
+        torch.testing.assert_close(program(ids, lengths), model(ids, lengths))
+
+
+@TOO_OLD
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("pooling", "cell", "layers"), MODELS)
+def test_onnxruntime_computes_the_same(pooling, cell, layers, tmp_path):
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason=f"{package} is missing: pip install 'whenpool[onnx]'")
+    import onnxruntime
+
+    model, file = model_of(pooling, cell, layers), tmp_path / "model.onnx"
+    torch.onnx.export(model, RAGGED[0], file, dynamo=True, dynamic_shapes=SHAPES, verbose=False)
+    session = onnxruntime.InferenceSession(file)
+    for ids, lengths in RAGGED:
+        (logits,) = session.run(None, {"ids": ids.numpy(), "lengths": lengths.numpy()})
+        torch.testing.assert_close(torch.from_numpy(logits), model(ids, lengths), rtol=1e-4, atol=1e-5)
+
+
+def test_a_cell_that_onnx_lacks_is_named(monkeypatch):
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    with pytest.raises(InputError, match="ONNX has no cell 'mingru': export one of lstm, gru, elman"):
+        model_of("mean", "mingru")(*RAGGED[0])

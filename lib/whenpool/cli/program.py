@@ -60,8 +60,9 @@ def cli() -> None:
 @only_option
 @engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute this chapter only. Repeatable.")
-def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None:
-    """Execute the chapters and build the pages."""
+@click.option("--force", is_flag=True, help="Execute chapters of which nothing changed, too.")
+def book(chapters: tuple[str, ...], force: bool, only: "Only | None", **options: Any) -> None:
+    """Execute the chapters of which something changed, and build the pages."""
     try:
         from whenpool.book.build import Builder
     except ModuleNotFoundError as error:
@@ -76,7 +77,7 @@ def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None
     if only:
         planned(choice, place, only)  # says so where it leaves nothing
     try:
-        Builder(root, choice, place, workforce, only, say=click.echo).build(chapters)
+        Builder(root, choice, place, workforce, only, say=click.echo).build(chapters, force)
     except BookError as error:
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(1)

@@ -46,7 +46,6 @@ lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of 
 	@$(BIN)/ruff format --check lib tests bench scripts .ci
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m whenpool.book.lint
 	@$(BIN)/python -m whenpool.book.launch --check
 
 clean:  ## remove built pages; finished runs stay

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from whenpool.cli import main
-from whenpool.cli.options import Deadline
+from whenpool.cli.options import TIME
 
 VERBS = ("book", "run", "status", "data", "record", "compare", "check", "diagnose", "explain")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
@@ -133,7 +133,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(monkeypatch, capsys, words, messa
 )  # fmt: skip
 @pytest.mark.filterwarnings("error")
 def test_a_deadline_is_a_time(text, seconds):
-    assert Deadline().convert(text, None, None) == seconds
+    assert TIME.convert(text, None, None) == seconds
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_deadline_is_a_time(text, seconds):
 )
 def test_what_is_no_time_is_refused_with_examples(text):
     with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
-        Deadline().convert(text, None, None)
+        TIME.convert(text, None, None)
 
 
 def test_runs_are_picked_and_left_at_the_deadline():

@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 from scipy import stats
+from small_runs import SMALL
 
 from whenpool import InputError
 from whenpool.book.compare import (
     admission,
     compare,
-    compare_folders,
     mean_text,
     meaning,
     open_side,
@@ -30,10 +30,6 @@ from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
-SMALL = Training(
-    "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",
-    length="any", embedding_size=8, hidden_size=6, epochs=2,
-)  # fmt: skip
 PAPER = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
 EXACT = {"device": "cuda: H100", "precision": "float32"}
 FAST = EXACT | {"precision": "bfloat16"}
@@ -137,16 +133,15 @@ def test_circumstances_and_cells_stay_apart_and_the_plainer_side_stands_first(st
 
 def test_pooled_cells_are_the_pairs_together(stores):
     one, two = stores
-    every = {"standard": (0.1, 0.4, -0.2), "mid": (1.0, 0.0)}
-    for setting, differences in every.items():
+    values = {"standard": (0.1, 0.4, -0.2), "mid": (1.0, 0.0)}
+    for setting, differences in values.items():
         for seed, difference in enumerate(differences):
-            run = replace(SMALL, setting=setting, seed=seed)
-            put(one, run)
-            put(two, run, 70.0 + difference)
-    whole, values = pooled(compare(one, two), ["corpus"]).iloc[0], [0.1, 0.4, -0.2, 1.0, 0.0]
+            put(one, replace(SMALL, setting=setting, seed=seed))
+            put(two, replace(SMALL, setting=setting, seed=seed), 70.0 + difference)
+    whole, every = pooled(compare(one, two)), [0.1, 0.4, -0.2, 1.0, 0.0]
     assert (whole["pairs"], whole["largest_accuracy"]) == (5, pytest.approx(1.0))
-    assert whole["mean_difference"] == pytest.approx(np.mean(values))
-    assert whole["std_difference"] == pytest.approx(np.std(values, ddof=1))
+    assert whole["mean_difference"] == pytest.approx(np.mean(every))
+    assert whole["std_difference"] == pytest.approx(np.std(every, ddof=1))
 
 
 def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores, tmp_path):
@@ -159,17 +154,6 @@ def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores
     assert export("training", place, folder) == 3
     cells = compare(open_side("record", folder), open_side(str(two.directory), folder))
     assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
-
-
-def test_a_diverged_training_has_nothing_to_compare(stores):
-    one, two = stores
-    for store in stores:
-        put(store, accuracy=float("nan"))
-    with pytest.raises(InputError, match="all 1 trainings that are in both diverged"):
-        compare(one, two)
-    for store in stores:
-        put(store, replace(SMALL, seed=1))
-    assert compare(one, two)["pairs"].tolist() == [1]
 
 
 def test_comparisons_on_record_are_replaced_by_newer_ones_and_others_stay(stores, tmp_path):
@@ -200,6 +184,13 @@ def test_mistakes_are_told(stores, tmp_path):
         compare(one, two)
     with pytest.raises(InputError, match="0 in the runs of record"):
         compare(one, open_side("record", tmp_path))
+    for store in stores:
+        put(store, accuracy=float("nan"))
+    with pytest.raises(InputError, match="all 1 trainings that are in both diverged"):
+        compare(one, two)
+    for store in stores:
+        put(store, replace(SMALL, seed=1))
+    assert compare(one, two)["pairs"].tolist() == [1]
     key = put(one, weights=[1.0])
     put(two, weights=[1.0, 2.0])
     with pytest.raises(InputError, match="are not of one model; delete the wrong file"):
@@ -230,7 +221,7 @@ def test_the_page_says_what_was_found_and_how_to_measure_it(stores):
     assert len(table) == 2
 
 
-def test_the_verb_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeypatch, capsys):
+def test_the_command_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeypatch, capsys):
     one, two = stores
     for store in stores:
         put(store, weights=[1.0])
@@ -245,24 +236,11 @@ def test_the_verb_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeyp
     main()
     assert f"1 rows of {tmp_path}/results/comparisons.csv were written" in capsys.readouterr().out
     assert len(read_comparisons(tmp_path / "results")) == 1
-
-
-def test_a_mistake_is_one_line(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["whenpool", "compare", "/nowhere", "record"])
-    with pytest.raises(SystemExit) as ended:
+    monkeypatch.setattr("whenpool.base.paths.project_root", lambda: None)
+    monkeypatch.setattr("sys.argv", [*words, "--record"])
+    with pytest.raises(SystemExit):
         main()
-    assert ended.value.code == 2
-    [line] = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith("whenpool: folder /nowhere is not there; give a folder of runs, or the word")
-
-
-def test_outside_of_a_clone_nothing_can_be_put_on_record(stores, monkeypatch):
-    one, two = stores
-    for store in stores:
-        put(store)
-    monkeypatch.setattr("whenpool.book.compare.project_root", lambda: None)
-    with pytest.raises(InputError, match="comparisons of record live in the repository"):
-        compare_folders(str(one.directory), str(two.directory), record=True)
+    assert "comparisons of record live in the repository" in capsys.readouterr().err
 
 
 def pairs_in(stores, count, difference, run=PAPER, fast=FAST):
@@ -285,18 +263,16 @@ def test_the_rule_on_precision(stores, count, difference, allowed):
 
 def test_only_pairs_of_this_precision_device_and_size_count(stores):
     cells = pairs_in(stores, 25, 0.0)
+
+    def pairs(precision="bfloat16", device="cuda", fused=False, **changes):
+        return admission(cells.assign(**changes), precision, device, fused).pairs
+
     assert admission(cells, "float32", "cpu").allowed
-    assert admission(cells, "bfloat16", "cuda").pairs == 25
-    assert admission(cells, "bfloat16", "cuda", fused=True).pairs == 0
-    fused = cells.assign(together_other=5)
-    assert admission(fused, "bfloat16", "cuda", fused=True).pairs == 25
-    assert admission(cells, "tf32", "cuda").pairs == 0
-    assert admission(cells, "bfloat16", "cpu").pairs == 0
-    for name, value in {"corpus": "synthetic", "hidden_size": 64, "epochs": 8}.items():
-        assert admission(cells.assign(**{name: value}), "bfloat16", "cuda").pairs == 0
-    unlike = cells.assign(precision="tf32")  # neither side is float32
-    assert admission(unlike, "bfloat16", "cuda").pairs == 0
     assert not admission(read_comparisons(None), "bfloat16", "cuda").allowed
+    assert pairs() == pairs(fused=True, together_other=5) == 25
+    assert pairs(fused=True) == pairs("tf32") == pairs(device="cpu") == 0
+    for change in ({"corpus": "synthetic"}, {"hidden_size": 64}, {"epochs": 8}, {"precision": "tf32"}):
+        assert pairs(**change) == 0  # in the last neither side is float32
 
 
 def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
@@ -318,13 +294,13 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
 
 
-def test_a_run_of_record_is_not_lost_when_it_is_computed_again_in_another_precision(tmp_path):
+def test_a_run_of_record_is_not_lost_when_it_is_computed_again_in_another_precision(stores, tmp_path):
     folder = tmp_path / "results"
-    put(Store(tmp_path / "one"), PAPER, 70.0, **EXACT)
-    assert export("training", Place(Store(tmp_path / "one"), tmp_path, tmp_path), folder) == 1
-    again = Place(Store(tmp_path / "two", folder), tmp_path, tmp_path)
-    put(again.store, PAPER, 60.0, **FAST)
-    assert export("training", again, folder) == 1
+    one, again = stores[0], Store(tmp_path / "two", folder)
+    put(one, PAPER, 70.0, **EXACT)
+    put(again, PAPER, 60.0, **FAST)
+    for store in (one, again):
+        assert export("training", Place(store, tmp_path, tmp_path), folder) == 1
     assert pd.read_csv(folder / "trainings.csv")["precision"].tolist() == ["float32"]
 
 

@@ -11,13 +11,13 @@ import torch
 from fuzzing import hold, inputs, words
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.book.build import _with_value
+from whenpool.book.build import with_value
 from whenpool.book.chapter import open_chapter
 from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.provenance import provenance_line
-from whenpool.cli.options import Deadline, Names, _Numbers
+from whenpool.cli.options import NAMES, NUMBERS, TIME
 from whenpool.corpora import find
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only
@@ -176,10 +176,10 @@ def test_names_of_corpora(tmp_path):
 
 def test_times_numbers_and_names():
     parsers = (
-        ("1h30m", lambda text: Deadline().convert(text, None, None) >= 1),
-        ("1000,2000", lambda text: Choice(sizes=_Numbers().convert(text, None, None))),
-        ("last,max", lambda text: Choice(poolings=Names().convert(text, None, None))),
-        ("standard,mid", lambda text: Choice(settings=Names().convert(text, None, None))),
+        ("1h30m", lambda text: TIME.convert(text, None, None) >= 1),
+        ("1000,2000", lambda text: Choice(sizes=NUMBERS.convert(text, None, None))),
+        ("last,max", lambda text: Choice(poolings=NAMES.convert(text, None, None))),
+        ("standard,mid", lambda text: Choice(settings=NAMES.convert(text, None, None))),
     )
 
     def parse(text):
@@ -200,7 +200,7 @@ def test_parameters_of_chapters():
     """What is written into a cell is what was given, whatever it holds."""
 
     def parse(text):
-        shown = _with_value('corpus = None  # a name, or "several"', {"corpus": text})
+        shown = with_value('corpus = None  # a name, or "several"', {"corpus": text})
         (line,) = ast.parse(shown).body
         assert ast.literal_eval(line.value) == text
         open_chapter("training_to_skip", corpus=text, data=None)

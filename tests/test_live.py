@@ -16,8 +16,7 @@ from clones import HEAD, ROOT, clone
 
 from whenpool import InputError
 from whenpool.book.build import chapter_named
-from whenpool.book.launch import chapters
-from whenpool.book.lint import as_python, lint
+from whenpool.book.launch import as_python, chapters, lint
 
 NAMES = [path.stem for path in chapters(ROOT)]
 

@@ -79,6 +79,10 @@ def execute(
     notebook = jupytext.read(source)
     unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
     jupytext.write(notebook, unexecuted)
+    kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
+    if NOTES in environment:
+        kernel.append(f"--IPKernelApp.exec_lines={FIRST_LINE}")
+    bar = "{desc} {n_fmt}/{total_fmt} |{bar:20}| {elapsed}"
     try:
         with variables(environment):
             asked = papermill.inspect_notebook(unexecuted)
@@ -89,14 +93,8 @@ def execute(
                 cwd=target.parent,
                 kernel_name="python3",
                 execution_timeout=CELL_SECONDS,
-                extra_arguments=[
-                    "--IPKernelApp.log_level=50",  # its errors are told below
-                    *([f"--IPKernelApp.exec_lines={FIRST_LINE}"] if NOTES in environment else []),
-                ],
-                progress_bar={
-                    "desc": "    cells",
-                    "bar_format": "{desc} {n_fmt}/{total_fmt} |{bar:20}| {elapsed}",
-                },
+                extra_arguments=kernel,
+                progress_bar={"desc": "    cells", "bar_format": bar},
             )
     except PapermillExecutionError as error:
         sources = [cell.source for cell in notebook.cells]
@@ -124,22 +122,21 @@ def _tidy(notebook: Path, parameters: Mapping[str, Any]) -> None:
         if "injected-parameters" in tags:
             tags.append("remove-cell")
         elif "parameters" in tags:
-            cell.source = "\n".join(_with_value(line, parameters) for line in cell.source.splitlines())
+            cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
     for name in ("input_path", "output_path"):
         content.metadata.papermill.pop(name, None)
     nbformat.write(content, notebook)
 
 
-def _with_value(line: str, parameters: Mapping[str, Any]) -> str:
-    """``name = default  # remark`` with the value that was used."""
+def with_value(line: str, parameters: Mapping[str, Any]) -> str:
+    """A line ``name = default  # remark`` with the value that was used."""
     match = _ASSIGNMENT.fullmatch(line)
     if not match or match["name"] not in parameters:
         return line
     value = parameters[match["name"]]
+    shown = repr(value)
     if isinstance(value, str):  # in double quotes, whatever it holds: a file can have any name
         shown = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
-    else:
-        shown = repr(value)
     return f"{match['name']} = {shown.ljust(len(match['value']))}{match['remark'] or ''}"
 
 
@@ -316,16 +313,13 @@ class Builder:
         choice = self.choice
         only = {name: getattr(choice, name) for name in (*NARROWING, "paraphrases")}
         only["masked"] = None if choice.masked else False
-        return {
-            "profile": choice.profile,
-            "corpus": list(choice.corpora) if choice.corpora else None,
-            "encoder": choice.encoder,
-            "only": {
-                name: list(value) if isinstance(value, tuple) else value
-                for name, value in only.items()
-                if value is not None
-            },
+        given = {
+            name: list(v) if isinstance(v, tuple) else v for name, v in only.items() if v is not None
         }
+        corpora = list(choice.corpora) if choice.corpora else None
+        return {
+            "profile": choice.profile, "corpus": corpora, "encoder": choice.encoder, "only": given,
+        }  # fmt: skip
 
     def _environment(self) -> dict[str, str]:
         store = self.place.store.directory  # a chapter finds the folder of smoke-sized runs in it

@@ -4,7 +4,6 @@ import ast
 import shutil
 from pathlib import Path
 
-import click
 import pandas as pd
 import pytest
 import torch
@@ -17,7 +16,6 @@ from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.provenance import provenance_line
-from whenpool.cli.options import NAMES, NUMBERS, TIME
 from whenpool.corpora import find
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only
@@ -172,28 +170,6 @@ def test_names_of_corpora(tmp_path):
         assert source.label.splitlines()
 
     hold("corpus name", words(*valid), parse, "")
-
-
-def test_times_numbers_and_names():
-    parsers = (
-        ("1h30m", lambda text: TIME.convert(text, None, None) >= 1),
-        ("1000,2000", lambda text: Choice(sizes=NUMBERS.convert(text, None, None))),
-        ("last,max", lambda text: Choice(poolings=NAMES.convert(text, None, None))),
-        ("standard,mid", lambda text: Choice(settings=NAMES.convert(text, None, None))),
-    )
-
-    def parse(text):
-        start = next((valid for valid, _ in parsers if text.startswith(valid[:1])), None)
-        for valid, read in parsers:
-            if start in (None, valid):
-                try:
-                    assert read(text)
-                except click.BadParameter as error:  # as the command line tells it
-                    raise InputError(error.format_message()) from None
-
-    for valid, read in parsers:
-        assert read(valid)
-    hold("options", words(*(valid for valid, _ in parsers)), parse, "")
 
 
 def test_parameters_of_chapters():

@@ -237,6 +237,7 @@ class Builder:
         runs = list(dict.fromkeys(run for runs in planned for run in runs if self.only.admits(run)))
         if not runs:
             return 0
+        pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
         report = compute(
             runs,
             self.place,
@@ -244,9 +245,7 @@ class Builder:
             skip_absent=self.choice.lets_lack,
             keep_weights=needed(self.choice, self.place).__contains__,
             say=self.say,
-            seconds=(
-                Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
-            ).seconds,
+            seconds=pace.seconds,
         )
         if report.left:
             self.say(f"{report.left} runs are left for want of time; the pages show the others")
@@ -272,13 +271,8 @@ class Builder:
         reports on the others; ``executed.json`` says when and from what each was made."""
         log_file, notes = self.stage / "executed.json", self.stage / "opened.txt"
         parameters, environment = self._parameters(), self._environment()
-        fresh = Freshness(
-            self.root,
-            parameters | {"environment": environment},
-            self.place.data.resolve(),
-            Path(environment["WHENPOOL_STORE"]),
-            self.place.cache.resolve(),
-        )
+        folders = (self.place.data.resolve(), self._store.resolve(), self.place.cache.resolve())
+        fresh = Freshness(self.root, parameters, *folders)
         try:
             log = json.loads(log_file.read_text())
         except (OSError, ValueError):
@@ -291,9 +285,8 @@ class Builder:
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
             if name == "status" and others_executed:
                 reason = "it reports on the others"
-            self.say(
-                f"[{number}/{len(chapters)}] {name}: {f'executed: {reason}' if reason else 'as before'}"
-            )
+            told = f"executed: {reason}" if reason else "as before"
+            self.say(f"[{number}/{len(chapters)}] {name}: {told}")
             if not reason:
                 continue
             others_executed, began = True, time.time()
@@ -313,24 +306,23 @@ class Builder:
         choice = self.choice
         only = {name: getattr(choice, name) for name in (*NARROWING, "paraphrases")}
         only["masked"] = None if choice.masked else False
-        given = {
-            name: list(v) if isinstance(v, tuple) else v for name, v in only.items() if v is not None
-        }
-        corpora = list(choice.corpora) if choice.corpora else None
-        return {
-            "profile": choice.profile, "corpus": corpora, "encoder": choice.encoder, "only": given,
-        }  # fmt: skip
+        given = {key: value for key, value in only.items() if value is not None}
+        parameters = {"profile": choice.profile, "corpus": choice.corpora or None, "only": given}
+        return json.loads(json.dumps(parameters | {"encoder": choice.encoder}))  # lists, not tuples
+
+    @property
+    def _store(self) -> Path:
+        """The folder in which a chapter finds runs, or that of smoke-sized runs."""
+        store = self.place.store.directory
+        return store.parent if self.choice.profile == "smoke" else store
 
     def _environment(self) -> dict[str, str]:
-        store = self.place.store.directory  # a chapter finds the folder of smoke-sized runs in it
-        store = store.parent if self.choice.profile == "smoke" else store
+        folders = {"DATA": self.place.data, "STORE": self._store, "CACHE": self.place.cache}
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            "WHENPOOL_DATA": str(self.place.data.resolve()),
-            "WHENPOOL_STORE": str(store.resolve()),
-            "WHENPOOL_CACHE": str(self.place.cache.resolve()),
+            **{f"WHENPOOL_{name}": str(folder.resolve()) for name, folder in folders.items()},
             COMPUTED: "1",
             **self.workforce.variables(),
         }

@@ -17,6 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from whenpool.base.files import hash_of
+
 LIBRARY = Path(__file__).resolve().parents[1]
 NOTES = "WHENPOOL_NOTES"
 """Names the file in which a kernel notes what it opens."""
@@ -50,7 +52,7 @@ class Freshness:
         root: the clone.
         parameters: what is given to every chapter.
         corpora, store: folders of data and runs, in which names, sizes and times of files count.
-        cache: a folder whose files do not count.
+        cache: a folder whose files do not count. All folders are absolute.
     """
 
     root: Path
@@ -63,8 +65,8 @@ class Freshness:
         """Hashes of what a chapter depends on, apart from the files that it opens."""
         return {
             "text": digest(source),
-            "parameters": _hash(json.dumps(self.parameters, sort_keys=True, default=str)),
-            "packages": _hash(sys.version, digest(self.root / "requirements.txt")),
+            "parameters": hash_of(json.dumps(self.parameters, sort_keys=True)),
+            "packages": hash_of(sys.version, digest(self.root / "requirements.txt")),
             "corpora": _listing(self.corpora.rglob("*")),
             "runs": _listing([*self.store.glob("*.*"), *self.store.glob("smoke/*.*")]),
         }
@@ -116,7 +118,7 @@ def sources_of_pages(stage: Path) -> str:
     """The hash of everything that pages are rendered from."""
     files = [file for file in stage.rglob("*") if file.is_file() and file.name != "executed.json"]
     code = [LIBRARY / "book" / name for name in ("build.py", "pages.py")]
-    return _hash(*(f"{file} {digest(file)}" for file in sorted([*files, *code])))
+    return hash_of(*(f"{file} {digest(file)}" for file in sorted([*files, *code])))
 
 
 def digest(file: Path) -> str:
@@ -136,10 +138,6 @@ def _digest(file: Path, size: int, changed: int) -> str:
 def _listing(files: Iterable[Path]) -> str:
     """The hash of the names, sizes and times of change of data, weights and stored runs."""
     stamps = {file: file.stat() for file in files if file.is_file() and not file.name.startswith(".")}
-    return _hash(
+    return hash_of(
         *(f"{file} {stamp.st_size} {stamp.st_mtime_ns}" for file, stamp in sorted(stamps.items()))
     )
-
-
-def _hash(*parts: str) -> str:
-    return sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()

@@ -38,17 +38,14 @@ FAST = EXACT | {"precision": "bfloat16"}
 def put(store, run=SMALL, accuracy=70.0, loss=0.5, weights=None, epochs=(50.0,), **provenance):
     """A finished training that nobody has trained."""
     identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
+    best, seconds = int(np.argmax(epochs)), float(np.random.default_rng().random())
     result = {
-        "test_accuracy": accuracy,
-        "test_loss": loss,
-        "validation_accuracy": max(epochs),
-        "best_epoch": 1 + int(np.argmax(epochs)),
-        "corpus_complete": True,
-        "seconds": float(np.random.default_rng().random()),  # never the same twice
-    }
+        "test_accuracy": accuracy, "test_loss": loss, "validation_accuracy": epochs[best],
+        "best_epoch": 1 + best, "corpus_complete": True, "seconds": seconds,  # never the same twice
+    }  # fmt: skip
     where = {"commit": "abc", "device": "cpu: A", "torch": "2", "finished": "2026-01-02T03:04:05"}
     history = [
-        {"epoch": n, "validation_accuracy": value, "seconds": result["seconds"]}
+        {"epoch": n, "validation_accuracy": value, "seconds": seconds}
         for n, value in enumerate(epochs, 1)
     ]
     data = None if weights is None else save({"w": torch.tensor(weights)})
@@ -58,6 +55,13 @@ def put(store, run=SMALL, accuracy=70.0, loss=0.5, weights=None, epochs=(50.0,),
 @pytest.fixture
 def stores(tmp_path):
     return Store(tmp_path / "one"), Store(tmp_path / "two")
+
+
+def put_pairs(stores, differences, run=SMALL, first=None, second=None):
+    """The same trainings in both stores, of other seeds, and so many points apart."""
+    for seed, difference in enumerate(differences):
+        put(stores[0], replace(run, seed=seed), 70.0, **first or {})
+        put(stores[1], replace(run, seed=seed), 70.0 + difference, 0.5 - difference / 10, **second or {})
 
 
 def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(place):
@@ -78,14 +82,10 @@ def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(pla
 
 
 def test_mean_difference_interval_and_largest_by_hand(stores):
-    one, two = stores
     differences = (0.5, -0.25, 1.0)
-    for seed, difference in enumerate(differences):
-        run = replace(SMALL, seed=seed)
-        put(one, run, 70.0, 0.5)
-        put(two, run, 70.0 + difference, 0.5 - difference / 10)
-    put(one, replace(SMALL, seed=9))  # in one store alone
-    cell = compare(one, two).iloc[0]
+    put_pairs(stores, differences)
+    put(stores[0], replace(SMALL, seed=9))  # in one store alone
+    cell = compare(*stores).iloc[0]
     assert cell[["pairs", "identical", "with_weights"]].tolist() == [3, 0, 0]
     assert cell["mean_difference"] == pytest.approx(np.mean(differences))
     assert cell["largest_accuracy"] == pytest.approx(1.0)
@@ -101,12 +101,11 @@ def test_mean_difference_interval_and_largest_by_hand(stores):
 )
 def test_any_result_but_the_time_makes_a_pair_differ(stores, change):
     same = {"accuracy": 70.0, "loss": 0.5, "epochs": (50.0, 45.0), "weights": [1.0, 2.0]}
-    one, two = stores
-    put(one, **same)
-    put(two, **same)
-    assert compare(one, two).loc[0, "identical"] == 1
-    put(two, **same | change)
-    assert compare(one, two).loc[0, "identical"] == 0
+    for store in stores:
+        put(store, **same)
+    assert compare(*stores).loc[0, "identical"] == 1
+    put(stores[1], **same | change)
+    assert compare(*stores).loc[0, "identical"] == 0
 
 
 def test_circumstances_and_cells_stay_apart_and_the_plainer_side_stands_first(stores):
@@ -132,13 +131,10 @@ def test_circumstances_and_cells_stay_apart_and_the_plainer_side_stands_first(st
 
 
 def test_pooled_cells_are_the_pairs_together(stores):
-    one, two = stores
     values = {"standard": (0.1, 0.4, -0.2), "mid": (1.0, 0.0)}
     for setting, differences in values.items():
-        for seed, difference in enumerate(differences):
-            put(one, replace(SMALL, setting=setting, seed=seed))
-            put(two, replace(SMALL, setting=setting, seed=seed), 70.0 + difference)
-    whole, every = pooled(compare(one, two)), [0.1, 0.4, -0.2, 1.0, 0.0]
+        put_pairs(stores, differences, replace(SMALL, setting=setting))
+    whole, every = pooled(compare(*stores)), [0.1, 0.4, -0.2, 1.0, 0.0]
     assert (whole["pairs"], whole["largest_accuracy"]) == (5, pytest.approx(1.0))
     assert whole["mean_difference"] == pytest.approx(np.mean(every))
     assert whole["std_difference"] == pytest.approx(np.std(every, ddof=1))
@@ -204,12 +200,10 @@ def test_the_page_says_what_was_found_and_how_to_measure_it(stores):
     none = read_comparisons(None)
     assert table_of(none)["trainings"].tolist() == ["not measured yet"]
     assert "`whenpool compare FOLDER OTHER --record`" in meaning(none)
-    one, two = stores
-    put(one, weights=[1.0])
-    put(two, weights=[1.0])
-    put(one, replace(SMALL, seed=1))
-    put(two, replace(SMALL, seed=1), 70.5, **FAST)
-    cells = compare(one, two)
+    for store, accuracy, circumstances in zip(stores, (70.0, 70.5), ({}, FAST), strict=True):
+        put(store, weights=[1.0])
+        put(store, replace(SMALL, seed=1), accuracy, **circumstances)
+    cells = compare(*stores)
     said = meaning(cells)
     assert "Of 1 trainings that were run twice in the same way, 1 are identical" in said
     assert "run twice in another way, 0 are identical" in said
@@ -243,12 +237,9 @@ def test_the_command_prints_a_table_and_puts_it_on_record(stores, tmp_path, monk
     assert "comparisons of record live in the repository" in capsys.readouterr().err
 
 
-def pairs_in(stores, count, difference, run=PAPER, fast=FAST):
-    one, two = stores
-    for seed in range(count):
-        put(one, replace(run, seed=seed), 70.0, **EXACT)
-        put(two, replace(run, seed=seed), 70.0 + difference, **fast)
-    return compare(one, two)
+def pairs_in(stores, count, difference):
+    put_pairs(stores, [difference] * count, PAPER, EXACT, FAST)
+    return compare(*stores)
 
 
 @pytest.mark.parametrize(

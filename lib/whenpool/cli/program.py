@@ -308,14 +308,9 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
 )  # fmt: skip
 @click.option("--output", type=FILE, help="A file to write, instead of the terminal.")
 def explain(
-    model: Path,
-    text: str | None,
-    file: Path | None,
-    label: str | None,
-    k: int | None,
-    style: str,
+    model: Path, text: str | None, file: Path | None, label: str | None, k: int | None, style: str,
     output: Path | None,
-) -> None:
+) -> None:  # fmt: skip
     """What a model says of a text, and which words made it say so."""
     if (text is None) == (file is None):
         raise InputError('give either --text "..." or --file FILE')

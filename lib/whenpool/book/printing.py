@@ -189,7 +189,8 @@ def assembled(
     author = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"]
     edition = f'<p class="edition">Commit {escape(commit())}</p>' if commit() else ""
     contents, part = "", ""
-    for chapter, number in zip(others, numbers or [""] * len(others), strict=True):
+    for index, chapter in enumerate(others):
+        number = numbers[index] if numbers else ""
         if chapter.part != part:
             part = chapter.part
             contents += f'<p class="part">{escape(part)}</p>'

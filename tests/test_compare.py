@@ -13,7 +13,8 @@ from small_runs import SMALL
 
 from whenpool import InputError
 from whenpool.book.compare import (
-    admission,
+    admitted,
+    beside_float32,
     compare,
     mean_text,
     meaning,
@@ -247,19 +248,19 @@ def pairs_in(stores, count, difference):
     [(25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False)],
 )
 def test_the_rule_on_precision(stores, count, difference, allowed):
-    found = admission(pairs_in(stores, count, difference), "bfloat16", "cuda")
-    assert (found.pairs, found.allowed) == (count, allowed)
-    assert found.mean == pytest.approx(difference)
+    cells = pairs_in(stores, count, difference)
+    assert beside_float32(cells, "bfloat16", "cuda") == (count, pytest.approx(difference))
+    runs = pd.DataFrame({"precision": ["bfloat16", "float32"], "device": ["cuda: H100", "cpu"]})
+    assert admitted(runs, cells)[0].tolist() == [allowed, True]
+    assert admitted(runs, read_comparisons(None))[0].tolist() == [False, True]
 
 
 def test_only_pairs_of_this_precision_device_and_size_count(stores):
     cells = pairs_in(stores, 25, 0.0)
 
     def pairs(precision="bfloat16", device="cuda", fused=False, **changes):
-        return admission(cells.assign(**changes), precision, device, fused).pairs
+        return beside_float32(cells.assign(**changes), precision, device, fused)[0]
 
-    assert admission(cells, "float32", "cpu").allowed
-    assert not admission(read_comparisons(None), "bfloat16", "cuda").allowed
     assert pairs() == pairs(fused=True, together_other=5) == 25
     assert pairs(fused=True) == pairs("tf32") == pairs(device="cpu") == 0
     for change in ({"corpus": "synthetic"}, {"hidden_size": 64}, {"epochs": 8}, {"precision": "tf32"}):

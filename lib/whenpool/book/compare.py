@@ -1,7 +1,6 @@
 """The same trainings in two stores: alone and together, in two precisions, on two machines."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -293,37 +292,11 @@ def mean_text(row: Any) -> str:
     return f"{mean:+.3f}" + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
 
 
-@dataclass(frozen=True)
-class Admission:
-    """What is known of a precision on a kind of device, beside float32.
-
-    Attributes:
-        pairs: of trainings on published corpora by a model at least as large as the thesis's.
-        mean: of their differences of test accuracy in points; NaN without pairs.
-    """
-
-    precision: str
-    device: str
-    pairs: int = 0
-    mean: float = np.nan
-
-    @property
-    def allowed(self) -> bool:
-        """Whether runs in this precision may be runs of record."""
-        enough = self.pairs >= PAIRS_NEEDED and abs(self.mean) < LARGEST_MEAN
-        return self.precision == "float32" or enough
-
-    def __str__(self) -> str:
-        known = f"there are {self.pairs}" + (f", {self.mean:+.2f} points apart" if self.pairs else "")
-        return (
-            f"{self.precision} on {self.device} needs {PAIRS_NEEDED} pairs with float32 on published "
-            f"corpora, at the thesis's size and less than {LARGEST_MEAN} points apart in the mean; "
-            f"{known} (`{COMMAND}` adds some)"
-        )
-
-
-def admission(cells: DataFrame, precision: str, device: str, fused: bool = False) -> Admission:
-    """The rule on precision.
+def beside_float32(
+    cells: DataFrame, precision: str, device: str, fused: bool = False
+) -> tuple[int, float]:
+    """How many pairs compare a precision with float32, on published corpora and by a model at least as large
+    as the thesis's, and the mean of their differences of test accuracy in points; NaN without pairs.
 
     Args:
         cells: rows of ``comparisons.csv``.
@@ -332,7 +305,7 @@ def admission(cells: DataFrame, precision: str, device: str, fused: bool = False
         fused: of models trained together, whose recurrences round at other places.
     """
     if cells.empty:
-        return Admission(precision, device)
+        return 0, np.nan
     exact = cells["precision"] == "float32"  # else the second side may be
 
     def other(name: str) -> Series:
@@ -348,14 +321,14 @@ def admission(cells: DataFrame, precision: str, device: str, fused: bool = False
         & cells["corpus"].isin(list(PUBLICATIONS))
     ]
     if counted.empty:
-        return Admission(precision, device)
+        return 0, np.nan
     whole = pooled(counted)
-    return Admission(precision, device, whole["pairs"], whole["mean_difference"])
+    return whole["pairs"], whole["mean_difference"]
 
 
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
-    """Which of some runs have a precision that runs of record may have, and for each one that they may
-    not have yet a line with what is known of it.
+    """The rule on precision: which of some runs may be of record, and a line for each way of computing that
+    may not yet, with what is known of it.
 
     Args:
         runs: rows of `whenpool.runs.store.Store.rows`.
@@ -364,13 +337,19 @@ def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
     precisions = column(runs, "precision").fillna("float32")
     together = column(runs, "together").fillna(1) > 1
     ways = list(zip(precisions, runs["device"].map(_kind), together, strict=True))
-    found = {way: admission(cells, *way) for way in dict.fromkeys(ways)}
-    lines = [
-        f"{ways.count(way)} runs are left out: {known}"
-        for way, known in found.items()
-        if not known.allowed
-    ]
-    return Series([found[way].allowed for way in ways], index=runs.index, dtype=bool), lines
+    allowed, lines = {}, []
+    for way in dict.fromkeys(ways):
+        pairs, mean = beside_float32(cells, *way)
+        enough = pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN
+        allowed[way] = enough or way[0] == "float32"
+        if not allowed[way]:
+            apart = f", {mean:+.2f} points apart" if pairs else ""
+            lines.append(
+                f"{ways.count(way)} runs are left out: {way[0]} on {way[1]} needs {PAIRS_NEEDED} pairs "
+                "with float32 on published corpora, at the thesis's size and less than "
+                f"{LARGEST_MEAN} points apart in the mean; there are {pairs}{apart} (`{COMMAND}` adds some)"
+            )
+    return Series([allowed[way] for way in ways], index=runs.index, dtype=bool), lines
 
 
 def _kind(device: Any) -> str:

@@ -45,7 +45,7 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     Args:
         kind: a key of `whenpool.runs.kinds.KINDS`.
         say: told of the runs that are left out for their precision, see
-            `whenpool.book.compare.admission`.
+            `whenpool.book.compare.admitted`.
     """
     store, about = place.store, KINDS[kind]
     found, recorded = store.current(kind), store.recorded(kind)

@@ -27,12 +27,7 @@ from whenpool.runs.request import Choice
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
-ROOT = Path(__file__).parents[1]
-RESULTS, PAPER = ROOT / "data" / "results", ROOT / "data" / "paper"
-
-
-def beginning(file, rows=8):
-    return b"".join(file.read_bytes().splitlines(keepends=True)[: rows + 1])
+RESULTS = Path(__file__).parents[1] / "data" / "results"
 
 
 RECORDS = [
@@ -45,7 +40,8 @@ RECORDS = [
 def test_runs_of_record(tmp_path):
     records = tmp_path / "records"
     records.mkdir()
-    valid = {name: beginning(RESULTS / name, 6) for name in RECORDS}
+    lines = {name: (RESULTS / name).read_bytes().splitlines(keepends=True) for name in RECORDS}
+    valid = {name: b"".join(rows[:7]) for name, rows in lines.items()}
     some = [claim for claim in claims() if claim.chapter != "theory"][::9]
 
     def parse(data):
@@ -54,13 +50,15 @@ def test_runs_of_record(tmp_path):
             (records / other).write_bytes(content)
         (records / name).write_bytes(data.removeprefix(name.encode()))
         place = Place(Store(tmp_path / "store", records), tmp_path, tmp_path)
-        found = (
-            place.store.current("training"), place.store.current("probe"), place.store.current("few-shot"),
-            place.store.current("tagging"),
-        )  # fmt: skip
-        for rows, kind in zip(found, (Training, Probe, FewShot, Tagging), strict=True):
-            for row in rows.to_dict("records"):
-                assert isinstance(str(kind.of_row(row)), str)
+        found = []
+        for kind, own in (
+            ("training", Training),
+            ("probe", Probe),
+            ("few-shot", FewShot),
+            ("tagging", Tagging),
+        ):
+            found.append(place.store.current(kind))
+            assert all(isinstance(str(own.of_row(row)), str) for row in found[-1].to_dict("records"))
         for rows in found[:2]:
             assert provenance_line(rows).startswith("Provenance")
         assert evidence_of(place.store).measured
@@ -145,7 +143,7 @@ def test_the_option_only():
     valid = (
         "table=1.3,corpus=imdb,size=1000+2000",
         "pooling=max+last,seed=0,length=long",
-        "system=bert,labels=3",
+        "system=bert",
     )
 
     def parse(text):
@@ -158,18 +156,14 @@ def test_the_option_only():
 
 def test_names_of_corpora(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\n")
-    valid = (
-        "synthetic:classes=10,density=0.1,seed=3",
-        f"{tmp_path}/a.csv:text_column=b,balanced=no",
-        "imdb",
-    )
+    own = f"{tmp_path}/a.csv:text_column=b,balanced=no"
 
     def parse(name):
         source = find(name, tmp_path)
         assert source.name
         assert source.label.splitlines()
 
-    hold("corpus name", words(*valid), parse, "")
+    hold("corpus name", words("synthetic:classes=10,density=0.1,seed=3", own, "imdb"), parse, "")
 
 
 def test_parameters_of_chapters():

@@ -56,7 +56,7 @@ def status_table(
     found = standing(every, place)
     missing, failed = set(found.missing), set(found.failed)
     done_on_the_way = _on_the_way(found.missing)
-    again = [  # trainings whose weights the missing runs need and which are not here
+    again: list[Run] = [  # trainings whose weights the missing runs need and which are not here
         run
         for run in weights_needed(found.missing, place)
         if run not in missing

@@ -17,7 +17,7 @@ help:  ## list the targets
 
 setup: $(READY)  ## make the virtual environment; every other target does it when it is missing
 
-book: $(READY)  ## execute the chapters and build the pages into _build/html
+book: $(READY)  ## execute the chapters that have changed and build the pages into _build/html
 	@$(BIN)/whenpool book $(ARGS)
 
 test: $(READY)  ## the tests, without the slow ones

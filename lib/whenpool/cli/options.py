@@ -105,7 +105,7 @@ choice_options = _with(
     click.option("--seeds", type=int, help="How many, counted from 0."),
     click.option("--cell", help="In the place of lstm, such as gru, elman, mingru or transformer."),
     click.option("--layers", type=int, help="How many are stacked; default: 1."),
-    click.option("--unmasked", is_flag=True, help="Let padding in."),
+    click.option("--unmasked", is_flag=True, help="Padding counts as words."),
     click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
     click.option("--labels", type=NUMBERS, help="Few-shot: per class, such as 1,3,10."),
     click.option("--systems", type=NAMES, help="Few-shot: such as bert,max_attention."),

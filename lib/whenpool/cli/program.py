@@ -60,7 +60,7 @@ def cli() -> None:
 @only_option
 @engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute this chapter only. Repeatable.")
-@click.option("--force", is_flag=True, help="Execute chapters of which nothing changed, too.")
+@click.option("--force", is_flag=True, help="Execute all chapters, changed or not.")
 def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -> None:
     """Execute the chapters of which something changed, and build the pages."""
     try:

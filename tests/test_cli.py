@@ -127,34 +127,26 @@ def test_what_is_no_time_is_refused_with_examples(text):
         TIME.convert(text, None, None)
 
 
-def test_runs_are_picked_and_left_at_the_deadline():
-    words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid,pooling=max+last"]
+def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_path):
+    def files():
+        return sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
+
+    def run(*more):
+        words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid,pooling=max+last"]
+        done = whenpool("run", *words, "--workers", "1", *more)
+        assert done.returncode == 0, done.stderr  # a deadline that is kept is no failure
+        return done.stdout
+
     none = "0 were stored already, 0 failed, 0 lack their data"
-    done = whenpool("run", *words, "--workers", "1", "--deadline", "1s")
-    assert done.returncode == 0, done.stderr  # a deadline that is kept is no failure
-    assert done.stdout == f"0 runs done now, {none}, 2 are left for want of time\n"
-    done = whenpool("run", *words, "--workers", "1", "--deadline", "1h")
-    assert f"2 runs done now, {none}\n" in done.stdout
-
-
-def files_under(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
-    words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid+left,pooling=max"]
-    done = whenpool("run", *words, "--dry-run", "--workers", "1", "--deadline", "1h")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert re.search(r"training_to_skip +0 +2 +0 +0 +2 +\? +\?", done.stdout)
-    assert "done before the deadline" in done.stdout
-    assert files_under(tmp_path / "store") == []
-    assert "2 runs done now" in whenpool("run", *words, "--workers", "1").stdout
-    before = files_under(tmp_path / "store")
-    assert before
-    done = whenpool("run", *words, "--dry-run", "--workers", "1")
-    assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", done.stdout)
-    assert files_under(tmp_path / "store") == before
+    told = run("--dry-run", "--deadline", "1h")
+    assert re.search(r"training_to_skip +0 +2 +0 +0 +2 +\? +\?", told)
+    assert "done before the deadline" in told
+    assert files() == []
+    assert run("--deadline", "1s") == f"0 runs done now, {none}, 2 are left for want of time\n"
+    assert f"2 runs done now, {none}\n" in run("--deadline", "1h")
+    before = files()
+    assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", run("--dry-run"))
+    assert files() == before != []
 
 
 def test_the_environment_says_who_executes(monkeypatch):

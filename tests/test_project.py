@@ -23,29 +23,34 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CHAPTERS = sorted((ROOT / "book").glob("*.md"))
 
 
-def test_every_requirement_has_one_exact_version():
+def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_torch():
     for pin in PINS.values():
         assert [specifier.operator for specifier in pin.specifier] == ["=="], pin
-
-
-def test_the_environment_is_the_requirements_and_the_package():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    assert environment["name"] == "whenpool"
-    *conda, pip = environment["dependencies"]
-    assert [item.split("=")[0] for item in conda] == ["python", "pip"]
-    assert Version(conda[0].split("=")[1]) >= Version("3.11")
-    assert pip == {"pip": ["-r requirements.txt", "-e ."]}
-
-
-def test_the_package_admits_the_pinned_versions_and_older_torch():
+    assert not [name for name in PINS if re.search("nvidia|cuda|triton", name)]  # binder has no GPU
     groups = PROJECT["optional-dependencies"]
     for line in [*PROJECT["dependencies"], *(item for group in groups.values() for item in group)]:
         requirement = Requirement(line)
         pinned = next(iter(PINS[requirement.name.lower()].specifier)).version
         assert requirement.specifier.contains(pinned), line
     torch = next(Requirement(line) for line in PROJECT["dependencies"] if line.startswith("torch>"))
-    for version in ("2.6.0", "2.8.0", "2.11.0"):
-        assert torch.specifier.contains(version)
+    assert all(torch.specifier.contains(version) for version in ("2.6.0", "2.8.0", "2.11.0"))
+
+
+def test_environments_are_the_requirements_and_the_package():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    assert environment["name"] == "whenpool"
+    *conda, pip = environment["dependencies"]
+    assert [item.split("=")[0] for item in conda] == ["python", "pip"]
+    assert Version(conda[0].split("=")[1]) >= Version("3.11")
+    assert pip == {"pip": ["-r requirements.txt", "-e ."]}
+    binder = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
+    index, requirements = binder["dependencies"][-1]["pip"]
+    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
+    file = ROOT / "binder" / requirements.removeprefix("-r ")
+    assert file.resolve() == ROOT / "requirements.txt"  # pip reads it relative to the environment
+    script = ROOT / "binder" / "postBuild"
+    assert script.stat().st_mode & 0o111
+    assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
 
 
 def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
@@ -105,18 +110,6 @@ def test_files_of_the_library_are_one_concept_each():
         assert len(path.read_text().splitlines()) <= 650, path
 
 
-def test_binder_has_the_same_versions_no_cuda_and_the_package_itself():
-    environment = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
-    index, requirements = environment["dependencies"][-1]["pip"]
-    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
-    file = ROOT / "binder" / requirements.removeprefix("-r ")
-    assert file.resolve() == ROOT / "requirements.txt"  # pip reads it relative to the environment
-    assert not [name for name in PINS if re.search("nvidia|cuda|triton", name)]
-    script = ROOT / "binder" / "postBuild"
-    assert script.stat().st_mode & 0o111
-    assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
-
-
 PICKLES = re.compile(
     r"\bpickle|(?<!safetensors\.)\btorch\.(load|save)\(|allow_pickle=True|joblib|\bdill\b|\bshelve\b|"
     r"\bmarshal\b|trust_remote_code=True|weights_only|yaml\.(unsafe_|full_)?load\("
@@ -158,14 +151,11 @@ def test_a_pickle_would_be_found(tmp_path):
     assert not PICKLES.search("safetensors.torch.load(weights); yaml.safe_load(text)")
 
 
-def test_commands_of_the_readme_are_targets_or_verbs():
+def test_commands_and_links_of_the_readme_are_there():
     readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
     assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= targets
     assert set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE)) <= set(cli.commands)
-
-
-def test_files_that_the_readme_links_are_there():
-    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text()):
-            assert (ROOT / target).exists(), (document.name, target)
+    for text in (readme, (ROOT / "CONTRIBUTING.md").read_text()):
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+            assert (ROOT / target).exists(), target

@@ -17,7 +17,7 @@ help:  ## list the targets
 
 setup: $(READY)  ## make the virtual environment; every other target does it when it is missing
 
-book: $(READY)  ## execute the chapters and build the pages into _build/html
+book: $(READY)  ## execute the chapters that have changed and build the pages into _build/html
 	@$(BIN)/whenpool book $(ARGS)
 
 test: $(READY)  ## the tests, without the slow ones
@@ -46,7 +46,6 @@ lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of 
 	@$(BIN)/ruff format --check lib tests bench scripts .ci
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m whenpool.book.lint
 	@$(BIN)/python -m whenpool.book.launch --check
 
 clean:  ## remove built pages; finished runs stay

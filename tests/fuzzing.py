@@ -17,7 +17,7 @@ INPUTS = {
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
     "records": 200, "stored run": 250,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
-    "only": 90, "corpus name": 90, "options": 90, "parameters": 40, "texts": 40,
+    "only": 90, "corpus name": 90, "parameters": 40, "texts": 40,
 }  # fmt: skip
 """How many bad inputs each parser is given."""
 SECONDS = 20
@@ -57,32 +57,26 @@ def broken(draw, valid):
 def _changed(draw, data):
     at = draw(st.integers(0, max(len(data) - 1, 0)))
     to = min(len(data), at + draw(st.integers(1, 60)))
-    match draw(st.integers(0, 11)):
-        case 0:
-            return data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :]
-        case 1:
-            return data[:at]
-        case 2:
-            return data[:to] + data[at:]
-        case 3:
-            return data[:at] + data[to:]
-        case 4:
-            return data[at:to] + data[:at] + data[to:]
-        case 5:
-            return draw(st.sampled_from([b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\x00"])) + data
-        case 6:
-            return data.replace(b"\n", draw(st.sampled_from([b"\r", b"\r\n", b"\n\r", b"\n\n"])))
-        case 7:
-            lines = data.split(b"\n")
-            return b"\n".join([*lines, lines[at % len(lines)]])
-        case 8:
-            return data[:at] + draw(st.sampled_from(PIECES)) + data[at:]
-        case _:  # a value in the place of another, which is the likeliest to be let through
-            values = list(_VALUE.finditer(data))
-            if not values:
-                return data + draw(st.sampled_from(PIECES))
-            value = values[at % len(values)]
-            return data[: value.start()] + draw(st.sampled_from(PIECES)) + data[value.end() :]
+    kind = draw(st.integers(0, 11))
+    if kind == 8:
+        return data[:at] + draw(st.sampled_from(PIECES)) + data[at:]
+    if kind > 8:  # a value in the place of another, which is the likeliest to be accepted
+        values = list(_VALUE.finditer(data))
+        if not values:
+            return data + draw(st.sampled_from(PIECES))
+        value = values[at % len(values)]
+        return data[: value.start()] + draw(st.sampled_from(PIECES)) + data[value.end() :]
+    lines = data.split(b"\n")
+    return [
+        lambda: data[:at] + bytes([draw(st.integers(0, 255))]) + data[at + 1 :],
+        lambda: data[:at],
+        lambda: data[:to] + data[at:],
+        lambda: data[:at] + data[to:],
+        lambda: data[at:to] + data[:at] + data[to:],
+        lambda: draw(st.sampled_from([b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\x00"])) + data,
+        lambda: data.replace(b"\n", draw(st.sampled_from([b"\r", b"\r\n", b"\n\r", b"\n\n"]))),
+        lambda: b"\n".join([*lines, lines[at % len(lines)]]),
+    ][kind]()
 
 
 def inputs(*valid):
@@ -120,12 +114,9 @@ def told(error, names):
     """An error's message, which must be one short line without control characters."""
     message = str(error)
     assert message.strip()
-    assert message.isprintable() or not re.search(
-        r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", message
-    )
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", message)
     assert len(message) <= 2_000
     assert names in message, message[:300]
-    return message
 
 
 def hold(parser, strategy, parse, names="", refused=InputError, expect_good=True):

@@ -30,13 +30,16 @@ def test_the_whole_book_is_built_away_from_the_published_place(built):
     assert any(line.startswith("[1/") for line in said)
 
 
-def test_runs_were_stored_and_a_second_build_computes_none(built):
-    folder, _, _ = built
+def test_runs_were_stored_and_a_second_build_computes_none_and_executes_nothing(built):
+    folder, page, _ = built
     runs = {file: file.stat().st_mtime_ns for file in (folder / "data/runs/smoke").glob("*.json")}
-    place = builder(folder, []).place
+    place, said = builder(folder, []).place, []
     wanted = {run for chapter in PLANS for run in plan(chapter, Choice("smoke"), place)}
     assert len(runs) == len(wanted | {run.training for run in wanted if run.training})
-    builder(folder, []).build(["training_to_skip"])
+    assert builder(folder, said).build() == page
+    chapters = [line for line in said if line.startswith("[")]
+    assert len(chapters) > 10
+    assert all(line.endswith(": as before") for line in chapters)
     assert {file: file.stat().st_mtime_ns for file in runs} == runs
 
 
@@ -88,7 +91,7 @@ def test_one_chapter_can_be_executed_alone_and_one_can_leave_the_book(tmp_path):
         (folder / "book" / f"{name}.md").write_text(first.replace("first in", "second in"))
     said = []
     builder(folder, said).build(["other"])
-    assert [line for line in said if line.startswith("[")] == ["[1/1] other"]
+    assert [line for line in said if line.startswith("[")] == ["[1/1] other: executed: it was asked for"]
     assert "second in smoke" in text_of(folder, "other")
     assert "first in smoke" in text_of(folder, "index")
     with pytest.raises(InputError, match="there is no chapter 'others'; the book has index, other"):

@@ -8,20 +8,16 @@ import click
 import pytest
 
 from whenpool.cli import main
-from whenpool.cli.options import Deadline
+from whenpool.cli.options import TIME
 
 VERBS = ("book", "run", "status", "data", "record", "compare", "check", "diagnose", "explain")
+FEW_SHOT = ("--chapter", "few_shot")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
 
-def whenpool(*words, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "whenpool", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        **options,
-    )
+def whenpool(*words):
+    command = [sys.executable, "-m", "whenpool", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
@@ -47,7 +43,7 @@ def test_runs_are_done_once_and_counted():
     assert re.search(r"training_to_skip +2 +0 +0 +0 +2", status)
 
 
-def test_a_failed_run_is_told_and_sets_the_exit_code():
+def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     words = ["--profile", "smoke", "--corpus", SMALL, "--settings", "mid", "--poolings", "max"]
     done = whenpool("run", *words, "--sizes", "40,1000", "--workers", "1")
     assert done.returncode == 1
@@ -55,16 +51,12 @@ def test_a_failed_run_is_told_and_sets_the_exit_code():
     assert "the corpus has 60 train texts, 1,000 were asked for" in done.stderr
     status = whenpool("status", *words, "--sizes", "40,1000").stdout
     assert re.search(r"training_to_skip +1 +0 +1 +0 +2", status)
-
-
-def test_too_few_texts_of_a_class_are_told_with_the_class(tmp_path):
     rows = [f"text number {n} here,{'bad' if n % 2 else 'good'}" for n in range(30)]
     (tmp_path / "mine.csv").write_text("\n".join(["text,label", *rows]))
     words = ["--chapter", "few_shot", "--systems", "last_words", "--corpus", str(tmp_path / "mine.csv")]
     done = whenpool("run", *words, "--labels", "2,3,12", "--workers", "1")
     assert done.returncode == 1
     assert re.search(r"class 'bad' has 11 training texts, 12 per class were asked for", done.stderr)
-    assert "Traceback" not in done.stderr
     assert "2 runs done now" in done.stdout  # what can be done is done
 
 
@@ -95,21 +87,12 @@ def test_too_few_texts_of_a_class_are_told_with_the_class(tmp_path):
         (["data", "list", "imdb"], "only fetch takes names"),
         (
             ["run", "--profile", "paper", "--corpus", "imdb", "--sizes", "3000"],
-            "no runs with 3000 training texts; imdb has 1000, 2000, 5000, 10000, 20000",
+            "no runs with 3000 train",
         ),
-        (["run", "--chapter", "few_shot", "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
-        (
-            ["run", "--chapter", "few_shot", "--labels", "3,0"],
-            "labels are texts of each class, at least 1",
-        ),
-        (
-            ["run", "--chapter", "few_shot", "--systems", "bert", "--encoder", "/nowhere/bert"],
-            "encoder '/nowhere/bert' is not here",
-        ),
-        (
-            ["run", "--chapter", "few_shot", "--systems", "uda", "--paraphrases", "none.jsonl"],
-            "paraphrases none.jsonl are not there",
-        ),
+        (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
+        (["run", *FEW_SHOT, "--labels", "3,0"], "labels are texts of each class, at least 1"),
+        (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
+        (["run", *FEW_SHOT, "--systems", "uda", "--paraphrases", "no"], "paraphrases no are not there"),
         (["nonsense"], "No such command"),
     ],
 )
@@ -133,7 +116,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(monkeypatch, capsys, words, messa
 )  # fmt: skip
 @pytest.mark.filterwarnings("error")
 def test_a_deadline_is_a_time(text, seconds):
-    assert Deadline().convert(text, None, None) == seconds
+    assert TIME.convert(text, None, None) == seconds
 
 
 @pytest.mark.parametrize(
@@ -141,40 +124,29 @@ def test_a_deadline_is_a_time(text, seconds):
 )
 def test_what_is_no_time_is_refused_with_examples(text):
     with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
-        Deadline().convert(text, None, None)
+        TIME.convert(text, None, None)
 
 
-def test_runs_are_picked_and_left_at_the_deadline():
-    words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid,pooling=max+last"]
-    done = whenpool("run", *words, "--workers", "1", "--deadline", "1s")
-    assert done.returncode == 0, done.stderr  # a deadline that is kept is no failure
-    assert re.fullmatch(
-        r"0 runs done now, 0 were stored already, 0 failed, 0 lack their data, "
-        r"2 are left for want of time\n",
-        done.stdout,
-    )
-    done = whenpool("run", *words, "--workers", "1", "--deadline", "1h")
-    assert "2 runs done now, 0 were stored already, 0 failed, 0 lack their data\n" in done.stdout
+def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_path):
+    def files():
+        return sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
 
+    def run(*more):
+        words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid,pooling=max+last"]
+        done = whenpool("run", *words, "--workers", "1", *more)
+        assert done.returncode == 0, done.stderr  # a deadline that is kept is no failure
+        return done.stdout
 
-def files_under(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
-    words = ["--profile", "smoke", "--corpus", SMALL, "--only", "setting=mid+left,pooling=max"]
-    done = whenpool("run", *words, "--dry-run", "--workers", "1", "--deadline", "1h")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    assert re.search(r"training_to_skip +0 +2 +0 +0 +2 +\? +\?", done.stdout)
-    assert "done before the deadline" in done.stdout
-    assert files_under(tmp_path / "store") == []
-    assert "2 runs done now" in whenpool("run", *words, "--workers", "1").stdout
-    before = files_under(tmp_path / "store")
-    assert before
-    done = whenpool("run", *words, "--dry-run", "--workers", "1")
-    assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", done.stdout)
-    assert files_under(tmp_path / "store") == before
+    none = "0 were stored already, 0 failed, 0 lack their data"
+    told = run("--dry-run", "--deadline", "1h")
+    assert re.search(r"training_to_skip +0 +2 +0 +0 +2 +\? +\?", told)
+    assert "done before the deadline" in told
+    assert files() == []
+    assert run("--deadline", "1s") == f"0 runs done now, {none}, 2 are left for want of time\n"
+    assert f"2 runs done now, {none}\n" in run("--deadline", "1h")
+    before = files()
+    assert re.search(r"training_to_skip +2 +0 +0 +0 +2 +0 s +\d+ s", run("--dry-run"))
+    assert files() == before != []
 
 
 def test_the_environment_says_who_executes(monkeypatch):

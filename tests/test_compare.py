@@ -9,12 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 from scipy import stats
+from small_runs import SMALL
 
 from whenpool import InputError
 from whenpool.book.compare import (
-    admission,
+    admitted,
+    beside_float32,
     compare,
-    compare_folders,
     mean_text,
     meaning,
     open_side,
@@ -30,10 +31,6 @@ from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
 
-SMALL = Training(
-    "synthetic:train=60,validation=20,test=30,shortest=10,longest=14", "standard", 30, "max",
-    length="any", embedding_size=8, hidden_size=6, epochs=2,
-)  # fmt: skip
 PAPER = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
 EXACT = {"device": "cuda: H100", "precision": "float32"}
 FAST = EXACT | {"precision": "bfloat16"}
@@ -42,17 +39,14 @@ FAST = EXACT | {"precision": "bfloat16"}
 def put(store, run=SMALL, accuracy=70.0, loss=0.5, weights=None, epochs=(50.0,), **provenance):
     """A finished training that nobody has trained."""
     identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
+    best, seconds = int(np.argmax(epochs)), float(np.random.default_rng().random())
     result = {
-        "test_accuracy": accuracy,
-        "test_loss": loss,
-        "validation_accuracy": max(epochs),
-        "best_epoch": 1 + int(np.argmax(epochs)),
-        "corpus_complete": True,
-        "seconds": float(np.random.default_rng().random()),  # never the same twice
-    }
+        "test_accuracy": accuracy, "test_loss": loss, "validation_accuracy": epochs[best],
+        "best_epoch": 1 + best, "corpus_complete": True, "seconds": seconds,  # never the same twice
+    }  # fmt: skip
     where = {"commit": "abc", "device": "cpu: A", "torch": "2", "finished": "2026-01-02T03:04:05"}
     history = [
-        {"epoch": n, "validation_accuracy": value, "seconds": result["seconds"]}
+        {"epoch": n, "validation_accuracy": value, "seconds": seconds}
         for n, value in enumerate(epochs, 1)
     ]
     data = None if weights is None else save({"w": torch.tensor(weights)})
@@ -62,6 +56,13 @@ def put(store, run=SMALL, accuracy=70.0, loss=0.5, weights=None, epochs=(50.0,),
 @pytest.fixture
 def stores(tmp_path):
     return Store(tmp_path / "one"), Store(tmp_path / "two")
+
+
+def put_pairs(stores, differences, run=SMALL, first=None, second=None):
+    """The same trainings in both stores, of other seeds, and so many points apart."""
+    for seed, difference in enumerate(differences):
+        put(stores[0], replace(run, seed=seed), 70.0, **first or {})
+        put(stores[1], replace(run, seed=seed), 70.0 + difference, 0.5 - difference / 10, **second or {})
 
 
 def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(place):
@@ -82,14 +83,10 @@ def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(pla
 
 
 def test_mean_difference_interval_and_largest_by_hand(stores):
-    one, two = stores
     differences = (0.5, -0.25, 1.0)
-    for seed, difference in enumerate(differences):
-        run = replace(SMALL, seed=seed)
-        put(one, run, 70.0, 0.5)
-        put(two, run, 70.0 + difference, 0.5 - difference / 10)
-    put(one, replace(SMALL, seed=9))  # in one store alone
-    cell = compare(one, two).iloc[0]
+    put_pairs(stores, differences)
+    put(stores[0], replace(SMALL, seed=9))  # in one store alone
+    cell = compare(*stores).iloc[0]
     assert cell[["pairs", "identical", "with_weights"]].tolist() == [3, 0, 0]
     assert cell["mean_difference"] == pytest.approx(np.mean(differences))
     assert cell["largest_accuracy"] == pytest.approx(1.0)
@@ -105,12 +102,11 @@ def test_mean_difference_interval_and_largest_by_hand(stores):
 )
 def test_any_result_but_the_time_makes_a_pair_differ(stores, change):
     same = {"accuracy": 70.0, "loss": 0.5, "epochs": (50.0, 45.0), "weights": [1.0, 2.0]}
-    one, two = stores
-    put(one, **same)
-    put(two, **same)
-    assert compare(one, two).loc[0, "identical"] == 1
-    put(two, **same | change)
-    assert compare(one, two).loc[0, "identical"] == 0
+    for store in stores:
+        put(store, **same)
+    assert compare(*stores).loc[0, "identical"] == 1
+    put(stores[1], **same | change)
+    assert compare(*stores).loc[0, "identical"] == 0
 
 
 def test_circumstances_and_cells_stay_apart_and_the_plainer_side_stands_first(stores):
@@ -136,17 +132,13 @@ def test_circumstances_and_cells_stay_apart_and_the_plainer_side_stands_first(st
 
 
 def test_pooled_cells_are_the_pairs_together(stores):
-    one, two = stores
-    every = {"standard": (0.1, 0.4, -0.2), "mid": (1.0, 0.0)}
-    for setting, differences in every.items():
-        for seed, difference in enumerate(differences):
-            run = replace(SMALL, setting=setting, seed=seed)
-            put(one, run)
-            put(two, run, 70.0 + difference)
-    whole, values = pooled(compare(one, two), ["corpus"]).iloc[0], [0.1, 0.4, -0.2, 1.0, 0.0]
+    values = {"standard": (0.1, 0.4, -0.2), "mid": (1.0, 0.0)}
+    for setting, differences in values.items():
+        put_pairs(stores, differences, replace(SMALL, setting=setting))
+    whole, every = pooled(compare(*stores)), [0.1, 0.4, -0.2, 1.0, 0.0]
     assert (whole["pairs"], whole["largest_accuracy"]) == (5, pytest.approx(1.0))
-    assert whole["mean_difference"] == pytest.approx(np.mean(values))
-    assert whole["std_difference"] == pytest.approx(np.std(values, ddof=1))
+    assert whole["mean_difference"] == pytest.approx(np.mean(every))
+    assert whole["std_difference"] == pytest.approx(np.std(every, ddof=1))
 
 
 def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores, tmp_path):
@@ -159,17 +151,6 @@ def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores
     assert export("training", place, folder) == 3
     cells = compare(open_side("record", folder), open_side(str(two.directory), folder))
     assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
-
-
-def test_a_diverged_training_has_nothing_to_compare(stores):
-    one, two = stores
-    for store in stores:
-        put(store, accuracy=float("nan"))
-    with pytest.raises(InputError, match="all 1 trainings that are in both diverged"):
-        compare(one, two)
-    for store in stores:
-        put(store, replace(SMALL, seed=1))
-    assert compare(one, two)["pairs"].tolist() == [1]
 
 
 def test_comparisons_on_record_are_replaced_by_newer_ones_and_others_stay(stores, tmp_path):
@@ -200,6 +181,13 @@ def test_mistakes_are_told(stores, tmp_path):
         compare(one, two)
     with pytest.raises(InputError, match="0 in the runs of record"):
         compare(one, open_side("record", tmp_path))
+    for store in stores:
+        put(store, accuracy=float("nan"))
+    with pytest.raises(InputError, match="all 1 trainings that are in both diverged"):
+        compare(one, two)
+    for store in stores:
+        put(store, replace(SMALL, seed=1))
+    assert compare(one, two)["pairs"].tolist() == [1]
     key = put(one, weights=[1.0])
     put(two, weights=[1.0, 2.0])
     with pytest.raises(InputError, match="are not of one model; delete the wrong file"):
@@ -213,12 +201,10 @@ def test_the_page_says_what_was_found_and_how_to_measure_it(stores):
     none = read_comparisons(None)
     assert table_of(none)["trainings"].tolist() == ["not measured yet"]
     assert "`whenpool compare FOLDER OTHER --record`" in meaning(none)
-    one, two = stores
-    put(one, weights=[1.0])
-    put(two, weights=[1.0])
-    put(one, replace(SMALL, seed=1))
-    put(two, replace(SMALL, seed=1), 70.5, **FAST)
-    cells = compare(one, two)
+    for store, accuracy, circumstances in zip(stores, (70.0, 70.5), ({}, FAST), strict=True):
+        put(store, weights=[1.0])
+        put(store, replace(SMALL, seed=1), accuracy, **circumstances)
+    cells = compare(*stores)
     said = meaning(cells)
     assert "Of 1 trainings that were run twice in the same way, 1 are identical" in said
     assert "run twice in another way, 0 are identical" in said
@@ -230,7 +216,7 @@ def test_the_page_says_what_was_found_and_how_to_measure_it(stores):
     assert len(table) == 2
 
 
-def test_the_verb_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeypatch, capsys):
+def test_the_command_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeypatch, capsys):
     one, two = stores
     for store in stores:
         put(store, weights=[1.0])
@@ -245,32 +231,16 @@ def test_the_verb_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeyp
     main()
     assert f"1 rows of {tmp_path}/results/comparisons.csv were written" in capsys.readouterr().out
     assert len(read_comparisons(tmp_path / "results")) == 1
-
-
-def test_a_mistake_is_one_line(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["whenpool", "compare", "/nowhere", "record"])
-    with pytest.raises(SystemExit) as ended:
+    monkeypatch.setattr("whenpool.base.paths.project_root", lambda: None)
+    monkeypatch.setattr("sys.argv", [*words, "--record"])
+    with pytest.raises(SystemExit):
         main()
-    assert ended.value.code == 2
-    [line] = capsys.readouterr().err.strip().splitlines()
-    assert line.startswith("whenpool: folder /nowhere is not there; give a folder of runs, or the word")
+    assert "comparisons of record live in the repository" in capsys.readouterr().err
 
 
-def test_outside_of_a_clone_nothing_can_be_put_on_record(stores, monkeypatch):
-    one, two = stores
-    for store in stores:
-        put(store)
-    monkeypatch.setattr("whenpool.book.compare.project_root", lambda: None)
-    with pytest.raises(InputError, match="comparisons of record live in the repository"):
-        compare_folders(str(one.directory), str(two.directory), record=True)
-
-
-def pairs_in(stores, count, difference, run=PAPER, fast=FAST):
-    one, two = stores
-    for seed in range(count):
-        put(one, replace(run, seed=seed), 70.0, **EXACT)
-        put(two, replace(run, seed=seed), 70.0 + difference, **fast)
-    return compare(one, two)
+def pairs_in(stores, count, difference):
+    put_pairs(stores, [difference] * count, PAPER, EXACT, FAST)
+    return compare(*stores)
 
 
 @pytest.mark.parametrize(
@@ -278,25 +248,23 @@ def pairs_in(stores, count, difference, run=PAPER, fast=FAST):
     [(25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False)],
 )
 def test_the_rule_on_precision(stores, count, difference, allowed):
-    found = admission(pairs_in(stores, count, difference), "bfloat16", "cuda")
-    assert (found.pairs, found.allowed) == (count, allowed)
-    assert found.mean == pytest.approx(difference)
+    cells = pairs_in(stores, count, difference)
+    assert beside_float32(cells, "bfloat16", "cuda") == (count, pytest.approx(difference))
+    runs = pd.DataFrame({"precision": ["bfloat16", "float32"], "device": ["cuda: H100", "cpu"]})
+    assert admitted(runs, cells)[0].tolist() == [allowed, True]
+    assert admitted(runs, read_comparisons(None))[0].tolist() == [False, True]
 
 
 def test_only_pairs_of_this_precision_device_and_size_count(stores):
     cells = pairs_in(stores, 25, 0.0)
-    assert admission(cells, "float32", "cpu").allowed
-    assert admission(cells, "bfloat16", "cuda").pairs == 25
-    assert admission(cells, "bfloat16", "cuda", fused=True).pairs == 0
-    fused = cells.assign(together_other=5)
-    assert admission(fused, "bfloat16", "cuda", fused=True).pairs == 25
-    assert admission(cells, "tf32", "cuda").pairs == 0
-    assert admission(cells, "bfloat16", "cpu").pairs == 0
-    for name, value in {"corpus": "synthetic", "hidden_size": 64, "epochs": 8}.items():
-        assert admission(cells.assign(**{name: value}), "bfloat16", "cuda").pairs == 0
-    unlike = cells.assign(precision="tf32")  # neither side is float32
-    assert admission(unlike, "bfloat16", "cuda").pairs == 0
-    assert not admission(read_comparisons(None), "bfloat16", "cuda").allowed
+
+    def pairs(precision="bfloat16", device="cuda", fused=False, **changes):
+        return beside_float32(cells.assign(**changes), precision, device, fused)[0]
+
+    assert pairs() == pairs(fused=True, together_other=5) == 25
+    assert pairs(fused=True) == pairs("tf32") == pairs(device="cpu") == 0
+    for change in ({"corpus": "synthetic"}, {"hidden_size": 64}, {"epochs": 8}, {"precision": "tf32"}):
+        assert pairs(**change) == 0  # in the last neither side is float32
 
 
 def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
@@ -318,13 +286,13 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
 
 
-def test_a_run_of_record_is_not_lost_when_it_is_computed_again_in_another_precision(tmp_path):
+def test_a_run_of_record_is_not_lost_when_it_is_computed_again_in_another_precision(stores, tmp_path):
     folder = tmp_path / "results"
-    put(Store(tmp_path / "one"), PAPER, 70.0, **EXACT)
-    assert export("training", Place(Store(tmp_path / "one"), tmp_path, tmp_path), folder) == 1
-    again = Place(Store(tmp_path / "two", folder), tmp_path, tmp_path)
-    put(again.store, PAPER, 60.0, **FAST)
-    assert export("training", again, folder) == 1
+    one, again = stores[0], Store(tmp_path / "two", folder)
+    put(one, PAPER, 70.0, **EXACT)
+    put(again, PAPER, 60.0, **FAST)
+    for store in (one, again):
+        assert export("training", Place(store, tmp_path, tmp_path), folder) == 1
     assert pd.read_csv(folder / "trainings.csv")["precision"].tolist() == ["float32"]
 
 

@@ -55,17 +55,12 @@ def copied(folder):
 
 def python(folder, code, *arguments):
     """Run code in the copy, with its library; returns what it says."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(folder / "lib"),
-        "WHENPOOL_DATA": str(folder / "corpora"),
-        "WHENPOOL_STORE": str(folder / "runs"),
-        "WHENPOOL_CACHE": str(folder / "cache"),
-        "WHENPOOL_WORKERS": "1",
-    }
+    names = {"DATA": "corpora", "STORE": "runs", "CACHE": "cache"}
+    own = {f"WHENPOOL_{name}": str(folder / value) for name, value in names.items()}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+        cwd=folder, env=os.environ | own | {"PYTHONPATH": str(folder / "lib"), "WHENPOOL_WORKERS": "1"},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
@@ -111,8 +106,8 @@ print(json.dumps([POOLINGS["min"].__name__, POOLING_NAMES["min"], COLOURS, MARKE
 
 
 def test_a_pooling_gets_a_name_a_colour_and_a_marker_that_no_other_has(with_pooling):
-    module, title, colours, markers = json.loads(python(with_pooling, KNOWN))
-    assert (module, title) == ("MinPool", "MinPool")
+    *names, colours, markers = json.loads(python(with_pooling, KNOWN))
+    assert names == ["MinPool", "MinPool"]
     for new, old in ((colours, COLOURS), (markers, MARKERS)):
         assert {name: value for name, value in new.items() if name != "min"} == old
         assert new["min"] not in old.values()
@@ -136,16 +131,12 @@ print(json.dumps(found))
 
 def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooling, place):
     """In the plans of the copy the same keys, and one more pooling."""
-    found = json.loads(python(with_pooling, PLANNED))
-    for name, runs in found.items():
+    for name, runs in json.loads(python(with_pooling, PLANNED)).items():
         profile, chapter = name.split()
         before = [key(run, place) for run in plan(chapter, Choice(profile), place)]
-        assert [found_key for found_key, pooling in runs if pooling != "min"] == before
-        added = len(runs) - len(before)
-        if chapter in COMPARING:
-            assert added == len([1 for _, pooling in runs if pooling == "max"]), name
-        else:
-            assert added == 0, name
+        assert [found for found, pooling in runs if pooling != "min"] == before
+        like_max = [found for found, pooling in runs if pooling == "max"] if chapter in COMPARING else []
+        assert len(runs) - len(before) == len(like_max), name
     assert set(COMPARING) <= set(PLANS)
 
 
@@ -155,8 +146,8 @@ def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, cha
     own = [table for table in tables if re.search(r"\| *MinPool", table)]
     assert own or chapter == "natural_bias"  # whose tables are of runs of record alone
     drawn = [figure for figure in figures if "MinPool" in figure]
-    assert drawn
     colour = json.loads(python(with_pooling, KNOWN))[2]["min"]
+    assert drawn
     assert all(colour in figure for figure in drawn)
 
 
@@ -201,9 +192,10 @@ def test_a_corpus_is_loaded_by_its_name_and_a_wrong_line_named(with_corpus):
         "open('corpora/hotels.tsv', 'a').write('five, fine\\n')\n"
         "try:\n    load('hotels')\nexcept InputError as error:\n    print(error)\n"
     )
-    before = (with_corpus / "corpora" / "hotels.tsv").read_text("utf-8")
+    file = with_corpus / "corpora" / "hotels.tsv"
+    before = file.read_text("utf-8")
     first, told = python(with_corpus, code).splitlines()
-    (with_corpus / "corpora" / "hotels.tsv").write_text(before, "utf-8")
+    file.write_text(before, "utf-8")
     assert first == "('bad', 'good') True False"
     assert told.endswith("hotels.tsv, line 301: expected stars, a tab and a text")
 

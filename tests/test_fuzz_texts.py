@@ -64,21 +64,17 @@ def test_files_of_the_users_own(tmp_path, suffix, valid):
 
 def test_filler_sentences(tmp_path):
     rows = [{"title": f"Article {i}", "sentence": f"the {i} is a place ."} for i in range(30)]
-    lines = "\n\n".join(f"the {i} is a place ." for i in range(30)).encode()
-    wiki = "\n".join(f" = Title {i} = \n\n the {i} is . it was @-@ so . \n" for i in range(30)).encode()
+    wiki = "\n".join(f" = Title {i} = \n\n the {i} is . it was @-@ so . \n" for i in range(30))
     files = {
         "wiki_sentences.jsonl": json_lines(rows),
-        "wiki_sentences.txt": lines,
-        "wiki.train.raw": wiki,
+        "wiki_sentences.txt": "\n\n".join(row["sentence"] for row in rows).encode(),
+        "wiki.train.raw": wiki.encode(),
     }
 
     def parse(data):
-        for name in files:
-            if data.startswith(name.encode()):
-                break
-        file = tmp_path / name
-        file.write_bytes(data.removeprefix(name.encode()))
-        for sentences in load_filler(file).values():
+        name = next((name for name in files if data.startswith(name.encode())), "wiki.train.raw")
+        (tmp_path / name).write_bytes(data.removeprefix(name.encode()))
+        for sentences in load_filler(tmp_path / name).values():
             assert sentences
             "".join(sentences).encode()
 

@@ -34,42 +34,24 @@ ONLY = [
     "", "x", "=", "size=", "size=x", "size=1,size=2", "size=٣", "size=-1", f"size={DIGITS}", "table=9.9",
     "table=1.3", "a=b", "pooling=<b>", "corpus=\x1b[31m", "," * 1_000, "seed=1++2",
 ]  # fmt: skip
+GOOD = ["explain", "--model", "good"]
 COMMANDS = [
-    *(
-        ["diagnose", name]
-        for name in [*BAD_FILES, "nowhere.csv", "folder.csv", f"{LONG}.csv", "\x1b.csv"]
-    ),
+    *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv", "folder.csv", f"{LONG}.csv", "\x1b.csv"]),
     *(["run", "--profile", "smoke", "--corpus", name.replace("\n", "-")] for name in NAMES),
     *(["run", "--only", text] for text in ONLY),
-    *(
-        ["explain", "--model", model, "--text", "a"]
-        for model in (*BAD_FACTS, "nowhere", "one.csv", LONG)
-    ),
-    *(["explain", "--model", "good", "--text", text] for text in ("", " \n ")),
-    ["explain", "--model", "good", "--file", "binary.csv"],
-    ["explain", "--model", "good", "--file", "empty.csv"],
-    ["explain", "--model", "good", "--text", "a", "--label", "\x1b[31m"],
-    ["explain", "--model", "good", "--text", "a", "--k", DIGITS],
-    ["explain", "--model", "good"],
-    ["claims", "--chapter", "x\ny"],
-    ["claims", "--verdict", "<b>"],
-    ["claims", "--format", "xml"],
-    ["run", "--data", "one.csv"],
-    ["run", "--sizes", DIGITS],
-    ["run", "--profile", "<b>"],
-    ["run", "--deadline", "NaT"],
-    ["run", "--deadline", "1" + "0" * 400 + "h"],
-    ["run", "--poolings", "a\nb"],
-    ["run", "--paraphrases", LONG],
-    ["run", "--encoder", LONG, "--chapter", "few_shot"],
+    *(["explain", "--model", name, "--text", "a"] for name in (*BAD_FACTS, "nowhere", "one.csv", LONG)),
+    *([*GOOD, "--text", text] for text in ("", " \n ")),
+    *([*GOOD, "--file", name] for name in ("binary.csv", "empty.csv")),
+    GOOD, [*GOOD, "--text", "a", "--label", "\x1b[31m"], [*GOOD, "--text", "a", "--k", DIGITS],
+    ["claims", "--chapter", "x\ny"], ["claims", "--verdict", "<b>"], ["claims", "--format", "xml"],
+    ["run", "--data", "one.csv"], ["run", "--sizes", DIGITS], ["run", "--profile", "<b>"],
+    ["run", "--deadline", "NaT"], ["run", "--deadline", "1" + "0" * 400 + "h"],
+    ["run", "--poolings", "a\nb"], ["run", "--paraphrases", LONG], ["run", "--device", "\x1b"],
+    ["run", "--encoder", LONG, "--chapter", "few_shot"], ["run", "--chapter", "../x"],
     ["run", "--encoder", "~nobody/x", "--chapter", "few_shot"],
-    ["run", "--device", "\x1b"],
-    ["run", "--chapter", "../x"],
-    ["data", "--data", "one.csv"],
-    ["data", "fetch", "../x"],
-    ["compare", "nowhere", LONG],
-    ["check", "--profile", "\x1b"],
-]
+    ["data", "--data", "one.csv"], ["data", "fetch", "../x"],
+    ["compare", "nowhere", LONG], ["check", "--profile", "\x1b"],
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

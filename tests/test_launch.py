@@ -49,15 +49,6 @@ def test_an_edited_chapter_changes_the_cells_that_were_edited_alone(tmp_path):
     assert len({cell.id for cell in before} ^ {cell.id for cell in after}) == 2
 
 
-def test_notebooks_are_written_and_left_over_ones_removed(tmp_path):
-    folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1"), "text": "# Text\n"})
-    (folder / "book" / "gone.ipynb").write_text("{}")
-    assert {path.name for path in stale(folder)} == {"index.ipynb", "gone.ipynb"}
-    write(folder)
-    assert stale(folder) == []
-    assert [path.name for path in (folder / "book").glob("*.ipynb")] == ["index.ipynb"]
-
-
 def test_roles_and_directives_become_plain_words():
     plain = Plain(
         {"fig-a": "Figure 1"},
@@ -86,14 +77,11 @@ def test_roles_and_directives_become_plain_words():
         assert plain.markdown(written) == read
 
 
-def test_what_is_glued_is_said_where_there_is_no_book(capsys, monkeypatch):
+def test_without_the_book_values_are_said_and_provenance_is_plain(capsys, monkeypatch):
     monkeypatch.delenv("WHENPOOL_COMPUTED", raising=False)
     monkeypatch.setitem(sys.modules, "myst_nb", None)  # as on Colab
     glue("gain", "3.2")
     assert capsys.readouterr().out == "gain = 3.2\n"
-
-
-def test_a_line_of_provenance_is_plain_in_a_plain_notebook():
     shown = Provenance("Provenance: a < b.")._repr_mimebundle_()
     assert shown["text/html"] == "<p><small>Provenance: a &lt; b.</small></p>"
 
@@ -154,44 +142,31 @@ def test_elsewhere_the_first_cell_only_finds_the_book_and_chooses_the_device(tmp
     assert said == f"cuda:1 {folder}/book {folder}/lib\n"
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory):
-    """A book of two pages, one with code; the branch and address are the configured ones."""
-    folder = clone(
-        tmp_path_factory.mktemp("clone"),
-        {"index": HEAD + code_cell("print('words')"), "text": "# Only text\n"},
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("GITHUB_REPOSITORY", raising=False)
-        builder(folder, []).build()
-    return folder, folder / "_build" / "smoke" / "_build" / "html" / "book"
-
-
-def links(page):
-    """The launch links of a page: the host, and the path of the notebook in the repository."""
-    name = urlparse(REPOSITORY["url"]).path.strip("/")
-    branch = REPOSITORY["branch"]
-    found = {}
-    for link in re.findall(r'href="(https://[^"]+)"', page.read_text()):
-        parts = urlparse(link.replace("&amp;", "&"))
-        if parts.netloc == "mybinder.org":
-            assert parts.path == f"/v2/gh/{name}/{branch}"
-            found["binder"] = parse_qs(parts.query)["urlpath"][0].removeprefix("lab/tree/")
-        if parts.netloc == "colab.research.google.com":
-            prefix = f"/github/{name}/blob/{branch}/"
-            assert parts.path.startswith(prefix)
-            found["colab"] = parts.path.removeprefix(prefix)
-    return found
-
-
-def test_each_button_leads_to_a_notebook_of_the_repository(pages):
-    folder, html = pages
+def test_each_button_leads_to_a_notebook_of_the_repository(tmp_path, monkeypatch):
+    """In a book of two pages, one of them with code."""
+    folder = clone(tmp_path, {"index": HEAD + code_cell("print('words')"), "text": "# Only text\n"})
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    builder(folder, []).build()
     write(folder)
-    found = links(html / "index.html")
-    assert set(found) == {"binder", "colab"}
+    html = folder / "_build" / "smoke" / "_build" / "html" / "book"
+    name, branch = urlparse(REPOSITORY["url"]).path.strip("/"), REPOSITORY["branch"]
+
+    def links(page):
+        """The launch links of a page: their hosts, and the paths of the notebooks in the repository."""
+        for link in re.findall(r'href="(https://[^"]+)"', (html / page).read_text()):
+            parts = urlparse(link.replace("&amp;", "&"))
+            if parts.netloc == "mybinder.org":
+                assert parts.path == f"/v2/gh/{name}/{branch}"
+                yield parts.netloc, parse_qs(parts.query)["urlpath"][0].removeprefix("lab/tree/")
+            if parts.netloc == "colab.research.google.com":
+                assert parts.path.startswith(f"/github/{name}/blob/{branch}/")
+                yield parts.netloc, parts.path.removeprefix(f"/github/{name}/blob/{branch}/")
+
+    found = dict(links("index.html"))
+    assert set(found) == {"mybinder.org", "colab.research.google.com"}
     for path in found.values():
         assert nbformat.read(folder / path, as_version=4).cells[-1].source == "print('words')"
-    assert links(html / "text.html") == {}
+    assert not list(links("text.html"))
 
 
 @pytest.mark.parametrize(
@@ -225,16 +200,18 @@ def test_the_address_of_the_repository_stands_in_one_place():
         assert name not in path.read_text(), path
 
 
-def test_stale_notebooks_are_named_with_what_mends_them(tmp_path, monkeypatch, capsys):
-    folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1")})
+def test_stale_notebooks_are_named_then_written_and_left_over_ones_removed(
+    tmp_path, monkeypatch, capsys
+):
+    folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1"), "text": "# Text\n"})
+    (folder / "book" / "gone.ipynb").write_text("{}")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("sys.argv", ["launch", "--check"])
-    assert main() == 1
-    told = capsys.readouterr().out
     mend = "is not what its chapter gives: run python -m whenpool.book.launch\n"
-    assert told == f"book/index.ipynb {mend}"
-    monkeypatch.setattr("sys.argv", ["launch"])
-    assert main() == 0
-    assert capsys.readouterr().out == "book/index.ipynb written\n"
-    monkeypatch.setattr("sys.argv", ["launch", "--check"])
-    assert main() == 0
+    for words, code, told in (
+        (["--check"], 1, f"book/index.ipynb {mend}book/gone.ipynb {mend}"),
+        ([], 0, "book/index.ipynb written\nbook/gone.ipynb removed\n"),
+        (["--check"], 0, ""),
+        ([], 0, "the notebooks are up to date\n"),
+    ):
+        monkeypatch.setattr("sys.argv", ["launch", *words])
+        assert (main(), capsys.readouterr().out) == (code, told)

@@ -91,15 +91,14 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
     assert table.loc[ALL, "time left"] == "1 min 0 s"  # no shorter than one run
 
 
-def test_as_many_workers_as_processors_unless_said_otherwise(place):
+@pytest.mark.parametrize(
+    ("workforce", "workers"),
+    [(Workforce(), processors()), (Workforce("ray"), processors()), (Workforce("ray", "far:6379"), 1)],
+)
+def test_as_many_workers_as_processors_unless_said_otherwise(place, workforce, workers):
     done(place, TINY, 60.0)
-    for workforce, workers in (
-        (Workforce(), processors()),
-        (Workforce("ray"), processors()),
-        (Workforce("ray", "somewhere:6379"), 1),
-    ):
-        _, notes = status([replace(TINY, seed=1)], place, workforce=workforce)
-        assert notes[0].startswith(f"Times are for {workers} worker")
+    _, notes = status([replace(TINY, seed=1)], place, workforce=workforce)
+    assert notes[0].startswith(f"Times are for {workers} worker")
 
 
 def test_nothing_comparable_is_a_question_mark(place):
@@ -139,19 +138,18 @@ def test_models_that_probes_read_are_part_of_what_is_left(place):
     store(place, PaddingSweep(TINY), 5.0)
     sweep = PaddingSweep(replace(TINY, seed=1))
     table, _ = status([sweep], place)
-    assert table.loc[NEEDED, COUNTS].tolist() == [0, 1, 0, 0, 1]
-    assert table.loc[NEEDED, "time left"] == "1 min 0 s"
+    assert table.loc[NEEDED, [*COUNTS, "time left"]].tolist() == [0, 1, 0, 0, 1, "1 min 0 s"]
     assert table.loc[ALL, [*COUNTS, "time left"]].tolist() == [0, 2, 0, 0, 2, "1 min 5 s"]
 
 
 def test_a_training_that_is_stored_without_the_weights_is_done_again(place):
+    runs = [TINY, PaddingSweep(TINY)]
     done(place, TINY, 60.0)
-    table, _ = status([TINY, PaddingSweep(TINY)], place)
-    assert table.loc["mine", COUNTS].tolist() == [1, 1, 0, 0, 2]
-    assert table.loc[NEEDED, COUNTS].tolist() == [0, 1, 0, 0, 1]
-    assert table.loc[ALL, COUNTS].tolist() == [0, 2, 0, 0, 2]
+    table, _ = status(runs, place)
+    counts = {"mine": [1, 1, 0, 0, 2], NEEDED: [0, 1, 0, 0, 1], ALL: [0, 2, 0, 0, 2]}
+    assert dict(zip(table.index, table[COUNTS].values.tolist(), strict=True)) == counts
     place.store.weights_file(key(TINY, place)).write_bytes(b"")
-    table, _ = status([TINY, PaddingSweep(TINY)], place)
+    table, _ = status(runs, place)
     assert NEEDED not in table.index
     assert table.loc[ALL, COUNTS].tolist() == [1, 1, 0, 0, 2]
 

@@ -148,5 +148,4 @@ def test_without_jupyter_book_or_a_machine_that_is_ready_it_says_so(clone):
     assert "== no book: jupyter-book, jupytext or papermill is not installed" in done.stdout
     assert [words[0] for words in calls] == ["check", "run", "record", "status"]
     done, calls, _ = clone(FAILING="check")
-    assert done.returncode == 2
-    assert [words[0] for words in calls] == ["check"]
+    assert (done.returncode, [words[0] for words in calls]) == (2, ["check"])

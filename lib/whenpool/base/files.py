@@ -1,4 +1,4 @@
-"""Files written so that a crash leaves none half done, and files read so that a mistake is told in a line."""
+"""Files written so that a crash leaves none half done, and read so that a mistake in one is a line."""
 
 import gzip
 import hashlib
@@ -23,9 +23,8 @@ from whenpool.base.paths import cache_directory
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write beside ``path``, then move there in one step.
-
-    After a crash at any moment there is either the whole new file or what was there before.
+    """Write beside ``path``, then move there in one step: after a crash at any moment there is either the
+    whole new file or what was there before.
 
     Raises:
         StorageError: when the disk is full or the folder read-only.
@@ -41,8 +40,8 @@ def whole_file(
     """A stream to a file that gets its name when all is written; otherwise nothing is left.
 
     Args:
-        what: stands before the file's name when it cannot be written.
-        mend: ends that line.
+        what: comes before the file's name in the message that it cannot be written, which ends with
+            ``mend``.
 
     Raises:
         StorageError: when the disk is full or the folder read-only.
@@ -96,10 +95,8 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of a file, or of the names and hashes of a folder's files.
-
-    Remembered by name, size and time of change, since corpora can be large.
-    """
+    """The SHA-256 of a file, or of the names and hashes of a folder's files; remembered by name, size and
+    time of change, since corpora can be large."""
     if path.is_dir():
         parts = [f"{file.name} {fingerprint(file)}" for file in sorted(path.iterdir()) if file.is_file()]
         return hash_of(*parts)
@@ -109,8 +106,7 @@ def fingerprint(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     stamp = path.stat()
-    identity = hash_of(str(path.resolve()), str(stamp.st_size), str(stamp.st_mtime_ns))
-    return remembered(identity, compute)
+    return remembered(hash_of(str(path.resolve()), str(stamp.st_size), str(stamp.st_mtime_ns)), compute)
 
 
 def remembered(identity: str, compute: Callable[[], str]) -> str:
@@ -139,10 +135,7 @@ def code_fingerprint(folder_or_file: Path) -> str:
 
 
 def listed(file: Path, what: str) -> list[Any]:
-    """The items of a YAML file that is one list.
-
-    Args:
-        what: the items, as a message calls them.
+    """The items of a YAML file that is one list, called ``what`` in messages.
 
     Raises:
         InputError: for a file that cannot be read, or holds something else.
@@ -203,10 +196,9 @@ class Columns:
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> pd.DataFrame:
-    """A CSV file with its columns checked.
+    """A CSV file with its columns checked; ``what`` it holds is said in messages.
 
     Args:
-        what: what it holds, as a message calls it.
         text: columns that are read as `str`, whatever they look like.
 
     Raises:

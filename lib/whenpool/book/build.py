@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,19 @@ from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError, InputError
+from whenpool.base.files import write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
+from whenpool.book.fresh import FIRST_LINE, NOTES, Freshness, sources_of_pages
 from whenpool.book.pages import lighten
 from whenpool.book.report.provenance import duration
-from whenpool.runs.compute import compute, fetch_encoders, standing
+from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace
 from whenpool.runs.filter import Only
 from whenpool.runs.plans.chapters import PLANS, needed, plan
 from whenpool.runs.request import NARROWING, Choice
-from whenpool.runs.run import Place, Run
+from whenpool.runs.run import Place
 
 _ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
 CELL_SECONDS = 3600
@@ -78,6 +79,10 @@ def execute(
     notebook = jupytext.read(source)
     unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
     jupytext.write(notebook, unexecuted)
+    kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
+    if NOTES in environment:
+        kernel.append(f"--IPKernelApp.exec_lines={FIRST_LINE}")
+    bar = "{desc} {n_fmt}/{total_fmt} |{bar:20}| {elapsed}"
     try:
         with variables(environment):
             asked = papermill.inspect_notebook(unexecuted)
@@ -88,11 +93,8 @@ def execute(
                 cwd=target.parent,
                 kernel_name="python3",
                 execution_timeout=CELL_SECONDS,
-                extra_arguments=["--IPKernelApp.log_level=50"],  # its errors are told below
-                progress_bar={
-                    "desc": "    cells",
-                    "bar_format": "{desc} {n_fmt}/{total_fmt} |{bar:20}| {elapsed}",
-                },
+                extra_arguments=kernel,
+                progress_bar={"desc": "    cells", "bar_format": bar},
             )
     except PapermillExecutionError as error:
         sources = [cell.source for cell in notebook.cells]
@@ -120,22 +122,21 @@ def _tidy(notebook: Path, parameters: Mapping[str, Any]) -> None:
         if "injected-parameters" in tags:
             tags.append("remove-cell")
         elif "parameters" in tags:
-            cell.source = "\n".join(_with_value(line, parameters) for line in cell.source.splitlines())
+            cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
     for name in ("input_path", "output_path"):
         content.metadata.papermill.pop(name, None)
     nbformat.write(content, notebook)
 
 
-def _with_value(line: str, parameters: Mapping[str, Any]) -> str:
-    """``name = default  # remark`` with the value that was used."""
+def with_value(line: str, parameters: Mapping[str, Any]) -> str:
+    """A line ``name = default  # remark`` with the value that was used."""
     match = _ASSIGNMENT.fullmatch(line)
     if not match or match["name"] not in parameters:
         return line
     value = parameters[match["name"]]
+    shown = repr(value)
     if isinstance(value, str):  # in double quotes, whatever it holds: a file can have any name
         shown = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
-    else:
-        shown = repr(value)
     return f"{match['name']} = {shown.ljust(len(match['value']))}{match['remark'] or ''}"
 
 
@@ -175,7 +176,6 @@ class Builder:
         workforce: who executes runs, see `whenpool.runs.engine.run_all`.
         only: which of a chapter's runs are executed; the pages show all that are stored.
         say: told what happens, a line at a time.
-        failed: runs that failed while chapters were executed, and what they said.
     """
 
     root: Path
@@ -184,26 +184,25 @@ class Builder:
     workforce: Workforce = field(default_factory=Workforce.default)
     only: Only = field(default_factory=Only)
     say: Callable[[str], None] = print
-    failed: dict[Run, str] = field(default_factory=dict)
 
     @property
     def output(self) -> Path:
-        """The folder that `jupyter-book` writes ``_build/html`` into.
-
-        Pages with smoke-sized runs never stand where the published ones do.
-        """
+        """The folder that `jupyter-book` writes ``_build/html`` into: pages with smoke-sized runs never
+        replace the published ones."""
         return self.root / "_build" / "smoke" if self.choice.profile == "smoke" else self.root
 
     @property
     def stage(self) -> Path:
         return self.output / "_build" / "stage"
 
-    def build(self, only: Sequence[str] = ()) -> Path:
-        """Execute the chapters and render the pages; returns the first page.
+    def build(self, only: Sequence[str] = (), force: bool = False) -> Path:
+        """Compute missing runs, execute the chapters that need it (`whenpool.book.fresh`), and render the
+        pages; returns the first page.
 
         Args:
-            only: the chapters to execute again, see `chapter_named`, the others staying as they were
-                executed last; none: all.
+            only: the chapters to execute, see `chapter_named`, whether something changed or not; the
+                others stay as they were executed last.
+            force: whether all chapters are executed.
 
         Raises:
             BookError: when a chapter fails or the pages cannot be rendered.
@@ -213,40 +212,18 @@ class Builder:
         files = self._files()
         names = [Path(file).name for file in files]
         only = [chapter_named(name, names) for name in only]
-        self._check_data(names)
-        self._copy_sources()
         chapters = [file for file in files if is_notebook(self.root / f"{file}.md")]
-        chapters.sort(key=lambda file: file.endswith("/status"))  # it reports on the others
-        again = [
-            file
-            for file in chapters
-            if not only or Path(file).name in (*only, "status") or not self._executed(file).exists()
-        ]
-        log = {name: entry for name, entry in self._read_log().items() if name in names}
-        for number, file in enumerate(again, 1):
-            name = Path(file).name
-            self.say(f"[{number}/{len(again)}] {name}")
-            log[name] = {"seconds": self._execute(file), "profile": self.choice.profile}
-            self._log_file.write_text(json.dumps(log, indent=1))
-        page = self._render()
+        if only:
+            again = (*only, "status")
+            chapters = [f for f in chapters if Path(f).name in again or not self._executed(f).exists()]
+        failed = self._compute([Path(file).name for file in chapters])
+        self._copy_sources(files)
+        self._execute(chapters, names, names if force else only)
+        page = self._render(files)
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
-        if self.failed:
-            raise BookError(f"{len(self.failed)} runs failed; the pages show the others")
+        if failed:
+            raise BookError(f"{failed} runs failed; the pages show the others")
         return page
-
-    @cached_property
-    def _needed(self) -> set[Any]:
-        return needed(self.choice, self.place)
-
-    @cached_property
-    def _pace(self) -> Pace:
-        """What runs take, which matters only before a deadline."""
-        return Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
-
-    def _runs(self, chapter: str) -> list[Run]:
-        """Those that a chapter draws from and that are asked for."""
-        runs = plan(chapter, self.choice, self.place) if chapter in PLANS else []
-        return [run for run in runs if self.only.admits(run)]
 
     def _files(self) -> list[str]:
         """The files of the table of contents, in its order."""
@@ -254,16 +231,27 @@ class Builder:
         parts = [toc, *toc.get("parts", [])]
         return [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
 
-    def _check_data(self, names: Sequence[str]) -> None:
-        """Say what is missing before anything is executed."""
-        for name in names:
-            runs = self._runs(name)
-            fetch_encoders(runs, self.place)
-            for run, reason in standing(runs, self.place).absent.items():
-                if not self.choice.lets_lack(run):
-                    raise InputError(reason)
+    def _compute(self, names: Sequence[str]) -> int:
+        """Compute what chapters draw from and what is asked for; returns how many runs failed."""
+        planned = [plan(name, self.choice, self.place) for name in names if name in PLANS]
+        runs = list(dict.fromkeys(run for runs in planned for run in runs if self.only.admits(run)))
+        if not runs:
+            return 0
+        pace = Pace.measured(self.place, self.workforce) if self.workforce.until else Pace()
+        report = compute(
+            runs,
+            self.place,
+            self.workforce,
+            skip_absent=self.choice.lets_lack,
+            keep_weights=needed(self.choice, self.place).__contains__,
+            say=self.say,
+            seconds=pace.seconds,
+        )
+        if report.left:
+            self.say(f"{report.left} runs are left for want of time; the pages show the others")
+        return len(report.failed)
 
-    def _copy_sources(self) -> None:
+    def _copy_sources(self, files: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
         ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints")
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
@@ -271,81 +259,90 @@ class Builder:
         config = yaml.safe_load((self.root / "_config.yml").read_text("utf-8"))
         config = yaml.safe_dump(with_own_repository(config, self.root), allow_unicode=True)
         (self.stage / "_config.yml").write_text(config, "utf-8")
-        for file in self._files():  # the executed notebook takes the place of its source
+        for file in files:  # the executed notebook takes the place of its source
             executed = is_notebook(self.root / f"{file}.md")
             (self.stage / f"{file}.md" if executed else self._executed(file)).unlink(missing_ok=True)
 
     def _executed(self, file: str) -> Path:
         return self.stage / f"{file}.ipynb"
 
-    @property
-    def _log_file(self) -> Path:
-        """What the status page reads: time and profile of each chapter."""
-        return self.stage / "executed.json"
-
-    def _read_log(self) -> dict[str, Any]:
+    def _execute(self, chapters: Sequence[str], names: Sequence[str], asked: Sequence[str]) -> None:
+        """Execute those chapters that were asked for or that are not fresh, the status last, since it
+        reports on the others; ``executed.json`` says when and from what each was made."""
+        log_file, notes = self.stage / "executed.json", self.stage / "opened.txt"
+        parameters, environment = self._parameters(), self._environment()
+        folders = (self.place.data.resolve(), self._store.resolve(), self.place.cache.resolve())
+        fresh = Freshness(self.root, parameters, *folders)
         try:
-            return json.loads(self._log_file.read_text())
+            log = json.loads(log_file.read_text())
         except (OSError, ValueError):
-            return {}
-
-    def _execute(self, file: str) -> float:
-        """Compute a chapter's runs, execute it, and return the seconds that took."""
-        started = time.perf_counter()
-        name = Path(file).name
-        if runs := self._runs(name):
-            report = compute(
-                runs,
-                self.place,
-                self.workforce,
-                skip_absent=self.choice.lets_lack,
-                keep_weights=self._needed.__contains__,
-                label="    runs",
-                say=lambda line: self.say(f"    {line}"),
-                seconds=self._pace.seconds,
-            )
-            self.failed.update(report.failed)
-            if report.left:
-                self.say(f"    {report.left} runs are left for want of time; the page shows the others")
-        execute(self.root / f"{file}.md", self._executed(file), self._parameters(), self._environment())
-        return time.perf_counter() - started
+            log = {}
+        others_executed = False
+        in_order = sorted(chapters, key=lambda file: file.endswith("/status"))
+        for number, file in enumerate(in_order, 1):
+            source, target, name = self.root / f"{file}.md", self._executed(file), Path(file).name
+            inputs, before = fresh.inputs(source), log.get(name, {}) if target.exists() else {}
+            reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
+            if name == "status" and others_executed:
+                reason = "it reports on the others"
+            told = f"executed: {reason}" if reason else "as before"
+            self.say(f"[{number}/{len(chapters)}] {name}: {told}")
+            if not reason:
+                continue
+            others_executed, began = True, time.time()
+            log.pop(name, None)  # whatever happens now, the notebook is not what the log says
+            write_atomically(log_file, json.dumps(log, indent=1))
+            execute(source, target, parameters, environment | {NOTES: str(notes)})
+            log[name] = {
+                "seconds": time.time() - began,
+                "profile": self.choice.profile,
+                **fresh.record(inputs, notes, began),
+            }
+            log = {name: log[name] for name in names if name in log}
+            write_atomically(log_file, json.dumps(log, indent=1))
+        notes.unlink(missing_ok=True)
 
     def _parameters(self) -> dict[str, Any]:
         choice = self.choice
         only = {name: getattr(choice, name) for name in (*NARROWING, "paraphrases")}
         only["masked"] = None if choice.masked else False
-        return {
-            "profile": choice.profile,
-            "corpus": list(choice.corpora) if choice.corpora else None,
-            "encoder": choice.encoder,
-            "only": {
-                name: list(value) if isinstance(value, tuple) else value
-                for name, value in only.items()
-                if value is not None
-            },
-        }
+        given = {key: value for key, value in only.items() if value is not None}
+        parameters = {"profile": choice.profile, "corpus": choice.corpora or None, "only": given}
+        return json.loads(json.dumps(parameters | {"encoder": choice.encoder}))  # lists, not tuples
+
+    @property
+    def _store(self) -> Path:
+        """The folder in which a chapter finds runs, or that of smoke-sized runs."""
+        store = self.place.store.directory
+        return store.parent if self.choice.profile == "smoke" else store
 
     def _environment(self) -> dict[str, str]:
-        store = self.place.store.directory  # a chapter finds the folder of smoke-sized runs in it
-        store = store.parent if self.choice.profile == "smoke" else store
+        folders = {"DATA": self.place.data, "STORE": self._store, "CACHE": self.place.cache}
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            "WHENPOOL_DATA": str(self.place.data.resolve()),
-            "WHENPOOL_STORE": str(store.resolve()),
-            "WHENPOOL_CACHE": str(self.place.cache.resolve()),
+            **{f"WHENPOOL_{name}": str(folder.resolve()) for name, folder in folders.items()},
             COMPUTED: "1",
             **self.workforce.variables(),
         }
 
-    def _render(self) -> Path:
+    def _render(self, files: Sequence[str]) -> Path:
+        """Render the pages unless their sources are those of the last time; returns the first page."""
+        html = self.output / "_build" / "html"
+        rendered, sources = self.output / "_build" / "rendered.txt", sources_of_pages(self.stage)
+        page = html / "index.html"
+        if page.exists() and rendered.exists() and rendered.read_text() == sources:
+            self.say("The pages are as before")
+            return page
         self.say("Rendering the pages")
-        for page in (self.output / "_build" / "html" / "book").glob("*.html"):
-            if f"book/{page.stem}" not in self._files():  # it has left the table of contents
-                page.unlink()
+        rendered.unlink(missing_ok=True)
+        for old in (html / "book").glob("*.html"):
+            if f"book/{old.stem}" not in files:  # it has left the table of contents
+                old.unlink()
         page = render(self.stage, self.output)
         lighten(page.parent)
+        write_atomically(rendered, sources)
         return page
 
 

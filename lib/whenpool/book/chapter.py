@@ -14,10 +14,8 @@ from whenpool.book.report.evidence import Evidence, evidence_of
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.provenance import provenance_line
 from whenpool.book.report.tables import html_of, plain
-from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
-from whenpool.runs.kinds.few_shot import Explained, explained_among
 from whenpool.runs.kinds.training import Prepared, trained
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice, corpora_named, placed
@@ -64,23 +62,11 @@ class Chapter:
         Args:
             kind: a key of `whenpool.runs.kinds.KINDS`: "training", "probe", "few-shot" or "tagging".
         """
-        if kind not in self._rows:
-            self._rows[kind] = rows_of([run for run in self.runs if run.kind == kind], self.place)
-        return self._rows[kind]
+        return rows_of([run for run in self.runs if run.kind == kind], self.place)
 
     def stored(self, kind: str) -> pd.DataFrame:
         """Every finished run of a kind there is, runs of record included; nothing is computed."""
-        if kind not in self._stored:
-            self._stored[kind] = self.place.store.current(kind)
-        return self._stored[kind]
-
-    @cached_property
-    def _rows(self) -> dict[str, pd.DataFrame]:
-        return {}
-
-    @cached_property
-    def _stored(self) -> dict[str, pd.DataFrame]:
-        return {}
+        return self.place.store.current(kind)
 
     def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
         """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
@@ -90,20 +76,16 @@ class Chapter:
         """The trained models of the first corpus and size of this chapter, by pooling: those whose
         weights are here."""
         probed = [run.training for run in self.runs if run.kind == "probe" and run.training]
-        plain = [run for run in probed if run.setting == setting and run.seed == 0]
-        first = next(iter(plain), None)
-        done = standing(dict.fromkeys(plain), self.place).done
-        found = {}
-        for run in dict.fromkeys(plain):
-            same = first and replace(run, pooling=first.pooling) == first
-            if same and run in done and self.place.store.weights_file(done[run]).exists():
-                found[run.pooling] = trained(run, self.place)
+        plain = list(dict.fromkeys(run for run in probed if run.setting == setting and run.seed == 0))
+        done = standing(plain, self.place).done
+        found = {
+            run.pooling: trained(run, self.place)
+            for run in plain
+            if replace(run, pooling=plain[0].pooling) == plain[0]
+            and run in done
+            and self.place.store.weights_file(done[run]).exists()
+        }
         return {name: found[name] for name in POOLINGS if name in found}
-
-    def few_shot_model(self) -> Explained | None:
-        """The model on frozen embeddings among the few-shot runs whose weights are here: with as many
-        labels as in Table 1.9, if there is one."""
-        return explained_among(self.runs, self.place)
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -139,17 +121,6 @@ class Chapter:
     def evidence_runs(self, decided: Sequence[Decision]) -> pd.DataFrame:
         """The runs that the verdicts rest on, a row each, for their provenance."""
         return self.finished.of({key for decision in decided for key in decision.keys})
-
-    @property
-    def other_corpora(self) -> list[str]:
-        """The chosen corpora that are not the thesis's, or the embedded one."""
-        named = self.choice.corpora or ("synthetic",)
-        return [name for name in named if name not in THESIS_CORPORA]
-
-    def histories(self, runs: pd.DataFrame) -> pd.DataFrame:
-        """A row for each epoch of some runs, with their setting and pooling."""
-        epochs = self.place.store.history("training")
-        return epochs.merge(runs[["key", "setting", "pooling", "seed"]], on="key")
 
     def provenance(self, runs: pd.DataFrame) -> Provenance:
         """The line that says where a figure or table comes from.
@@ -190,8 +161,7 @@ def open_chapter(
     use_style()
     narrow: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in (only or {}).items()}
     choice = Choice(profile, corpora_named(corpus), **narrow, encoder=placed(encoder))
-    place = Place.default(Path(data) if data else None, smoke=profile == "smoke")
-    return Chapter(name, choice, place)
+    return Chapter(name, choice, Place.default(Path(data) if data else None, smoke=profile == "smoke"))
 
 
 def glue(name: str, value: Any) -> None:

@@ -1,7 +1,6 @@
 """The same trainings in two stores: alone and together, in two precisions, on two machines."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from safetensors.torch import load_file
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
-from whenpool.base.paths import project_root
 from whenpool.book.report.tables import corpus_name
 from whenpool.book.report.verdicts import THESIS_MODEL, Sample, column, estimate
 from whenpool.corpora.published import PUBLICATIONS
@@ -22,7 +20,7 @@ from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of
 
 RECORD = "record"
-"""Stands for the runs of record where a folder is asked for."""
+"""Means the runs of record where a folder is asked for."""
 COMPARISONS_OF_RECORD = "comparisons"
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""
@@ -35,34 +33,6 @@ LARGEST_MEAN = 0.3
 """Points of test accuracy: a precision whose mean difference from float32 is below may be of record."""
 COMMAND = "whenpool compare FOLDER OTHER --record"
 _RESULTS = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
-
-
-def compare_folders(
-    first: str,
-    second: str,
-    results: Path | None = None,
-    record: bool = False,
-    say: Callable[[str], None] = print,
-) -> None:
-    """Compare two folders of runs, or one and the runs of record, and tell what was found.
-
-    Args:
-        results: the folder of the runs of record; None: that of the clone.
-        record: whether what was found is put there.
-
-    Raises:
-        InputError: see `open_side`, `compare` and `put_on_record`.
-    """
-    root = project_root()
-    results = results or (root / "data" / "results" if root else None)
-    cells = compare(open_side(first, results), open_side(second, results))
-    say(table_of(cells).to_string(index=False))
-    say(meaning(cells))
-    if record:
-        if results is None:
-            raise InputError("comparisons of record live in the repository: run this inside a clone")
-        put_on_record(cells, results)
-        say(f"{len(cells)} rows of {results / COMPARISONS_OF_RECORD}.csv were written")
 
 
 def open_side(name: str, records: Path | None) -> Store:
@@ -87,7 +57,7 @@ def compare(first: Store, second: Store) -> DataFrame:
     """A row for each cell of the grid and pair of circumstances, from the trainings that both stores
     hold under the same key.
 
-    Of two computations the plainer one stands first, whichever store it is in: float32, the processor,
+    Of two computations the plainer one comes first, whichever store it is in: float32, the processor,
     alone, the local engine. A training that diverged has no accuracy to compare and is left out.
 
     Returns:
@@ -101,28 +71,54 @@ def compare(first: Store, second: Store) -> DataFrame:
     Raises:
         InputError: when no training is in both.
     """
-    stores = (first, second)
-    tables = [_runs_of(store) for store in stores]
-    common = tables[0].index.intersection(tables[1].index, sort=False)
+    sides = []
+    for store in (first, second):
+        runs = store.rows("training")
+        for name, usual in {"precision": "float32", "together": 1, "engine": "local"}.items():
+            runs[name] = column(runs, name).astype(object).fillna(usual)  # the column is younger
+        history = store.history("training")
+        epochs = dict(iter(history.groupby("key"))) if len(history) else {}
+        sides.append((store, runs.set_index("key"), epochs))
+    common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
     if common.empty:
         found = [
-            f"{len(table)} in {'the runs of record' if store.records else store.directory}"
-            for store, table in zip(stores, tables, strict=True)
+            f"{len(runs)} in {'the runs of record' if store.records else store.directory}"
+            for store, runs, _ in sides
         ]
         raise InputError(f"no finished training is in both: {', '.join(found)}")
-    epochs = []
-    for store in stores:
-        history = store.history("training")
-        epochs.append(dict(iter(history.groupby("key"))) if len(history) else {})
     pairs = []
     for key in common:
-        sides = [(tables[n].loc[key], epochs[n].get(key), stores[n].weights_file(key)) for n in (0, 1)]
-        if all(np.isfinite(row["test_accuracy"]) for row, _, _ in sides):
-            pairs.append(_pair(*sorted(sides, key=lambda side: _plainness(side[0]))))
+        both = [
+            (runs.loc[key], epochs.get(key), store.weights_file(key)) for store, runs, epochs in sides
+        ]
+        if all(np.isfinite(row["test_accuracy"]) for row, _, _ in both):
+            pairs.append(_pair(*sorted(both, key=lambda side: _plainness(side[0]))))
     if not pairs:
         raise InputError(f"all {len(common)} trainings that are in both diverged")
-    groups = DataFrame(pairs).groupby([*CELL, *SIDES], dropna=False)
-    return DataFrame([_summary(values, group) for values, group in groups])
+    cells = (
+        DataFrame(pairs)
+        .groupby([*CELL, *SIDES], dropna=False)
+        .agg(
+            pairs=("difference", "size"),
+            identical=("identical", "sum"),
+            with_weights=("weight", "count"),
+            mean_difference=("difference", "mean"),
+            std_difference=("difference", "std"),
+            largest_accuracy=("accuracy", "max"),
+            largest_loss=("loss", "max"),
+            largest_weight=("weight", "max"),
+            commit=("commit", _each_once),
+            commit_other=("commit_other", _each_once),
+            finished=("finished", "max"),
+        )
+        .reset_index()
+    )
+    keys = [
+        key_of({name: str(value) for name, value in row.items()})
+        for row in cells[[*CELL, *SIDES]].astype(object).to_dict("records")
+    ]
+    cells.insert(0, "key", keys)
+    return cells
 
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:
@@ -151,14 +147,6 @@ def read_comparisons(folder: Path | None) -> DataFrame:
     return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
 
 
-def _runs_of(store: Store) -> DataFrame:
-    """The trainings by their key; a row that is older than a column has what was usual then."""
-    runs = store.rows("training")
-    for name, usual in {"precision": "float32", "together": 1, "engine": "local"}.items():
-        runs[name] = column(runs, name).astype(object).fillna(usual)
-    return runs.set_index("key")
-
-
 def _plainness(row: Any) -> tuple[Any, ...]:
     kind, _, name = str(row["device"]).partition(":")
     precision = str(row["precision"])
@@ -169,15 +157,17 @@ def _plainness(row: Any) -> tuple[Any, ...]:
 def _pair(first: Any, second: Any) -> dict[str, Any]:
     """Two computations of one training, each its row, epochs and file of weights."""
     (row, epochs, file), (other, other_epochs, other_file) = first, second
-    weights = _largest_weight(file, other_file)
+    weight = _largest_difference(file, other_file)
     same = row[_RESULTS].equals(other[_RESULTS]) and _same_epochs(epochs, other_epochs)
+    difference = other["test_accuracy"] - row["test_accuracy"]
     return {
         **{name: _plain(row[name]) for name in (*CELL, *CIRCUMSTANCES)},
         **{f"{name}_other": _plain(other[name]) for name in CIRCUMSTANCES},
-        "identical": same and not weights > 0,
-        "accuracy": other["test_accuracy"] - row["test_accuracy"],
+        "identical": same and not weight > 0,
+        "difference": difference,
+        "accuracy": abs(difference),
         "loss": abs(other["test_loss"] - row["test_loss"]),
-        "weight": weights,
+        "weight": weight,
         "commit": row.get("commit"),
         "commit_other": other.get("commit"),
         "finished": max(str(row["finished"]), str(other["finished"])),
@@ -199,7 +189,7 @@ def _same_epochs(first: DataFrame | None, second: DataFrame | None) -> bool:
     return np.array_equal(one, two, equal_nan=True)
 
 
-def _largest_weight(first: Path, second: Path) -> float:
+def _largest_difference(first: Path, second: Path) -> float:
     """The largest absolute difference of any weight; NaN where a store has none."""
     if not (first.exists() and second.exists()):
         return np.nan
@@ -210,63 +200,28 @@ def _largest_weight(first: Path, second: Path) -> float:
         except (OSError, SafetensorError) as error:
             raise InputError(f"weights {file} cannot be read: {error}; delete the file") from None
     one, two = loaded
-    if {name: value.shape for name, value in one.items()} != {
-        n: value.shape for n, value in two.items()
-    }:
+    if {name: w.shape for name, w in one.items()} != {name: w.shape for name, w in two.items()}:
         raise InputError(f"weights {first} and {second} are not of one model; delete the wrong file")
-    return max([float((two[name] - value).abs().max()) for name, value in one.items()], default=0.0)
+    return max([float((two[name] - w).abs().max()) for name, w in one.items()], default=0.0)
 
 
-def _summary(values: tuple[Any, ...], pairs: DataFrame) -> dict[str, Any]:
-    group = dict(zip((*CELL, *SIDES), values, strict=True))
-    commits = {
-        name: " ".join(sorted({str(value) for value in pairs[name].dropna() if value}))
-        for name in ("commit", "commit_other")
-    }
+def _each_once(commits: Series) -> str:
+    return " ".join(sorted({str(commit) for commit in commits.dropna() if commit}))
+
+
+def pooled(cells: DataFrame) -> dict[str, Any]:
+    """Several cells made one: counts are added, mean and deviation are those of all pairs together, exactly,
+    and the largest differences are the largest of all."""
+    n, means = cells["pairs"].to_numpy(float), cells["mean_difference"].to_numpy(float)
+    mean = float((n * means).sum() / n.sum())
+    within = ((n - 1) * cells["std_difference"].fillna(0).to_numpy(float) ** 2).sum()
+    squares = within + (n * (means - mean) ** 2).sum()
     return {
-        "key": key_of({name: str(value) for name, value in group.items()}),
-        **group,
-        "pairs": len(pairs),
-        "identical": int(pairs["identical"].sum()),
-        "with_weights": int(pairs["weight"].notna().sum()),
-        "mean_difference": pairs["accuracy"].mean(),
-        "std_difference": pairs["accuracy"].std(ddof=1),
-        "largest_accuracy": pairs["accuracy"].abs().max(),
-        "largest_loss": pairs["loss"].max(),
-        "largest_weight": pairs["weight"].max(),
-        **commits,
-        "finished": pairs["finished"].max(),
+        **{name: int(cells[name].sum()) for name in ("pairs", "identical", "with_weights")},
+        "mean_difference": mean,
+        "std_difference": float(squares / (n.sum() - 1)) ** 0.5 if n.sum() > 1 else np.nan,
+        **{name: cells[name].max() for name in cells if name.startswith("largest")},
     }
-
-
-# What the comparisons say.
-
-
-def pooled(cells: DataFrame, by: Sequence[str] = ()) -> DataFrame:
-    """Rows for several cells made one: counts are added, means and deviations are those of all pairs
-    together, exactly, and the largest differences are the largest of all.
-
-    Args:
-        by: the columns whose values stay apart; none: one row of all.
-    """
-    rows = []
-    for values, group in cells.groupby(list(by) or (lambda row: "all"), sort=False, dropna=False):
-        n, means = group["pairs"].to_numpy(float), group["mean_difference"].to_numpy(float)
-        mean = float((n * means).sum() / n.sum())
-        within = ((n - 1) * group["std_difference"].fillna(0).to_numpy(float) ** 2).sum()
-        squares = within + (n * (means - mean) ** 2).sum()
-        rows.append(
-            (dict(zip(by, values, strict=True)) if by else {})
-            | {
-                "size": ", ".join(f"{int(size):,}" for size in sorted(set(group["size"]))),
-                "setting": ", ".join(name for name in SETTINGS if name in set(group["setting"])),
-                **{name: int(group[name].sum()) for name in ("pairs", "identical", "with_weights")},
-                "mean_difference": mean,
-                "std_difference": float(squares / (n.sum() - 1)) ** 0.5 if n.sum() > 1 else np.nan,
-                **{name: group[name].max() for name in group if name.startswith("largest")},
-            }
-        )
-    return DataFrame(rows)
 
 
 def table_of(cells: DataFrame) -> DataFrame:
@@ -275,22 +230,25 @@ def table_of(cells: DataFrame) -> DataFrame:
     if cells.empty:
         return DataFrame({"trainings": ["not measured yet"]})
     rows = []
-    for _, row in pooled(cells, [*MODEL, *SIDES]).iterrows():
-        name = corpus_name(str(row["corpus"]).partition(":")[0]) + (
-            "" if row["masked"] else ", unmasked"
-        )
-        length = "" if row["length"] == "any" else f", {row['length']}"
-        model = f"{row['hidden_size']} units, {row['epochs']} epochs"
-        weight = f"; weights {row['largest_weight']:.1e}" if row["with_weights"] else ""
+    for _, group in cells.groupby([*MODEL, *SIDES], sort=False, dropna=False):
+        row, whole = group.iloc[0], pooled(group)
+        name = corpus_name(str(row["corpus"]).partition(":")[0])
+        name += "" if row["masked"] else ", unmasked"
+        name += "" if row["length"] == "any" else f", {row['length']}"
+        sizes = ", ".join(f"{int(size):,}" for size in sorted(set(group["size"])))
+        settings = ", ".join(name for name in SETTINGS if name in set(group["setting"]))
+        largest = f"accuracy {whole['largest_accuracy']:.2f}; loss {whole['largest_loss']:.1e}"
+        if whole["with_weights"]:
+            largest += f"; weights {whole['largest_weight']:.1e}"
         rows.append(
             {
-                "trainings": f"{name}{length}; {row['size']} texts; {row['setting']}; {model}",
+                "trainings": f"{name}; {sizes} texts; {settings}; {row['hidden_size']} units, "
+                f"{row['epochs']} epochs",
                 "computed": _circumstances(row),
-                "pairs": str(row["pairs"]),
-                "identical": str(row["identical"]),
-                "mean difference (points)": mean_text(row),
-                "largest difference": f"accuracy {row['largest_accuracy']:.2f}; "
-                f"loss {row['largest_loss']:.1e}{weight}",
+                "pairs": str(whole["pairs"]),
+                "identical": str(whole["identical"]),
+                "mean difference (points)": mean_text(whole),
+                "largest difference": largest,
             }
         )
     return DataFrame(rows)
@@ -319,7 +277,7 @@ def meaning(cells: DataFrame) -> str:
     parts = []
     for chosen, how in ((cells[same], "in the same way"), (cells[~same], "in another way")):
         if len(chosen):
-            whole = pooled(chosen).iloc[0]
+            whole = pooled(chosen)
             parts.append(
                 f"Of {whole['pairs']} trainings that were run twice {how}, {whole['identical']} are "
                 "identical in every result that does not depend on time; the test accuracies differ by "
@@ -334,37 +292,11 @@ def mean_text(row: Any) -> str:
     return f"{mean:+.3f}" + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
 
 
-@dataclass(frozen=True)
-class Admission:
-    """What is known of a precision on a kind of device, beside float32.
-
-    Attributes:
-        pairs: of trainings on published corpora by a model at least as large as the thesis's.
-        mean: of their differences of test accuracy in points; NaN without pairs.
-    """
-
-    precision: str
-    device: str
-    pairs: int = 0
-    mean: float = np.nan
-
-    @property
-    def allowed(self) -> bool:
-        """Whether runs in this precision may be runs of record."""
-        enough = self.pairs >= PAIRS_NEEDED and abs(self.mean) < LARGEST_MEAN
-        return self.precision == "float32" or enough
-
-    def __str__(self) -> str:
-        known = f"there are {self.pairs}" + (f", {self.mean:+.2f} points apart" if self.pairs else "")
-        return (
-            f"{self.precision} on {self.device} needs {PAIRS_NEEDED} pairs with float32 on published "
-            f"corpora, at the thesis's size and less than {LARGEST_MEAN} points apart in the mean; "
-            f"{known} (`{COMMAND}` adds some)"
-        )
-
-
-def admission(cells: DataFrame, precision: str, device: str, fused: bool = False) -> Admission:
-    """The rule on precision.
+def beside_float32(
+    cells: DataFrame, precision: str, device: str, fused: bool = False
+) -> tuple[int, float]:
+    """How many pairs compare a precision with float32, on published corpora and by a model at least as large
+    as the thesis's, and the mean of their differences of test accuracy in points; NaN without pairs.
 
     Args:
         cells: rows of ``comparisons.csv``.
@@ -373,7 +305,7 @@ def admission(cells: DataFrame, precision: str, device: str, fused: bool = False
         fused: of models trained together, whose recurrences round at other places.
     """
     if cells.empty:
-        return Admission(precision, device)
+        return 0, np.nan
     exact = cells["precision"] == "float32"  # else the second side may be
 
     def other(name: str) -> Series:
@@ -389,14 +321,14 @@ def admission(cells: DataFrame, precision: str, device: str, fused: bool = False
         & cells["corpus"].isin(list(PUBLICATIONS))
     ]
     if counted.empty:
-        return Admission(precision, device)
-    whole = pooled(counted).iloc[0]
-    return Admission(precision, device, int(whole["pairs"]), float(whole["mean_difference"]))
+        return 0, np.nan
+    whole = pooled(counted)
+    return whole["pairs"], whole["mean_difference"]
 
 
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
-    """Which of some runs have a precision that runs of record may have, and for each one that they may
-    not have yet a line with what is known of it.
+    """The rule on precision: which of some runs may be of record, and a line for each way of computing that
+    may not yet, with what is known of it.
 
     Args:
         runs: rows of `whenpool.runs.store.Store.rows`.
@@ -405,13 +337,19 @@ def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
     precisions = column(runs, "precision").fillna("float32")
     together = column(runs, "together").fillna(1) > 1
     ways = list(zip(precisions, runs["device"].map(_kind), together, strict=True))
-    found = {way: admission(cells, *way) for way in dict.fromkeys(ways)}
-    lines = [
-        f"{ways.count(way)} runs are left out: {known}"
-        for way, known in found.items()
-        if not known.allowed
-    ]
-    return Series([found[way].allowed for way in ways], index=runs.index, dtype=bool), lines
+    allowed, lines = {}, []
+    for way in dict.fromkeys(ways):
+        pairs, mean = beside_float32(cells, *way)
+        enough = pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN
+        allowed[way] = enough or way[0] == "float32"
+        if not allowed[way]:
+            apart = f", {mean:+.2f} points apart" if pairs else ""
+            lines.append(
+                f"{ways.count(way)} runs are left out: {way[0]} on {way[1]} needs {PAIRS_NEEDED} pairs "
+                "with float32 on published corpora, at the thesis's size and less than "
+                f"{LARGEST_MEAN} points apart in the mean; there are {pairs}{apart} (`{COMMAND}` adds some)"
+            )
+    return Series([allowed[way] for way in ways], index=runs.index, dtype=bool), lines
 
 
 def _kind(device: Any) -> str:

@@ -1,15 +1,16 @@
 """The notebooks that the launch buttons open: made from the chapters, without outputs, committed.
 
-``python -m whenpool.book.launch`` writes ``book/<name>.ipynb`` beside each chapter with code, and ``--check``
-only says which differ. The same chapter gives the same bytes at any time.
+``python -m whenpool.book.launch`` writes ``book/<name>.ipynb`` beside each chapter with code, always the same
+bytes. With ``--check`` it only says which differ, and what ruff finds in the cells of the chapters.
 """
 
 import hashlib
 import re
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,19 +57,6 @@ os.environ.setdefault("WHENPOOL_DEVICE", "cuda" if torch.cuda.is_available() els
 """
 
 
-def first_cell(chapter: Any, repository: dict[str, str]) -> str:
-    """The cell for one chapter.
-
-    Args:
-        chapter: the notebook, whose imports say which extras it needs.
-        repository: ``url`` and ``branch``; ``WHENPOOL_REPOSITORY`` names another address.
-    """
-    code = "\n".join(cell.source for cell in chapter.cells if cell.cell_type == "code")
-    needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
-    extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
-    return _CELL.format(extras=extras, **repository).rstrip("\n")
-
-
 _ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
 _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
 _FENCE = re.compile(r"\s*(?P<fence>:{3,}|`{3,})\s*(?:\{(?P<kind>[\w:-]+)\}\s*(?P<title>.*))?$")
@@ -88,7 +76,7 @@ _BOXES = {
 
 @dataclass(frozen=True)
 class Plain:
-    """Turns the text of one chapter.
+    """Turns the text of one chapter into Markdown that needs no book.
 
     Attributes:
         labels: of the chapter's figures and tables: "Figure 2", by name.
@@ -97,22 +85,22 @@ class Plain:
         authors: "Maini et al." and "2020", by key of the bibliography.
     """
 
-    labels: dict[str, str] = field(default_factory=dict)
-    headings: dict[str, str] = field(default_factory=dict)
-    pages: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    authors: dict[str, tuple[str, str]] = field(default_factory=dict)
+    labels: dict[str, str]
+    headings: dict[str, str]
+    pages: dict[str, tuple[str, bool]]
+    authors: dict[str, tuple[str, str]]
 
     @classmethod
-    def of(cls, book: Path, chapter: Path) -> "Plain":
-        """With what the pages of a book and its bibliography say."""
+    def of(cls, chapter: Path) -> "Plain":
+        """With what the pages and the bibliography beside a chapter say."""
         headings: dict[str, str] = {}
         pages: dict[str, tuple[str, bool]] = {}
-        for path in sorted(book.glob("*.md")):
+        for path in sorted(chapter.parent.glob("*.md")):
             text = path.read_text("utf-8")
             title = re.search(r"^# +(.+)$", text, re.MULTILINE)
             pages[path.stem] = title[1] if title else path.stem, is_notebook(path)
             headings |= {found["label"]: found["heading"] for found in _LABEL.finditer(text)}
-        return cls(_numbered(chapter), headings, pages, _authors(book / "references.bib"))
+        return cls(_numbered(chapter), headings, pages, _authors(chapter.with_name("references.bib")))
 
     def label(self, name: str) -> str:
         """What a figure or table of the chapter is called."""
@@ -155,19 +143,21 @@ class Plain:
 
 def _numbered(chapter: Path) -> dict[str, str]:
     """The figures and tables of a chapter, each kind counted from 1."""
-    names: dict[str, list[str]] = {"Figure": [], "Table": []}
+    figures: list[str] = []
+    tables: list[str] = []
     for cell in jupytext.read(chapter).cells:
         if figure := cell.metadata.get("mystnb", {}).get("figure"):
-            names["Figure"].append(figure["name"])
+            figures.append(figure["name"])
         if cell.cell_type == "markdown":
-            drawn = _FIGURE.finditer(cell.source)
-            names["Figure"] += [yaml.safe_load(one["options"])["name"] for one in drawn]
-        if cell.cell_type == "code":
-            names["Table"] += _TABLE.findall(cell.source)
+            figures += [
+                yaml.safe_load(found["options"])["name"] for found in _FIGURE.finditer(cell.source)
+            ]
+        else:
+            tables += _TABLE.findall(cell.source)
     return {
         name: f"{kind} {number}"
-        for kind, found in names.items()
-        for number, name in enumerate(dict.fromkeys(found), 1)
+        for kind, names in (("Figure", figures), ("Table", tables))
+        for number, name in enumerate(dict.fromkeys(names), 1)
     }
 
 
@@ -224,11 +214,16 @@ def made(chapter: Path, root: Path) -> str:
 
     Args:
         chapter: ``book/<name>.md``.
-        root: the clone, whose ``_config.yml`` says where Colab finds it.
+        root: the clone, whose ``_config.yml`` says where Colab finds it; ``WHENPOOL_REPOSITORY`` names
+            another address.
     """
     source = jupytext.read(chapter)
-    plain = Plain.of(root / "book", chapter)
-    cells: list[Any] = [new_code_cell(first_cell(source, configured(root)))]
+    plain = Plain.of(chapter)
+    code = "\n".join(cell.source for cell in source.cells if cell.cell_type == "code")
+    needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
+    extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
+    first = _CELL.format(extras=extras, **configured(root)).rstrip("\n")
+    cells: list[Any] = [new_code_cell(first)]
     for cell in source.cells:
         if cell.cell_type == "markdown":
             if text := plain.markdown(cell.source):
@@ -250,29 +245,6 @@ def made(chapter: Path, root: Path) -> str:
     return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
 
 
-def stale(root: Path) -> list[Path]:
-    """The notebooks that are not what their chapters give now, missing or left over ones included."""
-    wanted = {path.with_suffix(".ipynb"): path for path in chapters(root)}
-    differ = [
-        notebook
-        for notebook, chapter in wanted.items()
-        if not notebook.exists() or notebook.read_text("utf-8") != made(chapter, root)
-    ]
-    return differ + [path for path in sorted((root / "book").glob("*.ipynb")) if path not in wanted]
-
-
-def write(root: Path) -> list[Path]:
-    """Bring the notebooks of a clone up to date; returns those that were not."""
-    changed = stale(root)
-    for notebook in changed:
-        chapter = notebook.with_suffix(".md")
-        if chapter.exists() and is_notebook(chapter):
-            notebook.write_text(made(chapter, root), "utf-8")
-        else:
-            notebook.unlink()
-    return changed
-
-
 def _shown(metadata: dict[str, Any]) -> dict[str, Any]:
     """Tags, and code that the page hides hidden in Jupyter and Colab too."""
     tags = list(metadata.get("tags", []))
@@ -281,18 +253,78 @@ def _shown(metadata: dict[str, Any]) -> dict[str, Any]:
     return hidden | ({"tags": tags} if tags else {})
 
 
+def stale(root: Path) -> dict[Path, str]:
+    """The notebooks that are not what their chapters give now, and what these give: nothing for one that
+    no chapter has."""
+    wanted = {path.with_suffix(".ipynb"): made(path, root) for path in chapters(root)}
+    there = {path: path.read_text("utf-8") for path in sorted((root / "book").glob("*.ipynb"))}
+    return {
+        path: wanted.get(path, "")
+        for path in dict.fromkeys([*wanted, *there])
+        if wanted.get(path) != there.get(path)
+    }
+
+
+def write(root: Path) -> list[Path]:
+    """Bring the notebooks of a clone up to date; returns those that were not."""
+    changed = stale(root)
+    for notebook, text in changed.items():
+        if text:
+            notebook.write_text(text, "utf-8")
+        else:
+            notebook.unlink()
+    return list(changed)
+
+
+IGNORED = (
+    "B018",  # a cell ends with what it shows
+    "B023",  # a lambda is called within its own turn of the loop
+    "E402", "I001",  # imports are where a reader needs them
+    "E731",  # a short lambda under the sentence that it proves
+    "RET503",  # a function that draws returns early where there is nothing to draw
+    "RUF059",  # figure, axes = plt.subplots()
+    "S101", "W391",
+)  # fmt: skip
+"""What ruff does not look for in cells."""
+_CODE = re.compile(
+    r"^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(?P<code>.*?)^```[ ]*$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def as_python(chapter: str) -> str:
+    """The code of a chapter with every other line emptied, so that a line keeps its number."""
+    found, end = "", 0
+    for cell in _CODE.finditer(chapter):
+        found += "\n" * chapter.count("\n", end, cell.start("code")) + cell["code"]
+        end = cell.end("code")
+    return found
+
+
+def lint(chapter: Path, root: Path) -> str:
+    """What ruff says of a chapter's cells, a finding a line; nothing when there is none."""
+    command = [
+        sys.executable, "-m", "ruff", "check", "--quiet", "--output-format", "concise",
+        "--extension", "md:python", "--ignore", ",".join(IGNORED), "--config", "builtins = ['display']",
+        "--stdin-filename", str(chapter.relative_to(root)), "-",
+    ]  # fmt: skip
+    source = as_python(chapter.read_text("utf-8"))
+    done = subprocess.run(command, cwd=root, input=source, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
 def main() -> int:
-    """Write the notebooks, or only say which differ; the exit code is 1 when some do."""
+    """Write the notebooks, or only say what is wrong; the exit code is 1 when something is."""
     root = project_root()
     if root is None:
         print("the chapters are in the repository: run this inside a clone", file=sys.stderr)
         return 2
     if "--check" in sys.argv[1:]:
-        for path in (differ := stale(root)):
-            print(
-                f"{path.relative_to(root)} is not what its chapter gives: run python -m whenpool.book.launch"
-            )
-        return 1 if differ else 0
+        mend = "is not what its chapter gives: run python -m whenpool.book.launch\n"
+        said = [f"{path.relative_to(root)} {mend}" for path in stale(root)]
+        said += [lint(chapter, root) for chapter in chapters(root)]
+        print("".join(said), end="")
+        return 1 if any(said) else 0
     for path in (changed := write(root)):
         print(f"{path.relative_to(root)} {'written' if path.exists() else 'removed'}")
     if not changed:

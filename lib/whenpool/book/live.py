@@ -7,9 +7,7 @@ chapter that was edited last. Each build is a process of its own, so that it rea
 import argparse
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from livereload import Server
 
@@ -20,42 +18,44 @@ from whenpool.book.build import chapter_named
 HOST = "127.0.0.1"
 
 
-@dataclass
-class Live:
-    """Builds a chapter again when it changed, or the library; ``options`` are further ones of
-    ``whenpool book``."""
+def serve(chapter: str, port: int, options: list[str]) -> None:
+    """Build a chapter, then watch all of them and the library, and serve the pages to browsers of this
+    machine, which reload them, until it is interrupted.
 
-    root: Path
-    chapter: str
-    options: tuple[str, ...] = ()
+    Args:
+        options: further ones of ``whenpool book``.
+    """
+    root = project_root()
+    if root is None:
+        raise InputError("the chapters are in the repository: run this inside a clone")
+    sources = {path.stem: path for path in sorted((root / "book").glob("*.md"))}
+    last = chapter_named(chapter, list(sources))
+    pages = root / "_build" / ("smoke/_build" if "smoke" in options else "") / "html"
 
-    @property
-    def pages(self) -> Path:
-        """Where the built pages are."""
-        return self.root / "_build" / ("smoke/_build" if "smoke" in self.options else "") / "html"
-
-    def changed(self, chapter: str | None = None) -> None:
-        """Build a chapter, or the last one where the library changed. A mistake in it is told in one line,
-        and its page stays as it was."""
-        self.chapter = chapter or self.chapter
-        print(f"{self.chapter} ...")
-        command = [sys.executable, "-m", "whenpool", "book", "--chapter", self.chapter, *self.options]
-        done = subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
+    def build(chapter: str | None = None) -> None:
+        """Build a chapter, or the last one; a mistake in it is one line, and its page stays as it was."""
+        nonlocal last
+        last = chapter or last
+        print(f"{last} ...")
+        command = [sys.executable, "-m", "whenpool", "book", "--chapter", last, *options]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            print(f"{self.chapter} is up to date")
+            print(f"{last} is up to date")
         else:
             told = [line for line in done.stderr.splitlines() if line.strip()] or ["no reason was given"]
             print(next((line for line in told if line.startswith("whenpool: ")), told[-1]))
 
-    def serve(self, port: int) -> None:
-        """Watch the chapters and the library, and serve the pages to browsers of this machine, which
-        reload them, until it is interrupted."""
-        server = Server()
-        for source in sorted((self.root / "book").glob("*.md")):
-            server.watch(str(source), partial(self.changed, source.stem))
-        server.watch(str(self.root / "lib" / "whenpool" / "**" / "*.py"), self.changed)
-        print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops)")
-        server.serve(port=port, host=HOST, root=str(self.pages))
+    if not (pages / "index.html").exists():
+        print("There is no book yet: the first build executes every chapter, some minutes")
+    build()
+    if not (pages / "index.html").exists():
+        raise InputError("there is no book yet, and it could not be built: run make book")
+    server = Server()
+    for name, source in sources.items():
+        server.watch(str(source), partial(build, name))
+    server.watch(str(root / "lib" / "whenpool" / "**" / "*.py"), build)
+    print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops)")
+    server.serve(port=port, host=HOST, root=str(pages))
 
 
 def main() -> int:
@@ -64,18 +64,8 @@ def main() -> int:
     parser.add_argument("--chapter", default="index", help="the one to begin with")
     parser.add_argument("--port", type=int, default=8000)
     given, options = parser.parse_known_args()
-    root = project_root()
     try:
-        if root is None:
-            raise InputError("the chapters are in the repository: run this inside a clone")
-        names = sorted(path.stem for path in (root / "book").glob("*.md"))
-        live = Live(root, chapter_named(given.chapter, names), tuple(options))
-        if not (live.pages / "index.html").exists():
-            print("There is no book yet: the first build executes every chapter, some minutes")
-        live.changed()
-        if not (live.pages / "index.html").exists():
-            raise InputError("there is no book yet, and it could not be built: run make book")
-        live.serve(given.port)
+        serve(given.chapter, given.port, options)
     except InputError as error:
         print(f"whenpool: {error}", file=sys.stderr)
         return 2

@@ -4,10 +4,9 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import matplotlib
@@ -59,9 +58,7 @@ def wait_for_formulas(page: "Page") -> None:
 
 
 NAME = "whenpool.pdf"
-_MARGINS = {"top": "22mm", "bottom": "20mm", "left": "20mm", "right": "20mm"}
-_TEXT_WIDTH = 643
-"""Of A4 without its margins, in the pixels of CSS."""
+_TEXT_WIDTH = 643  # of A4 without its margins, in the pixels of CSS
 _FOOTER = (
     '<div style="width: 100%; text-align: center; font: 8pt serif; color: #555">'
     '<span class="pageNumber"></span></div>'
@@ -75,21 +72,16 @@ _FIT = """() => {
 }"""
 
 
-@dataclass(frozen=True)
-class Chapter:
-    """One page of the book.
-
-    Attributes:
-        name: of its file, "book/corpora".
-        title: its heading.
-        part: of the table of contents it stands in.
-        article: its text, with anchors and files named for where all pages stand together.
-    """
+class Chapter(NamedTuple):
+    """One page of the book."""
 
     name: str
+    """Of its file, such as "book/corpora"."""
     title: str
     part: str
+    """Of the table of contents."""
     article: "Tag"
+    """Its text, with anchors and files named for where all pages are together."""
 
 
 def print_book(root: Path) -> Path:
@@ -115,7 +107,7 @@ def print_book(root: Path) -> Path:
             page.pdf(
                 path=target,
                 format="A4",
-                margin=_MARGINS,  # type: ignore[arg-type]
+                margin={"top": "22mm", "bottom": "20mm", "left": "20mm", "right": "20mm"},
                 print_background=True,
                 display_header_footer=True,
                 header_template="<span></span>",
@@ -172,7 +164,7 @@ def _anchor(name: str, fragment: str = "") -> str:
 
 
 def _target(name: str, link: str, names: Sequence[str]) -> str:
-    """Where a link of a page leads when all pages stand together."""
+    """Where a link of a page leads when all pages are together."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return link
@@ -196,6 +188,14 @@ def assembled(
     links = "".join(f'<link rel="stylesheet" href="{sheet.as_uri()}">' for sheet in sheets)
     author = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"]
     edition = f'<p class="edition">Commit {escape(commit())}</p>' if commit() else ""
+    contents, part = "", ""
+    for index, chapter in enumerate(others):
+        number = numbers[index] if numbers else ""
+        if chapter.part != part:
+            part = chapter.part
+            contents += f'<p class="part">{escape(part)}</p>'
+        contents += f'<a href="#{_anchor(chapter.name)}"><span>{escape(chapter.title)}</span>'
+        contents += f'<span class="number">{number}</span></a>'
     chapters = [f'<section class="chapter" id="{_anchor(c.name)}">{c.article}</section>' for c in others]
     mathjax = (static / "mathjax" / "tex-chtml.js").as_uri()
     formulas = '{options: {processHtmlClass: "math", ignoreHtmlClass: "document"}}'
@@ -205,22 +205,9 @@ def assembled(
         f"<script>window.MathJax = {formulas}</script>"
         f'<script defer src="{mathjax}"></script></head><body class="document">'
         f"<header><h1>{escape(front.title)}</h1><p>{escape(author)}</p>{edition}</header>"
-        f"{front.article}{_contents(others, numbers)}{''.join(chapters)}</body></html>"
+        f'{front.article}<nav class="contents"><h2>Contents</h2>{contents}</nav>{"".join(chapters)}'
+        "</body></html>"
     )
-
-
-def _contents(chapters: Sequence[Chapter], numbers: Sequence[int]) -> str:
-    lines, part = [], ""
-    for index, chapter in enumerate(chapters):
-        if chapter.part != part:
-            part = chapter.part
-            lines.append(f'<p class="part">{escape(part)}</p>')
-        number = numbers[index] if numbers else ""
-        lines.append(
-            f'<a href="#{_anchor(chapter.name)}"><span>{escape(chapter.title)}</span>'
-            f'<span class="number">{number}</span></a>'
-        )
-    return f'<nav class="contents"><h2>Contents</h2>{"".join(lines)}</nav>'
 
 
 def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
@@ -236,14 +223,10 @@ def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
 def _fonts() -> str:
     """The serifs that come with matplotlib, so that a page looks the same on every machine."""
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    serif = (
-        ("", "normal", 400),
-        ("Italic", "italic", 400),
-        ("Bol", "normal", 700),
-        ("BolIta", "italic", 700),
-    )
+    serif = {"": "normal 400", "Italic": "italic 400", "Bol": "normal 700", "BolIta": "italic 700"}
     return "".join(
-        f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
+        f"@font-face {{ font-family: 'Book Serif'; font-style: {look.split()[0]}; "
+        f"font-weight: {look.split()[1]}; "
         f"src: url('{(folder / f'STIXGeneral{name}.ttf').as_uri()}'); }}\n"
-        for name, style, weight in serif
+        for name, look in serif.items()
     )

@@ -5,11 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapreplace
 from typing import NamedTuple
 
-import pandas as pd
 from pandas import DataFrame
 
 from whenpool.book.report.provenance import duration
-from whenpool.book.report.tables import corpus_name
 from whenpool.runs.compute import standing, weights_needed
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.local import processors
@@ -28,6 +26,7 @@ _ELSEWHERE = {
     OTHER_PRECISION: "the times of {} runs are those of another precision on this machine",
     OTHER_MACHINE: "nothing like {} runs was run on this machine: their times are those of {}",
 }
+_Expected = Mapping[Run, Estimate | None]
 
 
 class Progress(NamedTuple):
@@ -56,13 +55,23 @@ def status_table(
     every = list(dict.fromkeys(run for runs in groups.values() for run in runs))
     found = standing(every, place)
     missing, failed = set(found.missing), set(found.failed)
-    again = _trained_again(found.missing, place)
+    done_on_the_way = _on_the_way(found.missing)
+    again: list[Run] = [  # trainings whose weights the missing runs need and which are not here
+        run
+        for run in weights_needed(found.missing, place)
+        if run not in missing
+        and run not in done_on_the_way
+        and not place.store.has(key(run, place), with_weights=True)
+    ]
     if again:
         groups[NEEDED] = again
     groups[ALL] = list(dict.fromkeys([*every, *again]))
     pace = Pace.measured(place, workforce)
     expected = {run: pace.estimate(run) for run in groups[ALL]}
-    workers = _workers(workforce)
+    workers = workforce.workers
+    if not workers:  # a cluster elsewhere has at least one
+        elsewhere = workforce.device.startswith("cuda") or workforce.address
+        workers = 1 if elsewhere else processors()
     rows = []
     for name, runs in groups.items():
         left = missing.union(again) if name in (NEEDED, ALL) else missing
@@ -81,23 +90,16 @@ def status_table(
         )
     notes = [*found.set_aside, *dict.fromkeys(found.absent.values())]
     notes += [f"failed: {run}: {message}" for run, message in found.failed.items()]
-    times = _about_times(expected, workers, workforce)
+    times = _about_times(expected, workers, workforce.device)
     if workforce.until is not None:
         time_left = workforce.until - time.monotonic()
         times.append(_what_fits(sorted(undone, key=informative), expected, workers, time_left))
     return Progress(DataFrame(rows), notes, times)
 
 
-def _workers(workforce: Workforce) -> int:
-    """How many runs are executed side by side; a cluster elsewhere has at least one."""
-    if workforce.workers:
-        return workforce.workers
-    return 1 if workforce.device.startswith("cuda") or workforce.address else processors()
-
-
 def _groups(chapters: Mapping[str, Sequence[Run]], choice: Choice) -> dict[str, list[Run]]:
-    """Runs by table of the thesis, or chapter where they stand in none, in this order."""
-    groups: dict[str, dict[Run, None]] = {}  # a run can stand in several
+    """Runs by table of the thesis, or by chapter where they are in none; a run can be in several."""
+    groups: dict[str, dict[Run, None]] = {}
     for chapter, runs in chapters.items():
         for run in runs:
             tables = thesis_table(run) if choice.profile == "paper" else ()
@@ -106,52 +108,35 @@ def _groups(chapters: Mapping[str, Sequence[Run]], choice: Choice) -> dict[str, 
     return {name: list(runs) for name, runs in sorted(groups.items())}
 
 
-def _trained_again(missing: Sequence[Run], place: Place) -> list[Run]:
-    """Trainings beside the missing runs, whose weights these need and which are not here."""
-    on_the_way = _on_the_way(missing)
-    return [
-        run
-        for run in weights_needed(missing, place)
-        if run not in missing
-        and run not in on_the_way
-        and not place.store.has(key(run, place), with_weights=True)
-    ]
-
-
 def _on_the_way(runs: Iterable[Run]) -> set[Training]:
     """Trainings that some of the runs do on their way."""
     return {run.training for run in runs if isinstance(run, GradientTrace)}
 
 
-def _time(runs: Sequence[Run], expected: Mapping[Run, Estimate | None], workers: int) -> str:
-    """What runs take, in words."""
+def _time(runs: Sequence[Run], expected: _Expected, workers: int) -> str:
+    """What runs take, in words: "3 min 5 s", "62 days 3 h", "1 h 2 min + ?", "?"."""
     on_the_way = _on_the_way(runs)
     found = [expected[run] for run in runs if run not in on_the_way]
     known = [estimate.seconds for estimate in found if estimate]
-    told = _span(together_takes(known, workers)) if known or not found else ""
-    return told if len(known) == len(found) else f"{told} + ?".removeprefix(" + ")
-
-
-def _span(seconds: float) -> str:
-    """A time in its two largest units, days included: "62 days 3 h"."""
+    if found and not known:
+        return "?"
+    seconds = together_takes(known, workers)
     hours = round(seconds / 3600)
-    if hours < 48:
-        return duration(seconds)
-    return f"{hours // 24} days {hours % 24} h" if hours % 24 else f"{hours // 24} days"
+    told = duration(seconds)
+    if hours >= 48:
+        told = f"{hours // 24} days" + (f" {hours % 24} h" if hours % 24 else "")
+    return told if len(known) == len(found) else f"{told} + ?"
 
 
-def _about_times(
-    expected: Mapping[Run, Estimate | None], workers: int, workforce: Workforce
-) -> list[str]:
+def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
     """What the times rest on."""
     known = [estimate for estimate in expected.values() if estimate]
     lines = []
     if known:
         stored = {name for estimate in known for name in estimate.rests_on}
         same = sum(estimate.same_shape for estimate in known)
-        plural = "s" if workers > 1 else ""
         lines.append(
-            f"Times are for {workers} worker{plural} on {workforce.device} and rest on {len(stored)} "
+            f"Times are for {workers} worker{'s' * (workers > 1)} on {device} and rest on {len(stored)} "
             f"stored runs: {same} of the {len(expected)} runs have their like among these, seed apart; "
             "the times of the others are in proportion to their work"
         )
@@ -165,9 +150,7 @@ def _about_times(
     return lines
 
 
-def _what_fits(
-    runs: Sequence[Run], expected: Mapping[Run, Estimate | None], workers: int, seconds: float
-) -> str:
+def _what_fits(runs: Sequence[Run], expected: _Expected, workers: int, seconds: float) -> str:
     """How many of the runs, taken in their order, will be done in some seconds."""
     free = [0.0] * workers  # when each worker is
     fit = 0
@@ -176,24 +159,3 @@ def _what_fits(
             heapreplace(free, free[0] + estimate.seconds)
             fit += 1
     return f"About {fit} of the {len(runs)} runs that are left will be done before the deadline"
-
-
-def runs_table(place: Place) -> DataFrame:
-    """Finished runs by kind, corpus, device and protocol."""
-    store = place.store
-    parts = [
-        store.rows("training").assign(probe="training"),
-        store.rows("probe"),
-        store.rows("few-shot").assign(probe="few-shot"),
-        store.rows("tagging").assign(probe="tagging"),
-    ]
-    if not any(len(part) for part in parts):
-        return DataFrame({"runs": [0]})
-    columns = ["key", "probe", "corpus", "device", "precision", "protocol", "seconds", "finished"]
-    runs = pd.concat([part[columns] for part in parts if len(part)]).rename(columns={"probe": "kind"})
-    runs = runs.assign(corpus=[corpus_name(str(name).split(":")[0]) for name in runs["corpus"]])
-    grouped = runs.groupby(["kind", "corpus", "device", "precision", "protocol"], sort=False)
-    table = grouped.agg(runs=("key", "size"), computing=("seconds", "sum"), newest=("finished", "max"))
-    table["computing"] = table["computing"].map(duration)
-    table["newest"] = table["newest"].str[:10]
-    return table.reset_index()

@@ -23,6 +23,8 @@ from whenpool.runs.run import Place
 
 TESTED = 1_000
 """Test texts of a few-shot run of record, at least."""
+PLACES = ("stage", "epoch", "examples", "position")
+"""Columns that say where in a history a point is."""
 OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
     "training": lambda rows: of_either_scale(rows) | of_breadth(rows),
     "probe": lambda rows: (
@@ -43,16 +45,20 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     Args:
         kind: a key of `whenpool.runs.kinds.KINDS`.
         say: told of the runs that are left out for their precision, see
-            `whenpool.book.compare.admission`.
+            `whenpool.book.compare.admitted`.
     """
-    found, store = place.store.current(kind), place.store
+    store, about = place.store, KINDS[kind]
+    found, recorded = store.current(kind), store.recorded(kind)
     if found.empty:
         return 0
     chosen = found[OF_RECORD[kind](found)] if kind in OF_RECORD else found
-    table = _keeping(store.recorded(kind), _exact(chosen, store.recorded(kind), folder, say))
+    here = chosen["key"].isin(recorded["key"])
+    exact, lines = admitted(chosen[~here], read_comparisons(folder))
+    for line in lines:
+        say(line)
+    table = _keeping(recorded, chosen[here | exact.reindex(chosen.index, fill_value=False)])
     if table.empty:
         return 0
-    about = KINDS[kind]
     _write(folder / f"{about.table}.csv", table.sort_values(list(about.order)))
     for history, columns in about.histories.items():
         name = f"{about.table}_{history}"
@@ -64,10 +70,6 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     return len(table)
 
 
-PLACES = ("stage", "epoch", "examples", "position")
-"""Columns that say where in a history a point stands."""
-
-
 def export_statistics(place: Place, folder: Path) -> int:
     """Write the statistics of whole corpora that are here or on record. Returns how many."""
     table = measured(place)
@@ -77,17 +79,6 @@ def export_statistics(place: Place, folder: Path) -> int:
     if len(table):
         _write(folder / STATISTICS_OF_RECORD, table.drop(columns="source"))
     return len(table)
-
-
-def _exact(
-    found: pd.DataFrame, recorded: pd.DataFrame, folder: Path, say: Callable[[str], None]
-) -> pd.DataFrame:
-    """The rows that are on record already, and those whose precision may be."""
-    here = found["key"].isin(recorded["key"])
-    allowed, lines = admitted(found[~here], read_comparisons(folder))
-    for line in lines:
-        say(line)
-    return found[here | allowed.reindex(found.index, fill_value=False)]
 
 
 def _keeping(recorded: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:

@@ -27,13 +27,13 @@ LARGEST_ERROR = 1e-3
 is a hundred times closer."""
 
 Finding = tuple[str, str]
-"""A mark, "ok", "note" (runs can start all the same) or "missing", and a line that ends with the mend."""
+"""A mark, "ok", "note" (runs can start all the same) or "missing", and a line that ends with what helps."""
 
 
 def check_machine(
     device: str, profile: str, data: Path | None, store: Path | None, say: Callable[[str], None] = print
 ) -> bool:
-    """Look at everything that runs need, and tell it a line each; returns whether they can start.
+    """Look at everything that runs need, and say it, a line each; returns whether they can start.
 
     Where packages or the device are missing there is no use in looking further.
 
@@ -41,25 +41,24 @@ def check_machine(
         InputError: for an unknown profile or device.
     """
 
-    def told(findings: Iterator[Finding]) -> bool:
-        """Whether none is missing."""
+    def complete(findings: Iterator[Finding]) -> bool:
         marks = []
         for mark, text in findings:
             say(f"{mark:8}{text}")
             marks.append(mark)
         return "missing" not in marks
 
-    if not told(_packages(*_requirements())):
+    if not complete(_packages(*_requirements())):
         return False
     from whenpool.runs.request import Choice  # which needs some of the packages
     from whenpool.runs.run import Place
 
     names = Choice(profile).corpus_names
-    if not told(_device(device)):
+    if not complete(_device(device)):
         return False
     place = Place.default(data, store, profile == "smoke")
-    with_data = told(_data(names, place))
-    return told(_folders(place)) and with_data
+    with_data = complete(_data(names, place))
+    return complete(_folders(place)) and with_data
 
 
 def _requirements() -> tuple[str, list[str]]:
@@ -119,13 +118,9 @@ def _device(device: str) -> Iterator[Finding]:
         return
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     if not torch.cuda.is_available():
-        yield (
-            "missing",
-            (
-                f"device {device}: torch {torch.__version__} is built {built} and sees no GPU: install the "
-                "GPU's driver and a torch for it, or use --device cpu"
-            ),
-        )
+        mend = "install the GPU's driver and a torch for it, or use --device cpu"
+        text = f"torch {torch.__version__} is built {built} and sees no GPU: {mend}"
+        yield "missing", f"device {device}: {text}"
         return
     try:
         card = torch.cuda.get_device_properties(device)
@@ -133,21 +128,16 @@ def _device(device: str) -> Iterator[Finding]:
         error = error_beside_processor(device)
     except RuntimeError as failure:  # another process holds it, or torch has no kernels for it
         reason = str(failure).partition("\n")[0]
-        yield (
-            "missing",
-            (f"device {device}: it cannot compute ({reason}): free it, or install a torch for it"),
-        )
+        text = f"it cannot compute ({reason}): free it, or install a torch for it"
+        yield "missing", f"device {device}: {text}"
         return
     text = (
         f"device {device}: {card.name}, {free:.0f} of {card.total_memory / GIGABYTE:.0f} GB free, "
         f"compute capability {card.major}.{card.minor}, torch built {built}, cuDNN "
         f"{torch.backends.cudnn.version()}; an encoder differs from the processor's by {error:.0e}"
     )
-    if error <= LARGEST_ERROR:
-        yield "ok", text
-    else:
-        mend = f"{LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
-        yield "missing", f"{text}, {mend}"
+    mend = f"{LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
+    yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
 
 
 def error_beside_processor(device: str) -> float:
@@ -179,28 +169,21 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
     from whenpool.runs.run import VECTORS, find_vectors
 
     published = [name for name in names if name in PUBLICATIONS]
-    yield from (
-        ("ok", f"corpus {name}: made when it is needed") for name in names if name not in published
-    )
+    for name in names:
+        if name in published:
+            yield _corpus(name, place.data)
+        else:
+            yield "ok", f"corpus {name}: made when it is needed"
     if not published:
         return
-    yield from (_corpus(name, place.data) for name in published)
     if not any(PUBLICATIONS[name].find(place.data) for name in published):
-        yield (
-            "missing",
-            (
-                f"corpora: none of {', '.join(published)} is in {place.data}: run `whenpool data fetch "
-                f"{published[0]}`, or name their folder with --data"
-            ),
-        )
+        mend = f"run `whenpool data fetch {published[0]}`, or name their folder with --data"
+        yield "missing", f"corpora: none of {', '.join(published)} is in {place.data}: {mend}"
     if vectors := find_vectors(place):
         yield "ok", f"word vectors: {vectors}"
     else:
-        names_ = " nor ".join(VECTORS)
-        yield (
-            "missing",
-            f"word vectors: neither {names_} is in {place.data}: run `whenpool data fetch glove`",
-        )
+        none = f"neither {' nor '.join(VECTORS)} is in {place.data}"
+        yield "missing", f"word vectors: {none}: run `whenpool data fetch glove`"
     try:
         yield "ok", f"filler: {find_filler(place.data).name}"
     except InputError as error:
@@ -241,10 +224,6 @@ def _folders(place: "Place") -> Iterator[Finding]:
         if free >= ROOM_NEEDED:
             yield "ok", f"{name} {folder}: writable, {free:.0f} GB free"
         else:
-            yield (
-                "missing",
-                (
-                    f"{name} {folder}: {free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some, or "
-                    f"name another folder with {option}"
-                ),
-            )
+            mend = f"free some, or name another folder with {option}"
+            text = f"{free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: {mend}"
+            yield "missing", f"{name} {folder}: {text}"

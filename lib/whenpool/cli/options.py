@@ -19,59 +19,57 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 Command = Callable[..., Any]
 
 
-class Names(click.ParamType):
-    """Names separated by commas."""
+class _Parsed(click.ParamType):
+    """What a function makes of a text; click tells its `ValueError` with the option's name."""
 
-    name = "names"
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name, self.parse = name, parse
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, ...]:
-        names = tuple(part.strip() for part in value.split(",") if part.strip())
-        if not names:
-            self.fail(f"{value!r} names nothing", param, ctx)
-        return names
-
-
-class _Numbers(click.ParamType):
-    """Whole numbers separated by commas."""
-
-    name = "numbers"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         try:
-            return tuple(int(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of whole numbers such as 1000,2000", param, ctx)
+            return self.parse(value) if isinstance(value, str) else value
+        except InputError:
+            raise
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class _Only(click.ParamType):
-    """Keys and values, see `whenpool.runs.filter.Only`."""
-
-    name = "key=value,..."
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> "Only":
-        from whenpool.runs.filter import Only
-
-        return value if isinstance(value, Only) else Only.parse(value)
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
+        raise ValueError(f"{text!r} names nothing")
+    return names
 
 
-class Deadline(click.ParamType):
-    """A time such as 40m, 2h or 1h30m, in seconds."""
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{text!r} is not a list of whole numbers such as 1000,2000") from None
 
-    name = "time"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        if isinstance(value, float):
-            return value
-        from pandas import Timedelta  # takes its time to load, which only a deadline is worth
+def _seconds(text: str) -> float:
+    from pandas import Timedelta  # takes its time to load, which only a deadline is worth
 
-        text = value.strip().lower().replace("d", "D")  # pandas tells days and hours so
-        try:
-            seconds = 0.0 if text.replace(".", "").isdigit() else Timedelta(text).total_seconds()
-        except ValueError:
-            seconds = 0.0
-        if not seconds >= 1:  # NaN is not either
-            self.fail(f"{value!r} is not a time such as 90s, 40m, 2h or 1h30m", param, ctx)
-        return seconds
+    time = text.strip().lower().replace("d", "D")  # pandas names days and hours so
+    try:
+        seconds = 0.0 if time.replace(".", "").isdigit() else Timedelta(time).total_seconds()
+    except ValueError:
+        seconds = 0.0
+    if not seconds >= 1:  # NaN is not either
+        raise ValueError(f"{text!r} is not a time such as 90s, 40m, 2h or 1h30m")
+    return seconds
+
+
+def _selection(text: str | None) -> "Only":
+    from whenpool.runs.filter import Only
+
+    return Only.parse(text) if text is not None else Only()
+
+
+NAMES = _Parsed("names", _names)
+NUMBERS = _Parsed("numbers", _numbers)
+TIME = _Parsed("time", _seconds)
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -101,23 +99,24 @@ choice_options = _with(
     ),
     data_option,
     store_option,
-    click.option("--sizes", type=_Numbers(), help="Training texts, such as 1000,2000."),
-    click.option("--settings", type=Names(), help="Some of standard,left,mid,right."),
-    click.option("--poolings", type=Names(), help="Such as last,max_attention."),
+    click.option("--sizes", type=NUMBERS, help="Training texts, such as 1000,2000."),
+    click.option("--settings", type=NAMES, help="Some of standard,left,mid,right."),
+    click.option("--poolings", type=NAMES, help="Such as last,max_attention."),
     click.option("--seeds", type=int, help="How many, counted from 0."),
     click.option("--cell", help="In the place of lstm, such as gru, elman, mingru or transformer."),
     click.option("--layers", type=int, help="How many are stacked; default: 1."),
-    click.option("--unmasked", is_flag=True, help="Let padding in."),
+    click.option("--unmasked", is_flag=True, help="Padding counts as words."),
     click.option("--encoder", help="Few-shot: a name or folder that transformers loads."),
-    click.option("--labels", type=_Numbers(), help="Few-shot: per class, such as 1,3,10."),
-    click.option("--systems", type=Names(), help="Few-shot: such as bert,max_attention."),
+    click.option("--labels", type=NUMBERS, help="Few-shot: per class, such as 1,3,10."),
+    click.option("--systems", type=NAMES, help="Few-shot: such as bert,max_attention."),
     click.option("--unlabelled", type=int, help="Few-shot: texts without labels."),
     click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
 )  # fmt: skip
 """What to run, and where its data are."""
 
 only_option = click.option(
-    "--only", type=_Only(), help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
+    "--only", metavar="KEY=VALUE,...", callback=lambda _, __, text: _selection(text),
+    help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
     "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
 
@@ -135,7 +134,7 @@ engine_options = _with(
     _from_environment("engine", "local or ray.", default="local", show_default=True),
     _from_environment("address", "Of a Ray cluster."),
     speed_options,
-    click.option("--deadline", type=Deadline(), help="Stop after a time such as 40m or 1h30m."),
+    click.option("--deadline", type=TIME, help="Stop after a time such as 40m or 1h30m."),
 )
 """Who executes runs, and for how long."""
 

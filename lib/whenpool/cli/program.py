@@ -12,7 +12,7 @@ from whenpool.base.errors import BookError, InputError
 from whenpool.base.version import __version__
 from whenpool.cli.options import (
     FOLDER,
-    Names,
+    NAMES,
     choice_options,
     chosen,
     data_option,
@@ -60,23 +60,24 @@ def cli() -> None:
 @only_option
 @engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute this chapter only. Repeatable.")
-def book(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None:
-    """Execute the chapters and build the pages."""
+@click.option("--force", is_flag=True, help="Execute all chapters, changed or not.")
+def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -> None:
+    """Execute the chapters of which something changed, and build the pages."""
     try:
         from whenpool.book.build import Builder
     except ModuleNotFoundError as error:
         raise InputError(
             f"the book needs the package {error.name}: pip install -e '.[book]', or use make book"
         ) from None
-    from whenpool.runs.filter import Only, planned
+    from whenpool.runs.filter import planned
 
     root = _clone()
     choice, place = chosen(options)
-    workforce, only = workforce_of(options), only or Only()
+    workforce = workforce_of(options)
     if only:
         planned(choice, place, only)  # says so where it leaves nothing
     try:
-        Builder(root, choice, place, workforce, only, say=click.echo).build(chapters)
+        Builder(root, choice, place, workforce, only, say=click.echo).build(chapters, force)
     except BookError as error:
         click.echo(f"whenpool: {error}", err=True)
         sys.exit(1)
@@ -108,16 +109,14 @@ def _clone() -> Path:
 @click.option("--chapter", help="Whose runs. [default: training_to_skip; with --only table=...: all]")
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each best epoch.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and how long it takes.")
-def run(
-    chapter: str | None, only: "Only | None", keep_weights: bool, dry_run: bool, **options: Any
-) -> None:
+def run(chapter: str | None, only: "Only", keep_weights: bool, dry_run: bool, **options: Any) -> None:
     """Execute the runs that are not stored yet; stop and go on at any time."""
     from whenpool.runs.compute import compute, standing
     from whenpool.runs.estimates import Pace
-    from whenpool.runs.filter import Only, chapters_of, each_once, planned
+    from whenpool.runs.filter import chapters_of, each_once, planned
 
     choice, place = chosen(options)
-    workforce, only = workforce_of(options), only or Only()
+    workforce = workforce_of(options)
     chapters = planned(choice, place, only, chapters_of(only, chapter))
     if dry_run:
         _tell_status(chapters, choice, place, workforce)
@@ -147,13 +146,13 @@ def run(
 @only_option
 @speed_options
 @click.option("--chapter", "chapters", multiple=True, help="Of this chapter only. Repeatable.")
-def status(chapters: tuple[str, ...], only: "Only | None", **options: Any) -> None:
+def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
     """How many runs are done, missing and failed, per table, and how long the rest takes."""
-    from whenpool.runs.filter import Only, planned
+    from whenpool.runs.filter import planned
 
     choice, place = chosen(options)
     workforce = workforce_of(options)
-    _tell_status(planned(choice, place, only or Only(), chapters), choice, place, workforce)
+    _tell_status(planned(choice, place, only, chapters), choice, place, workforce)
 
 
 def _tell_status(
@@ -228,13 +227,22 @@ def record(data: Path | None, store: Path | None) -> None:
 @click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")
 @click.option("--results", type=FOLDER, help="Another folder than data/results.")
 def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
-    """Hold the same trainings in two folders of runs against each other.
+    """Compare the same trainings in two folders of runs.
 
     The word "record" stands for the runs of record.
     """
-    from whenpool.book.compare import compare_folders
+    from whenpool.book import compare as comparing
 
-    compare_folders(folder, other, results, record, click.echo)
+    root = paths.project_root()
+    results = results or (root / "data" / "results" if root else None)
+    cells = comparing.compare(*(comparing.open_side(name, results) for name in (folder, other)))
+    click.echo(comparing.table_of(cells).to_string(index=False))
+    click.echo(comparing.meaning(cells))
+    if record:
+        if results is None:
+            raise InputError("comparisons of record live in the repository: run this inside a clone")
+        comparing.put_on_record(cells, results)
+        click.echo(f"{len(cells)} rows of {results / comparing.COMPARISONS_OF_RECORD}.csv were written")
 
 
 @cli.command()
@@ -256,7 +264,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.argument("file", type=FILE)
 @click.option("--text-column", default="text", show_default=True, help="Name of the texts' column.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the labels' column.")
-@click.option("--poolings", type=Names(), help=f"Default: {','.join(COMPARED)}.")
+@click.option("--poolings", type=NAMES, help=f"Default: {','.join(COMPARED)}.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Of each pooling.")
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Of each training.")
 @click.option("--limit", type=click.IntRange(1), default=2_000, show_default=True, help="Texts used.")
@@ -300,14 +308,9 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
 )  # fmt: skip
 @click.option("--output", type=FILE, help="A file to write, instead of the terminal.")
 def explain(
-    model: Path,
-    text: str | None,
-    file: Path | None,
-    label: str | None,
-    k: int | None,
-    style: str,
+    model: Path, text: str | None, file: Path | None, label: str | None, k: int | None, style: str,
     output: Path | None,
-) -> None:
+) -> None:  # fmt: skip
     """What a model says of a text, and which words made it say so."""
     if (text is None) == (file is None):
         raise InputError('give either --text "..." or --file FILE')

@@ -1,0 +1,143 @@
+"""Which chapters are executed again: those of which something that they depend on has changed.
+
+While a chapter is executed, its kernel notes every file that it opens. The hashes of those that belong to the
+library and to the book's data, and of the chapter's text, parameters, packages, corpora and runs, stay in
+``executed.json`` beside the executed notebooks. The pages are rendered again when one of their sources has
+changed.
+"""
+
+import functools
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from whenpool.base.files import hash_of
+
+LIBRARY = Path(__file__).resolve().parents[1]
+NOTES = "WHENPOOL_NOTES"
+"""Names the file in which a kernel notes what it opens."""
+FIRST_LINE = f"from {__name__} import watch; watch()"
+"""What a kernel executes before the cells of its chapter."""
+
+
+def watch() -> None:
+    """Note each file that this process opens from now on, and the modules it has loaded, a line each."""
+    seen: set[str] = set()
+    stream = open(os.environ[NOTES], "w", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
+    for module in list(sys.modules.values()):
+        if file := getattr(module, "__file__", None):
+            stream.write(f"{file}\n")
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("open", "os.scandir", "os.listdir") and isinstance(arguments[0], str | Path):
+            name = os.path.abspath(arguments[0])
+            if name not in seen:
+                seen.add(name)
+                stream.write(f"{name}\n")
+
+    sys.addaudithook(note)
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Compares what chapters depend on with what they depended on when they were executed.
+
+    Attributes:
+        root: the clone.
+        parameters: what is given to every chapter.
+        corpora, store: folders of data and runs, in which names, sizes and times of files count.
+        cache: a folder whose files do not count. All folders are absolute.
+    """
+
+    root: Path
+    parameters: Mapping[str, Any]
+    corpora: Path
+    store: Path
+    cache: Path
+
+    def inputs(self, source: Path) -> dict[str, str]:
+        """Hashes of what a chapter depends on, apart from the files that it opens."""
+        return {
+            "text": digest(source),
+            "parameters": hash_of(json.dumps(self.parameters, sort_keys=True)),
+            "packages": hash_of(sys.version, digest(self.root / "requirements.txt")),
+            "corpora": _listing(self.corpora.rglob("*")),
+            "runs": _listing([*self.store.glob("*.*"), *self.store.glob("smoke/*.*")]),
+        }
+
+    def record(self, inputs: Mapping[str, str], notes: Path, began: float) -> dict[str, Any]:
+        """What is to be remembered of a chapter that was executed.
+
+        Args:
+            inputs: of `inputs`, before it was executed.
+            notes: what its kernel has noted.
+            began: the `time.time` then; a file that was edited since is not what the chapter has read.
+        """
+        names = {Path(name) for name in notes.read_text("utf-8").splitlines()}
+        opened_runs = any(name.is_relative_to(self.store) for name in names)
+        files = {}
+        for name in sorted(names):
+            file = name
+            if name.parent.name == "__pycache__":
+                file = Path(importlib.util.source_from_cache(str(name)))
+            if self._counts(file):
+                edited = file.exists() and file.stat().st_mtime >= began
+                files[str(file)] = "edited meanwhile" if edited else digest(file)
+        inputs = {name: value for name, value in inputs.items() if opened_runs or name != "runs"}
+        return {"inputs": inputs, "files": files}
+
+    def changed(self, inputs: Mapping[str, str], record: Mapping[str, Any]) -> str:
+        """Why a chapter has to be executed again, or nothing."""
+        if "inputs" not in record:
+            return "it was not executed yet"
+        for name, value in record["inputs"].items():
+            if value != inputs[name]:
+                return f"its {name} changed"
+        for name, value in record["files"].items():
+            if digest(Path(name)) != value:
+                library = "the library's " if Path(name).is_relative_to(LIBRARY) else ""
+                base = LIBRARY if library else self.root
+                return f"{library}{os.path.relpath(name, base)} changed"
+        return ""
+
+    def _counts(self, file: Path) -> bool:
+        """Whether a file belongs to the library or to the book's own data."""
+        if any(file.is_relative_to(folder) for folder in (self.corpora, self.store, self.cache)):
+            return False
+        data = file.is_relative_to(self.root / "data") and not file.is_dir()
+        return data or (file.is_relative_to(LIBRARY) and file.suffix in (".py", ".html"))
+
+
+def sources_of_pages(stage: Path) -> str:
+    """The hash of everything that pages are rendered from."""
+    files = [file for file in stage.rglob("*") if file.is_file() and file.name != "executed.json"]
+    code = [LIBRARY / "book" / name for name in ("build.py", "pages.py")]
+    return hash_of(*(f"{file} {digest(file)}" for file in sorted([*files, *code])))
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 of a file; nothing where there is none."""
+    try:
+        stamp = file.stat()
+    except OSError:
+        return ""
+    return _digest(file, stamp.st_size, stamp.st_mtime_ns) if file.is_file() else ""
+
+
+@functools.cache
+def _digest(file: Path, size: int, changed: int) -> str:
+    return sha256(file.read_bytes()).hexdigest()
+
+
+def _listing(files: Iterable[Path]) -> str:
+    """The hash of the names, sizes and times of change of data, weights and stored runs."""
+    stamps = {file: file.stat() for file in files if file.is_file() and not file.name.startswith(".")}
+    return hash_of(
+        *(f"{file} {stamp.st_size} {stamp.st_mtime_ns}" for file, stamp in sorted(stamps.items()))
+    )

@@ -1,4 +1,4 @@
-"""Draw the figure of the front page for the README, after runs were recorded: python scripts/front_figure.py."""
+"""Draw the front page's figure for the README, after runs were recorded: python scripts/front_figure.py."""
 
 from pathlib import Path
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.autograd.functional import jacobian
 
-from whenpool import POOLINGS, Encoder, InputError
+from whenpool import POOLINGS, Encoder
 from whenpool.probes.gradients import DIRECT_PATHS
 from whenpool.theory import moments
 from whenpool.theory.comparison import MODELS
@@ -233,7 +233,7 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
     assert largest == pytest.approx(quiet_factor(forget_bias), abs=0.01)
 
 
-# the measure, direct paths, and what is refused
+# direct paths
 
 
 @pytest.mark.parametrize("name", DIRECT_PATHS)
@@ -248,28 +248,3 @@ def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
     measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
     path = DIRECT_PATHS[name](states[0].detach(), getattr(pool, "query", None))
     torch.testing.assert_close(direct_gain(path.detach()), measured, rtol=0.05, atol=1e-9)
-
-
-@pytest.mark.parametrize("function", [expected_shrinkage, measured_shrinkage])
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"cell": "qrnn"}, "cell 'qrnn' is unknown; choose one of lstm, gru, elman"),
-        ({"cell": "gru", "forget_bias": 1.0}, "which cell 'gru' lacks"),
-        ({"forget_bias": "high"}, "give a number, 'low' or 'chrono'"),
-        ({"hidden_size": 0}, "hidden_size=0"),
-        ({"distance": 0}, "distance=0 must be at least 1"),
-        ({"input_variance": -1.0}, "input_variance=-1.0"),
-    ],
-)
-def test_bad_setups_are_named(function, change, words):
-    setup = {"cell": "lstm", "hidden_size": 4, "input_size": 3, "distance": 5} | change
-    with pytest.raises(InputError) as error:
-        function(**setup)
-    assert words in str(error.value)
-
-
-@pytest.mark.parametrize("span", [(2, 2), (-1, 2), (0, 5)])
-def test_a_factor_outside_its_curve_is_refused(span):
-    with pytest.raises(InputError, match="0 <= first < last <= 4"):
-        factor_of(torch.ones(5), *span)

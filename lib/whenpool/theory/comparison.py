@@ -68,7 +68,7 @@ def compared(cases: Iterable[Mapping[str, Any]], seeds: int, distance: int) -> l
             distance,
         )
         options = CHANGES[case.get("change", "as assumed")]
-        curves = [("expected", None, expected_shrinkage(*setup))]
+        curves: list[tuple[str, int | None, Tensor]] = [("expected", None, expected_shrinkage(*setup))]
         curves += [("independent", None, expected_shrinkage(*setup, tied=False))]
         curves += [("measured", s, measured_shrinkage(*setup, s, **options)) for s in range(seeds)]
         rows += [{**case, "kind": kind, "seed": seed, "curve": curve} for kind, seed, curve in curves]

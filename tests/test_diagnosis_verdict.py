@@ -117,7 +117,7 @@ def test_what_did_not_learn_is_not_recommended_however_it_does_under_filler():
 
 
 @pytest.mark.parametrize(("lead", "chance"), [(5, True), (6, False), (7, False)])
-def test_one_training_each_is_held_against_the_exact_sign_test(lead, chance):
+def test_one_training_each_is_compared_by_the_exact_sign_test(lead, chance):
     """Alone right on n texts, never alone wrong: p = 2^(1 - n), below 5 % from n = 6 on."""
     found = findings(score("max", 300 + lead), score("mean", 300))
     assert [one.may_be_chance for one in found.differences] == [chance]

@@ -128,7 +128,7 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     for note in texts.notes:
         say(note)
     say(f"Word vectors: {vectors or 'random'}. Up to {texts.words:,} words of a text are read.")
-    if seconds := _seconds(plan, place, workers):
+    if workforce.device == "cpu" and (seconds := _seconds(plan, place, workers)):
         say(
             f"It takes about {max(1, round(seconds / 60))} min on {workers} processors; --words, "
             "--limit, --epochs and --poolings make it shorter."

@@ -7,7 +7,7 @@ import torch
 
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.probes.nwi import plain_occlusion, window_importance
+from whenpool.probes import window_importance
 
 PLAIN_MEGABYTES = 128.0
 BASE = {"B": 4, "T": 400, "H": 256, "k": 5}
@@ -34,7 +34,7 @@ def measure(pooling: str, rounds: int, B: int, T: int, H: int, k: int) -> None:
         return window_importance(model, *texts, k)
 
     def plain():
-        return plain_occlusion(model, *texts, k, max_megabytes=PLAIN_MEGABYTES)
+        return window_importance(model, *texts, k, max_megabytes=PLAIN_MEGABYTES, reuse=False)
 
     difference = (reuse() - plain()).abs().max().item()
     times = compare({"reuse": reuse, "plain": plain}, rounds)

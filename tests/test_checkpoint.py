@@ -84,6 +84,15 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     assert found.about == {"test_accuracy": 81.5, "made": "here"}
 
 
+@pytest.mark.parametrize(
+    ("tokenizer", "read"),
+    [("basic_english", ["<b>ab</b>", "c"]), ("untagged", ["ab", "c"]), ("characters", ["a", "b", "c"])],
+)
+def test_texts_are_read_by_the_tokenizer_of_the_training(tmp_path, tokenizer, read):
+    found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, tokenizer=tokenizer))
+    assert found.words("<b>Ab</b> C") == read
+
+
 def test_texts_are_cut_as_in_training(tmp_path):
     brief = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, 2))
     assert brief.max_words == 2
@@ -149,7 +158,10 @@ def rewritten(folder, change):
     [
         (("format", "pickle"), "format is not 'whenpool-checkpoint'"),
         (("version", True), "version is True, and this whenpool reads 1"),
-        (("tokenizer", "spacy"), "tokenizer is basic_english, and here 'spacy'"),
+        (
+            ("tokenizer", "spacy"),
+            "tokenizer is basic_english or untagged or characters, and here 'spacy'",
+        ),
         (("weights", 7), "weights is a text, and here 7"),
         (("weights", "0" * 64), "is damaged, or belongs to another model.json"),
         (("model", []), r"model is an object, and here \[\]"),

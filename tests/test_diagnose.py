@@ -124,7 +124,10 @@ def test_what_was_used_and_left_out_is_said(made):
     ):
         assert said in text
     assert page.survey.much_cut
-    assert told == [f"{page.survey.name}: 160 texts of 2 classes, 8 runs into {page.report.parent}"]
+    assert told[0] == f"{page.survey.name}: 160 texts of 2 classes, 8 runs into {page.report.parent}"
+    assert told[1 : 1 + len(page.survey.notes)] == page.survey.notes
+    assert told[-2] == "Word vectors: random. Up to 12 words of a text are read."
+    assert told[-1].startswith("It takes about 1 min on 1 processors")
 
 
 def accuracy_rows(page):
@@ -261,6 +264,34 @@ def test_mistakes_are_one_line(tmp_path, words, message):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
+def test_vectors_at_hand_are_used_and_a_folder_is_named_apart(tmp_path, monkeypatch):
+    """A word decides, so that both baselines are right; the report says so first."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "glove.6B.100d.txt").write_text(
+        "".join(f"w{i} {' '.join(map(str, rng.normal(size=4).round(3)))}\n" for i in range(20))
+    )
+    file = tmp_path / "own.csv"
+    texts = [[f"w{i}" for i in rng.integers(2, 20, 6)] + [f"w{n % 2}"] for n in range(200)]
+    file.write_text("\n".join(["text,label", *(f"{' '.join(t)},{t[-1]}" for t in texts)]))
+    (tmp_path / "own.tsv").write_text("")
+    monkeypatch.chdir(tmp_path)
+    told = []
+    page = diagnose(
+        Wish(file, "text", "label", ("max",), epochs=1, data=tmp_path), Workforce(workers=1), told.append
+    )
+    assert page.report.parent.name == "own.csv-diagnosis"
+    assert "Word vectors: glove.6B.100d. Up to 7 words of a text are read." in told
+    accuracy = {score.pooling: score.accuracy for score in page.found.baselines}
+    assert accuracy.keys() == {"tfidf", "vectors"}
+    assert accuracy["tfidf"] > 80
+    assert accuracy["vectors"] > 60
+    assert page.verdict.title == "Use TF-IDF with logistic regression"
+    assert "TF-IDF with logistic regression" in page.text
+    assert "the mean of those" in page.html
+    again = Wish(file, "text", "label", characters=True, drop_classes_below=5, words=3).command
+    assert again.endswith("--words 3 --characters --drop-classes-below 5")
+
+
 def test_few_and_short_texts_give_a_page_that_says_so(tmp_path):
     file = tmp_path / "few.csv"
     rows = [f"w{label}{i},{label}" for label in ("0", "1") for i in range(10)]
@@ -280,7 +311,7 @@ def test_windows_fit_what_is_read_and_texts_without_thirds_are_left_out(tmp_path
     place = Place(Store(tmp_path / "runs"), tmp_path, tmp_path / "cache")
     for words, window in ((200, 5), (40, 3), (10, 1), (2, 1)):
         looked = survey(file, "text", "label", 100, words, tmp_path / "out")
-        plan = make_plan(looked, place, ("max",), 1, 1, words)
+        plan = make_plan(looked, place, ("max",), 1, 1)
         assert (looked.middle, plan.window) == (80, window)
         found = [(probe.k, probe.shortest) for probe in plan.importance.values()]
         assert found == ([(window, 3 * window)] if words > 2 else [])

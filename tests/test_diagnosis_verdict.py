@@ -28,14 +28,14 @@ def score(pooling, right, total=400, first=0, seeds=(0.0,)):
     return Score(pooling, reached, *interval_of(hits), hits, 1.0)
 
 
-def findings(*scores, sweeps=None, test=400, majority=50.0, filler="", swept=300):
+def findings(*scores, simple=(), sweeps=None, test=400, majority=50.0, filler="", swept=300):
     rows = {
         pooling: [{"accuracy": value, "share_added": 0.5, "setting_added": "left"}]
         for pooling, value in (sweeps or {}).items()
     }
     return Findings(
-        tuple(sorted(scores, key=lambda s: -s.accuracy)), {}, majority, 1_200, test, test, 9, {}, {},
-        rows, {}, {}, swept, filler, "unknown", (),
+        tuple(sorted(scores, key=lambda s: -s.accuracy)), tuple(simple), {}, majority, 1_200, test, test, 9,
+        {}, {}, rows, {}, {}, swept, filler, "unknown", (),
     )  # fmt: skip
 
 
@@ -65,6 +65,32 @@ def test_what_may_be_chance_is_called_so_and_filler_decides():
     assert "any may do" in verdict_on(findings(score("max", 330), score("mean", 330))).title
 
 
+@pytest.mark.parametrize(
+    ("right", "said"),
+    [
+        (390, "more than MaxPool"),
+        (340, "as many as MaxPool"),
+        (336, "not clearly fewer than"),
+        (250, ""),
+    ],
+)
+def test_a_baseline_that_wins_or_ties_is_recommended_first(right, said):
+    simple = [score("tfidf", right), score("vectors", 240)]
+    verdict = verdict_on(findings(score("max", 340), score("last", 240), simple=simple))
+    assert verdict.pooling == "max"
+    if said:
+        assert verdict.title == "Use TF-IDF with logistic regression"
+        assert said in verdict.sentences[0]
+        assert verdict.sentences[1].endswith("Take MaxPool (max).")
+    else:
+        assert verdict.title == "Take MaxPool (max)"
+
+
+def test_a_baseline_that_has_not_learnt_is_not_recommended():
+    found = findings(score("max", 215), score("last", 200), simple=[score("tfidf", 216)])
+    assert verdict_on(found).title == "No pooling learnt enough to be recommended"
+
+
 def test_nothing_is_recommended_where_nothing_was_learnt_or_texts_are_few():
     poor = verdict_on(findings(score("max", 220), score("last", 200)))
     assert (poor.pooling, poor.title) == ("", "No pooling learnt enough to be recommended")
@@ -91,7 +117,7 @@ def test_what_did_not_learn_is_not_recommended_however_it_does_under_filler():
 
 
 @pytest.mark.parametrize(("lead", "chance"), [(5, True), (6, False), (7, False)])
-def test_one_training_each_is_held_against_the_exact_sign_test(lead, chance):
+def test_one_training_each_is_compared_by_the_exact_sign_test(lead, chance):
     """Alone right on n texts, never alone wrong: p = 2^(1 - n), below 5 % from n = 6 on."""
     found = findings(score("max", 300 + lead), score("mean", 300))
     assert [one.may_be_chance for one in found.differences] == [chance]
@@ -228,9 +254,15 @@ def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch
     given = [
         Advice("a", "Good.", ("c",), ("holds",)),
         Advice("b", "Bad.", ("d", "e"), ("does not hold", "undecided")),
+        Advice("f", "Unknown.", ("g",), ("not run",)),
+        Advice("h", "So far.", ("i", "j"), ("so far holds", "not run")),
     ]
     with monkeypatch.context() as patch:
         patch.setattr(whenpool.book.report.advice, "advice_for", lambda *_: given)
-        assert [one.text for one in advice_on(200.0, 1_200, "unknown")] == ["Good."]
+        given = advice_on(200.0, 1_200, "unknown")
+    assert [(one.text, one.claims) for one in given] == [
+        ("Good.", (("c", "holds"),)),
+        ("So far.", (("i", "so far holds"),)),
+    ]
     monkeypatch.setattr(whenpool.book.report.advice, "project_root", lambda: None)
     assert advice_on(200.0, 1_200, "unknown") == []

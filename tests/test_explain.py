@@ -34,6 +34,21 @@ def checkpoint(tmp_path):
     return load_checkpoint(made(tmp_path))
 
 
+def test_what_speaks_for_and_against_each_class_is_its_change_of_log_probability(tmp_path):
+    checkpoint = load_checkpoint(made(tmp_path, classes=("neg", "so", "pos")))
+    found = explain(checkpoint, "the good film")
+    whole = checkpoint.probabilities(["the good film"])[0].log()
+    without = checkpoint.probabilities(["the unheard film"])[0].log()
+    effects = [found.effects[name][1] for name in checkpoint.classes]
+    assert effects == pytest.approx((whole - without).tolist(), abs=1e-6)
+    assert min(effects) < 0 < max(effects)
+    assert found.strips[0].title.endswith(f" {found.predicted}")
+    assert len(found.strips) == 4
+    said = json.loads(as_json([found]))[0]["words"][1]
+    assert list(said["effects"].values()) == effects
+    assert said["importance"] == abs(said["effects"][found.label])
+
+
 def test_importance_is_that_of_the_probe_and_peaks_at_the_word_that_counts(checkpoint):
     found = explain(checkpoint, "The film : a GOOD film", label="pos")
     assert found.words == ("the", "film", "a", "good", "film")  # the tokenizer drops colons
@@ -110,9 +125,13 @@ def test_a_pooling_without_weights_says_so(tmp_path):
 
 def test_text_is_coloured_or_has_its_weights_in_brackets(checkpoint):
     found = explain(checkpoint, "the good film")
-    assert "good(1.00)" in as_text(found, colour=False)
+    assert "good(-1.00)" in as_text(found, colour=False)
     assert "\x1b" not in as_text(found, colour=False)
-    assert "\x1b[38;5;16m\x1b[48;5;202mgood\x1b[0m" in as_text(found, colour=True)
+    assert "\x1b[38;5;16m\x1b[48;5;75mgood\x1b[0m" in as_text(found, colour=True)
+    assert "px dashed" in as_html([found])
+    other = explain(checkpoint, "the good film", "neg")
+    assert "good(+1.00)" in as_text(other, colour=False)
+    assert "\x1b[38;5;16m\x1b[48;5;202mgood\x1b[0m" in as_text(other, colour=True)
 
 
 def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
@@ -156,7 +175,7 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     model = str(made(tmp_path))
     shown = whenpool("explain", "--model", model, "--text", "A good film")
     assert shown.returncode == 0, shown.stderr
-    assert b"good(1.00)" in shown.stdout  # a pipe takes no colour
+    assert b"good(-1.00)" in shown.stdout  # a pipe takes no colour
     piped = whenpool("explain", "--model", model, "--text", "-", input=b"A good film\n")
     assert piped.stdout == shown.stdout
     file = tmp_path / "texts.txt"

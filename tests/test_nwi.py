@@ -7,7 +7,6 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, MaxPool, TextClassifier
 from whenpool.probes import nwi, window_importance
-from whenpool.probes.nwi import plain_occlusion
 from whenpool.probes.reuse import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
@@ -106,7 +105,7 @@ def test_reuse_equals_plain_occlusion(pooling, cell):
         assert can_reuse(model)
         for k in (2, 5):
             reused = window_importance(model, *batch(), k, UNKNOWN)
-            plain = plain_occlusion(model, *batch(), k, UNKNOWN)
+            plain = window_importance(model, *batch(), k, UNKNOWN, reuse=False)
             assert reused.dtype == dtype
             torch.testing.assert_close(reused, plain, rtol=0, atol=tolerance, equal_nan=True)
 
@@ -121,7 +120,7 @@ def test_reuse_computes_half_of_the_states(bidirectional):
     reused = window_importance(model, ids, lengths, labels, 5, UNKNOWN)
     by_reuse = sum(steps)
     steps.clear()
-    plain = plain_occlusion(model, ids, lengths, labels, 5, UNKNOWN)
+    plain = window_importance(model, ids, lengths, labels, 5, UNKNOWN, reuse=False)
     torch.testing.assert_close(reused, plain, rtol=0, atol=1e-10, equal_nan=True)
     assert by_reuse < 0.56 * sum(steps)
 
@@ -145,7 +144,7 @@ def test_company_order_padding_and_memory_do_not_matter(pooling):
         same(window_importance(model, ids[one], lengths[one], labels[one], 3, UNKNOWN), one)
     for megabytes in (1e-9, 0.02, 0.1, float("inf")):
         same(window_importance(model, ids, lengths, labels, 3, UNKNOWN, megabytes))
-        same(plain_occlusion(model, ids, lengths, labels, 3, UNKNOWN, megabytes))
+        same(window_importance(model, ids, lengths, labels, 3, UNKNOWN, megabytes, reuse=False))
 
 
 def test_what_is_not_known_to_split_is_not_reused():

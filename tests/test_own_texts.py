@@ -17,8 +17,8 @@ def written(path, rows=ROWS, delimiter=",", header=("text", "label"), encoding="
     return path
 
 
-def looked_at(path, text="text", label="label", limit=1_000, words=200):
-    return survey(path, text, label, limit, words, path.parent / "out")
+def looked_at(path, text="text", label="label", limit=1_000, words=200, **more):
+    return survey(path, text, label, limit, words, path.parent / "out", **more)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -130,6 +130,39 @@ def test_what_is_left_out_is_counted(tmp_path):
     assert [gap.partition("line ")[2][:2] for gap in found.gaps] == ["62", "63", "64"]
     assert found.classes == {"yes": 40, "no": 20}
     assert (found.shortest, found.middle, found.longest, found.cut) == (5, 5, 5, 60)
+
+
+def test_texts_without_spaces_are_refused_or_read_by_characters(tmp_path):
+    rows = [(f"这部电影很好看我喜欢它{i}", "yes" if i % 2 else "no") for i in range(40)]
+    path = written(tmp_path / "a.csv", rows)
+    with pytest.raises(InputError, match="no spaces between words .* --characters"):
+        looked_at(path)
+    found = looked_at(path, characters=True)
+    assert (found.texts, found.tokenizer, found.shortest) == (40, "characters", 12)
+    assert json.loads(found.file.read_text().splitlines()[0])["text"].startswith("这 部 电 影")
+    segmented = [(" ".join(text), label) for text, label in rows]
+    assert looked_at(written(tmp_path / "b.csv", segmented)).texts == 40
+
+
+def test_tags_are_removed_and_said(tmp_path):
+    rows = [
+        (f"good<br/>film <b class='x'>{i}</b> 1 < 2 <3", "yes" if i % 2 else "no") for i in range(40)
+    ]
+    found = looked_at(written(tmp_path / "a.csv", rows))
+    assert json.loads(found.file.read_text().splitlines()[0])["text"] == "good film 0 1 < 2 <3"
+    assert "HTML tags were removed from 40 rows." in found.notes
+
+
+def test_rare_classes_are_left_out_when_asked(tmp_path):
+    rows = [*ROWS, *((f"other {i}", "rare") for i in range(9))]
+    path = written(tmp_path / "a.csv", rows)
+    with pytest.raises(InputError, match="--drop-classes-below 10 does"):
+        looked_at(path)
+    found = looked_at(path, drop_classes_below=10)
+    assert found.classes == {"yes": 40, "no": 20}
+    assert "1 rare class was left out with its texts: rare (9)." in found.notes
+    with pytest.raises(InputError, match="has one class, 'yes' that has 30 texts or more"):
+        looked_at(path, drop_classes_below=30)
 
 
 def test_a_limit_keeps_shares_and_does_not_depend_on_the_order(tmp_path):

@@ -94,7 +94,7 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
         ({"texts": [[3], ["good"]]}, "text 1 is not a sequence of word numbers"),
         ({"texts": [[3], [0.5]]}, "text 1 is not a sequence of word numbers"),
         ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
-        ({"labels": [0, -1]}, "text 1 has the label -1; labels start at 0"),
+        ({"labels": [0, -1]}, "text 1 has the label -1; the model has 3 classes, 0 to 2"),
         ({"labels": [0, 3]}, "text 1 has the label 3; the model has 3 classes, 0 to 2"),
         ({"filler": []}, "there is no filler"),
         ({"filler": [[2], []]}, "filler sentence 1 is empty"),
@@ -118,5 +118,5 @@ def test_a_model_that_returns_no_logits_is_named():
         def forward(self, ids, lengths):
             return super().forward(ids, lengths)[:, 0]
 
-    with pytest.raises(InputError, match=r"Flat returned \(2,\) for 2 texts.*the shape \(B, C\)"):
+    with pytest.raises(InputError, match=r"logits are \(B, C\), and here \(2,\)"):
         padding_sweep(Flat(), [[3], [4]], [0, 1], FILLER, (0,))

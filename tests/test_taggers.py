@@ -104,11 +104,11 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
     ("change", "says"),
     [
         (lambda i, n, t: (i, n, t[:, :3]), "tags have the shape"),
-        (lambda i, n, t: (i, n + 1, t), "lengths of a sentence of up to 7 words is between 1 and 7"),
-        (lambda i, n, t: (i, n[:2], t), "3 sentences need 3 values in lengths"),
+        (lambda i, n, t: (i, n + 1, t), "text 0 has the length 8; lengths are between 1 and 7"),
+        (lambda i, n, t: (i, n[:2], t), "a batch of 3 texts needs 3 lengths"),
         (lambda i, n, t: (i, n, t + 4), "the model has 4"),
-        (lambda i, n, t: (i, n, t, n), "word counts from 0"),
-        (lambda i, n, t: (i[0], n, t), r"ids are \(B, T\) or"),
+        (lambda i, n, t: (i, n, t, n), "counts from 0"),
+        (lambda i, n, t: (i[0], n, t), r"ids are \(B, T\)"),
     ],
 )
 def test_batches_that_do_not_fit_are_refused(change, says):

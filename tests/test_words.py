@@ -12,7 +12,16 @@ import torch
 from matplotlib.patches import Rectangle
 
 from whenpool import InputError, TextClassifier
-from whenpool.explain.words import COLOUR, DEEPEST, attention_weights, figure, per_word, strip, strips
+from whenpool.explain.words import (
+    AGAINST,
+    COLOUR,
+    DEEPEST,
+    attention_weights,
+    figure,
+    per_word,
+    strip,
+    strips,
+)
 
 mpl.use("agg")
 WORDS = ["a", "fine", "film"]
@@ -66,6 +75,16 @@ def test_depth_and_line_grow_with_the_weight():
     assert [w["title"] for w in page.words] == ["0.1", "0.4", "0.2", "no weight"]
 
 
+def test_what_is_below_zero_has_a_colour_and_a_line_of_its_own():
+    shown = strip(WORDS, [1, -2, 0])
+    first, second = Page(shown.html).coloured
+    assert f"4px dashed {AGAINST}" in second["style"]
+    assert f"2px solid {COLOUR}" in first["style"]
+    assert "−2 to 2" in strip(WORDS, [1, -2, 0], "for").html
+    assert repr(shown) == "a(1) fine(-2) film(0)"
+    assert len(figure(WORDS, [1, -2, 0]).axes[0].patches) == 4
+
+
 @pytest.mark.parametrize("weights", [[0, 0, 0], [math.nan] * 3, torch.zeros(3), np.zeros((1, 3))])
 def test_no_weight_is_no_colour(weights):
     shown = strip(WORDS, weights)
@@ -91,7 +110,6 @@ def test_strips_stand_one_below_the_other():
         ([], [], None, "there are no words to show"),
         ("a fine film", [1, 2, 3], None, "words are a list, not one string"),
         (WORDS, [1, 2], None, "there are 3 words and 2 weights"),
-        (WORDS, [1, -0.5, 2], None, "word 1, 'fine', has the weight -0.5"),
         (WORDS, [1, 0.5, math.inf], None, "word 2, 'film', has the weight inf"),
         (WORDS, [1, 2, 3], 0, "a number above 0, not 0"),
         (WORDS, [1, 2, 3], math.nan, "a number above 0, not nan"),
@@ -111,8 +129,8 @@ def test_the_page_keeps_its_contrast_on_the_deepest_word():
         return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
 
     pages = ["#ffffff #222832", "#14181e #ced6dd", "#1f1f1f #cccccc", "#383838 #e3e3e3"]
-    for background, ink in (page.split() for page in pages):
-        below, text, own = (np.array(mpl.colors.to_rgb(c)) for c in (background, ink, COLOUR))
+    for background, ink, colour in ((*page.split(), c) for page in pages for c in (COLOUR, AGAINST)):
+        below, text, own = (np.array(mpl.colors.to_rgb(c)) for c in (background, ink, colour))
         values = sorted([luminance(DEEPEST * own + (1 - DEEPEST) * below), luminance(text)])
         assert (values[1] + 0.05) / (values[0] + 0.05) >= 4.5
 

@@ -268,8 +268,14 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Of each pooling.")
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Of each training.")
 @click.option("--limit", type=click.IntRange(1), default=2_000, show_default=True, help="Texts used.")
-@click.option("--words", type=click.IntRange(1), default=200, show_default=True, help="Read of a text.")
-@click.option("--vectors", help="Word vectors in the data folder, such as glove.6B.100d.")
+@click.option(
+    "--words", type=click.IntRange(1), help="Read of a text. [default: all that memory admits]"
+)
+@click.option(
+    "--vectors", help="Word vectors in the data folder, or random. [default: GloVe's if there]"
+)
+@click.option("--characters", is_flag=True, help="Read each character as a word.")
+@click.option("--drop-classes-below", type=click.IntRange(0), default=0, help="Leave out rare classes.")
 @click.option("--output", type=FOLDER, help="Folder of the report. [default: FILE-diagnosis]")
 @click.option("--data", type=FOLDER, help="Folder of filler and vectors. [WHENPOOL_DATA]")
 @speed_options
@@ -286,7 +292,7 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
     from whenpool.explain.diagnosis import diagnose as make
 
     workforce = workforce_of(options | {"engine": "local"})
-    names = ("text_column", "label_column", "seeds", "epochs", "limit", "words", "vectors", "data")
+    names = Wish.__dataclass_fields__.keys() & options.keys()
     more: dict[str, Any] = {"poolings": poolings} if poolings else {}
     wish = Wish(file, folder=output, **{name: options[name] for name in names}, **more)
     page = make(wish, workforce, say=lambda line: click.echo(line, err=True))

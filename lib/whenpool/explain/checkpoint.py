@@ -7,8 +7,9 @@ header is held against it first.
 import hashlib
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,28 @@ from whenpool.models.text_classifier import TextClassifier
 from whenpool.models.transformer import HEADS, TransformerEncoder
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
-FORMAT, VERSION, TOKENIZER = "whenpool-checkpoint", 1, "basic_english"
+FORMAT, VERSION = "whenpool-checkpoint", 1
+_TAGS = (
+    "a abbr article aside b big blockquote body br center cite code dd del details div dl dt em figure font "
+    "footer form h1 h2 h3 h4 h5 h6 head header hr html i iframe img input ins label li link main meta nav "
+    "ol p pre q s script section small span strike strong style sub sup table tbody td th thead title tr "
+    "tt u ul video"
+).replace(" ", "|")
+_TAG = re.compile(rf"</?(?:{_TAGS})(?:\s[^<>]*)?/?>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+
+
+def without_tags(text: str) -> str:
+    """A text with a space in the place of each HTML tag."""
+    return _TAG.sub(" ", text)
+
+
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "basic_english": tokenize,
+    "untagged": lambda text: tokenize(without_tags(text)),
+    "characters": lambda text: tokenize(" ".join(without_tags(text))),
+}
+"""How a model reads a text: its words and punctuation marks, the same without HTML tags, or without them
+each character as a word."""
 _BATCH_WORDS = 32_768
 
 Scalar = str | int | float | bool | None
@@ -47,6 +69,7 @@ class Checkpoint:
         classes: names of the labels, in the order of the logits.
         about: where it comes from, such as its test accuracy.
         max_words: so many of a text's first words are read, as in its training; None: all.
+        tokenizer: a name in `TOKENIZERS`.
 
     Examples:
         >>> model = TextClassifier(4, classes=2, embedding_size=8, hidden_size=16)
@@ -61,6 +84,7 @@ class Checkpoint:
     classes: tuple[str, ...]
     about: dict[str, Scalar] = field(default_factory=dict)
     max_words: int | None = None
+    tokenizer: str = "basic_english"
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -76,7 +100,7 @@ class Checkpoint:
 
     def words(self, text: str) -> list[str]:
         """What the model reads of a text: its first lower-case words and punctuation marks."""
-        return tokenize(text)[: self.max_words]
+        return TOKENIZERS[self.tokenizer](text)[: self.max_words]
 
     def encode(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """N texts -> ids (N, T) int64, right-padded, and lengths (N,).
@@ -120,6 +144,7 @@ def save_checkpoint(
     vocabulary: Sequence[str],
     classes: Sequence[str],
     max_words: int | None = None,
+    tokenizer: str = "basic_english",
     **about: Scalar,
 ) -> Path:
     """Write a classifier into a folder, which is made; returns the folder.
@@ -129,6 +154,7 @@ def save_checkpoint(
             `whenpool.corpora.tokens.build_vocabulary` makes it.
         classes: names of the labels, in the order of the logits.
         max_words: so many of a text's first words are read, if it was so in training; None: all.
+        tokenizer: a name in `TOKENIZERS`.
         about: where the model comes from, plain values such as ``test_accuracy=81.5``.
 
     Raises:
@@ -155,7 +181,7 @@ def save_checkpoint(
         "format": FORMAT,
         "version": VERSION,
         "whenpool": __version__,
-        "tokenizer": TOKENIZER,
+        "tokenizer": tokenizer,
         "weights": hashlib.sha256(weights).hexdigest(),
         "model": _arguments(model),
         "classes": list(classes),
@@ -216,6 +242,7 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         tuple(facts["classes"]),
         facts["about"],
         facts["max_words"],
+        facts["tokenizer"],
     )
 
 
@@ -294,7 +321,7 @@ def _check_facts(facts: Any, where: str) -> None:
         if not holds:
             raise InputError(f"{where}: {name} is {what}, and here {value!r:.60}")
 
-    need(facts["tokenizer"] == TOKENIZER, "tokenizer", facts["tokenizer"], TOKENIZER)
+    need(facts["tokenizer"] in TOKENIZERS, "tokenizer", facts["tokenizer"], " or ".join(TOKENIZERS))
     need(limit is None or limit >= 1, "max_words", limit, "a whole number from 1, or null")
     padding = model["padding_index"]
     need(padding in (PADDING_INDEX, None), "model.padding_index", padding, f"{PADDING_INDEX} or null")

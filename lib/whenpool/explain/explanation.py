@@ -15,11 +15,10 @@ from jinja2 import Environment, PackageLoader
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import lines_of
-from whenpool.corpora.tokens import UNKNOWN_INDEX, tokenize
-from whenpool.explain.checkpoint import Checkpoint
+from whenpool.corpora.tokens import UNKNOWN_INDEX
+from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip, strips
-from whenpool.probes import window_importance
-from whenpool.probes.nwi import ROUNDING
+from whenpool.probes.nwi import occlusion, rounding_error
 from whenpool.runs.kinds.training import Prepared, Training, trained
 from whenpool.runs.run import Place, key
 
@@ -29,8 +28,11 @@ ALIKE = 1e-5
 """Weights that differ by no more of the largest are the same for all words."""
 WINDOW, WINDOWS = 5, 10
 """Words of a window (§1.9.3), and windows that a text should have before they are made so long."""
-SHADES = (None, 223, 216, 209, 202)
-"""Backgrounds of a terminal with 256 colours, for words of rising weight; text on them is black."""
+SHADES, BLUES = (None, 223, 216, 209, 202), (None, 195, 153, 117, 75)
+"""Backgrounds of a terminal with 256 colours, for words of rising weight for and against a class; text on
+them is black."""
+SHOWN_CLASSES = 5
+"""So many of the likeliest classes are shown on the words, where there are more than two."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class Explanation:
         probabilities: C numbers in the order of ``classes``.
         predicted, label: the likeliest class, and the one that importance is about.
         k: words that were replaced at once.
-        importance: T numbers: by how many nats the log-probability of ``label`` moves, up or down, when
-            the word's window is replaced; NaN for the words behind the last full window.
+        effects: for each class T numbers: by how many nats its log-probability falls when the word's
+            window is replaced, hence above zero where the words speak for the class, and below where they
+            speak against it; NaN for the words behind the last full window.
         attention: T weights of the pooling, or None where it has none or all are the same.
         unknown: those of the words that the model has never seen, each once.
         notes: what a reader should know, a sentence each.
@@ -55,16 +58,25 @@ class Explanation:
     predicted: str
     label: str
     k: int
-    importance: tuple[float, ...]
+    effects: dict[str, tuple[float, ...]]
     attention: tuple[float, ...] | None
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
 
     @property
+    def importance(self) -> tuple[float, ...]:
+        """Of each word to ``label``: the size of its effect, T numbers."""
+        return tuple(map(abs, self.effects[self.label]))
+
+    @property
     def strips(self) -> list[WordStrip]:
-        """Importance and, where there is one, attention, on the words."""
-        of = self.label if len(self.label) <= 24 else self.label[:24] + "…"
-        rows = [strip(self.words, self.importance, f"importance for {of}")]
+        """What speaks for and against the label and, of more than two classes, the likeliest ones; and
+        where there is one, attention."""
+        likely = [name for name, _ in self.by_probability if name != self.label]
+        rows = []
+        for name in [self.label, *(likely[: SHOWN_CLASSES - 1] if len(likely) > 1 else [])]:
+            of = name if len(name) <= 24 else name[:24] + "…"
+            rows.append(strip(self.words, self.effects[name], f"for (+) or against (-) {of}"))
         return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
 
     @property
@@ -83,12 +95,16 @@ class Explanation:
     @property
     def remarks(self) -> list[str]:
         """What a reader should know of the numbers, and the notes."""
-        remarks = ["Importance says how far the class's log-probability moves, up or down."]
+        remarks = [
+            "A number above zero speaks for the class: its log-probability falls by so much when the words "
+            "are replaced by unknown ones. One below zero speaks against it. So a negation that turns the "
+            "next word around has the other sign than that word."
+        ]
         if self.k > 1:
-            remarks.append(f"It is that of windows of {self.k} words.")
+            remarks.append(f"Words are replaced {self.k} at a time.")
         if rest := len(self.words) % self.k:
             last = "The last word stands" if rest == 1 else f"The last {rest} words stand"
-            remarks.append(f"{last} behind the last full window, without importance.")
+            remarks.append(f"{last} behind the last full window, without a number.")
         if self.unknown:
             some = ", ".join(map(_printable, self.unknown[:10]))
             more = " …" if len(self.unknown) > 10 else ""
@@ -105,7 +121,9 @@ def checkpoint_of(run: Training, place: Place) -> Checkpoint:
     return as_checkpoint(run, trained(run, place), place)
 
 
-def as_checkpoint(run: Training, found: Prepared, place: Place) -> Checkpoint:
+def as_checkpoint(
+    run: Training, found: Prepared, place: Place, tokenizer: str = "basic_english"
+) -> Checkpoint:
     """A trained model as a checkpoint, with what the store says of its run."""
     row = place.store.get(key(run, place))
     result = row["result"] if row else {}
@@ -116,6 +134,7 @@ def as_checkpoint(run: Training, found: Prepared, place: Place) -> Checkpoint:
         found.dataset.classes,
         {"run": str(run), **about},
         run.max_words,
+        tokenizer,
     )
 
 
@@ -135,7 +154,8 @@ def explain(
     check_label(checkpoint, label)
     if k is not None and k < 1:
         raise InputError(f"k, the words of a window, must be at least 1, not {k}")
-    words, whole, notes = checkpoint.words(text), len(tokenize(text)), list[str]()
+    words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
+    notes = list[str]()
     if not words:
         raise InputError("the text has no words; give one with at least a word")
     if checkpoint.max_words is None and whole > LONGEST:
@@ -160,9 +180,9 @@ def explain(
         probabilities = model(ids, lengths)[0].double().softmax(0)
     predicted = int(probabilities.argmax())
     explained = predicted if label is None else classes.index(label)
-    importance = window_importance(model, ids, lengths, torch.tensor([explained]), k, UNKNOWN_INDEX)[0]
-    noise = (1 - probabilities[explained]) * torch.finfo(importance.dtype).eps * ROUNDING
-    importance = torch.where(importance > noise, importance, 0.0)
+    plain, changes = occlusion(model, ids, lengths, k, UNKNOWN_INDEX)  # (1, C), (1, W, C)
+    noise = rounding_error(model, plain[0])[:, 0]  # (C,)
+    kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (W, C)
     attention = None
     try:
         weights = attention_weights(model, ids, lengths)[0]
@@ -180,7 +200,7 @@ def explain(
         classes[predicted],
         classes[explained],
         k,
-        tuple(per_word(importance, len(words), k)),
+        {name: tuple(per_word(kept[:, c], len(words), k)) for c, name in enumerate(classes)},
         attention,
         unknown,
         tuple(notes),
@@ -213,8 +233,9 @@ def as_text(explanation: Explanation, colour: bool) -> str:
     for name, p in explanation.by_probability:
         lines.append(f"  {_printable(name):{width}}  {p:6.1%}  {'█' * round(30 * p)}")
     for row in explanation.strips:
-        scale = row.scale or math.inf
-        shown = (_shown(*pair, scale, colour) for pair in zip(row.words, row.weights, strict=True))
+        signed, scale = row.title != "attention", row.scale or math.inf
+        pairs = zip(row.words, row.weights, strict=True)
+        shown = (_shown(*pair, scale, colour, signed) for pair in pairs)
         lines += ["", f"{_printable(row.title)}:", " ".join(shown)]
     return "\n".join([*lines, "", *explanation.remarks]).rstrip() + "\n"
 
@@ -229,9 +250,14 @@ def as_json(explanations: Sequence[Explanation]) -> str:
     for e in explanations:
         weights = e.attention or [math.nan] * len(e.words)
         words = [
-            {"word": word, "importance": number(delta), "attention": number(weight)}
-            | {"known": word not in e.unknown}
-            for word, delta, weight in zip(e.words, e.importance, weights, strict=True)
+            {
+                "word": word,
+                "importance": number(e.importance[place]),
+                "effects": {name: number(of[place]) for name, of in e.effects.items()},
+                "attention": number(weights[place]),
+                "known": word not in e.unknown,
+            }
+            for place, word in enumerate(e.words)
         ]
         probabilities = dict(zip(e.classes, e.probabilities, strict=True))
         facts = {"predicted": e.predicted, "label": e.label, "probabilities": probabilities, "k": e.k}
@@ -245,13 +271,15 @@ def as_html(explanations: Sequence[Explanation]) -> str:
     return templates.get_template("explanation.html").render(explanations=explanations)
 
 
-def _shown(word: str, weight: float, scale: float, colour: bool) -> str:
+def _shown(word: str, weight: float, scale: float, colour: bool, signed: bool) -> str:
     """A word of a terminal with its part of the largest weight; NaN and 0 are not shown."""
-    share = 0.0 if math.isnan(weight) else min(weight / scale, 1.0)
+    share = 0.0 if math.isnan(weight) else weight / scale
     if not colour:
-        return _printable(word) + (f"({share:.2f})" if share >= 0.005 else "")
-    level = round(share * (len(SHADES) - 1))
-    return click.style(_printable(word), fg=16, bg=SHADES[level]) if level else _printable(word)
+        written = f"({share:+.2f})" if signed else f"({share:.2f})"
+        return _printable(word) + (written if abs(share) >= 0.005 else "")
+    level = round(abs(share) * (len(SHADES) - 1))
+    shades = BLUES if share < 0 else SHADES
+    return click.style(_printable(word), fg=16, bg=shades[level]) if level else _printable(word)
 
 
 def _printable(word: str) -> str:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:  # drawn by `figure` alone
 __all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
 
 
-COLOUR = "#d55e00"
-"""Vermilion of the palette of Okabe and Ito (2008), which the colour-blind see as well."""
+COLOUR, AGAINST = "#d55e00", "#0072b2"
+"""Vermilion, and blue for weights below zero, of the palette of Okabe and Ito (2008), which the colour-blind
+see as well."""
 DEEPEST = 0.5
 """Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5 on it."""
 THICKEST = 4
@@ -58,7 +59,7 @@ class WordStrip(_Shown):
 
     Attributes:
         words, weights, title: as for `strip`.
-        scale: the weight that is shown deepest; larger ones look the same. 0 shows none.
+        scale: the weight, of either sign, that is shown deepest; larger ones look the same. 0 shows none.
         html: for the page.
         text: for a terminal, the words with their weights in brackets.
 
@@ -113,14 +114,14 @@ def strip(
 
     Args:
         words: T words.
-        weights: T numbers ≥ 0, NaN for a word without weight, which stays uncoloured.
+        weights: T numbers, those below zero in blue; NaN for a word without weight, which stays uncoloured.
         title: stands before the words.
         scale: the weight to show deepest; default: the largest one. Give several strips the same
             one to compare their colours.
 
     Raises:
         InputError: for no words, one string instead of words, another number of weights than of
-            words, a weight that is negative or infinite, or a scale that is not positive.
+            words, a weight that is infinite, or a scale that is not positive.
 
     Examples:
         >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
@@ -188,8 +189,8 @@ def figure(
         share = _share(value, full)
         if share:
             left, breadth, bar = x - 0.02, extent + 0.04, THICKEST * share / 96
-            axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=_shade(share), lw=0))
-            axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=COLOUR, lw=0))
+            axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=_shade(share, value), lw=0))
+            axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=_colour(value), lw=0))
         x += extent + gap
     height = y + line / 2 + margin
     drawing.set_size_inches(width, height)
@@ -207,17 +208,17 @@ def _checked(words: Sequence[str], weights: Weights) -> tuple[tuple[str, ...], t
     if len(names) != len(values):
         raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
     for place, value in enumerate(values):
-        if value < 0 or math.isinf(value):
+        if math.isinf(value):
             raise InputError(
-                f"word {place}, {names[place]!r}, has the weight {value:g}; weights are finite and not "
-                "negative, or NaN for none"
+                f"word {place}, {names[place]!r}, has the weight {value:g}; weights are finite, or NaN for "
+                "none"
             )
     return names, values
 
 
 def _scale(values: Sequence[float], scale: float | None) -> float:
     if scale is None:
-        return max((value for value in values if not math.isnan(value)), default=0.0)
+        return max((abs(value) for value in values if not math.isnan(value)), default=0.0)
     if not 0 < scale < math.inf:
         raise InputError(f"scale is the weight shown deepest, a number above 0, not {scale}")
     return scale
@@ -225,16 +226,21 @@ def _scale(values: Sequence[float], scale: float | None) -> float:
 
 def _share(value: float, scale: float) -> float:
     """How deep a weight is shown, from 0 to 1."""
-    return 0.0 if math.isnan(value) or not scale else min(value / scale, 1.0)
+    return 0.0 if math.isnan(value) or not scale else min(abs(value) / scale, 1.0)
 
 
-def _shade(share: float) -> str:
-    return f"{COLOUR}{round(255 * DEEPEST * share):02x}"
+def _colour(value: float) -> str:
+    return AGAINST if value < 0 else COLOUR
+
+
+def _shade(share: float, value: float) -> str:
+    return f"{_colour(value)}{round(255 * DEEPEST * share):02x}"
 
 
 def _row_html(row: WordStrip, column: float) -> str:
     words = " ".join(_word_html(*pair, row.scale) for pair in zip(row.words, row.weights, strict=True))
-    title, span = escape(row.title), f"0–{row.scale:.2g}"
+    lowest = "−" + f"{row.scale:.2g} to " if any(value < 0 for value in row.weights) else "0–"
+    title, span = escape(row.title), f"{lowest}{row.scale:.2g}"
     label = (
         f'<span style="flex:1 0 {column:.1f}em"><b>{title}</b> '
         f'<small style="opacity:0.8;white-space:nowrap">{span}</small></span>'
@@ -252,7 +258,8 @@ def _word_html(word: str, value: float, scale: float) -> str:
     hint = "no weight" if math.isnan(value) else f"{value:.3g}"
     line = round(THICKEST * share)  # whole, since a browser draws a part of a pixel as one
     look = (
-        f' style="background:{_shade(share)};border-bottom:{line}px solid {COLOUR};'
+        f' style="background:{_shade(share, value)};'
+        f"border-bottom:{line}px {'dashed' if value < 0 else 'solid'} {_colour(value)};"
         'border-radius:2px;padding:0 1px"'
     )
     return f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>'
@@ -314,8 +321,7 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     missing = [step for step in ("embed", "encode", "pool") if not hasattr(model, step)]
     if missing:
         raise InputError(f"weights are read from a model's pool(); it lacks {', '.join(missing)}")
-    nobody = torch.zeros(len(ids), dtype=torch.int64, device=ids.device)
-    ids, lengths, _ = checked_batch(model, ids, lengths, nobody)
+    ids, lengths, _ = checked_batch(model, ids, lengths)
     with evaluating(model):
         weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]
     if weights is None:

@@ -108,16 +108,21 @@ def _total_norms(
 def _norms_by_direction(
     loss: Tensor, model: nn.Module, states: Tensor, taps: list[AnyTap], lengths: Tensor
 ) -> Tensor:
-    used = _top(model, taps)
-    if not used:
+    if not taps:
         return _norms(torch.autograd.grad(loss, states)[0])
+    encoder = _encoder_of(model, taps[-1])
+    used = _top(model, taps, encoder)
     wanted = [tensor for tap in used for tensor in tap.wanted]
     grads = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
     halves: list[Tensor] = []
     for tap in used:
-        own = tap.total([next(grads) for _ in tap.wanted], type(model).__name__)
-        halves += map(_norms, own)
-    encoder = _encoder_of(model, used[0])
+        own = [next(grads) for _ in tap.wanted]
+        if all(grad is None for grad in own):
+            raise InputError(
+                f"{type(model).__name__}: the loss does not depend on the states of the recurrence that "
+                "encode calls last"
+            )
+        halves += map(_norms, tap.total(own))
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
         T = states.shape[1]
         reach = lengths if encoder.masked else torch.full_like(lengths, T)
@@ -132,13 +137,10 @@ def _norms(gradients: Tensor) -> Tensor:
     return torch.linalg.vector_norm(scaled, dim=-1) * peak.squeeze(-1)
 
 
-def _top(model: nn.Module, taps: list[AnyTap]) -> list[AnyTap]:
+def _top(model: nn.Module, taps: list[AnyTap], encoder: Encoder | None) -> list[AnyTap]:
     """The taps of the recurrence that was called last: one, or the two directions of an Encoder."""
-    if not taps:
-        return []
-    by_module = {tap.module: tap for tap in taps}  # a module's last call
-    encoder = _encoder_of(model, taps[-1])
     if encoder:
+        by_module = {tap.module: tap for tap in taps}  # a module's last call
         return [by_module[m] for m in encoder.layers[-1]]
     last = taps[-1]
     for other in taps[:-1]:
@@ -162,70 +164,6 @@ def _check_lengths(norms: Tensor, lengths: Tensor) -> None:
     B, T = norms.shape
     if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
         raise InputError(f"norms of {B} texts of up to {T} words need {B} lengths between 1 and {T}")
-
-
-def last_path(states: Tensor, query: Tensor | None = None) -> Tensor:
-    """Only the ends: →h_T, the first half of a state, and ←h_1, the second."""
-    T, D = states.shape
-    path = states.new_zeros(T, D, D)
-    forward, backward = torch.arange(D // 2), torch.arange(D // 2, D)
-    path[-1, forward, forward] = 1
-    path[0, backward, backward] = 1
-    return path
-
-
-def mean_path(states: Tensor, query: Tensor | None = None) -> Tensor:
-    """∂s/∂h_t = I / T, the same for every word."""
-    T, D = states.shape
-    return torch.eye(D).to(states).expand(T, D, D) / T
-
-
-def max_path(states: Tensor, query: Tensor | None = None) -> Tensor:
-    """∂s^i/∂h_t^i = 1 where t has the largest value of unit i, else 0."""
-    return torch.diag_embed(_is_largest(states))
-
-
-def attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
-    """∂s/∂h_t = α_t (I + (h_t - s) qᵀ), with α = softmax(h·q)."""
-    if query is None:
-        raise InputError("the path of attention depends on its query: give it, (D,)")
-    alpha = (states @ query).softmax(0)
-    away = states - alpha @ states  # h_t - s
-    identity = torch.eye(len(query)).to(states)
-    return alpha[:, None, None] * (identity + away[:, :, None] * query)
-
-
-def max_attention_path(states: Tensor, query: Tensor | None = None) -> Tensor:
-    """∂s/∂h_t = α_t (I + (h_t - s) rᵀ_t) + Σ_j α_j (h_j - s) (ĥ_j ⊙ m_t)ᵀ.
-
-    α = softmax(ĥ·q), ĥ = h/‖h‖, and q is the max-pooled state. By
-    r_t = (q - (ĥ_t·q) ĥ_t)/‖h_t‖ a state changes its own score; m_t marks the
-    units of q that come from h_t, by which it changes all scores.
-    """
-    length = states.norm(dim=1, keepdim=True)
-    unit, q, m = states / length, states.max(0).values, _is_largest(states)
-    alpha = (unit @ q).softmax(0)
-    away = states - alpha @ states  # h_t - s
-    r = (q - (unit @ q)[:, None] * unit) / length
-    identity = torch.eye(len(q)).to(states)
-    own = alpha[:, None, None] * (identity + away[:, :, None] * r[:, None])
-    through_query = torch.einsum("j,jd,je->de", alpha, away, unit)
-    return own + through_query * m[:, None]
-
-
-DIRECT_PATHS: dict[str, Callable[..., Tensor]] = {
-    "last": last_path,
-    "mean": mean_path,
-    "max": max_path,
-    "attention": attention_path,
-    "max_attention": max_attention_path,
-}
-"""The formula of each pooling: (T, D) states and, for attention, the learnt query (D,) -> (T, D, D)."""
-
-
-def _is_largest(states: Tensor) -> Tensor:
-    """(T, D), 1 where a word has the largest value of a unit."""
-    return torch.nn.functional.one_hot(states.argmax(0), len(states)).T.to(states)
 
 
 def tagging_gradient_norms(
@@ -255,9 +193,13 @@ def tagging_gradient_norms(
         torch.Size([2, 40])
     """
     check_steps(model, "tagging_gradient_norms")
-    _check(ids, lengths, tags, word)
+    lengths = checked_batch(model, ids[..., 0] if ids.dim() == 3 else ids, lengths)[1]
+    if tags.shape != ids.shape[:2]:
+        raise InputError(f"tags have the shape {tuple(tags.shape)}; words have {tuple(ids.shape[:2])}")
     counted = word_mask(lengths, ids.shape[1]) & (tags >= 0)  # (B, T)
     if word is not None:
+        if word.shape != lengths.shape or bool(((word < 0) | (word >= lengths)).any()):
+            raise InputError("word is (B,), counts from 0 and lies inside of its sentence")
         counted &= torch.arange(ids.shape[1], device=counted.device) == word.unsqueeze(1)
 
     def loss(logits: Tensor) -> Tensor:
@@ -269,18 +211,3 @@ def tagging_gradient_norms(
         return cross_entropy(logits.transpose(1, 2), targets, reduction="sum")
 
     return _total_norms(model, ids, lengths, loss)
-
-
-def _check(ids: Tensor, lengths: Tensor, tags: Tensor, word: Tensor | None) -> None:
-    if ids.dim() not in (2, 3) or not ids.numel():
-        raise InputError(f"ids are (B, T) or (B, T, F), not {tuple(ids.shape)}")
-    B, T = ids.shape[:2]
-    if tags.shape != (B, T):
-        raise InputError(f"tags have the shape {tuple(tags.shape)}; {B} sentences need {(B, T)}")
-    for name, values, least in (("lengths", lengths, 1), ("word", word, 0)):
-        if values is not None and values.shape != (B,):
-            raise InputError(f"{B} sentences need {B} values in {name}, not {tuple(values.shape)}")
-        if values is not None and bool(((values < least) | (values > T)).any()):
-            raise InputError(f"{name} of a sentence of up to {T} words is between {least} and {T}")
-    if word is not None and bool((word >= lengths).any()):
-        raise InputError("word counts from 0 and lies inside of its sentence")

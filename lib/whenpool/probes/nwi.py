@@ -1,11 +1,9 @@
 """How much each window of words matters to a prediction: normalised word importance (thesis §1.9).
 
 Letters: B texts, T words of the longest, n words of one text, k words of a window, W windows of the
-longest text.
+longest text, C classes.
 """
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -14,13 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from whenpool.base.errors import InputError
 from whenpool.models.cells import Cell
-from whenpool.probes.protocol import (
-    check_labels,
-    checked_batch,
-    evaluating,
-    interpolate,
-    log_probability,
-)
+from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
 from whenpool.probes.reuse import can_reuse, occluded_logits, rows_that_fit
 
 UNKNOWN_INDEX = 0
@@ -73,15 +65,11 @@ def nwi(
     """
     if points < 1:
         raise InputError(f"points must be at least 1, not {points}")
-    plain, occluded = _log_probabilities(model, ids, lengths, labels, k, unknown_index, max_megabytes)
-    importance = (occluded - plain.unsqueeze(1)).abs()  # (B, W), float64
+    plain, importance = _of_labels(model, ids, lengths, labels, k, unknown_index, max_megabytes)
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
     smallest = importance.nan_to_num(torch.inf).amin(1, keepdim=True)
-    dtype = _dtype(model)
-    # a rounding error of the logits moves log p by up to 1 - p of itself
-    noise = -torch.expm1(plain).unsqueeze(1) * torch.finfo(dtype).eps * ROUNDING  # (B, 1)
-    scale = torch.where(largest - smallest > noise, largest, torch.inf)
-    return interpolate((importance - smallest) / scale, lengths // k, points).to(dtype)
+    scale = torch.where(largest - smallest > rounding_error(model, plain), largest, torch.inf)
+    return interpolate((importance - smallest) / scale, lengths // k, points).to(_dtype(model))
 
 
 def window_importance(
@@ -92,12 +80,14 @@ def window_importance(
     k: int = 5,
     unknown_index: int = UNKNOWN_INDEX,
     max_megabytes: float = 512.0,
+    reuse: bool = True,
 ) -> Tensor:
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
     NaN behind the last full window of each text.
 
     Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words behind the last one
-    are never replaced. The arguments are those of `nwi`.
+    are never replaced. The arguments are those of `nwi`; without ``reuse`` every text is read in full,
+    whatever the model.
 
     Raises:
         InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` that the model does not
@@ -109,41 +99,44 @@ def window_importance(
         >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
         torch.Size([2, 8])
     """
-    plain, occluded = _log_probabilities(model, ids, lengths, labels, k, unknown_index, max_megabytes)
-    return (occluded - plain.unsqueeze(1)).abs().to(_dtype(model))
+    batch = (ids, lengths, labels)
+    return _of_labels(model, *batch, k, unknown_index, max_megabytes, reuse)[1].to(_dtype(model))
 
 
-def plain_occlusion(model: nn.Module, *batch: Any, **options: Any) -> Tensor:
-    """What `window_importance` does, for any model in the same way: every text is read in full."""
-    plain, occluded = _log_probabilities(model, *batch, **options, reuse=False)
-    return (occluded - plain.unsqueeze(1)).abs().to(_dtype(model))
+def _of_labels(
+    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor, *how: Any
+) -> tuple[Tensor, Tensor]:
+    """log P(y | text), (B,), and how much it changes with each window, (B, W); float64."""
+    labels = checked_batch(model, ids, lengths, labels)[2]
+    plain, changes = occlusion(model, ids, lengths, *how)
+    check_labels(labels, plain)
+    text = torch.arange(len(labels), device=labels.device)
+    return plain[text, labels], changes[text, :, labels].abs()
 
 
 @torch.no_grad()
-def _log_probabilities(
+def occlusion(
     model: Any,
     ids: Tensor,
     lengths: Tensor,
-    labels: Tensor,
-    k: int = 5,
+    k: int,
     unknown_index: int = UNKNOWN_INDEX,
     max_megabytes: float = 512.0,
-    *,
     reuse: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """log P(label | text) of each text, (B,), and with each window replaced, (B, W), NaN behind.
+    """log P(class | text) of each class, (B, C), and by how much it changes, with its sign, when each window
+    is replaced, (B, W, C), NaN behind; the arguments are those of `window_importance` (§1.9.3).
 
     The model is called as ``model(ids, lengths)``, always with T columns, since it may read its padding;
     a model that says it does not, by its attribute ``masked``, gets no more than it needs. In float64,
     since a sure model's log-probabilities are lost in float32 beside its logits.
     """
-    ids, lengths, labels = checked_batch(model, ids, lengths, labels)
+    ids, lengths, _ = checked_batch(model, ids, lengths)
     _check(model, lengths, k, unknown_index, max_megabytes)
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
-        with _counting(model) as count:
-            logits = model(ids, lengths)
-        check_labels(labels, logits)
+        logits, made = _counted(model, ids, lengths)
+        plain = logits.double().log_softmax(-1)  # (B, C)
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
@@ -152,10 +145,9 @@ def _log_probabilities(
         if by_reuse:
             rows = rows_that_fit(model, T, max_megabytes * 1e6)
         else:
-            rows = int(
-                min(len(text), max_megabytes * 1e6 / (count.bytes / B + 4 * T * ids.element_size()))
-            )
-        result = logits.new_full(exists.shape, torch.nan, dtype=torch.float64)  # (B, W)
+            row = made / B + 4 * T * ids.element_size()
+            rows = int(min(len(text), max_megabytes * 1e6 / row))
+        changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
         for of, which in zip(text.split(max(1, rows)), window.split(max(1, rows)), strict=True):
             words = ids[:, : int(lengths[of[0]])] if cut else ids  # up to the longest of these
             if by_reuse:
@@ -163,8 +155,14 @@ def _log_probabilities(
             else:
                 hidden = torch.arange(words.shape[1], device=ids.device) // k == which.unsqueeze(1)
                 occluded = model(words[of].masked_fill(hidden, unknown_index), lengths[of])
-            result[of, which] = log_probability(occluded.double(), labels[of])
-    return log_probability(logits.double(), labels), result
+            changes[of, which] = occluded.double().log_softmax(-1) - plain[of]
+    return plain, changes
+
+
+def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
+    """Changes (B, 1) of log P(y | text), (B,), that are no more than rounding: an error of the logits moves
+    log p by up to 1 - p of itself."""
+    return -torch.expm1(plain).unsqueeze(1) * torch.finfo(_dtype(model)).eps * ROUNDING
 
 
 def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
@@ -194,23 +192,20 @@ def _dtype(model: nn.Module) -> torch.dtype:
     return kinds[0] if kinds else torch.get_default_dtype()
 
 
-class _Count:
-    bytes: float = 0.0
-
-
-@contextmanager
-def _counting(model: nn.Module) -> Iterator[_Count]:
-    """Counts the bytes that the parts of a model put out, an upper bound of what it needs at once.
+def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, float]:
+    """Logits, and the bytes that the parts of the model put out, an upper bound of what it needs at once.
 
     A recurrence also holds its gates, which are up to four times its states.
     """
-    count = _Count()
+    sizes = []
 
     def add(module: nn.Module, _: Any, output: Any) -> None:
         size = sum(v.nbytes for v in tree_leaves(output) if isinstance(v, Tensor))
-        count.bytes += size * (6 if isinstance(module, nn.RNNBase | Cell) else 2)
+        sizes.append(size * (6 if isinstance(module, nn.RNNBase | Cell) else 2))
 
-    with ExitStack() as hooks:
-        for module in model.modules():
-            hooks.callback(module.register_forward_hook(add).remove)
-        yield count
+    hooks = [module.register_forward_hook(add) for module in model.modules()]
+    try:
+        return model(ids, lengths), sum(sizes)
+    finally:
+        for hook in hooks:
+            hook.remove()

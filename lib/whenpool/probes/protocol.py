@@ -22,9 +22,9 @@ def check_steps(model: nn.Module, probe: str) -> None:
 
 
 def checked_batch(
-    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor
+    model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A batch as probes take it: ids (B, T), lengths (B,), labels (B,), all on the model's device.
+    """A batch as probes take it: ids (B, T), lengths (B,), labels (B,), by default 0, on the model's device.
 
     Raises `InputError` for what does not fit, naming the text.
     """
@@ -33,7 +33,8 @@ def checked_batch(
     B, T = ids.shape
     if not B or not T:
         raise InputError(f"there are no texts in this batch: ids have the shape {(B, T)}")
-    lengths, labels = torch.as_tensor(lengths), torch.as_tensor(labels)
+    lengths = torch.as_tensor(lengths)
+    labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
     for name, values in (("lengths", lengths), ("labels", labels)):
         if values.shape != (B,):
             raise InputError(f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
@@ -47,17 +48,13 @@ def checked_batch(
     if wrong:
         n = int(lengths[wrong[0]])
         raise InputError(f"text {wrong[0]} has the length {n}; lengths are between 1 and {T}")
-    if bool((labels < 0).any()):
-        row = int((labels < 0).nonzero()[0])
-        raise InputError(f"text {row} has the label {int(labels[row])}; labels start at 0")
     return ids, lengths.to(device), labels.long()
 
 
 def check_labels(labels: Tensor, logits: Tensor) -> None:
     """Raises `InputError` for a label that the model's logits (B, C) have no column for."""
     C = logits.shape[-1]
-    if bool((labels >= C).any()):
-        row = int((labels >= C).nonzero()[0])
+    for row in ((labels < 0) | (labels >= C)).nonzero().flatten().tolist():
         raise InputError(
             f"text {row} has the label {int(labels[row])}; the model has {C} classes, 0 to {C - 1}"
         )
@@ -73,11 +70,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes.items():
             module.training = mode
-
-
-def log_probability(logits: Tensor, labels: Tensor) -> Tensor:
-    """log P(label | text), (B, C) and (B,) -> (B,)."""
-    return torch.log_softmax(logits, dim=-1).gather(1, labels.unsqueeze(1)).squeeze(1)
 
 
 def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:

@@ -30,7 +30,6 @@ ones read more words in vain."""
 ROWS = 512  # Rows at once at most: more make no step faster
 HOLES = 1.5
 """What a process holds for a byte in use, measured: tensors of many sizes leave holes between them."""
-STEPS = ("forward", "embed", "encode", "classify", "pool")
 
 
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
@@ -40,13 +39,12 @@ def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     whose steps is overridden and none of whose parts is replaced, wrapped or hooked (hooks on the
     recurrences themselves are fine, they are called).
     """
-    if not isinstance(model, TextClassifier) or type(model.encoder) is not Encoder:
+    if type(model) is not TextClassifier or type(model.encoder) is not Encoder:
         return False
-    steps = (getattr(getattr(model, s), "__func__", None) is getattr(TextClassifier, s) for s in STEPS)
     parts = (model, model.embedding, model.encoder, model.pooling)
     recurrences = model.encoder.layers[0]
     return (
-        all(steps)
+        not {"forward", "embed", "encode", "classify", "pool"} & set(vars(model))
         and not any(part._forward_hooks or part._forward_pre_hooks for part in parts)
         and model.masked
         and model.encoder.masked
@@ -93,7 +91,7 @@ def occluded_logits(
         for number, module in enumerate(model.encoder.layers[0])
     ]
     mask = word_mask(lengths[texts], T)
-    return model.classifier(SPLIT_POOLINGS[type(model.pooling)](model.pooling, halves, mask))
+    return model.classifier(_pooled(model.pooling, halves, mask))
 
 
 class Piece(NamedTuple):
@@ -204,58 +202,40 @@ def _segment(words: int) -> int:
     return max(SEGMENT, words // SEGMENTS)
 
 
-Halves = Sequence[HalfStates]
+SPLIT_POOLINGS = (
+    pooling.LastState,
+    pooling.MeanPool,
+    pooling.MaxPool,
+    pooling.Attention,
+    pooling.MaxAttention,
+    pooling.LastAttention,
+)
+"""Those that `_pooled` knows, by the exact class: a subclass is none of them."""
 
 
-def _last(_: Any, halves: Halves, mask: Tensor) -> Tensor:
-    return torch.cat([half.last for half in halves], dim=-1)
-
-
-def _mean(_: Any, halves: Halves, mask: Tensor) -> Tensor:
-    words = mask.to(halves[0].shared.dtype)
-    return _weighted_sum(words / words.sum(1, keepdim=True), halves)
-
-
-def _max(_: Any, halves: Halves, mask: Tensor) -> Tensor:
-    return torch.cat([half.peaks for half in halves], dim=-1)
-
-
-def _attention(module: Any, halves: Halves, mask: Tensor) -> Tensor:
-    queries = [query.expand_as(halves[0].peaks) for query in module.query.chunk(len(halves))]
-    return _weighted_sum(pooling.softmax_over_words(_products(halves, queries), mask), halves)
-
-
-def _max_attention(_: Any, halves: Halves, mask: Tensor) -> Tensor:
-    products = _products(halves, [half.peaks for half in halves])
-    norms = [half.norms() for half in halves]
-    norm = torch.hypot(*norms) if len(norms) == 2 else norms[0]  # ‖h‖² = ‖→h‖² + ‖←h‖²
-    return _weighted_sum(pooling.softmax_over_words(_over(products, norm), mask), halves)
-
-
-def _last_attention(_: Any, halves: Halves, mask: Tensor) -> Tensor:
-    scores = [_over(half.products(half.last), half.norms()) for half in halves]
-    weights = [pooling.softmax_over_words(of, mask) for of in scores]
+def _pooled(pool: Any, halves: Sequence[HalfStates], mask: Tensor) -> Tensor:
+    """What a pooling makes of the states of one or two directions, mask (R, T) -> (R, D)."""
+    kind = type(pool)
+    if kind in (pooling.LastState, pooling.MaxPool):
+        ends = [half.last if kind is pooling.LastState else half.peaks for half in halves]
+        return torch.cat(ends, dim=-1)
+    if kind is pooling.MeanPool:
+        words = mask.to(halves[0].shared.dtype)
+        weights = [words / words.sum(1, keepdim=True)] * len(halves)
+    elif kind is pooling.LastAttention:  # each direction weighs its own states
+        scores = [_over(half.products(half.last), half.norms()) for half in halves]
+        weights = [pooling.softmax_over_words(of, mask) for of in scores]
+    else:
+        queries = [half.peaks for half in halves]
+        if kind is pooling.Attention:
+            queries = [query.expand_as(halves[0].peaks) for query in pool.query.chunk(len(halves))]
+        score: Any = sum(half.products(q) for half, q in zip(halves, queries, strict=True))
+        if kind is pooling.MaxAttention:
+            norms = [half.norms() for half in halves]
+            score = _over(score, torch.hypot(*norms) if len(norms) == 2 else norms[0])
+        weights = [pooling.softmax_over_words(score, mask)] * len(halves)
     return torch.cat([half.weighted_sum(w) for half, w in zip(halves, weights, strict=True)], dim=-1)
-
-
-SPLIT_POOLINGS: dict[type, Callable[[Any, Halves, Tensor], Tensor]] = {
-    pooling.LastState: _last,
-    pooling.MeanPool: _mean,
-    pooling.MaxPool: _max,
-    pooling.Attention: _attention,
-    pooling.MaxAttention: _max_attention,
-    pooling.LastAttention: _last_attention,
-}
-"""By the exact class: (pooling, halves, mask (R, T)) -> (R, D). A subclass is none of them."""
-
-
-def _products(halves: Halves, queries: Sequence[Tensor]) -> Tensor:
-    return sum(half.products(q) for half, q in zip(halves, queries, strict=True))  # type: ignore[return-value]
 
 
 def _over(products: Tensor, norms: Tensor) -> Tensor:
     return products / norms.clamp(min=torch.finfo(norms.dtype).tiny)
-
-
-def _weighted_sum(weights: Tensor, halves: Halves) -> Tensor:
-    return torch.cat([half.weighted_sum(weights) for half in halves], dim=-1)

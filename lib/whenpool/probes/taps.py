@@ -51,25 +51,21 @@ class Tap:
         """The tensors whose gradients `total` needs."""
         return [self.outputs, self.wide, self.last]
 
-    def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
+    def total(self, grads: Sequence[Any]) -> list[Tensor]:
         """∂L/∂h_t of every state: for each direction (B, T, H), zeros behind the end of a packed text.
 
         Args:
             grads: at ``wanted``; None where the loss does not depend on one. May be overwritten.
-            whose: the name of the model.
 
         Raises:
-            InputError: where the loss depends on the final state as it is returned beside the others, or
-                on no state at all.
+            InputError: where the loss depends on the final state as it is returned beside the others.
         """
         above, through, last = grads
         if last is not None:
             raise InputError(
-                f"{whose} classifies from the final state that its recurrence returns "
-                "beside the states; let classify take it from the states"
+                "the model classifies from the final state that its recurrence returns beside the "
+                "states; let classify take it from the states"
             )
-        if above is None:
-            raise _unread(whose)
         through = torch.zeros_like(self.wide) if through is None else through
         above = self._padded(above)
         through = self._padded(through)[..., self.inputs.shape[-1] :]
@@ -81,19 +77,20 @@ class Tap:
 
     def _gru(self, k: int, above: Tensor, through: Tensor, candidate: Tensor) -> Tensor:
         H, backward = self.module.hidden_size, k == 1
+        following = earlier if backward else later  # what stands at the position that is read next
         W_ih, W_hh, *biases = self.weights[k]
         b_ih, b_hh = biases or (W_ih.new_zeros(3 * H), W_hh.new_zeros(3 * H))
         states = self._padded(self.outputs.detach())[..., k * H : (k + 1) * H]
-        inputs = _next(self._padded(self.inputs.detach()), backward)  # x_{t+1} beside h_t
+        inputs = following(self._padded(self.inputs.detach()))  # x_{t+1} beside h_t
         gates = slice(0, 2 * H)  # torch's order: r, u, n
         at_gates = inputs @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
         reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
-        local = above + _next(through, backward) + (reset * _next(candidate, backward)) @ W_hh[2 * H :]
-        total, later = torch.empty_like(local), torch.zeros_like(local[:, 0])
+        local = above + following(through) + (reset * following(candidate)) @ W_hh[2 * H :]
+        total, after = torch.empty_like(local), torch.zeros_like(local[:, 0])
         T = local.shape[1]
         for t in range(T) if backward else range(T - 1, -1, -1):
-            later = local[:, t] + update[:, t] * later
-            total[:, t] = later
+            after = local[:, t] + update[:, t] * after
+            total[:, t] = after
         return total
 
     def _padded(self, values: Tensor) -> Tensor:
@@ -114,34 +111,28 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
         InputError: for a recurrence that cannot be tapped.
     """
     taps: list[AnyTap] = []
-    recurrences: list[Any] = [m for m in model.modules() if isinstance(m, nn.RNNBase | Cell)]
+    recurrences: dict[Any, Any] = {}  # each with its own forward
     for module in model.modules():
-        if isinstance(module, nn.RNNCellBase):
-            raise InputError(
-                f"the gradient through a loop over {type(module).__name__} cannot be seen from "
-                "outside: use nn.LSTM, nn.GRU, nn.RNN or whenpool.Encoder"
-            )
-    for module in recurrences:
         if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
             known = type(module).forward in (Cell.forward, LinearCell.forward)
-        else:
+            recurrences[module] = _recording_cell(module, taps)
+        elif isinstance(module, nn.RNNBase):
             known = type(module) in _TAPPED and not module.proj_size
+            recurrences[module] = _recording(module, taps)
+        else:
+            known = not isinstance(module, nn.RNNCellBase)
         if not known:
             raise InputError(
                 f"{type(module).__name__} cannot be tapped: only nn.LSTM, nn.GRU and nn.RNN without "
-                "projections can"
+                "projections, and the cells of whenpool.Encoder can"
             )
-    patched = {module: vars(module).get("forward") for module in recurrences}  # by somebody else
     try:
-        for module in recurrences:
-            recording = _recording_cell if isinstance(module, Cell) else _recording
-            module.forward = recording(module, taps)
+        for module, recording in recurrences.items():
+            module.forward = recording
         yield taps
     finally:
-        for module, before in patched.items():
+        for module in recurrences:
             del module.forward
-            if before is not None:
-                module.forward = before
 
 
 def _recording(module: Any, taps: list[AnyTap]) -> Any:
@@ -151,15 +142,13 @@ def _recording(module: Any, taps: list[AnyTap]) -> Any:
             if inputs.dim() != 3:
                 raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
             inputs = inputs if module.batch_first else inputs.transpose(0, 1)
-        K = 2 if module.bidirectional else 1
-        below = (module.num_layers - 1) * K
+        below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
         lower_end = None
         if below:
             lower = _like(module, module.input_size, module.num_layers - 1)
-            weights = module.state_dict()
-            lower.load_state_dict({name: weights[name] for name in lower.state_dict()})
+            lower.load_state_dict(module.state_dict(), strict=False)  # but for the top layer's
             inputs, lower_end = lower(inputs, _part(hx, slice(0, below)))
-        tap, end = _run_top(module, inputs, _part(hx, slice(below, below + K)))
+        tap, end = _run_top(module, inputs, _part(hx, slice(below, None)))
         taps.append(tap)
         outputs: Any = tap.outputs
         if packed is not None:
@@ -245,11 +234,6 @@ def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:
     return values
 
 
-def _next(values: Tensor, backward: bool) -> Tensor:
-    """For each position of (B, T, ·) what stands at the position that is read after it, or zero."""
-    return earlier(values) if backward else later(values)
-
-
 @dataclass
 class CellTap:
     """One call of a cell, with inputs (B, T, E), outputs (B, T, H), and in ``wanted`` the tensors whose
@@ -260,10 +244,8 @@ class CellTap:
     outputs: Tensor
     wanted: list[Tensor]
 
-    def total(self, grads: Sequence[Tensor | None], whose: str) -> list[Tensor]:
-        """As `Tap.total`, of one direction; `InputError` where the loss depends on no state."""
-        if all(grad is None for grad in grads):
-            raise _unread(whose)
+    def total(self, grads: Sequence[Tensor | None]) -> list[Tensor]:
+        """As `Tap.total`, of one direction."""
         known = [
             torch.zeros_like(of) if grad is None else grad
             for of, grad in zip(self.wanted, grads, strict=True)
@@ -290,9 +272,3 @@ def _recording_cell(module: Any, taps: list[Any]) -> Any:
         return states, last
 
     return forward
-
-
-def _unread(whose: str) -> InputError:
-    return InputError(
-        f"{whose}: the loss does not depend on the states of the recurrence that encode calls last"
-    )

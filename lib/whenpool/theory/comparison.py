@@ -1,12 +1,6 @@
-"""The expected shrinkage of a gradient beside the measured one, as rows for figures (thesis §2.1.3).
+"""The expected shrinkage of a gradient beside the measured one, as rows for figures (thesis §2.1.3)."""
 
-A row is one number: ``kind`` says whether it is "expected", "independent" (expected, had each step
-recurrent weights of its own) or "measured" (then ``seed`` says with which one).
-
-Letters: H units of a state, K steps away from the last state.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,11 +9,8 @@ from pandas import DataFrame
 from torch import Tensor
 
 from whenpool.models.encoder import ForgetBias
-from whenpool.probes.gradients import DIRECT_PATHS
-from whenpool.theory.shrinkage import direct_gain, expected_shrinkage, factor_of, measured_shrinkage
+from whenpool.theory.shrinkage import expected_shrinkage, factor_of, measured_shrinkage
 
-Setup = tuple[str, int, int, ForgetBias, float, int]
-"""The first arguments of `expected_shrinkage`, in order."""
 MODELS: dict[str, tuple[str, ForgetBias]] = {
     "basic RNN": ("elman", None),
     "LSTM": ("lstm", None),
@@ -51,122 +42,43 @@ those twice as large, and an orthogonal start as `whenpool.Encoder` has it, whos
 that of torch's."""
 
 
-def curves(hidden_size: int, seeds: int, distance: int, input_size: int = 100) -> DataFrame:
-    """The gradient norm over the distance from the last state: columns ``model``, ``kind``, ``seed``,
-    ``distance`` and ``norm``.
+def compared(cases: Iterable[Mapping[str, Any]], seeds: int, distance: int) -> list[dict[str, Any]]:
+    """Rows for each case: its own columns, ``kind``, ``seed`` and ``curve`` (K + 1,), the gradient norm
+    over the distance from the last state.
+
+    The kinds are "expected", "independent" (expected, had each step recurrent weights of its own) and
+    "measured", once with each seed. What is expected knows nothing of a change.
 
     Args:
-        hidden_size, distance, input_size: see `expected_shrinkage`.
-        seeds: how many networks are drawn for each model.
+        cases: each has a ``model`` of `MODELS` (default: the LSTM), a ``change`` of `CHANGES`, and
+            ``hidden_size``, ``input_size``, ``forget_bias`` and ``input_variance`` where they are not
+            128, 100, the model's own and 1.
+        seeds: how many networks are drawn for each case.
+        distance: K, see `expected_shrinkage`.
     """
     rows = []
-    for model, (cell, forget_bias) in MODELS.items():
-        setup = (cell, hidden_size, input_size, forget_bias, 1.0, distance)
-        for row in _compared(seeds, setup, model=model):
-            curve = row.pop("curve")
-            rows += [{**row, "distance": k, "norm": norm} for k, norm in enumerate(curve.tolist())]
-    return DataFrame(rows)
+    for case in cases:
+        cell, forget_bias = MODELS[case.get("model", "LSTM")]
+        setup = (
+            cell,
+            case.get("hidden_size", 128),
+            case.get("input_size", 100),
+            case.get("forget_bias", forget_bias),
+            case.get("input_variance", 1.0),
+            distance,
+        )
+        options = CHANGES[case.get("change", "as assumed")]
+        curves: list[tuple[str, int | None, Tensor]] = [("expected", None, expected_shrinkage(*setup))]
+        curves += [("independent", None, expected_shrinkage(*setup, tied=False))]
+        curves += [("measured", s, measured_shrinkage(*setup, s, **options)) for s in range(seeds)]
+        rows += [{**case, "kind": kind, "seed": seed, "curve": curve} for kind, seed, curve in curves]
+    return rows
 
 
-def factors_by_size(
-    sizes: Sequence[int], seeds: int, first: int, last: int, input_size: int = 100
-) -> DataFrame:
-    """The factor per step over H: columns ``model``, ``kind``, ``seed``, ``hidden_size``, ``factor``.
-
-    Args:
-        sizes: values of H.
-        seeds: how many networks are drawn for each model and size.
-        first, last: the distances between which the factor is read, in texts of 1.25 · last words, so
-            that these distances are not those of their first words.
-        input_size: E.
-    """
-    rows = []
-    for model, (cell, forget_bias) in MODELS.items():
-        for H in sizes:
-            setup = (cell, H, input_size, forget_bias, 1.0, last + last // 4)
-            rows += _compared(seeds, setup, model=model, hidden_size=H)
-    return _factors(rows, first, last)
-
-
-def factors_by_forget_bias(
-    biases: Sequence[float],
-    variances: Sequence[float],
-    hidden_size: int,
-    seeds: int,
-    first: int,
-    last: int,
-) -> DataFrame:
-    """The factor of an LSTM over its forget bias: columns ``input_variance``, ``forget_bias``, ``kind``,
-    ``seed`` and ``factor``; H units and inputs, the rest as for `factors_by_size`."""
-    rows = []
-    for variance in variances:
-        for bias in biases:
-            setup = ("lstm", hidden_size, hidden_size, bias, variance, last + last // 4)
-            rows += _compared(seeds, setup, input_variance=variance, forget_bias=bias)
-    return _factors(rows, first, last)
-
-
-def factors_by_change(
-    hidden_size: int, seeds: int, first: int, last: int, input_size: int = 100
-) -> DataFrame:
-    """The factor where an assumption does not hold: columns ``model``, ``change``, ``kind``, ``seed``
-    and ``factor``. What is expected knows nothing of the change; the rest as for `factors_by_size`."""
-    rows = []
-    for model, (cell, forget_bias) in MODELS.items():
-        for change, options in CHANGES.items():
-            setup = (cell, hidden_size, input_size, forget_bias, 1.0, last + last // 4)
-            rows += _compared(seeds, setup, options, model=model, change=change)
-    return _factors(rows, first, last)
-
-
-def direct_gains(words: int, size: int, seed: int = 0, hidden_size: int = 128) -> DataFrame:
-    """How much of a gradient each word gets past the recurrence, on random states (§1.3.1): columns
-    ``pooling``, ``position`` (from 1) and ``gain``, see `direct_gain`.
-
-    States are uniform in ±1, the range of an LSTM's, and the query of attention has the length 1. The
-    pooling "recurrence" is what an untrained BiLSTM without pooling is expected to pass on in all.
-
-    Args:
-        words: T.
-        size: D.
-        seed: of states and query.
-        hidden_size: H of that BiLSTM, whose inputs have as many units.
-    """
-    random = torch.Generator().manual_seed(seed)
-    states = 2 * torch.rand(words, size, generator=random, dtype=torch.float64) - 1  # (T, D)
-    query = torch.randn(size, generator=random, dtype=torch.float64)
-    gains = {
-        pooling: direct_gain(path(states, query / query.norm()))
-        for pooling, path in DIRECT_PATHS.items()
-    }
-    curve = expected_shrinkage("lstm", hidden_size, hidden_size, 1.0, distance=words - 1)  # (T,)
-    gains["recurrence"] = ((curve.square() + curve.flip(0).square()) / 2).sqrt()  # of both directions
-    return DataFrame(
-        [
-            {"pooling": pooling, "position": position, "gain": gain}
-            for pooling, found in gains.items()
-            for position, gain in enumerate(found.tolist(), 1)
-        ]
-    )
-
-
-def _compared(
-    seeds: int, setup: Setup, options: dict[str, Any] | None = None, **columns: Any
-) -> list[dict[str, Any]]:
-    """A row for each curve of one network: expected, independent, and measured with each seed."""
-    expected = {
-        "expected": expected_shrinkage(*setup),
-        "independent": expected_shrinkage(*setup, tied=False),
-    }
-    rows: list[dict[str, Any]] = []
-    rows += [{"kind": kind, "seed": None, "curve": curve} for kind, curve in expected.items()]
-    for seed in range(seeds):
-        measured = measured_shrinkage(*setup, seed, **options or {})
-        rows.append({"kind": "measured", "seed": seed, "curve": measured})
-    return [columns | row for row in rows]
-
-
-def _factors(rows: list[dict[str, Any]], first: int, last: int) -> DataFrame:
+def factors(cases: Iterable[Mapping[str, Any]], seeds: int, first: int, last: int) -> DataFrame:
+    """The same rows with ``factor``, per step between two distances, in place of ``curve``; in texts of
+    1.25 · ``last`` words, so that these distances are not those of their first words."""
+    rows = compared(cases, seeds, last + last // 4)
     return DataFrame([row | {"factor": factor_of(row.pop("curve"), first, last)} for row in rows])
 
 

@@ -76,12 +76,7 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
 
     It has ``size`` units, each with its own input in [-1, 1], and reads (B, T, size); `read_running_max`
     turns its states into maxima, right to ``precision`` in texts of up to ``longest`` words.
-
-    Raises:
-        InputError: for a size below 1, and see `running_max_slopes`.
     """
-    if size < 1:
-        raise InputError(f"size counts units, at least 1, not {size}")
     slopes = running_max_slopes(precision, longest)
     lstm = _blank(size, size)
     _put_running_max(_gates(lstm), "inputs", slice(0, size), slice(0, size), slopes)
@@ -156,7 +151,7 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
         Of the max-pooled state, the units H to 2H divided by s are the last state of ``lstm``.
 
     Raises:
-        InputError: for another kind of LSTM, or a precision that is not between 0 and 1.
+        InputError: for another kind of LSTM.
     """
     given, scale = _checked(lstm), last_state_scale(precision)
     H = given.hidden_size
@@ -171,13 +166,7 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
 
 
 def last_state_scale(precision: float) -> float:
-    """s of `last_state_by_pooling`: tanh(tanh(s·h)) is s·h to within 2/3·s³ (§2.1.3).
-
-    Raises:
-        InputError: for a precision that is not between 0 and 1.
-    """
-    if not 0 < precision < 1:
-        raise InputError(f"precision is an error between 0 and 1, not {precision}; take 1e-3")
+    """s of `last_state_by_pooling`: tanh(tanh(s·h)) is s·h to within 2/3·s³ (§2.1.3)."""
     return (precision * 3 / 2) ** 0.5
 
 
@@ -213,8 +202,8 @@ def _blank(
 
 def _gates(lstm: nn.LSTM, layer: int = 0, way: str = "") -> dict[str, Gate]:
     """Each gate of a layer by its letter; ``way`` is "_reverse" for right to left, as in torch."""
-    names = (f"{name}_l{layer}{way}" for name in ("weight_ih", "weight_hh", "bias_ih"))
-    parts = (getattr(lstm, name).detach().chunk(4) for name in names)
+    names = ("weight_ih", "weight_hh", "bias_ih")
+    parts = (getattr(lstm, f"{name}_l{layer}{way}").detach().chunk(4) for name in names)
     return {letter: Gate(*part) for letter, *part in zip("ifgo", *parts, strict=True)}
 
 

@@ -21,12 +21,7 @@ def longest_chain(units: int, values: int) -> int:
 
     s_t = max over j ≤ t of h_j never falls. Each new embedding has at least one unit at a higher one of
     its V values, and each of the H units can rise V - 1 times.
-
-    Raises:
-        InputError: for less than one unit or value.
     """
-    if min(units, values) < 1:
-        raise InputError(f"units={units} and values={values} must be 1 or more")
     return units * (values - 1) + 1
 
 
@@ -79,10 +74,8 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
         with the last value; ``math.inf`` where it can be told on all.
 
     Raises:
-        InputError: for less than one state, unit or value, or more than a million assignments.
+        InputError: for more than a million assignments.
     """
-    if min(states, units, values) < 1:
-        raise InputError(f"states={states}, units={units} and values={values} must be 1 or more")
     if values ** (units * states) > 10**6:
         raise InputError(f"{values}^({units}·{states}) assignments are too many; take fewer states")
     digits = values ** np.arange(units)  # an embedding as one number
@@ -107,13 +100,11 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
 
     Returns:
         As `longest_parity_of_machines`, and T where parity was told on all T = ``longest`` prefixes
-        looked at.
+        looked at, which are more than V.
 
     Raises:
-        InputError: for V below 2, T not above V, or a grid of no or of more than seven numbers.
+        InputError: for a grid of no or of more than seven numbers.
     """
-    if values < 2 or longest <= values:
-        raise InputError(f"values must be 2 or more and longest above it, not {values} and {longest}")
     if not 1 <= len(grid) <= 7:
         raise InputError(f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
     bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each

@@ -124,13 +124,8 @@ def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
 def lstm_steps(
     words: int, noise: float, bias: float, tied: bool, forget: Array, into: Array | None
 ) -> Steps:
-    """c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t, h_t = o_t ⊙ tanh(c_t).
-
-    Args:
-        words, noise, bias, tied: as for `elman_steps`.
-        forget: (U,), the bias of the forget gate.
-        into: (U,), that of the input gate; None where it is drawn as the others are.
-    """
+    """c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t, h_t = o_t ⊙ tanh(c_t); the bias of the forget gate is ``forget``
+    (U,), that of the input gate ``into`` (U,), None where it is drawn as the others are."""
     U, free = len(forget), 2 * bias
     cell, state = LeakySum(words, U), np.zeros((words + 1, words + 1))  # E[h_{t-1} h_{s-1}]
     back, aside = np.zeros((2, words, words, U))
@@ -166,12 +161,8 @@ def lstm_steps(
 
 
 def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) -> Steps:
-    """h_t = z_t ⊙ h_{t-1} + (1 - z_t) ⊙ n_t, n_t = tanh(W x_t + b + r_t ⊙ (U_n h_{t-1} + b_n)).
-
-    Args:
-        words, noise, bias, tied: as for `elman_steps`.
-        update: (U,), the bias of z, torch's update gate.
-    """
+    """h_t = z_t ⊙ h_{t-1} + (1 - z_t) ⊙ n_t, n_t = tanh(W x_t + b + r_t ⊙ (U_n h_{t-1} + b_n)); the bias
+    of z, torch's update gate, is ``update`` (U,)."""
     U = len(update)
     back, state = np.zeros((words, words, U)), np.zeros(U)  # E[h_{t-1}²]
     z, led = [], np.zeros((words, U))

@@ -1,6 +1,6 @@
 """How a gate bounds the gradient: one step of an LSTM, and a direct path (thesis §2.1.3, §1.3.1).
 
-Each function is one formula. Rows of a Jacobian belong to what comes out, columns to what goes in.
+Rows of a Jacobian belong to what comes out, columns to what goes in.
 
 Letters: E units of an input, H units of a state, T words, D units of a state of both directions;
 i, f, g, o are the gates in torch's order, of which g is the candidate.
@@ -12,8 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whenpool.base.errors import InputError
-from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import ForgetBias
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
@@ -62,15 +60,8 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
 
 def direct_gain(path: Tensor) -> Tensor:
     """‖∂s/∂h_t‖_F / √D: by how much a direct path (T, D, D) of `whenpool.probes.gradients` shrinks a
-    gradient (root mean square): (T,).
-
-    That is, of a gradient at the embedding s that points anywhere, as likely in one direction as in
-    another.
-    """
+    gradient at the embedding s that points anywhere (root mean square): (T,)."""
     return torch.linalg.matrix_norm(path) / path.shape[-1] ** 0.5
-
-
-_CLASSES = 10
 
 
 def expected_shrinkage(
@@ -97,10 +88,6 @@ def expected_shrinkage(
 
     Returns:
         (K + 1,) float64, the first 1.
-
-    Raises:
-        InputError: for an unknown cell, a forget bias for a cell without forget gate, a size or
-            distance below 1, or a negative variance.
     """
     setup = (cell, hidden_size, input_size, forget_bias, input_variance, distance + 1)
     squares = gradient_moments(steps_of(*setup, tied, chrono_words))
@@ -140,7 +127,6 @@ def steps_of(
     chrono_words: int = 400,
 ) -> Steps:
     """What `gradient_moments` needs, for texts of ``words`` words; else as `expected_shrinkage`."""
-    _check(cell, hidden_size, input_size, forget_bias, input_variance, words)
     bias = 1 / (3 * hidden_size)  # the variance of each weight and each bias
     noise = input_size * input_variance * bias
     if cell == "elman":
@@ -155,7 +141,7 @@ def steps_of(
 def independent_factor(A: float, B: float, C: float, F: float) -> float:
     """The factor of a step where recurrent weights are drawn anew for each, and units are alike.
 
-    Then Δ = E[ξ²] and Γ = E[y²] become AΓ + BΔ and C(AΓ + BΔ) + FΓ, with C = E[κ²] and F = E[λ²]: the
+    Δ = E[ξ²] and Γ = E[y²] become AΓ + BΔ and C(AΓ + BΔ) + FΓ, with C = E[κ²] and F = E[λ²]: the
     factor is the root of the spectral radius of that matrix.
     """
     matrix = np.array([[B, A], [C * B, C * A + F]])
@@ -169,12 +155,6 @@ def quiet_factor(forget_bias: float) -> float:
     step; the eigenvalues of U_g fill a disc of radius √(1/3).
     """
     return float(1 / (1 + np.exp(-forget_bias)) + COUPLING**0.5 / 4)
-
-
-def quiet_threshold() -> float:
-    """The forget bias at which `quiet_factor` is 1: past it the gradient grows."""
-    forget = 1 - COUPLING**0.5 / 4
-    return float(np.log(forget / (1 - forget)))
 
 
 def measured_shrinkage(
@@ -204,12 +184,11 @@ def measured_shrinkage(
         repeated: whether a text is one word, over and over, instead of words drawn one by one.
         change: replaces the recurrent weights (H, H) of each gate.
     """
-    T = distance + 1
-    _check(cell, hidden_size, input_size, forget_bias, input_variance, T)
+    T, classes = distance + 1, 10
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         model = TextClassifier(
-            texts * T, _CLASSES, "last", cell, input_size, hidden_size, 1, False, forget_bias,
+            texts * T, classes, "last", cell, input_size, hidden_size, 1, False, forget_bias,
             chrono_words=chrono_words,
         ).double()  # fmt: skip
         model.embedding.weight *= input_variance**0.5
@@ -217,7 +196,7 @@ def measured_shrinkage(
         if change:
             for weights in recurrent.split(hidden_size):
                 weights.copy_(change(weights))
-        labels = torch.randint(_CLASSES, (texts,))
+        labels = torch.randint(classes, (texts,))
     ids = torch.arange(texts * T).view(texts, T)  # every word another vector
     if repeated:
         ids = ids[:, :1].expand(texts, T)
@@ -227,30 +206,5 @@ def measured_shrinkage(
 
 
 def factor_of(curve: Tensor, first: int, last: int) -> float:
-    """The factor per step between two distances of a curve (K + 1,): its geometric mean.
-
-    Raises:
-        InputError: unless 0 <= first < last <= K.
-    """
-    if not 0 <= first < last < len(curve):
-        raise InputError(
-            f"between the distances {first} and {last} there is no factor; choose 0 <= first < last "
-            f"<= {len(curve) - 1}"
-        )
+    """The factor per step between two distances of a curve (K + 1,): its geometric mean."""
     return float((curve[last] / curve[first]) ** (1 / (last - first)))
-
-
-def _check(
-    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias, variance: float, words: int
-) -> None:
-    if cell not in TORCH_CELLS:
-        raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(TORCH_CELLS)}")
-    if forget_bias is not None and cell != "lstm":
-        raise InputError(f"a forget bias needs a forget gate, which cell {cell!r} lacks")
-    if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
-        raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
-    if min(hidden_size, input_size) < 1 or words < 2 or variance < 0:
-        raise InputError(
-            f"hidden_size={hidden_size}, input_size={input_size} and distance={words - 1} must be at "
-            f"least 1, and input_variance={variance} at least 0"
-        )

@@ -1,6 +1,7 @@
 """The user's own texts: read, looked over, and written down in the one form that runs read."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,12 +13,17 @@ from whenpool.base.files import write_atomically
 from whenpool.corpora.corpus import Raw, shuffled
 from whenpool.corpora.own import FEWEST, check_classes, read_own
 from whenpool.corpora.tokens import tokenize
+from whenpool.explain.checkpoint import TOKENIZERS, without_tags
 
 TEXTS_FILE = "texts.jsonl"
 LETTERS = 100
 """Of a text so many are kept for each word that is read: more is no word."""
 MANY = 0.1
 """The part of all texts that may be cut and the place of the evidence still be one in the texts."""
+UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+"""Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+RUN = 8
+"""So many of them between two spaces, in the median, are not one word."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +37,15 @@ class Survey:
         gaps: what was said of the rows without.
         repeated: rows whose text stood there before, as far as it is read.
         several: texts that came with several labels, of which the first counts.
+        dropped: different texts of each class that was left out as too rare.
         unused: other texts beyond the number that was asked for.
+        tagged: rows with HTML tags.
         classes: texts used of each class, from frequent to rare.
         shortest, middle, longest: words and punctuation marks of the texts used, as the models count
             them, before they are cut; ``middle`` is the median.
-        cut: texts used that have more words than are read.
+        words: how many of a text's first words are read.
+        cut: texts used that have more.
+        tokenizer: a name in `whenpool.explain.checkpoint.TOKENIZERS`.
     """
 
     file: Path
@@ -46,12 +56,16 @@ class Survey:
     gaps: tuple[str, ...]
     repeated: int
     several: int
+    dropped: dict[str, int]
     unused: int
+    tagged: int
     classes: dict[str, int]
     shortest: int
     middle: float
     longest: int
+    words: int
     cut: int
+    tokenizer: str
 
     @property
     def texts(self) -> int:
@@ -62,9 +76,43 @@ class Survey:
         """Whether so many texts are cut that where their evidence stands cannot be told."""
         return self.cut > MANY * self.texts
 
+    @property
+    def notes(self) -> list[str]:
+        """What was cut, changed and left out, a sentence each, for the page and the terminal."""
+        notes = []
+        if self.cut:
+            notes.append(f"{_count(self.cut, 'text')} longer than {self.words} words and cut there.")
+        if self.gaps:
+            left = _count(len(self.gaps), "row", "was")
+            notes.append(f"{left} left out for want of words or a label (the first: {self.gaps[0]}).")
+        if self.repeated:
+            verb = "repeated text counts" if self.repeated == 1 else "repeated texts count"
+            cut = " (texts that are the same as far as they are read are one)" if self.cut else ""
+            many = f"; {self.several} came with several labels, of which the first counts"
+            notes.append(f"{self.repeated:,} {verb} once{cut}{many if self.several else ''}.")
+        if self.dropped:
+            names = ", ".join(f"{name} ({count})" for name, count in list(self.dropped.items())[:10])
+            more = ", …" if len(self.dropped) > 10 else ""
+            left = _count(len(self.dropped), "rare class", "was")
+            notes.append(f"{left} left out with its texts: {names}{more}.")
+        if self.unused:
+            notes.append(f"{_count(self.unused, 'more text', 'was')} left out to be quick (--limit).")
+        if self.tagged:
+            notes.append(f"HTML tags were removed from {_count(self.tagged, 'row', '').strip()}.")
+        if self.tokenizer == "characters":
+            notes.append("Each character is read as a word (--characters).")
+        return notes
+
 
 def survey(
-    path: Path, text_column: str, label_column: str, limit: int, words: int, folder: Path
+    path: Path,
+    text_column: str,
+    label_column: str,
+    limit: int,
+    words: int,
+    folder: Path,
+    characters: bool = False,
+    drop_classes_below: int = 0,
 ) -> Survey:
     """Read a file, choose at most about ``limit`` of its texts, and write those into a folder.
 
@@ -73,22 +121,29 @@ def survey(
     its share, and at least `FEWEST` texts.
 
     Args:
-        words: how many of a text's words will be read.
+        words: how many of a text's words will be read, at most.
+        characters: read each character as a word.
+        drop_classes_below: leave out classes of fewer different texts.
 
     Raises:
-        InputError: for a file that cannot be read, fewer than two classes, or a class with too few
-            texts.
+        InputError: for a file that cannot be read, texts without spaces between words, fewer than two
+            classes, or a class with too few texts.
     """
+    tokenizer = "characters" if characters else "untagged"
     gaps = list[str]()
     labels, lengths = dict[str, str](), dict[str, int]()
     several, cut = set[str](), set[str]()
-    rows = 0
+    runs = list[float]()  # of letters that stand without spaces, of each text
+    rows = tagged = 0
     for whole, label, _ in read_own(path, text_column, label_column, gaps):
-        text, length, longer = _read_of(whole, words)
+        text, length, longer = _read_of(whole, words, tokenizer)
         if not text:
             gaps.append(f"{path}: no words in column {text_column!r}, but {whole!r:.40}")
             continue
         rows += 1
+        tagged += without_tags(whole) != whole
+        start = whole.strip()[:1_000]
+        runs.append(len(UNSPACED.findall(start)) / len(start.split()))
         if labels.setdefault(text, label) != label:
             several.add(text)
         lengths.setdefault(text, length)
@@ -97,47 +152,66 @@ def survey(
     if not labels:
         more = f"; {gaps[0]}" if gaps else ""
         raise InputError(f"{path}: no row has a text and a label{more}")
-    counts = Counter(labels.values())
-    if len(counts) < 2:
-        only = next(iter(counts))
+    if not characters and median(runs) >= RUN:
         raise InputError(
-            f"{path}: column {label_column!r} has one class, {only!r:.60}; classification needs two"
+            f"{path}: texts have no spaces between words ({median(runs):.0f} letters in a row): put "
+            "them there with a segmenter first, or read each character as a word with --characters"
         )
+    counts = Counter(labels.values())
+    dropped = {label: n for label, n in counts.most_common() if n < drop_classes_below}
+    kept = {text: label for text, label in labels.items() if label not in dropped}
+    counts = Counter(kept.values())
+    if len(counts) < 2:
+        found = f"one class, {next(iter(counts))!r:.60}" if counts else "no class"
+        left = f" that has {drop_classes_below} texts or more" if dropped else ""
+        raise InputError(f"{path}: column {label_column!r} has {found}{left}; classification needs two")
     try:
         check_classes(counts, path, len(several))
     except InputError as error:
-        if not cut:
-            raise
-        raise InputError(f"{error}; of a text the first {words} words are read (--words)") from None
-    chosen = _chosen(labels, counts, limit)
+        more = f", --drop-classes-below {FEWEST} does"
+        more += f"; of a text the first {words} words are read (--words)" if cut else ""
+        raise InputError(f"{error}{more}") from None
+    chosen = _chosen(kept, counts, limit)
     used = sorted(lengths[text] for text in chosen)
     lines = (json.dumps({"text": text, "label": label}) + "\n" for text, label in chosen.items())
     content, file = "".join(lines), folder / TEXTS_FILE
     if not (file.is_file() and file.read_bytes() == content.encode()):  # its time is its identity
         write_atomically(file, content)
     return Survey(
-        file,
-        path.name,
-        text_column,
-        label_column,
-        rows,
-        tuple(gaps),
-        rows - len(labels),
-        len(several),
-        len(labels) - len(chosen),
-        dict(Counter(chosen.values()).most_common()),
-        used[0],
-        median(used),
-        used[-1],
-        sum(text in cut for text in chosen),
+        file=file,
+        name=path.name,
+        text_column=text_column,
+        label_column=label_column,
+        rows=rows,
+        gaps=tuple(gaps),
+        repeated=rows - len(labels),
+        several=len(several),
+        dropped=dropped,
+        unused=len(kept) - len(chosen),
+        tagged=tagged,
+        classes=dict(Counter(chosen.values()).most_common()),
+        shortest=used[0],
+        middle=median(used),
+        longest=used[-1],
+        words=min(words, used[-1]),
+        cut=sum(text in cut for text in chosen),
+        tokenizer=tokenizer,
     )
 
 
-def _read_of(text: str, words: int) -> tuple[str, int, bool]:
+def _count(number: int, one: str, verb: str = "is") -> str:
+    """Such as "1 row was" and "2 rows were"."""
+    if number == 1:
+        return f"1 {one} {verb}"
+    plural = f"{one}es" if one.endswith("s") else f"{one}s"
+    return f"{number:,} {plural} { {'is': 'are', 'was': 'were'}.get(verb, verb) }"
+
+
+def _read_of(text: str, words: int, tokenizer: str) -> tuple[str, int, bool]:
     """What models read of a text, how many words it has, and whether it has more than they read."""
-    every = tokenize(text)
+    every = TOKENIZERS[tokenizer](text)
     plain = " ".join(text.split())
-    read = " ".join(tokenize(plain[: words * LETTERS])[:words])
+    read = " ".join(TOKENIZERS[tokenizer](plain[: words * LETTERS])[:words])
     while (again := " ".join(tokenize(read))) != read:  # parts of "<br />" that came to stand together
         read = again
     return read, len(every), len(every) > words or len(plain) > words * LETTERS

@@ -17,13 +17,14 @@ from whenpool.corpora.batches import Texts, batches_for
 from whenpool.corpora.settings import find_filler
 from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
 from whenpool.explain.checkpoint import Checkpoint
+from whenpool.explain.diagnosis.baselines import BASELINES, baselines
 from whenpool.explain.diagnosis.data import Survey
 from whenpool.explain.explanation import as_checkpoint
 from whenpool.models.registry import POOLING_NAMES
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep, Probe, WordImportance
-from whenpool.runs.kinds.training import Training, trained
+from whenpool.runs.kinds.training import Training, trained, vectors_of
 from whenpool.runs.run import Place, Run
 from whenpool.training.objective import EVALUATION_WORDS
 
@@ -66,7 +67,6 @@ def make_plan(
     poolings: Sequence[str],
     seeds: int,
     epochs: int,
-    words: int,
     vectors: str | None = None,
 ) -> Plan:
     """The runs on the texts of a survey.
@@ -75,14 +75,14 @@ def make_plan(
         InputError: for word vectors that are not there or cannot be read.
     """
     corpus = f"{survey.file.resolve()}:balanced=no"
-    sizes: dict[str, Any] = {"max_words": words, "hidden_size": HIDDEN, "epochs": epochs}
+    sizes: dict[str, Any] = {"max_words": survey.words, "hidden_size": HIDDEN, "epochs": epochs}
     base = Training(corpus, "standard", 1, poolings[0], length="any", **sizes)
     base = replace(base, size=len(place.source(base).load("any").train))
     if vectors:
         size = load_vectors(place.vectors_file(vectors), place.cache).size
         base = replace(base, vectors=vectors, embedding_size=size)
     # as in the thesis, windows of 5 words in long texts and of 3 in short ones (§1.9)
-    middle = min(survey.middle, words)
+    middle = min(survey.middle, survey.words)
     k = 5 if middle >= 50 else 3 if middle >= 15 else 1
     shortest = LEAST_WINDOWS * k
     trainings = {
@@ -159,7 +159,7 @@ SEEDS = 3
 
 @dataclass(frozen=True)
 class Score:
-    """How well one pooling did.
+    """How well one pooling, or a baseline, did.
 
     Attributes:
         accuracies: in % of the test texts, one for each seed.
@@ -177,7 +177,7 @@ class Score:
 
     @property
     def name(self) -> str:
-        return POOLING_NAMES[self.pooling]
+        return (POOLING_NAMES | BASELINES)[self.pooling]
 
     @property
     def accuracy(self) -> float:
@@ -257,6 +257,7 @@ class Findings:
 
     Attributes:
         scores: of the poolings that could be trained, the most accurate first.
+        baselines: the same of `whenpool.explain.diagnosis.baselines`, none without scikit-learn.
         failed: what the runs said that failed, by what they were.
         majority: % of the test texts in the class that is most frequent there.
         train, validation, test: texts.
@@ -271,6 +272,7 @@ class Findings:
     """
 
     scores: tuple[Score, ...]
+    baselines: tuple[Score, ...]
     failed: dict[str, str]
     majority: float
     train: int
@@ -310,14 +312,26 @@ class Findings:
         learnt = {score.pooling for score in self.learnt}
         return [score for score in self.near if score.pooling in learnt]
 
+    @property
+    def simple(self) -> Score | None:
+        """The best baseline, if it has learnt and no pooling is more accurate beyond chance."""
+        learnt = learnt_among(self.baselines, self.majority) if self.baselines else []
+        if not learnt:
+            return None
+        gap = _difference(self.scores[0], learnt[0], (1 - LEVEL) / len(self.baselines))
+        return learnt[0] if gap.may_be_chance or gap.points <= 0 else None
+
     def kept(self, pooling: str) -> float | None:
         """Mean accuracy over all places and shares of added filler, in %."""
         found = [row["accuracy"] for row in self.sweeps.get(pooling, []) if row["share_added"] > 0]
         return mean(found) if found else None
 
 
-def find(plan: Plan, place: Place) -> Findings:
-    """Read the finished runs of a plan.
+def find(plan: Plan, place: Place, tokenizer: str = "basic_english") -> Findings:
+    """Read the finished runs of a plan, and train the baselines.
+
+    Args:
+        tokenizer: how the models read the user's texts.
 
     Raises:
         InputError: when not one pooling could be trained.
@@ -330,11 +344,17 @@ def find(plan: Plan, place: Place) -> Findings:
         if done:
             results = [_stored(run, stand.done[run], place)["result"] for run in done]
             facts = results[0]
-            score, models[pooling] = _score(pooling, done, results, place)
+            score, models[pooling] = _score(pooling, done, results, place, tokenizer)
             scores.append(score)
     if not scores:
         raise InputError(f"no pooling could be trained: {next(iter(failed.values()), 'no run ended')}")
-    scores.sort(key=lambda score: -score.accuracy)
+    corpus = place.source(plan.training).load("any")
+    simple = [
+        Score(name, (100 * float(right.mean()),), *interval_of(right), right, seconds)
+        for name, (right, seconds) in baselines(corpus, vectors_of(plan.training, place)).items()
+    ]
+    for each in (scores, simple):
+        each.sort(key=lambda score: -score.accuracy)
 
     def measured(probes: dict[str, Probe]) -> dict[str, dict[str, Any]]:
         return {
@@ -353,6 +373,7 @@ def find(plan: Plan, place: Place) -> Findings:
     judges = [pooling for pooling in learnt if pooling in thirds and pooling != "last"]
     return Findings(
         tuple(scores),
+        tuple(simple),
         failed,
         facts["majority_accuracy"],
         facts["train_texts"],
@@ -379,7 +400,11 @@ def _stored(run: Any, key: str, place: Place) -> dict[str, Any]:
 
 
 def _score(
-    pooling: str, runs: Sequence[Training], results: Sequence[dict[str, Any]], place: Place
+    pooling: str,
+    runs: Sequence[Training],
+    results: Sequence[dict[str, Any]],
+    place: Place,
+    tokenizer: str,
 ) -> tuple[Score, Checkpoint]:
     """With the model that did best on the validation texts."""
     found = [trained(run, place) for run in runs]
@@ -392,7 +417,7 @@ def _score(
         sum(result["seconds"] for result in results),
     )
     best = max(range(len(runs)), key=lambda number: results[number]["validation_accuracy"])
-    return score, as_checkpoint(runs[best], found[best], place)
+    return score, as_checkpoint(runs[best], found[best], place, tokenizer)
 
 
 @torch.inference_mode()

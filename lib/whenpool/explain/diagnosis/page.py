@@ -85,6 +85,8 @@ class Page:
             accuracy = f"{score.accuracy:5.1f} % ({score.low:.1f} to {score.high:.1f})"
             filled = "  –" if kept is None else f"{kept:5.1f} %"
             lines.append(f"{score.name:<10} {score.pooling:<15} {accuracy:<22} {filled}")
+        for score in self.found.baselines:
+            lines.append(f"{score.name}: {score.accuracy:.1f} % ({score.low:.1f} to {score.high:.1f})")
         lines.append(f"{'most frequent class':<26} {self.found.majority:5.1f} %")
         return "\n".join([*lines, "", f"{self.verdict.title}.", *self.verdict.sentences])
 

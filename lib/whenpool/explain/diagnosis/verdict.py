@@ -25,7 +25,23 @@ class Verdict:
 
 
 def verdict_on(found: Findings) -> Verdict:
-    """The recommendation.
+    """The recommendation: a baseline, where no pooling is more accurate than it beyond chance, and else
+    a pooling."""
+    verdict, simple, best = _of_poolings(found), found.simple, found.scores[0]
+    if simple is None or found.test < FEW:
+        return verdict
+    gap = simple.accuracy - best.accuracy
+    than = "more than" if gap > 0.05 else "as many as" if gap > -0.05 else "not clearly fewer than"
+    first = (
+        f"It is right on {simple.accuracy:.1f} % of {found.test:,} test texts, {than} {best.name}, the "
+        f"best pooling ({best.accuracy:.1f} %), and it is faster and simpler."
+    )
+    then = f"If it shall be a pooling all the same: {verdict.title}."
+    return Verdict(verdict.pooling, f"Use {simple.name}", (first, then, *verdict.sentences))
+
+
+def _of_poolings(found: Findings) -> Verdict:
+    """The recommendation among the poolings.
 
     Only poolings that have learnt are recommended. The most accurate one is taken unless others may be
     as good, as far as chance goes; then the one among them that does best on the texts as they are and
@@ -160,7 +176,7 @@ def _seeds(found: Findings) -> list[str]:
 
 @dataclass(frozen=True)
 class Told:
-    """An advice of the book, how far the book's runs bear it out, and what its claims came to."""
+    """An advice of the book, how far its own runs support it, and the verdicts on its claims."""
 
     text: str
     support: str
@@ -168,15 +184,17 @@ class Told:
 
 
 def advice_on(words: float, texts: int, where: str) -> list[Told]:
-    """What the book advises for such texts, but for what its own runs do not bear out; nothing outside
-    its clone, or where it cannot be read."""
+    """What the book advises for such texts, as far as its own runs say something of it and nothing
+    against it; nothing outside its clone, or where it cannot be read."""
     try:
         from whenpool.book.report.advice import advice_for, support
 
         found = advice_for(words, texts, where)
-    except (InputError, ModuleNotFoundError):  # the diagnosis stands without it
+    except (InputError, ModuleNotFoundError):  # the diagnosis does without it
         return []
-    told = [
-        Told(one.text, support(one), tuple(zip(one.claims, one.verdicts, strict=True))) for one in found
-    ]
-    return [one for one in told if one.support != "not borne out"]
+    told = []
+    for one in found:
+        run = [pair for pair in zip(one.claims, one.verdicts, strict=True) if pair[1] != "not run"]
+        if support(one) not in ("not borne out", "not run here"):
+            told.append(Told(one.text, support(one), tuple(run)))
+    return told

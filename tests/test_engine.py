@@ -12,9 +12,8 @@ from small_runs import GRID, SMALL, fresh, results, stored
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
-from whenpool.runs.engine import Workforce, local, run_all, running, tasks
-from whenpool.runs.engine.tasks import Claims, Job, outstanding, tasks_of
-from whenpool.runs.filter import informative
+from whenpool.runs.engine import Workforce, crew, local, run_all, running
+from whenpool.runs.engine.crew import Claims, Job, outstanding, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import key
@@ -23,7 +22,7 @@ from whenpool.runs.store import Store
 BAD = replace(SMALL, size=1000)
 TOO_MANY = "the corpus has 60 train texts, 1,000 were asked for; choose fewer"
 DIVERGING = replace(SMALL, learning_rate=3e38)
-ORDERED = sorted(GRID, key=informative)
+ORDERED = sorted(GRID, key=lambda run: run.rank())
 
 
 # on processes of this machine
@@ -65,7 +64,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
 
 
 def test_an_idle_worker_that_has_died_is_replaced(place):
-    pool = local.LocalPool(place, Workforce(), 1)
+    pool = local.LocalPool(place, Workforce(), 1, ["cpu"])
     place.store.check_writable()
     task = (Job(SMALL, key(SMALL, place)),)
     try:
@@ -179,7 +178,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
         pass
 
     tried, left = [], []
-    execute_together = tasks.execute_together
+    execute_together = crew.execute_together
 
     def limited(runs, *args, **options):
         assert not [model for model in left if model()]  # those that were too many are gone
@@ -191,7 +190,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
             raise error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
         execute_together(runs, *args, **options)
 
-    monkeypatch.setattr(tasks, "execute_together", limited)
+    monkeypatch.setattr(crew, "execute_together", limited)
     report = run_all(GRID, place, Workforce(together=4))
     assert tried == [4, 2, 2] * 2
     assert (report.done, report.failed) == (8, {})
@@ -243,8 +242,8 @@ def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
 
     monkeypatch.setattr(Training, "execute", lost)
     told = []
-    with pytest.raises(tasks.DeviceLostError, match="illegal memory access"):
-        tasks.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
+    with pytest.raises(crew.DeviceLostError, match="illegal memory access"):
+        crew.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
     assert [message.kind for message in told] == ["begun"]
 
 

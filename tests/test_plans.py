@@ -27,7 +27,7 @@ from whenpool.runs.kinds.probe import (
     WordImportance,
 )
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.plans.bases import SEEDS
+from whenpool.runs.plans import SEEDS
 from whenpool.runs.plans.chapters import PLANS, TRIED, needed, plan, thesis_table
 from whenpool.runs.plans.few_shot import EMBEDDED_CORPUS
 from whenpool.runs.request import PROFILES, Choice, corpora_named

@@ -28,8 +28,8 @@ from small_runs import (
 
 from whenpool import InputError, __version__
 from whenpool.runs.engine import Workforce, on_ray, run_all
+from whenpool.runs.engine.crew import Job
 from whenpool.runs.engine.on_ray import Order, perform
-from whenpool.runs.engine.tasks import Job
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store

@@ -16,8 +16,7 @@ from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.running import read_ahead
 from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
-from whenpool.runs.plans.chapters import plan
-from whenpool.runs.plans.sequence_labelling import SMALL
+from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, Place, key
 from whenpool.runs.store import Store, key_of
@@ -125,7 +124,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
 
 def made_up(corpus, **values):
     """A row of `Store.rows` of a run that nobody made."""
-    given = {"vectors": "wiki-reviews.100d"} | SMALL[corpus]
+    given = {"vectors": "wiki-reviews.100d"} | SMALL_TAGGERS[corpus]
     result = {
         "test_accuracy": 93.0, "unseen_accuracy": 70.0, "majority_accuracy": 20.0,
         "corpus_complete": True,
@@ -157,7 +156,7 @@ def record():
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):
     assert export("tagging", executed, tmp_path / "out") == 0
     row = executed.store.get(key(TINY, executed))
-    run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL["wnut17"])
+    run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL_TAGGERS["wnut17"])
     identity = {
         "run": run.changed(),
         "data": {"corpus": "a", "vectors": "b"},

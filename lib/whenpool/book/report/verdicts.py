@@ -22,7 +22,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import Columns, checked_table
 from whenpool.base.paths import project_root
 from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
+from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS
 
 COLUMNS = {
@@ -207,7 +207,7 @@ def _cell_of(runs: DataFrame, verdict: str) -> Cell:
 
 
 def of_compact(runs: DataFrame) -> DataFrame:
-    """Those of the compact replication, see `whenpool.runs.plans.bases.COMPACT`, from the thesis's word
+    """Those of the compact replication, see `whenpool.runs.plans.COMPACT`, from the thesis's word
     vectors; one for each seed."""
     wanted = runs["corpus"].map(COMPACT_TEST)
     tested = runs["test"].eq(wanted) | (runs["test"].isna() & wanted.isna())

@@ -37,16 +37,16 @@ class Run:
 
     Attributes:
         kind: its name in `KINDS`; it is written into each stored file.
-        table: the file of record is ``<table>.csv``, those of its histories ``<table>_<history>.csv``.
+        table: runs are published in ``<table>.csv``, their histories in ``<table>_<history>.csv``.
         protocol: a number that is raised by hand when the meaning of a result changes.
-        required: columns of the file of record that have a value in each row.
+        required: columns of the published file that have a value in each row.
         present: columns that are there besides, and may have gaps.
         results: numbers of a result.
         flags: results that are true or false.
         histories: what it leaves for each epoch or position: the columns of each history, the first of
             which no other history of the kind has.
         points: all numbers that such a row can have.
-        order: columns by which rows of record are sorted.
+        order: columns by which published rows are sorted.
         cost: words read in training, roughly: what one run takes beside another.
         epochs: parts of the work that progress is told in.
     """
@@ -90,8 +90,8 @@ class Run:
 
     @property
     def shape(self) -> Self:
-        """The run without its word vectors and the folders of its files: runs of record of the same shape
-        stand in for it where these are not here."""
+        """The run without its word vectors and the folders of its files: published runs of the same shape
+        count for it where these are not here."""
         return self
 
     def alike(self) -> Iterable[tuple[Hashable, float]]:
@@ -101,7 +101,14 @@ class Run:
         yield (self.kind,), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """A sort key, the most informative first; see `whenpool.runs.filter.informative`."""
+        """A sort key of runs, the most informative first.
+
+        All of seed 0 comes before seed 1, within a seed few training texts before many (of few-shot runs
+        the thesis's ten of each class before other numbers), then settings, lengths, corpora, poolings.
+        Wherever such a list is cut, what comes before is a grid with fewer seeds, and maybe one more seed
+        with fewer sizes, and so on. A probe has the place of its training, though all trainings that are
+        asked for come before the probes (`whenpool.runs.compute.compute`).
+        """
         return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
@@ -159,10 +166,13 @@ class Run:
     @classmethod
     @cache
     def columns(cls) -> Columns:
-        """What the columns of its file of record, and of a stored run, hold."""
-        named = [field for part in cls.configured() for field in fields(part)]
-        numbers = {f.name for f in named if _holds(f.type, "int", "float")}
-        flags = {f.name for f in named if _holds(f.type, "bool")}
+        """What the columns of its published file, and of a stored run, hold."""
+        numbers, flags = set(), set()
+        for field in (field for part in cls.configured() for field in fields(part)):
+            kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+            holds = {part.strip() for part in kind.split("|")} - {"None"}
+            numbers |= {field.name} if holds and holds <= {"int", "float"} else set()
+            flags |= {field.name} if holds == {"bool"} else set()
         return Columns(
             frozenset(f"key protocol {cls.required}".split()),
             frozenset(f"{MADE} {cls.present}".split()),
@@ -179,11 +189,18 @@ class Run:
         return Columns(frozenset(required), numbers=frozenset(cls.points.split()))
 
 
-def _holds(kind: Any, *wanted: str) -> bool:
-    """Whether a field of this type is one of some kinds of value, or empty."""
-    text = kind.__name__ if isinstance(kind, type) else str(kind)
-    parts = {part.strip() for part in text.split("|")} - {"None"}
-    return bool(parts) and parts <= set(wanted)
+def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
+    """What every training stores of its outcome (`whenpool.training.loop.Outcome`); with the test labels
+    also the accuracy in % of always naming the most frequent one."""
+    scores = {
+        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy,
+        "best_epoch": outcome.best_epoch,
+    }
+    if labels is not None:
+        scores["majority_accuracy"] = 100 * int(labels.bincount().max()) / len(labels)
+    return scores
 
 
 def values_of(row: Any, kind: Any, without: Sequence[str] = ()) -> dict[str, Any]:

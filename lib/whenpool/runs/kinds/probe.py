@@ -21,8 +21,7 @@ from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
 from whenpool.runs.kinds.base import OnEpoch, Run, values_of
 from whenpool.runs.kinds.training import Prepared, Training, execute_training, prepare, trained
-from whenpool.runs.provenance import provenance
-from whenpool.runs.run import Place, key
+from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1
@@ -42,7 +41,7 @@ Measured = tuple[dict[str, Any], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Probe(Run):
-    """What all probe runs share. As with `Training`, a default must never change.
+    """What all probe runs share.
 
     Attributes:
         probe: which one it is, a key of `PROBES`.
@@ -110,7 +109,7 @@ class Probe(Run):
 
     def rank(self) -> tuple[Any, ...]:
         """The place of its training, though all trainings that are asked for come before the probes."""
-        return self.training.rank_as(self, 1 + list(PROBES).index(self.probe))
+        return self.training.rank(self, 1 + list(PROBES).index(self.probe))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         return self.training.facets()
@@ -166,23 +165,21 @@ class Probe(Run):
     ) -> str:
         started = time.perf_counter()
         identity = self.identity(place)  # which says what cannot be measured before any work is done
-        training = self.training
-        prepared = trained(training, place) if self.needs else prepare(training, place)
+        prepared = (trained if self.needs else prepare)(self.training, place)
         prepared.model.to(device)
-        found, rows = self.measure(prepared.model, prepared.dataset)
-        seconds = time.perf_counter() - started
-        return self._store(identity, place, device, prepared, found, rows, seconds)
+        measured = self.measure(prepared.model, prepared.dataset)
+        return self._store(identity, place, device, prepared, measured, time.perf_counter() - started)
 
     def _store(
         self,
-        identity: dict[str, Any],
+        identity: Any,
         place: Place,
         device: str,
         prepared: Prepared,
-        found: dict[str, Any],
-        rows: Any,
+        measured: Measured,
         seconds: float,
     ) -> str:
+        found, rows = measured
         result = found | {
             "training": key(self.training, place),
             "probe_protocol": PROBE_PROTOCOL,
@@ -307,7 +304,7 @@ class GradientTrace(Probe):
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
         started += row["result"]["seconds"]  # which the training has told
         found, seconds = tracer.result() | best, time.perf_counter() - started
-        return self._store(identity, place, device, prepared, found, tracer.rows, seconds)
+        return self._store(identity, place, device, prepared, (found, tracer.rows), seconds)
 
 
 @dataclass(frozen=True)
@@ -329,22 +326,15 @@ class PaddingSweep(Probe):
         if dataset.test_filler is None:
             raise InputError("a padding sweep needs filler sentences, and the data folder has none")
         texts = dataset.test.first(self.texts)
-        points = padding_sweep(
-            model,
-            texts.ids.to_lists(),
-            texts.labels,
-            dataset.test_filler.to_lists(),
-            padding_index=PADDING_INDEX,
-        )
-        rows = [
-            {
-                "setting_added": p.setting,
-                "share_added": p.share,
-                "accuracy": p.accuracy,
-                "words": p.words,
-            }
-            for p in points
-        ]
+        ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
+        points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
+        names = {
+            "setting_added": "setting",
+            "share_added": "share",
+            "accuracy": "accuracy",
+            "words": "words",
+        }
+        rows = [{column: getattr(p, name) for column, name in names.items()} for p in points]
         return {"texts_probed": len(texts)}, rows
 
 

@@ -20,10 +20,9 @@ from whenpool.corpora.tagged.sources import TaggedSource, find_tagged
 from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.base import OnEpoch, Run
+from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
 from whenpool.runs.kinds.training import read_vectors, vectors_of
-from whenpool.runs.provenance import provenance
-from whenpool.runs.run import Place
+from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
 
@@ -35,10 +34,7 @@ _WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training; other corpora cou
 
 @dataclass(frozen=True)
 class Tagging(Run):
-    """One tagger trained on the sentences of a corpus.
-
-    As with `Training`, a default must never change.
-    """
+    """One tagger trained on the sentences of a corpus."""
 
     kind: ClassVar[str] = "tagging"
     table: ClassVar[str] = "taggings"
@@ -146,10 +142,7 @@ class Tagging(Run):
         profile += _profile(model, numbered, self, "after training")
         said = label(model, numbered.test)
         result: dict[str, Any] = {
-            "test_accuracy": outcome.test.accuracy,
-            "test_loss": outcome.test.loss,
-            "validation_accuracy": outcome.validation_accuracy,
-            "best_epoch": outcome.best_epoch,
+            **scores_of(outcome),
             "classes": len(numbered.tags),
             "corpus_complete": corpus.complete,
             "entities": corpus.entities,

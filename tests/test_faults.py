@@ -17,7 +17,6 @@ import pytest
 from conftest import empty_place
 from small_runs import (
     GRID,
-    PROBES_OF_TWO,
     SMALL,
     alive,
     children,
@@ -28,7 +27,7 @@ from small_runs import (
     wait_for,
 )
 
-from whenpool.runs.compute import compute, standing
+from whenpool.runs.compute import standing
 from whenpool.runs.engine import Workforce, run_all
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
@@ -117,23 +116,6 @@ def disturb(parent, place, chance, found):
         parent.wait()
     assert before.items() <= stored(place).items()
     return others
-
-
-def test_probes_of_two_workers_of_which_one_is_killed_are_those_of_one_worker(place, shared, tmp_path):
-    assert not compute(PROBES_OF_TWO, shared, Workforce(workers=1)).failed
-    shutil.copytree(shared.store.directory, place.store.directory)  # the trainings are done
-    files = [place.store.directory / f"{key(probe, place)}.json" for probe in PROBES_OF_TWO]
-    for file in files:
-        file.unlink()
-    parent = start(place, tmp_path / "probes.py", runs="PROBES_OF_TWO[::-1]")
-    wait_for(lambda: any(file.exists() for file in files))
-    os.kill(children(parent.pid)[0], signal.SIGKILL)
-    assert not all(file.exists() for file in files)
-    assert finish(parent)[-1] == 0
-    for kind in ("gradients", "sweep", "nwi"):
-        found, expected = (where.store.history("probe", kind) for where in (place, shared))
-        assert found.equals(expected)
-    assert place.store.failures() == {}
 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(place, tmp_path, undisturbed):

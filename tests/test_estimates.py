@@ -8,7 +8,7 @@ from small_runs import HERE_NAME, RECORDS, store
 
 from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
-from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, OTHER_PRECISION, Pace
+from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, Pace
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep
 from whenpool.runs.kinds.training import Training
@@ -105,14 +105,6 @@ def test_another_machine_counts_only_where_nothing_here_does(place):
     assert estimate(place, IMDB, Workforce(device="cuda")).distance == OTHER_MACHINE
     store(place, replace(IMDB, pooling="last", setting="standard"), 34.0)
     assert estimate(place, IMDB).distance == HERE
-
-
-def test_another_precision_counts_before_another_machine(place):
-    store(place, IMDB, 5.0, precision="bfloat16")
-    store(place, IMDB, 500.0, device="cpu: another")
-    found = estimate(place, IMDB)
-    assert (found.seconds, found.distance) == (5.0, OTHER_PRECISION)
-    assert estimate(place, IMDB, Workforce(precision="bfloat16")).distance == HERE
 
 
 def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place):

@@ -140,16 +140,6 @@ def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
     assert executed.store.rows("probe").empty
 
 
-def test_texts_that_were_cut_are_counted(executed):
-    table = executed.store.current("few-shot").set_index("system")
-    _, chosen = read(RUNS["bert"], executed)
-    lengths = [len(text.split()) for text in chosen.test.texts]  # a piece a word here
-    for system, special in {"bert": 2, "max_attention": 2, "last_words": 0}.items():
-        cut = sum(length + special > 10 for length in lengths)
-        assert 0 < cut == table.loc[system, "test_cut"] < 12
-    assert table.loc["vampire", "test_cut"] == 0  # it reads all of a text
-
-
 def test_the_weights_of_max_attention_explain_its_predictions(executed):
     shown = explained(RUNS["max_attention"], executed)
     model, batch = shown.model, shown.texts.batch(torch.arange(3), 0)

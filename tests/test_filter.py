@@ -149,12 +149,6 @@ def test_each_table_of_the_thesis_has_its_runs(place):
     assert len(once(planned(choice, place, Only.parse("table=1.8")))) == 1_000
 
 
-def test_nothing_wanted_leaves_the_plan_as_it_is(place):
-    found = planned(PAPER, place, Only.parse(None), ("training_to_skip",))
-    assert found == {"training_to_skip": plan("training_to_skip", PAPER, place)}
-    assert list(planned(Choice("smoke"), place, Only())) == list(PLANS)
-
-
 # the order of runs: wherever a list is cut, what stands before is a whole, thinner grid
 
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")
@@ -180,7 +174,7 @@ def shuffled(runs):
     return random.Random(len(runs)).sample(runs, len(runs))
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(8))
 def test_each_part_of_a_random_grid_is_whole_before_the_next_begins(number):
     runs, sides = grid_of(random.Random(number))
     ordered = sorted(runs, key=rank)

@@ -189,19 +189,6 @@ def test_the_key_of_a_probe_depends_on_its_training_and_on_what_is_not_at_its_de
     assert not taken & set(DEFAULTS[kind])  # a row and an identity hold both, side by side
 
 
-def test_what_makes_a_plain_training_is_what_it_was_before_there_were_tricks(place):
-    source = place.source(TINY)
-    configuration = {
-        "corpus": source.label, "setting": "standard", "size": 60, "pooling": "last", "length": "any",
-        "embedding_size": 8, "hidden_size": 6, "epochs": 2,
-    }  # fmt: skip
-    identity = {"run": configuration, "data": {"corpus": source.fingerprint("any")}, "protocol": 1}
-    assert TINY.identity(place) == identity
-    assert key(TINY, place) == key_of(identity)
-    probe = {"probe": {"probe": "gradients", "texts": 8, "protocol": 1}}
-    assert PROFILE.identity(place) == identity | probe
-
-
 @pytest.mark.parametrize("kind", [Training, FewShot, Tagging], ids=named)
 def test_runs_of_record_still_have_their_keys(kind):
     rows = pd.read_csv(RECORDS / f"{kind.table}.csv").to_dict("records")

@@ -16,23 +16,14 @@ from whenpool.runs.run import Place, Run, key
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a list of runs is.
+    """How far a list of runs is."""
 
-    Attributes:
-        done: key of each finished run.
-        elsewhere: those among them that are published, while their data are not here.
-        missing: runs that can be computed here.
-        absent: runs that cannot, and why: their data are not here.
-        failed: the message of each missing one that was tried.
-        set_aside: a line for each stored file that could not be counted.
-    """
-
-    done: dict[Run, str]
-    elsewhere: set[Run]
-    missing: list[Run]
-    absent: dict[Run, str]
-    failed: dict[Run, str]
-    set_aside: list[str]
+    done: dict[Run, str]  # the key of each finished run
+    elsewhere: set[Run]  # those among them that are published, while their data are not here
+    missing: list[Run]  # what can be computed here
+    absent: dict[Run, str]  # what cannot, and why: its data are not here
+    failed: dict[Run, str]  # the message of each missing one that was tried
+    set_aside: list[str]  # a line for each stored file that could not be counted
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:

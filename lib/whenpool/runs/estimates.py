@@ -37,20 +37,13 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """The seconds that a run will take, and what says so.
-
-    Attributes:
-        rests_on: keys of stored runs.
-        devices: where these were made.
-        distance: how far away, `HERE` to `OTHER_MACHINE`.
-        same_shape: whether they differ from the run in seed at most.
-    """
+    """The seconds that a run will take, and the stored runs that this rests on."""
 
     seconds: float
-    rests_on: tuple[str, ...]
-    devices: tuple[str, ...]
-    distance: int
-    same_shape: bool
+    rests_on: tuple[str, ...]  # their keys
+    devices: tuple[str, ...]  # where they were made
+    distance: int  # how far away, `HERE` to `OTHER_MACHINE`
+    same_shape: bool  # whether they differ from the run in seed at most
 
 
 @dataclass(frozen=True)

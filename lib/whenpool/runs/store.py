@@ -30,15 +30,13 @@ _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 
 @dataclass
 class Store:
-    """A folder of finished runs, and maybe a folder of runs of record beside it.
-
-    Attributes:
-        set_aside: a line for each file that was set aside since the store was opened.
-    """
+    """A folder of finished runs, and maybe a folder of published ones beside it."""
 
     directory: Path
     records: Path | None = None
-    set_aside: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(
+        default_factory=list
+    )  # a line for each file, since the store was opened
 
     def put(
         self,
@@ -50,11 +48,8 @@ class Store:
         weights: bytes | None = None,
         kind: str | None = None,
     ) -> str:
-        """Store a finished run and return its key; raises `InputError` when the store cannot be written.
-
-        Args:
-            kind: a key of `whenpool.runs.kinds.KINDS`; None: what the configuration looks like.
-        """
+        """Store a finished run and return its key; without ``kind`` the configuration shows it. Raises
+        `InputError` when the store cannot be written."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
         row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}

@@ -20,27 +20,15 @@ ENGINES = ("local", "ray")
 
 @dataclass(frozen=True)
 class Workforce:
-    """What executes runs. It changes no run; results have it among their provenance.
+    """What executes runs. It changes no run; results have it among their provenance."""
 
-    Attributes:
-        engine: "local", processes on this machine, or "ray", a cluster.
-        address: of the Ray cluster; None: the one that this machine belongs to, or one made of this
-            machine alone.
-        workers: processes; None: one for each processor, or GPU; on a cluster all that it has room for.
-        device: "cpu" or "cuda".
-        together: models of one shape that a process trains as one batch of models, at most; None: 1.
-        precision: a name in `whenpool.models.precision.PRECISIONS`.
-        until: the `time.monotonic` at which everything stops; a run that is not expected to end before
-            is not begun.
-    """
-
-    engine: str = "local"
-    address: str | None = None
-    workers: int | None = None
-    device: str = "cpu"
-    together: int | None = None
-    precision: str = "float32"
-    until: float | None = None
+    engine: str = "local"  # processes on this machine, or "ray", a cluster
+    address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
+    workers: int | None = None  # None: one for each processor or GPU, on a cluster all that fit
+    device: str = "cpu"  # or "cuda"
+    together: int | None = None  # models of one shape trained as one batch of models, at most; None: 1
+    precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
+    until: float | None = None  # `time.monotonic` when all stops; what would end later is not begun
 
     @classmethod
     def default(cls) -> "Workforce":

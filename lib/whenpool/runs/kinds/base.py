@@ -34,41 +34,27 @@ class Run:
     A default of a field must never change: fields at their default do not enter the key of a run, so that
     a field added later leaves older runs valid. A kind has a field ``corpus`` and a field ``seed``, unless
     it says in another way what it reads, as a probe does by its training.
-
-    Attributes:
-        kind: its name in `KINDS`; it is written into each stored file.
-        table: runs are published in ``<table>.csv``, their histories in ``<table>_<history>.csv``.
-        protocol: a number that is raised by hand when the meaning of a result changes.
-        required: columns of the published file that have a value in each row.
-        present: columns that are there besides, and may have gaps.
-        results: numbers of a result.
-        flags: results that are true or false.
-        histories: what it leaves for each epoch or position: the columns of each history, the first of
-            which no other history of the kind has.
-        points: all numbers that such a row can have.
-        order: columns by which published rows are sorted.
-        cost: words read in training, roughly: what one run takes beside another.
-        epochs: parts of the work that progress is told in.
     """
 
-    kind: ClassVar[str]
-    table: ClassVar[str]
-    protocol: ClassVar[int] = 1
-    required: ClassVar[str] = ""
-    present: ClassVar[str] = ""
-    results: ClassVar[str] = ""
-    flags: ClassVar[str] = ""
+    kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
+    table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
+    protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
+    required: ClassVar[str] = ""  # columns of the published file that have a value in each row
+    present: ClassVar[str] = ""  # columns that are there besides, and may have gaps
+    results: ClassVar[str] = ""  # numbers of a result
+    flags: ClassVar[str] = ""  # results that are true or false
+    # rows for each epoch or position: the columns of each history, of which the first is no other's
     histories: ClassVar[Mapping[str, str]] = {}
-    points: ClassVar[str] = ""
-    order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")
+    points: ClassVar[str] = ""  # all numbers that such a row can have
+    order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
 
     if TYPE_CHECKING:  # fields of most kinds
 
         @property
-        def epochs(self) -> int: ...
+        def epochs(self) -> int: ...  # parts of the work that progress counts
 
         @property
-        def cost(self) -> float: ...
+        def cost(self) -> float: ...  # words read in training, roughly
 
     training: "Training | None" = None
     """The training itself, or that whose model is probed."""
@@ -113,8 +99,8 @@ class Run:
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         """What ``--only`` can ask of it: its values by key."""
-        own = {name: getattr(self, name, None) for name in ("length", "seed")}
-        return {name: [value] for name, value in own.items() if value is not None}
+        names = ("corpus", "length", "size", "setting", "seed", "system")
+        return {name: [getattr(self, name)] for name in names if hasattr(self, name)}
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not at their default."""

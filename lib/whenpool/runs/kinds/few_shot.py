@@ -187,8 +187,7 @@ class FewShot(Run):
         return (self.seed, labels, 0, length, corpus, system, True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
-        own = {name: [getattr(self, name)] for name in ("corpus", "system")}
-        return {**super().facets(), **own, "labels": [self.per_class]}
+        return {**super().facets(), "labels": [self.per_class]}
 
     def identity(self, place: Place) -> dict[str, Any]:
         check_length(self.length)
@@ -326,25 +325,16 @@ PARTS = ("labelled", "validation", "test")
 
 @dataclass(frozen=True)
 class System:
-    """What a run trains, and on what.
-
-    Attributes:
-        splits: labelled, validation and test texts as the model reads them.
-        test_cut: test texts that are longer than what is read of them.
-        tokens_read: of a text at most, words of those without encoder; None: all.
-        parameters: groups for the optimiser; None: all parameters alike.
-        unlabelled_read: at most so many unlabelled texts were read.
-        encoder_parameters: of the pretrained encoder, whether they are trained or not.
-    """
+    """What a run trains, and on what."""
 
     model: nn.Module
-    splits: Splits
-    test_cut: int
-    tokens_read: int | None
+    splits: Splits  # labelled, validation and test texts as the model reads them
+    test_cut: int  # test texts that are longer than what is read of them
+    tokens_read: int | None  # of a text at most, words of those without encoder; None: all
     objective: Objective | None = None
-    parameters: list[dict[str, Any]] | None = None
-    unlabelled_read: int = 0
-    encoder_parameters: int = 0
+    parameters: list[dict[str, Any]] | None = None  # groups for the optimiser; None: all alike
+    unlabelled_read: int = 0  # unlabelled texts that were read, at most
+    encoder_parameters: int = 0  # of the pretrained encoder, whether they are trained or not
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:

@@ -111,9 +111,6 @@ class Tagging(Run):
         yield (self.kind, *tagger), self.work
         yield (self.kind,), self.work
 
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        return {**super().facets(), "corpus": [self.corpus]}
-
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:

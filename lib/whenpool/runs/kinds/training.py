@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -71,6 +72,7 @@ def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
     return (order.index(name), "") if name in order else (len(order), name)
 
 
+@cache
 def grammar_of(corpus: str) -> Grammar:
     """The grammar of an embedded corpus."""
     return Grammar(**dict(find(corpus, Path()).options))
@@ -159,11 +161,21 @@ class Training(Run):
 
     @property
     def cost(self) -> float:
-        if self.trick == "gradient_directed":  # three times as much, in half of the epochs
-            return 2 * replace(self, trick=None).cost
-        words = 250 if self.max_words is None else min(self.max_words, 250)
-        words = 40 if self.length == "short" else words
-        return self.size * self.epochs * words / (1 if self.setting == "standard" else 1 - self.share)
+        steps = (
+            2 if self.trick == "gradient_directed" else 1
+        )  # three times as much, in half of the epochs
+        return steps * self.size * self.epochs * self.words
+
+    @property
+    def words(self) -> float:
+        """Of a text in its setting, roughly."""
+        if self.corpus.partition(":")[0] == "synthetic":
+            grammar = grammar_of(self.corpus)
+            words = (grammar.shortest + grammar.longest) / 2
+        else:
+            words = 40 if self.length == "short" else 250
+        words = words if self.max_words is None else min(self.max_words, words)
+        return words / (1 if self.setting == "standard" else 1 - self.share)
 
     @property
     def phase(self) -> tuple[int, str]:
@@ -174,18 +186,9 @@ class Training(Run):
     def work(self) -> float:
         """`cost`, and besides the texts that are read without learning: a few for each epoch, and the test
         texts, which outweigh a small training."""
-        words = replace(self, trick=None).cost / self.size / self.epochs
         validation = min(self.validation or self.size, VALIDATION_LIMIT)
         read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
-        return (self.cost + EVALUATION * words * read) * self.shortness
-
-    @property
-    def shortness(self) -> float:
-        """How long the texts are beside those that `cost` assumes."""
-        if self.corpus.partition(":")[0] != "synthetic":
-            return 1.0
-        grammar = grammar_of(self.corpus)
-        return (grammar.shortest + grammar.longest) / 2 / 250
+        return self.cost + EVALUATION * self.words * read
 
     @property
     def shape(self) -> "Training":
@@ -225,8 +228,7 @@ class Training(Run):
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         """A model without pooling is "last" alone, not every trick on it."""
-        own = {name: [getattr(self, name)] for name in ("corpus", "length", "size", "setting", "seed")}
-        return own | {"pooling": self.variant.split(", ")}
+        return {**super().facets(), "pooling": self.variant.split(", ")}
 
     def identity(self, place: Place) -> dict[str, Any]:
         self._check()
@@ -311,16 +313,12 @@ class Training(Run):
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a training starts from.
-
-    Attributes:
-        random: the state of torch's generator once the model is made, from which DropConnect draws.
-    """
+    """What a training starts from."""
 
     encoded: EncodedCorpus
     dataset: Dataset
     model: TextClassifier
-    random: torch.Tensor
+    random: torch.Tensor  # state of torch's generator once the model is made; DropConnect draws from it
 
 
 _PARTS = ("train", "validation", "test")

@@ -384,10 +384,8 @@ def _check_address(address: str) -> None:
 
 
 def _hush() -> None:
-    """Keep what Ray says of each worker that has died off the terminal: the crew tells what matters.
-
-    Ray has no option for it; where the name is gone, its lines are seen again, and nothing else.
-    """
+    """Keep what Ray prints of each dead worker off the terminal, since the crew reports it. Ray has no
+    option for it; where the name is gone, its lines are seen again."""
     with suppress(ImportError):
         from ray._private import worker
 

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from torch import nn
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
-from whenpool.corpora import Corpus, CorpusSource
+from whenpool.corpora import Corpus
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.corpus import check_length
 from whenpool.corpora.dataset import Splits
@@ -50,6 +49,7 @@ from whenpool.runs.kinds.training import (
     EVALUATION,
     LENGTHS,
     load_weights,
+    loaded,
     place_in,
     read_vectors,
     test_texts,
@@ -400,7 +400,7 @@ def embedded(
 
 
 def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained, limit: int) -> Unlabelled:
-    """The unlabelled texts that a run comes to read, and what is made of each."""
+    """The unlabelled texts that a run reads, and what is made of each."""
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
         rows = load_paraphrases(Path(run.paraphrases), texts)
@@ -479,13 +479,8 @@ def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
 def corpus_of(run: FewShot, place: Place) -> Corpus:
     """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = place.source(run)
-    return _corpus(source, run.length, source.fingerprint(run.length))
-
-
-@lru_cache(maxsize=2)
-def _corpus(source: CorpusSource, length: str, fingerprint: str) -> Corpus:
-    """The fingerprint tells a file that was changed from what it was."""
-    return source.load(length)
+    corpus: Corpus = loaded(source, source.fingerprint(run.length), run.length)
+    return corpus
 
 
 def explained(run: FewShot, place: Place) -> Explained:

@@ -4,7 +4,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import safetensors.torch
@@ -16,12 +15,12 @@ from whenpool.base.files import fingerprint
 from whenpool.corpora.tagged import Tagged, TaggedCorpus, convert, entity_scores
 from whenpool.corpora.tagged.entities import COUNTED, ENCODINGS
 from whenpool.corpora.tagged.numbering import NumberedCorpus, number
-from whenpool.corpora.tagged.sources import TaggedSource, find_tagged
+from whenpool.corpora.tagged.sources import find_tagged
 from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import read_vectors, vectors_of
+from whenpool.runs.kinds.training import loaded, read_vectors, vectors_of
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
@@ -73,7 +72,7 @@ class Tagging(Run):
     encoding: str | None = None  # "io", "iob1" or "iob2" to train in; None: the file's own
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
     dropout: float = 0.3  # of inputs and states
-    unknown_rate: float = 0.5  # how often a word that stands once in training is read as unknown
+    unknown_rate: float = 0.5  # how often a word that occurs once in training is read as unknown
     epochs: int = 8
     batch_size: int = 32  # sentences
     learning_rate: float = 2e-3  # Adam's
@@ -213,7 +212,8 @@ def prepare_tagger(
 def corpus_of(run: Tagging, place: Place) -> TaggedCorpus:
     """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = find_tagged(run.corpus, place.data)
-    return _corpus(source, source.fingerprint())
+    corpus: TaggedCorpus = loaded(source, source.fingerprint())
+    return corpus
 
 
 def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
@@ -225,12 +225,6 @@ def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
     count = sum(tag not in known for sentence in encoded.test for tag in sentence.tags)
     unknown = f"{count:,} test words have a tag that no training word has: they count as errors."
     return (*corpus.notes, unknown) if count else corpus.notes
-
-
-@lru_cache(maxsize=2)
-def _corpus(source: TaggedSource, fingerprint: str) -> TaggedCorpus:
-    """The fingerprint tells a file that was changed from what it was."""
-    return source.load()
 
 
 def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
@@ -252,7 +246,7 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
 def _found(
     sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str], prefix: str, counts: bool = False
 ) -> dict[str, float]:
-    """How well entities are found, held against those of the file whatever the tagger's encoding; and how
+    """How well entities are found, compared with those of the file whatever the tagger's encoding; and how
     many of each kind of error there are."""
     names = iter([tags[place] for place in said.tags.tolist()])
     found = [[next(names) for _ in sentence.words] for sentence in sentences]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -56,7 +56,7 @@ def variant_of(
 
 
 MODEL = "setting size pooling masked hidden_size embedding_size layers cell bidirectional epochs"
-"""Columns of a training that have a value in each row of record."""
+"""Columns of a training that have a value in each published row."""
 ORDER = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
 EVALUATION = 1 / 3
 """What reading a word costs without learning from it, beside a step of training on it."""
@@ -68,7 +68,7 @@ _GATES = {"lstm": 4, "gru": 3, "elman": 1, "prototype": 3, "mingru": 2, "minlstm
 
 
 def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
-    """Where a name stands in an order; names that it does not have come last, by alphabet."""
+    """The place of a name in an order; names that it does not have come last, by alphabet."""
     return (order.index(name), "") if name in order else (len(order), name)
 
 
@@ -84,6 +84,12 @@ def test_texts(corpus: str, length: str) -> int:
         return grammar_of(corpus).test
     sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
     return sizes[length].test if length in sizes else 12_500  # as is usual
+
+
+@lru_cache(maxsize=4)
+def loaded(source: Any, fingerprint: str, *options: str) -> Any:
+    """A corpus, read once by a process; a file that was changed has another fingerprint."""
+    return source.load(*options)
 
 
 def read_vectors(runs: Iterable[Any], place: Place) -> None:

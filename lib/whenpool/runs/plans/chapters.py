@@ -205,7 +205,7 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
 
 
 def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
-    """What stands for the figures where the thesis has none: all settings, the first size; in the
+    """What takes the place of the figures where the thesis has none: all settings, the first size; in the
     compact replication also the last one."""
     for length, sizes in sizes_of(corpus, choice, place).items():
         wanted = sizes[:1]
@@ -332,7 +332,7 @@ _NAMED_BY_TABLES = {"corpus", "length", "setting", "size", "pooling", "trick", "
 
 
 def thesis_table(run: Run) -> tuple[str, ...]:
-    """The tables of the thesis in which a run of the profile "paper" stands; none for probes, other
+    """The tables of the thesis that have a run of the profile "paper"; none for probes, other
     corpora, or a model or training that is not the thesis's."""
     if isinstance(run, FewShot):
         return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()

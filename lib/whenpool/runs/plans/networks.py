@@ -21,7 +21,7 @@ Changes = dict[str, Any]
 SHORT_TEXTS = "synthetic:density=0.2,longest=40,shortest=30,test=500"
 """Short texts that say much: cells that are unrolled in Python take a step of it for every word."""
 FAMILY = ("sum", "tanh_sum", "elman", "prototype", "lstm", "gru", "mingru", "minlstm")
-"""The cells in the order in which the slides come to them, and what came after."""
+"""The cells in the order of the slides, and two later ones."""
 COMPARED_CELLS = ("elman", "prototype", "lstm", "gru")
 """Those that are trained on published corpora, in both directions."""
 

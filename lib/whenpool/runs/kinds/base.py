@@ -8,7 +8,7 @@ the others are.
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -78,7 +78,7 @@ class Run:
     def shape(self) -> Self:
         """The run without its word vectors and the folders of its files: published runs of the same shape
         count for it where these are not here."""
-        return self
+        return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
     def alike(self) -> Iterable[tuple[Hashable, float]]:
         """Groups of runs that are less and less like this one, by which its time is estimated, and the

@@ -161,10 +161,6 @@ class FewShot(Run):
         return words * (1 if self.system in CONTRAST or self.system == "vampire" else 20)
 
     @property
-    def phase(self) -> tuple[int, str]:
-        return 5, "few-shot"
-
-    @property
     def work(self) -> float:
         """`cost`, and the texts that are looked at without learning from them."""
         read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))

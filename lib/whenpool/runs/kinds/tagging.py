@@ -94,14 +94,6 @@ class Tagging(Run):
     def cost(self) -> float:
         return float(self.epochs * _WORDS.get(self.corpus.partition(":")[0], 15_000))
 
-    @property
-    def shape(self) -> "Tagging":
-        return replace(self, vectors=None)
-
-    @property
-    def phase(self) -> tuple[int, str]:
-        return 6, "tagging"
-
     def alike(self) -> Iterator[tuple[Hashable, float]]:
         tagger = self.cell, self.layers, self.bidirectional, self.hidden_size
         yield ("the same", replace(self.shape, seed=0)), 1.0

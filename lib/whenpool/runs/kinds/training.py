@@ -196,10 +196,6 @@ class Training(Run):
         read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
         return self.cost + EVALUATION * self.words * read
 
-    @property
-    def shape(self) -> "Training":
-        return replace(self, vectors=None)
-
     def alike(self) -> Iterator[tuple[Hashable, float]]:
         """First the same but for its seed; then on the same texts, of the same network, of its cell."""
         yield ("the same", replace(self.shape, seed=0)), 1.0

@@ -42,8 +42,7 @@ from whenpool.base.files import write_atomically
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.tokens import load_vectors
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.provenance import provenance
-from whenpool.runs.run import Place
+from whenpool.runs.run import Place, provenance
 
 POOLINGS: dict[str, tuple[str, float | None]] = {
     "last1": ("last", 2.0),

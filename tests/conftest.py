@@ -84,7 +84,7 @@ class PoolHere:
         return task
 
     def listen(self, seconds):
-        from whenpool.runs.engine.tasks import Message, do
+        from whenpool.runs.engine.crew import Message, do
 
         task, told = self._waiting.pop(0), []
         do(task, self.place, self.workforce.device, told.append)

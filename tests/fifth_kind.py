@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.base import Run
-from whenpool.runs.provenance import provenance
+from whenpool.runs.run import provenance
 
 
 @dataclass(frozen=True)

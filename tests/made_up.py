@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from whenpool.book.report.measures import SCALES, Runs
-from whenpool.runs.plans.bases import COMPACT_TEST
+from whenpool.runs.plans import COMPACT_TEST
 
 BEFORE = pd.Timestamp(datetime(2020, 1, 1, tzinfo=UTC))
 AFTER = pd.Timestamp(datetime(2100, 1, 1, tzinfo=UTC))

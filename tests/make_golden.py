@@ -208,20 +208,14 @@ def _tag_of(word: str) -> str:
 
 
 def with_what_is_there(found: dict[str, Any]) -> dict[str, Any]:
-    """Some results, but those that the file has of the same protocols as they stand there."""
+    """Some results, but those runs that the file has of the same protocols as they are there."""
     there = json.loads(FILE.read_text())
     if any(there.get(name, found[name]) != found[name] for name in PROTOCOLS):
         return found
-    return _kept(found, there)
-
-
-def _kept(new: Any, old: Any) -> Any:
-    """What is old where it is there, in parts of parts too, such as columns of rows."""
-    if isinstance(new, dict) and isinstance(old, dict):
-        return {name: _kept(part, old[name]) if name in old else part for name, part in new.items()}
-    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
-        return [_kept(*both) for both in zip(new, old, strict=True)]
-    return old
+    kept = dict(found)
+    for name in found.keys() - PROTOCOLS.keys():
+        kept[name] = {run: there.get(name, {}).get(run, new) for run, new in found[name].items()}
+    return kept
 
 
 if __name__ == "__main__":

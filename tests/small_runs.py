@@ -13,10 +13,7 @@ from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
 from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
-    GradientProfile,
-    PaddingSweep,
     Probe,
-    WordImportance,
 )
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import key
@@ -37,12 +34,6 @@ TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
     "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
 )  # fmt: skip
-LONGER = replace(TINY, corpus="synthetic:train=60,validation=20,test=99,shortest=40,longest=60")
-PROBES_OF_TWO = [
-    probe
-    for training in (LONGER, replace(LONGER, seed=1))
-    for probe in (GradientProfile(training), PaddingSweep(training), WordImportance(training, k=1))
-]
 
 
 def fresh(place, name):

@@ -14,7 +14,7 @@ from whenpool.models.registry import LISTED_CELLS
 from whenpool.runs.kinds.probe import MemoryUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
-from whenpool.runs.plans.other_architectures import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
+from whenpool.runs.plans.networks import ARCHITECTURES, MEMORY_WORDS, TRANSFORMER_RATE, TRIED
 from whenpool.runs.request import Choice
 
 

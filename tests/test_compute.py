@@ -11,7 +11,6 @@ from small_runs import (
     SMALL,
     TINY,
     ask,
-    fresh,
     has_weights,
     on_record,
     record_probe,
@@ -61,15 +60,6 @@ def always(run):
     return True
 
 
-def test_rows_come_in_the_order_asked_for_and_what_is_stored_is_not_run_again(place, executed):
-    assert ask(GRID[:2], place)[1].done == 2
-    assert ask(GRID[:2], place)[0] == []
-    asked = [GRID[2], *GRID[:2]]
-    ask(asked, place)
-    assert executed == [GRID[0], GRID[1], GRID[2]]
-    assert [Training.of_row(row) for row in rows_of(asked, place).to_dict("records")] == asked
-
-
 def test_standing_tells_done_missing_failed_and_absent(place):
     ask(GRID[:1], place)
     place.store.fail(key(GRID[1], place), {}, "no luck")
@@ -115,27 +105,6 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, executed):
         compute([*asked, *others], elsewhere)
 
 
-def test_a_file_that_is_gone_is_not_replaced_by_a_like_run(place, tmp_path):
-    path = tmp_path / "own.csv"
-    path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
-    run = replace(SMALL, corpus=str(path), size=20, validation=None, test=None)
-    assert ask([run], place)[1].done == 1
-    path.unlink()
-    assert list(standing([run], place).absent) == [run]
-
-
-def test_a_probe_whose_filler_is_absent_is_left_out_alone(place, executed, monkeypatch):
-    def absent(source):
-        raise InputError("there is no filler here")
-
-    monkeypatch.setattr("whenpool.corpora.sources.CorpusSource.filler_fingerprint", absent)
-    said, _ = ask([PROFILE, SWEEP], place, skip_absent=always)
-    assert said == ["1 runs are left out: there is no filler here"]
-    assert executed == [TINY, PROFILE]
-    with pytest.raises(InputError, match="there is no filler here"):
-        compute([PROFILE, SWEEP], place)
-
-
 # weights that other runs need
 
 
@@ -169,16 +138,6 @@ def test_trainings_stored_without_weights_are_run_again_before_probes(place, exe
     assert ask([PROFILE, TINY], place)[1].done == 0  # nobody needs them now
     ask([TINY, PROFILE], place, keep_weights=always)
     assert executed[4:] == [TINY]
-
-
-def test_weights_of_record_are_nowhere_so_the_training_is_run(place, executed, tmp_path):
-    ask([TINY], place)
-    elsewhere = fresh(place, "elsewhere")
-    elsewhere.store.records = tmp_path
-    place.store.rows("training").to_csv(tmp_path / "trainings.csv", index=False)
-    assert list(standing([TINY], elsewhere).done) == [TINY]
-    ask([TINY, PROFILE], elsewhere)
-    assert executed[1:] == [TINY, PROFILE]
 
 
 def test_the_teacher_is_computed_first_once_and_with_weights(place, executed):

@@ -7,7 +7,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
 from whenpool.models.precision import precision, precision_used, product_precision
-from whenpool.runs.provenance import provenance
+from whenpool.runs.run import provenance
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 

@@ -5,16 +5,14 @@ import weakref
 from dataclasses import replace
 
 import pytest
-import safetensors.torch
 import torch
 from conftest import PoolHere
 from small_runs import GRID, SMALL, fresh, results, stored
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
-from whenpool.runs.engine import Workforce, local, run_all, running, tasks
-from whenpool.runs.engine.tasks import Claims, Job, outstanding, tasks_of
-from whenpool.runs.filter import informative
+from whenpool.runs.engine import Workforce, crew, run_all, running
+from whenpool.runs.engine.crew import Claims, outstanding, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import key
@@ -23,7 +21,7 @@ from whenpool.runs.store import Store
 BAD = replace(SMALL, size=1000)
 TOO_MANY = "the corpus has 60 train texts, 1,000 were asked for; choose fewer"
 DIVERGING = replace(SMALL, learning_rate=3e38)
-ORDERED = sorted(GRID, key=informative)
+ORDERED = sorted(GRID, key=lambda run: run.rank())
 
 
 # on processes of this machine
@@ -42,15 +40,6 @@ def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(plac
     assert results(one.store) == results(place.store)
 
 
-def test_weights_are_kept_for_the_runs_that_name_them(place):
-    run_all(GRID[:2], place, Workforce(workers=1))
-    report = run_all(GRID[:2], place, Workforce(workers=1), keep_weights=lambda run: run == GRID[0])
-    assert report.done == 1
-    weights = safetensors.torch.load_file(place.store.weights_file(key(GRID[0], place)))
-    assert weights["encoder.layers.0.0.weight_hh_l0"].shape == (24, 6)
-    assert not place.store.weights_file(key(GRID[1], place)).exists()
-
-
 def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
     (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\nof 4 5 6\n")
     narrow = replace(SMALL, vectors="glove.6B.100d")
@@ -62,33 +51,6 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
     assert place.store.failures()[key(BAD, place)] == TOO_MANY
     with pytest.raises(InputError, match=r"word vectors nowhere.txt are not in .*fetch glove"):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
-
-
-def test_an_idle_worker_that_has_died_is_replaced(place):
-    pool = local.LocalPool(place, Workforce(), 1)
-    place.store.check_writable()
-    task = (Job(SMALL, key(SMALL, place)),)
-    try:
-        first = pool.begin(task)
-        while pool.listen(None)[-1][1] != "idle":
-            pass
-        first.process.kill()
-        first.process.join()
-        second = pool.begin(task)
-        assert second is not first
-    finally:
-        pool.close()
-    assert not second.process.is_alive()
-
-
-def test_workers_take_turns_in_the_gpus_of_the_machine(place, monkeypatch):
-    given = []
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(local, "_Worker", lambda place, workforce: given.append(workforce.device))
-    pool = running._pool(place, Workforce(device="cuda", workers=3), 10)
-    for _ in range(3):
-        pool._another()
-    assert given == ["cuda:0", "cuda:1", "cuda:0"]
 
 
 # the workforce
@@ -179,7 +141,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
         pass
 
     tried, left = [], []
-    execute_together = tasks.execute_together
+    execute_together = crew.execute_together
 
     def limited(runs, *args, **options):
         assert not [model for model in left if model()]  # those that were too many are gone
@@ -191,7 +153,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
             raise error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
         execute_together(runs, *args, **options)
 
-    monkeypatch.setattr(tasks, "execute_together", limited)
+    monkeypatch.setattr(crew, "execute_together", limited)
     report = run_all(GRID, place, Workforce(together=4))
     assert tried == [4, 2, 2] * 2
     assert (report.done, report.failed) == (8, {})
@@ -243,8 +205,8 @@ def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
 
     monkeypatch.setattr(Training, "execute", lost)
     told = []
-    with pytest.raises(tasks.DeviceLostError, match="illegal memory access"):
-        tasks.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
+    with pytest.raises(crew.DeviceLostError, match="illegal memory access"):
+        crew.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
     assert [message.kind for message in told] == ["begun"]
 
 

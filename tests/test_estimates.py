@@ -8,7 +8,7 @@ from small_runs import HERE_NAME, RECORDS, store
 
 from whenpool.runs import estimates
 from whenpool.runs.engine import Workforce
-from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, OTHER_PRECISION, Pace, together_takes
+from whenpool.runs.estimates import ALONE, HERE, OTHER_MACHINE, Pace
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep
 from whenpool.runs.kinds.training import Training
@@ -22,19 +22,6 @@ WORKFORCE = Workforce()
 @pytest.fixture(autouse=True)
 def this_machine(monkeypatch):
     monkeypatch.setattr(estimates, "processor", lambda: "this one")
-
-
-def on_record_here(place):
-    """The runs of record that this machine made."""
-    recorded = Place(Store(place.store.directory, RECORDS), place.data, place.cache)
-    seen = [one for one in Pace.measured(recorded, WORKFORCE).seen if one.distance == HERE]
-    # The runs with GloVe are left out: they were timed beside other work.
-    return [
-        one
-        for one in seen
-        if getattr(one.run, "vectors", "") != "glove.6B.100d"
-        and getattr(getattr(one.run, "training", None), "vectors", "") != "glove.6B.100d"
-    ]
 
 
 def estimate(place, run, workforce=WORKFORCE):
@@ -68,14 +55,6 @@ def test_then_other_sizes_in_proportion_to_the_work(place, size, validation):
     assert not found.same_shape
 
 
-def test_then_any_pooling_on_such_texts_but_a_trick_is_another_matter(place):
-    store(place, replace(IMDB, pooling="last"), 90.0)
-    store(place, replace(IMDB, pooling="attention"), 110.0)
-    store(place, replace(IMDB, pooling="last", trick="gradient_directed"), 1_000.0)
-    assert estimate(place, IMDB).seconds == pytest.approx(100)
-    assert estimate(place, replace(IMDB, pooling="last", trick="gradient_directed")).seconds == 1_000
-
-
 def test_then_other_texts_by_their_words(place):
     store(place, replace(IMDB, test=2_000), 100.0)
     assert estimate(place, replace(IMDB, corpus="yelp", test=2_000)).seconds == pytest.approx(100)
@@ -83,13 +62,6 @@ def test_then_other_texts_by_their_words(place):
     assert standard == pytest.approx(34)  # two thirds of the words were filler
     short = estimate(place, replace(IMDB, corpus="yahoo", length="short", test=2_000)).seconds
     assert short == pytest.approx(100 * 40 / 250)
-
-
-def test_texts_of_the_embedded_corpus_are_as_long_as_it_says(place):
-    short = Training("synthetic:shortest=20,longest=30", "standard", 500, "max", length="any")
-    store(place, short, 10.0)
-    longer = replace(short, corpus="synthetic:shortest=40,longest=60")
-    assert estimate(place, longer).seconds == pytest.approx(20)
 
 
 def test_then_other_networks_by_their_multiply_adds(place):
@@ -135,14 +107,6 @@ def test_another_machine_counts_only_where_nothing_here_does(place):
     assert estimate(place, IMDB).distance == HERE
 
 
-def test_another_precision_counts_before_another_machine(place):
-    store(place, IMDB, 5.0, precision="bfloat16")
-    store(place, IMDB, 500.0, device="cpu: another")
-    found = estimate(place, IMDB)
-    assert (found.seconds, found.distance) == (5.0, OTHER_PRECISION)
-    assert estimate(place, IMDB, Workforce(precision="bfloat16")).distance == HERE
-
-
 def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place):
     store(place, IMDB, 5.0, together=5)
     assert estimate(place, IMDB) is None
@@ -156,40 +120,23 @@ def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place
     assert (alone.seconds, alone.distance) == (60.0, ALONE)  # which stand in
 
 
-def test_side_by_side_takes_no_less_than_the_longest():
-    assert together_takes([3.0, 3.0, 3.0, 3.0], 2) == 6.0
-    assert together_takes([10.0, 1.0], 2) == 10.0
-    assert together_takes([], 2) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("machine", "bound"),
-    [
-        ("AMD EPYC", 0.1),  # one run after the other: measured 0.02
-        ("Intel(R) Xeon(R) Processor", 0.45),  # shared with others, up to 8 times slower: measured 0.29
-    ],
-)
-def test_trainings_of_record_are_foretold_by_the_others(machine, bound, monkeypatch, place):
-    """Leave-one-out: the median of |expected / measured - 1| over the trainings of a machine."""
-    monkeypatch.setattr(estimates, "processor", lambda: machine)
-    here = on_record_here(place)
-    trainings = [one for one in here if isinstance(one.run, Training)]
-    assert len(trainings) >= 39
+def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):
+    """Leave-one-out on a machine that did one run after the other: the median of |expected / measured - 1|
+    is 0.02. Runs with GloVe are left out: they were timed beside other work."""
+    monkeypatch.setattr(estimates, "processor", lambda: "AMD EPYC")
+    published = Place(Store(place.store.directory, RECORDS), place.data, place.cache)
+    here = [
+        one
+        for one in Pace.measured(published, WORKFORCE).seen
+        if one.distance == HERE and isinstance(one.run, Training) and one.run.vectors != "glove.6B.100d"
+    ]
+    assert len(here) >= 39
     errors = []
-    for one in trainings:
+    for one in here:
         found = Pace([other for other in here if other is not one]).estimate(one.run)
         assert one.key not in found.rests_on
         errors.append(abs(found.seconds / one.seconds - 1))
-    assert median(errors) < bound
-
-
-def test_proportion_to_work_holds_between_settings_of_record(monkeypatch, place):
-    """The trainings with filler from those without alone, whose texts have a third of the words."""
-    monkeypatch.setattr(estimates, "processor", lambda: "AMD EPYC")
-    here = [one for one in on_record_here(place) if isinstance(one.run, Training)]
-    plain = Pace([one for one in here if one.run.setting == "standard"])
-    mixed = [one for one in here if one.run.setting != "standard"]
-    assert median(abs(plain.seconds(one.run) / one.seconds - 1) for one in mixed) < 0.15
+    assert median(errors) < 0.1
 
 
 def test_the_same_network_elsewhere_says_more_than_another_network_here(place):

@@ -6,7 +6,6 @@ continuous integration has 50.
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -17,8 +16,6 @@ import pytest
 from conftest import empty_place
 from small_runs import (
     GRID,
-    PROBES_OF_TWO,
-    SMALL,
     alive,
     children,
     command,
@@ -28,10 +25,8 @@ from small_runs import (
     wait_for,
 )
 
-from whenpool.runs.compute import compute, standing
 from whenpool.runs.engine import Workforce, run_all
-from whenpool.runs.run import Place, key
-from whenpool.runs.store import Store
+from whenpool.runs.run import key
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
 RUNS = [replace(run, epochs=120) for run in GRID]
@@ -119,23 +114,6 @@ def disturb(parent, place, chance, found):
     return others
 
 
-def test_probes_of_two_workers_of_which_one_is_killed_are_those_of_one_worker(place, shared, tmp_path):
-    assert not compute(PROBES_OF_TWO, shared, Workforce(workers=1)).failed
-    shutil.copytree(shared.store.directory, place.store.directory)  # the trainings are done
-    files = [place.store.directory / f"{key(probe, place)}.json" for probe in PROBES_OF_TWO]
-    for file in files:
-        file.unlink()
-    parent = start(place, tmp_path / "probes.py", runs="PROBES_OF_TWO[::-1]")
-    wait_for(lambda: any(file.exists() for file in files))
-    os.kill(children(parent.pid)[0], signal.SIGKILL)
-    assert not all(file.exists() for file in files)
-    assert finish(parent)[-1] == 0
-    for kind in ("gradients", "sweep", "nwi"):
-        found, expected = (where.store.history("probe", kind) for where in (place, shared))
-        assert found.equals(expected)
-    assert place.store.failures() == {}
-
-
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(place, tmp_path, undisturbed):
     parent = start(place, tmp_path / "grid.py")
     wait_for(lambda: stored(place))
@@ -156,41 +134,3 @@ def test_two_commands_on_one_store_share_the_work(place, tmp_path, undisturbed):
     assert (failed, others_failed) == (0, 0)
     assert max(done + shared, others + others_shared) <= len(RUNS)
     assert results(place.store) == undisturbed
-
-
-def test_on_a_full_disk_one_line_says_so_and_what_is_finished_stays(place, tmp_path, undisturbed):
-    disk = place.store.directory
-    disk.mkdir()
-    mount = f"mount -t tmpfs -o size=32k none {disk} && "
-    if subprocess.run(["unshare", "-rm", "sh", "-c", mount + "true"], capture_output=True).returncode:
-        pytest.skip("a small disk cannot be mounted here")
-    kept = tmp_path / "kept"
-    line = " ".join(command(place, tmp_path / "grid.py", "[replace(run, epochs=120) for run in GRID]"))
-    done = subprocess.run(
-        ["unshare", "-rm", "sh", "-c", f"{mount} {line}; said=$?; cp -r {disk} {kept}; exit $said"],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert "No space left on device; free or unlock the place, what is finished stays" in done.stderr
-    after = replace(place, store=Store(kept))
-    finished = results(after.store)
-    assert 0 < len(finished) < len(RUNS)
-    assert finished.items() <= undisturbed.items()
-    assert finish(start(after, tmp_path / "again.py"))[0] == len(RUNS) - len(finished)
-    assert results(after.store) == undisturbed
-
-
-def test_a_store_copied_from_another_machine_counts(tmp_path):
-    texts = "text,label\n" + "".join(f"word{i % 7} and word{i % 5} again,{i % 2}\n" for i in range(90))
-    found = []
-    for folder in (tmp_path / "here", tmp_path / "there"):
-        folder.mkdir()
-        (folder / "reviews.csv").write_text(texts)
-        run = replace(SMALL, corpus=str(folder / "reviews.csv"), epochs=1, size=10, validation=5, test=5)
-        found.append((run, Place(Store(folder / "store"), folder, folder / "cache")))
-    (run, source), (other, target) = found
-    assert run_all([run], source, Workforce(workers=1)).done == 1
-    shutil.copytree(source.store.directory, target.store.directory)
-    assert list(standing([other], target).done) == [other]
-    assert run_all([other], target).done == 0

@@ -1,16 +1,13 @@
 """Few-shot runs: which texts they read, what is stored, and what they refuse."""
 
 import copy
-import dataclasses
 import json
 from dataclasses import replace
 
-import pandas as pd
 import pytest
 import torch
 
 from whenpool import InputError, TextClassifier
-from whenpool.book.publish import export
 from whenpool.corpora import load
 from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus, Split
@@ -18,8 +15,7 @@ from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.fewshot.selection import select
-from whenpool.runs.compute import compute, rows_of, standing
-from whenpool.runs.engine import Workforce
+from whenpool.runs.compute import compute, standing
 from whenpool.runs.kinds.few_shot import (
     CONTRAST,
     SYSTEMS,
@@ -144,35 +140,6 @@ def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
     assert executed.store.rows("probe").empty
 
 
-def test_looks_are_stored_with_what_the_objectives_tell(executed):
-    looks = executed.store.history("few-shot").set_index("key")
-    assert executed.store.history("training").empty
-    for system, told in {"uda": ["left_out", "confident", "consistency"], "mixtext": ["margin"]}.items():
-        own = looks.loc[key(RUNS[system], executed)]
-        assert len(own) == 2
-        assert own[told].notna().all().all()
-    assert looks.loc[key(RUNS["bert"], executed), "consistency"].isna().all()
-
-
-def test_the_same_run_gives_the_same_result_again(executed, tmp_path):
-    for system in ("mixtext", "vampire", "max_attention"):
-        again = replace(executed, store=Store(tmp_path))
-        RUNS[system].execute(again)
-        name = key(RUNS[system], executed)
-        first, second = (place.store.get(name) for place in (executed, again))
-        assert first["result"]["test_loss"] == second["result"]["test_loss"], system
-
-
-def test_texts_that_were_cut_are_counted(executed):
-    table = executed.store.current("few-shot").set_index("system")
-    _, chosen = read(RUNS["bert"], executed)
-    lengths = [len(text.split()) for text in chosen.test.texts]  # a piece a word here
-    for system, special in {"bert": 2, "max_attention": 2, "last_words": 0}.items():
-        cut = sum(length + special > 10 for length in lengths)
-        assert 0 < cut == table.loc[system, "test_cut"] < 12
-    assert table.loc["vampire", "test_cut"] == 0  # it reads all of a text
-
-
 def test_the_weights_of_max_attention_explain_its_predictions(executed):
     shown = explained(RUNS["max_attention"], executed)
     model, batch = shown.model, shown.texts.batch(torch.arange(3), 0)
@@ -197,15 +164,6 @@ def test_weights_that_are_not_here_or_damaged_are_named(shared):
     file.unlink()
 
 
-def test_frozen_embeddings_are_made_once_for_all_runs(executed, monkeypatch):
-    def refuse(*_, **__):
-        raise AssertionError("the encoder was asked again")
-
-    monkeypatch.setattr(type(load_encoder(MINILM).model), "forward", refuse)
-    more = replace(RUNS["max_attention"], steps=6)
-    assert more.execute(executed)
-
-
 # records
 
 
@@ -219,28 +177,6 @@ def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
     assert found.elsewhere == set(asked)
     for other in ({"paraphrases": "/nowhere/p.jsonl"}, {"replaced": 0.2}, {"seed": 5}):
         assert standing([replace(asked[4], **other)], place).absent
-
-
-def test_only_runs_on_published_corpora_with_enough_test_texts_are_recorded(executed, tmp_path):
-    assert export("few-shot", executed, tmp_path) == 0
-    assert not list(tmp_path.iterdir())
-    (tmp_path / "store").mkdir()
-    for number, (corpus, tested) in enumerate([("imdb", 1_000), ("imdb", 999), ("synthetic", 2_000)]):
-        row = executed.store.get(key(RUNS["uda"], executed))
-        row["run"]["corpus"], row["result"]["test_texts"] = corpus, tested
-        Store(tmp_path / "store").put(
-            row["identity"] | {"number": number}, row["run"], row["result"], row["provenance"],
-            row["history"],
-        )  # fmt: skip
-    place = Place(Store(tmp_path / "store"), executed.data, executed.cache)
-    assert export("few-shot", place, tmp_path / "out") == 1
-    table = pd.read_csv(tmp_path / "out" / "few_shots.csv")
-    assert list(table["test_texts"]) == [1_000]
-    looks = pd.read_csv(tmp_path / "out" / "few_shots_history.csv")
-    assert list(looks["key"]) == [table["key"][0]] * 2
-    again = Place(Store(tmp_path / "empty", tmp_path / "out"), executed.data, executed.cache)
-    assert export("few-shot", again, tmp_path / "out") == 1  # what is on record stays
-    assert len(again.store.history("few-shot")) == 2
 
 
 # what is refused
@@ -292,27 +228,9 @@ def test_a_file_that_was_changed_is_read_anew(shared, tmp_path):
         assert chosen.labelled.texts[0].startswith(word)
 
 
-def test_an_encoder_that_reads_less_cuts_more(shared, monkeypatch):
-    short = dataclasses.replace(load_encoder(MINILM), max_tokens=8)
-    monkeypatch.setattr("whenpool.runs.kinds.few_shot.load_encoder", lambda name: short)
-    run = replace(TINY, seed=8, steps=1)
-    result = shared.store.get(run.execute(shared))["result"]
-    assert (result["tokens_read"], run.max_tokens) == (8, 10)
-    assert result["test_cut"] == 12
-
-
 def test_training_leaves_the_shared_encoder_as_it_is(executed):
     before = copy.deepcopy(load_encoder(MINILM).model.state_dict())
     replace(RUNS["uda"], seed=9).execute(executed)
     after = load_encoder(MINILM).model
     assert not after.training
     assert all(torch.equal(before[name], value) for name, value in after.state_dict().items())
-
-
-def test_runs_are_computed_side_by_side_and_read_back(shared):
-    asked = [replace(RUNS["last_words"], seed=seed) for seed in (3, 4)]
-    report = compute(
-        [*asked, RUNS["max_attention"]], shared, Workforce(workers=2), say=lambda line: None
-    )
-    assert not report.failed
-    assert [FewShot.of_row(row) for row in rows_of(asked, shared).to_dict("records")] == asked

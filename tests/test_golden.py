@@ -9,7 +9,6 @@ few-shot runs, TAGGING_PROTOCOL in ``whenpool.runs.kinds.tagging`` for taggers, 
 """
 
 import json
-from dataclasses import fields
 
 import pytest
 from make_golden import FEW_SHOTS, FILE, PROBES, PROTOCOLS, RUNS, TAGGINGS, results
@@ -17,7 +16,7 @@ from make_golden import FEW_SHOTS, FILE, PROBES, PROTOCOLS, RUNS, TAGGINGS, resu
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.kinds import probe as probing
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
-from whenpool.runs.kinds.training import TRICKS, Training
+from whenpool.runs.kinds.training import TRICKS
 
 GOLDEN = json.loads(FILE.read_text())
 
@@ -85,34 +84,3 @@ def test_taggings_come_to_what_they_came_to_under_this_protocol(found, name):
     assert run["train_losses"] == pytest.approx(golden["train_losses"], rel=1e-2)
     for ours, theirs in zip(run["gradients"], golden["gradients"], strict=True):
         assert ours == pytest.approx(theirs, rel=3e-2, abs=1e-6)
-
-
-def test_defaults_of_a_training_never_change():
-    """Fields at their default do not enter the key: another default would give old runs another
-    meaning. New fields go below."""
-    required = ("corpus", "setting", "size", "pooling")
-    assert {f.name: f.default for f in fields(Training) if f.name not in required} == {
-        "seed": 0,
-        "length": "long",
-        "share": 0.66,
-        "max_words": None,
-        "validation": None,
-        "test": None,
-        "vectors": None,
-        "cell": "lstm",
-        "layers": 1,
-        "bidirectional": True,
-        "embedding_size": 100,
-        "hidden_size": 256,
-        "forget_bias": "thesis",
-        "drop_connect": 0.0,
-        "masked": True,
-        "epochs": 20,
-        "batch_size": 32,
-        "learning_rate": 2e-3,
-        "weight_decay": 0.0,
-        "orthogonal": False,
-        "trick": None,
-        "strength": 0.3,
-        "divergence": "forward",
-    }  # fmt: skip

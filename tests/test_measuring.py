@@ -127,25 +127,6 @@ def test_a_profile_is_the_mean_and_the_median_at_100_places():
     assert result["middle_to_ends"] == pytest.approx(in_the_middle, rel=1e-4)
 
 
-def test_a_profile_of_a_real_model_is_that_of_the_probe_on_one_batch(plain):
-    model, dataset = plain
-    result, rows = GradientProfile(TINY, texts=50).measure(model, dataset)
-    batch = dataset.train.batch(torch.arange(50), PADDING_INDEX)
-    norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
-    profiles = gradient_profile(norms, batch.lengths)
-    assert [row["mean"] for row in rows] == pytest.approx(profiles.mean(0).tolist(), rel=1e-4)
-    middle = norms[torch.arange(50), batch.lengths // 2]
-    assert result["ratio"] == pytest.approx((middle.sum() / norms[:, 0].sum()).item(), rel=1e-4)
-
-
-def test_only_the_first_training_texts_are_looked_at_and_fewer_where_there_are_fewer(plain):
-    model, dataset = plain
-    few = replace(dataset, train=dataset.train.first(7))
-    asked, all_there = GradientProfile(TINY, texts=7), GradientProfile(TINY)
-    assert asked.measure(model, dataset) == all_there.measure(model, few)
-    assert all_there.measure(model, few)[0]["texts_probed"] == 7
-
-
 def test_batches_of_gradients_are_as_in_training_where_padding_matters():
     """32 texts of similar length; where it does not, as many as fit."""
     lengths = [3 + number % 7 for number in range(70)]
@@ -172,16 +153,6 @@ def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, st
     for seen in range(0, last + 1, step):
         tracer(seen)
     assert [row["examples"] for row in tracer.rows] == expected
-
-
-def test_a_trace_tells_accuracies_of_samples(plain):
-    model, dataset = plain
-    tracer = Tracer(GradientTrace(TINY, texts=3, sample=15), model, dataset)
-    tracer(0)
-    (row,) = tracer.rows
-    assert row["train_accuracy"] == evaluate(model, dataset.train.first(15)).accuracy
-    assert row["validation_accuracy"] == evaluate(model, dataset.validation.first(15)).accuracy
-    assert evaluate(model, dataset.train).accuracy != row["train_accuracy"]
 
 
 def test_what_a_trace_comes_to():
@@ -298,23 +269,6 @@ def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(whic
     assert deviation.max() > 0.1
 
 
-def test_both_ends_of_the_asked_length_count_and_texts_without_a_window_are_left_out(plain, mixed):
-    model, dataset = plain
-    lengths = dataset.test.ids.lengths.tolist()
-
-    def probed(**options):
-        return WordImportance(TINY, **options).measure(model, dataset)[0]["texts_probed"]
-
-    assert probed() == 40
-    assert probed(shortest=13, longest=13) == lengths.count(13) > 0
-    assert probed(shortest=19) == lengths.count(19) + lengths.count(20)
-    assert probed(longest=11) == lengths.count(10) + lengths.count(11)
-    assert probed(k=18) == sum(n >= 18 for n in lengths)
-    assert probed(k=18, shortest=3) == sum(n >= 18 for n in lengths)
-    with pytest.raises(InputError, match="the corpus has no test text of 10 to 20 words"):
-        WordImportance(MIXED, shortest=10, longest=20).measure(*mixed)  # they are composed
-
-
 def test_a_probe_leaves_model_and_generator_as_they_were(plain):
     model, dataset = plain
     steps = torch.random.get_rng_state()
@@ -399,27 +353,3 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
     assert rows[1]["accuracy"] != rows[2]["accuracy"]
     assert not model.classifier._forward_pre_hooks
     assert DirectionUse(training, texts=30).measure(model, dataset) == (result, rows)
-
-
-def test_what_is_stored_of_a_probe_on_the_best_epoch_of_a_training(place):
-    """And not, say, on a model that was made but not loaded."""
-    probe = WordImportance(TINY, texts=4, k=2)
-    for keep_weights in (False, True):
-        with pytest.raises(InputError, match="the weights of .* are not here; run it again"):
-            probe.execute(place)
-        training = TINY.execute(place, keep_weights=keep_weights)
-    loaded, start = trained(TINY, place), prepare(TINY, place).model
-    row = place.store.get(probe.execute(place))
-    found, rows = probe.measure(loaded.model, loaded.dataset)
-    assert row["run"] == probe.row()
-    assert row["history"] == rows != probe.measure(start, loaded.dataset)[1]
-    assert row["result"] == found | {
-        "training": training,
-        "probe_protocol": 1,
-        "corpus_complete": False,  # none of the thesis's
-        "corpus_notes": "Texts made by a small grammar.",
-        "seconds": row["result"]["seconds"],
-    }
-    assert row["provenance"]["device"]
-    weights = safetensors.torch.load_file(place.store.weights_file(training))
-    assert all(torch.equal(value, weights[name]) for name, value in loaded.model.state_dict().items())

@@ -28,8 +28,8 @@ from small_runs import (
 
 from whenpool import InputError, __version__
 from whenpool.runs.engine import Workforce, on_ray, run_all
+from whenpool.runs.engine.crew import Job
 from whenpool.runs.engine.on_ray import Order, perform
-from whenpool.runs.engine.tasks import Job
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
@@ -181,26 +181,20 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
 
 
 @needs_proc
-def test_a_lost_node_costs_nothing_that_was_finished(place, nodes, undisturbed, said):
-    at_second = nodes.raylets[1:]
-    with Meanwhile(place, lambda: at_work(at_second), lambda _: nodes.lose_second()) as meanwhile:
-        report = run_all(RUNS, place, RAY)
-    nodes.replace_second()
-    assert (report.done, report.failed) == (len(RUNS), {})
-    assert "died" in said
-    assert 2 <= len(meanwhile.before) < len(RUNS)
-    assert meanwhile.before.items() <= stored(place).items()
-    assert same(place, undisturbed)
-
-
-@needs_proc
-def test_a_killed_worker_is_replaced_and_its_run_done_again(place, nodes, undisturbed, said):
-    raylets = nodes.raylets
+@pytest.mark.parametrize("lost", ["node", "worker"])
+def test_a_lost_node_or_a_killed_worker_costs_nothing_that_was_finished(
+    place, nodes, undisturbed, said, lost
+):
+    raylets = nodes.raylets[1:] if lost == "node" else nodes.raylets
     kill = lambda pid: os.kill(pid, signal.SIGKILL)  # noqa: E731
-    with Meanwhile(place, lambda: at_work(raylets), kill) as meanwhile:
+    harm = (lambda _: nodes.lose_second()) if lost == "node" else kill
+    with Meanwhile(place, lambda: at_work(raylets), harm) as meanwhile:
         report = run_all(RUNS, place, RAY)
+    if lost == "node":
+        nodes.replace_second()
     assert (report.done, report.failed) == (len(RUNS), {})
-    assert said.count("died") == 1
+    assert said.count("died") == 1 if lost == "worker" else "died" in said
+    assert 2 <= len(meanwhile.before) < len(RUNS)
     assert meanwhile.before.items() <= stored(place).items()
     assert same(place, undisturbed)
 

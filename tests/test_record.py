@@ -6,9 +6,7 @@ import pandas as pd
 import pytest
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
-from whenpool.book.chapter import Chapter
-from whenpool.book.publish import export, export_statistics
-from whenpool.book.report.corpora import STATISTICS_OF_RECORD
+from whenpool.book.publish import export
 from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.verdicts import (
     follows_protocol,
@@ -20,7 +18,6 @@ from whenpool.runs.compute import standing
 from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
     PROBES,
-    DirectionUse,
     FirstSteps,
     GradientProfile,
     GradientTrace,
@@ -29,7 +26,6 @@ from whenpool.runs.kinds.probe import (
     WordImportance,
 )
 from whenpool.runs.kinds.training import PROTOCOL, TRICKS, Training
-from whenpool.runs.request import Choice
 from whenpool.runs.store import Store
 
 KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
@@ -65,14 +61,6 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
     assert export("training", elsewhere, elsewhere.store.records) == 1  # again, and nothing is lost
     record_run(elsewhere, replace(KEPT, masked=False))
     assert export("training", elsewhere, elsewhere.store.records) == 2  # the authors' way as well
-
-
-def test_statistics_of_whole_corpora_are_put_on_record(place, tmp_path, monkeypatch):
-    row = {"length": "long", "classes": 2, "source": "here"}
-    known = [row | {"corpus": "imdb", "complete": True}, row | {"corpus": "yelp", "complete": False}]
-    monkeypatch.setattr("whenpool.book.publish.measured", lambda place: pd.DataFrame(known))
-    assert export_statistics(place, tmp_path) == 1
-    assert pd.read_csv(tmp_path / STATISTICS_OF_RECORD)["corpus"].tolist() == ["imdb"]
 
 
 def test_probes_of_record_and_what_they_measured_read_back(place):
@@ -145,52 +133,30 @@ def test_a_trick_or_another_start_is_not_of_record(change):
     assert of_record(pd.DataFrame(rows).assign(corpus_complete=True)).tolist() == [False, True]
 
 
-def test_probes_of_tricks_other_starts_and_untrained_models_are_not_of_the_first_chapter():
-    plain = GradientProfile(replace(KEPT, pooling="last"))
-    others = [GradientProfile(replace(KEPT, pooling="last", **change)) for change in TRICK_OR_START]
-    probes = [plain, replace(plain, untrained=True), *others]
-    rows = pd.DataFrame([probe.row() for probe in probes]).assign(corpus_complete=True)
-    assert probes_of_record(rows).tolist() == [True] + [False] * (len(probes) - 1)
-    older = rows.drop(columns=["untrained", "trick", "orthogonal"]).head(1)
-    assert probes_of_record(older).tolist() == [True]
-    assert probes_of_record(pd.concat([older, rows.tail(1)])).tolist() == [True, False]
-
-
 COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
 LOW = {"pooling": "last", "forget_bias": "low"}
 KINDS = [  # figures of the thesis's scale draw it; it is published; also on a part of a corpus
     ("dp", PaddingSweep(KEPT)),
-    ("dp", PaddingSweep(replace(KEPT, masked=False))),
-    ("dp", DirectionUse(KEPT)),
     ("dp", WordImportance(KEPT, shortest=50, longest=60, k=3)),
     ("dp", GradientTrace(KEPT)),
     ("dp", GradientProfile(KEPT)),
     ("dp", GradientProfile(START)),
-    ("dp", GradientProfile(replace(START, masked=False, test=None))),
     ("dp", GradientProfile(replace(START, **LOW))),
     ("p", FirstSteps(replace(START, **LOW))),
     ("p", PaddingSweep(START)),
-    ("p", GradientTrace(START)),
     ("p", GradientProfile(replace(START, forget_bias="low"))),
-    ("p", GradientProfile(replace(START, forget_bias=None))),
     ("p", GradientProfile(replace(KEPT, **LOW))),
     ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
     ("p", PaddingSweep(replace(KEPT, test=1000))),
-    ("p", WordImportance(replace(KEPT, forget_bias="chrono"))),
     ("", GradientProfile(replace(START, size=400))),
-    ("", GradientProfile(replace(START, epochs=2))),
-    ("", GradientProfile(replace(START, hidden_size=64))),
     ("", GradientProfile(replace(KEPT, epochs=1))),
     ("", PaddingSweep(replace(KEPT, epochs=8))),
-    ("", PaddingSweep(replace(KEPT, max_words=140))),
     ("", PaddingSweep(replace(KEPT, vectors=None))),
     ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
     ("", WordImportance(replace(KEPT, cell="gru"))),
-    ("", WordImportance(replace(KEPT, share=0.5))),
     ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
     ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
     ("pc", FirstSteps(replace(START, max_words=140, hidden_size=64))),
-    ("", FirstSteps(replace(START, max_words=140))),
     ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
 ]
 
@@ -231,20 +197,6 @@ def test_what_probes_measured_stands_beside_what_they_ran_on(place):
     assert store.measured_on(probes, "sweep")["share"].tolist() == [0.66] * 3
 
 
-def test_a_kind_without_runs_measured_nothing(place):
-    """While another kind has some, and where a kind has some but not of these."""
-    for probe in (GradientTrace(KEPT), PaddingSweep(KEPT)):
-        record_probe(place, probe, [{"examples": 0, "ratio": 0.5}])
-    probes = place.store.rows("probe")
-    traces = probes[probes["probe"] == "trace"]
-    for kind in ("sweep", "nwi"):
-        rows = place.store.measured_on(traces, kind)
-        assert rows.empty
-        assert "key" in rows
-    assert place.store.measured_on(probes.head(0), "trace").empty
-    assert Store(place.store.directory / "none").measured_on(pd.DataFrame(), "trace").empty
-
-
 def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
     def keys(kind):
         found = evidence_of(place.store)
@@ -264,13 +216,3 @@ def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(
     assert keys("trace") == {trace}  # the only one of its kind
     glove |= {record_probe(place, GradientProfile(start), points) for start in other[1:]}
     assert keys("gradients") == glove
-
-
-def test_what_a_chapter_measured_is_that_of_its_own_probes(place):
-    for seed, accuracy in enumerate((1.0, 2.0)):
-        point = {"setting_added": "mid", "share_added": 0.5, "accuracy": accuracy}
-        record_probe(place, PaddingSweep(replace(KEPT, seed=seed)), [point])
-    probes = place.store.rows("probe").query("seed == 1")
-    chapter = Chapter("natural_bias", Choice("smoke"), place)
-    assert chapter.measured(probes, "sweep")["accuracy"].tolist() == [2.0]
-    assert chapter.measured(probes, "nwi").empty

@@ -15,9 +15,9 @@ from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.probe import Probe
 from whenpool.runs.kinds.training import Training
-from whenpool.runs.plans.bases import base_run, with_cell
+from whenpool.runs.plans import base_run, with_cell
 from whenpool.runs.plans.chapters import plan, thesis_table
-from whenpool.runs.plans.recurrent_networks import COMPARED_CELLS, FAMILY
+from whenpool.runs.plans.networks import COMPARED_CELLS, FAMILY
 from whenpool.runs.request import Choice
 from whenpool.runs.run import key
 

@@ -15,7 +15,7 @@ from whenpool.models.registry import COMPARED, LISTED_CELLS
 from whenpool.runs.kinds.probe import PROBES, GradientProfile, WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
-from whenpool.runs.plans.regularisation import (
+from whenpool.runs.plans.networks import (
     DECAYS,
     GRID,
     LEARNING_RATES,

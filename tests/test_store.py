@@ -46,15 +46,6 @@ def test_what_is_put_comes_back(tmp_path):
     assert store.history("training")["validation_accuracy"].tolist() == [50.0, 60.0] * 2
 
 
-def test_an_empty_store_is_an_empty_table(tmp_path):
-    store = Store(tmp_path / "not yet")
-    assert store.keys() == set()
-    assert len(store.rows("training")) == 0
-    assert len(store.history("training")) == 0
-    assert store.get("0" * 20) is None
-    assert store.failures() == {}
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -11,13 +11,10 @@ from whenpool.book.publish import export
 from whenpool.book.report import tagging
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.book.report.provenance import provenance_line
-from whenpool.runs.compute import compute, rows_of, standing
-from whenpool.runs.engine import Workforce
+from whenpool.runs.compute import standing
 from whenpool.runs.engine.running import read_ahead
-from whenpool.runs.estimates import Pace
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
-from whenpool.runs.plans.chapters import plan
-from whenpool.runs.plans.sequence_labelling import SMALL
+from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, Place, key
 from whenpool.runs.store import Store, key_of
@@ -81,20 +78,6 @@ def test_epochs_and_gradients_are_stored_apart(executed):
     assert behind["mean"].gt(0).all()
 
 
-def test_workers_do_what_is_missing_and_give_the_same(executed, tmp_path):
-    mine = replace(executed, store=Store(tmp_path))
-    report = compute(RUNS[:2], mine, Workforce(workers=1), say=lambda line: None)
-    assert (report.done, report.failed) == (2, {})
-    found = rows_of(RUNS, mine)
-    assert list(map(Tagging.of_row, found.to_dict("records"))) == RUNS[:2]
-    before = rows_of(RUNS, executed).set_index("key")["test_loss"]
-    assert found.set_index("key")["test_loss"].to_dict() == pytest.approx(before[found["key"]].to_dict())
-    assert compute(RUNS[:2], mine, say=lambda line: None).done == 0
-    pace = Pace.measured(executed, Workforce(workers=1))
-    assert pace.seconds(replace(TINY, seed=9)) > 0
-    assert pace.estimate(replace(TINY, epochs=4)).seconds > 0
-
-
 def test_what_cannot_be_trained_is_told(place):
     with pytest.raises(InputError, match=r"generated mark no entities .* leave encoding out"):
         replace(TINY, corpus=TINY.corpus + ",task=pos", encoding="io").execute(place)
@@ -125,7 +108,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
 
 def made_up(corpus, **values):
     """A row of `Store.rows` of a run that nobody made."""
-    given = {"vectors": "wiki-reviews.100d"} | SMALL[corpus]
+    given = {"vectors": "wiki-reviews.100d"} | SMALL_TAGGERS[corpus]
     result = {
         "test_accuracy": 93.0, "unseen_accuracy": 70.0, "majority_accuracy": 20.0,
         "corpus_complete": True,
@@ -157,7 +140,7 @@ def record():
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):
     assert export("tagging", executed, tmp_path / "out") == 0
     row = executed.store.get(key(TINY, executed))
-    run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL["wnut17"])
+    run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL_TAGGERS["wnut17"])
     identity = {
         "run": run.changed(),
         "data": {"corpus": "a", "vectors": "b"},
@@ -225,15 +208,6 @@ def test_tables_say_what_was_measured():
     assert "100 training sentences" in provenance_line(runs)
 
 
-def test_without_runs_tables_say_so_and_figures_have_nothing():
-    none = tagging.arranged(pd.DataFrame(columns=["key", "bidirectional", "train_texts"]))
-    for table in (tagging.results_table(none), tagging.errors_table(none)):
-        assert table.to_dict("records") == [{"": "no such runs yet"}]
-    assert "not run yet" in set(tagging.published_table(none)["%"])
-    assert tagging.later_words(none).empty
-    assert tagging.along_sentences(pd.DataFrame(columns=["bidirectional", "stage"])).empty
-
-
 def test_the_slides_examples():
     table = tagging.encodings_table()
     assert table["IOB2"].tolist() == ["B-PER", "O", "B-PER", "B-PER", "I-PER", "O", "O", "O"]
@@ -242,24 +216,3 @@ def test_the_slides_examples():
     assert bank.loc["Bank of Chicago", ["fp", "fn"]].tolist() == ["1", "1"]
     assert bank.loc["nothing", ["fp", "fn"]].tolist() == ["0", "1"]
     assert bank["F1"].tolist() == ["100", "50", "67"]
-
-
-def test_figures_have_what_was_measured(executed):
-    runs = tagging.arranged(executed.store.current("tagging"))
-    runs = runs[runs["corpus"].str.startswith("generated")]
-    found = tagging.later_words(runs).groupby("words")["accuracy"]
-    shown = runs[runs["encoding"].isna()]
-    drawn = sorted(found.get_group("decided by a later word"))
-    assert drawn == pytest.approx(sorted(shown["later_accuracy"]))
-    all_words = shown["later_words"] * shown["later_accuracy"]
-    rest = (shown["test_words"] * shown["test_accuracy"] - all_words) / (
-        shown["test_words"] - shown["later_words"]
-    )
-    assert sorted(found.get_group("all other words")) == pytest.approx(sorted(rest))
-    points = executed.store.history("tagging", "gradients").merge(
-        runs[["key", "bidirectional"]], on="key"
-    )
-    lines = tagging.along_sentences(points)
-    assert set(lines["reads"]) == {"both directions", "left to right"}
-    single = lines.query("reads == 'left to right' and loss == \"the middle word's loss\"")
-    assert single[single["place"] == 1]["gradient"].isna().all()  # none comes back from the future

@@ -13,7 +13,7 @@ import matplotlib
 import yaml
 
 from whenpool.base.errors import InputError
-from whenpool.runs.provenance import commit
+from whenpool.runs.run import commit
 
 if TYPE_CHECKING:  # the packages of the extra "print"
     from bs4 import Tag

@@ -10,9 +10,8 @@ from pandas import DataFrame
 from whenpool.book.report.provenance import duration
 from whenpool.runs.compute import standing, weights_needed
 from whenpool.runs.engine import Workforce
-from whenpool.runs.engine.local import processors
+from whenpool.runs.engine.running import processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
-from whenpool.runs.filter import informative
 from whenpool.runs.kinds.probe import GradientTrace
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import thesis_table
@@ -93,7 +92,9 @@ def status_table(
     times = _about_times(expected, workers, workforce.device)
     if workforce.until is not None:
         time_left = workforce.until - time.monotonic()
-        times.append(_what_fits(sorted(undone, key=informative), expected, workers, time_left))
+        times.append(
+            _what_fits(sorted(undone, key=lambda run: run.rank()), expected, workers, time_left)
+        )
     return Progress(DataFrame(rows), notes, times)
 
 

@@ -109,8 +109,8 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
 def _device(device: str) -> Iterator[Finding]:
     import torch
 
-    from whenpool.runs.engine.workforce import check_device
-    from whenpool.runs.provenance import processor
+    from whenpool.runs.engine.running import check_device
+    from whenpool.runs.run import processor
 
     check_device(device, here=False)
     yield "ok", f"device cpu: {processor()}, {os.cpu_count()} processors"

@@ -165,7 +165,7 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
             options without an engine mean, a GPU need not be here.
     """
     from whenpool.runs.engine import Workforce
-    from whenpool.runs.engine.workforce import check_device
+    from whenpool.runs.engine.running import check_device
 
     names = ("engine", "address", "workers", "device", "together", "precision")
     workforce = Workforce(

@@ -113,15 +113,16 @@ def run(chapter: str | None, only: "Only", keep_weights: bool, dry_run: bool, **
     """Execute the runs that are not stored yet; stop and go on at any time."""
     from whenpool.runs.compute import compute, standing
     from whenpool.runs.estimates import Pace
-    from whenpool.runs.filter import chapters_of, each_once, planned
+    from whenpool.runs.filter import Only, planned
 
     choice, place = chosen(options)
-    workforce = workforce_of(options)
-    chapters = planned(choice, place, only, chapters_of(only, chapter))
+    workforce, only = workforce_of(options), only or Only()
+    named = [chapter] if chapter else [] if only.names_table else ["training_to_skip"]
+    chapters = planned(choice, place, only, named)
     if dry_run:
         _tell_status(chapters, choice, place, workforce)
         return
-    runs = each_once(chapters)
+    runs = list(dict.fromkeys(run for own in chapters.values() for run in own))
     before = standing(runs, place)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(

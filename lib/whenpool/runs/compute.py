@@ -16,31 +16,19 @@ from whenpool.runs.run import Place, Run, key
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a list of runs is.
+    """How far a list of runs is."""
 
-    Attributes:
-        done: key of each finished run.
-        elsewhere: those among them that are on record, while their data are not here.
-        missing: runs that can be computed here.
-        absent: runs that cannot, and why: their data are not here.
-        failed: what the missing ones that were tried said.
-        set_aside: a line for each stored file that could not be counted.
-    """
-
-    done: dict[Run, str]
-    elsewhere: set[Run]
-    missing: list[Run]
-    absent: dict[Run, str]
-    failed: dict[Run, str]
-    set_aside: list[str]
+    done: dict[Run, str]  # the key of each finished run
+    elsewhere: set[Run]  # those among them that are published, while their data are not here
+    missing: list[Run]  # what can be computed here
+    absent: dict[Run, str]  # what cannot, and why: its data are not here
+    failed: dict[Run, str]  # the message of each missing one that was tried
+    set_aside: list[str]  # a line for each stored file that could not be counted
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
-    """Look every run up, without computing anything.
-
-    Where the data of a run are not here, a run of record of the same configuration counts, whatever
-    its vectors.
-    """
+    """Look every run up, without computing anything. Where the data of a run are not here, a published run
+    of the same configuration counts, whatever its vectors."""
     keys, failures = place.store.keys(), place.store.failures()
     recorded: dict[Run, str] | None = None
     found = Standing({}, set(), [], {}, {}, place.store.set_aside)
@@ -58,10 +46,10 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
             continue
         if name in keys:
             found.done[run] = name
-        else:
-            found.missing.append(run)
-            if name in failures:
-                found.failed[run] = failures[name]
+            continue
+        found.missing.append(run)
+        if name in failures:
+            found.failed[run] = failures[name]
     return found
 
 
@@ -83,7 +71,7 @@ def compute(
             reason, instead of raising.
         keep_weights: the trainings whose weights are wanted besides.
         workforce, label, seconds: see `whenpool.runs.engine.run_all`.
-        say: told what is noteworthy, left out, set aside or failed, a line each.
+        say: called with what is noteworthy, left out, set aside or failed, a line each.
 
     Raises:
         InputError: when data are not here, or all runs failed.
@@ -99,23 +87,25 @@ def compute(
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
     missing = set(before.missing)
-    asked = [run for run in wanted if isinstance(run, Training)]
-    again = [run for run in asked if keep_weights(run) and not _has_weights(run, place)]
+    again = [
+        r for r in wanted if isinstance(r, Training) and keep_weights(r) and not _has_weights(r, place)
+    ]
     needed = weights_needed([*(run for run in wanted if run in missing), *again], place)
     phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
     for run in dict.fromkeys([*wanted, *needed]):
         phases[run.phase].append(run)
     report = Report()
     for (_, name), part in sorted(phases.items()):
-        lost = [run for run in part if run in missing and run.needs in report.failed]
-        for run in lost:  # there is no model to look at, or to learn from
-            assert run.needs is not None
-            report.failed[run] = report.failed[run.needs]
-            place.store.fail(key(run, place), run.changed(), report.failed[run])
-        ready = [run for run in part if run not in lost]
-        if report.left:  # of what is needed some may be among it
-            ready = [run for run in ready if not run.needs or _has_weights(run.needs, place)]
-            report.left += len(missing.intersection(part) - {*lost, *ready})
+        ready = []
+        for run in part:
+            if run in missing and run.needs and run.needs in report.failed:
+                # there is no model to look at, or to learn from
+                report.failed[run] = report.failed[run.needs]
+                place.store.fail(key(run, place), run.changed(), report.failed[run])
+            elif report.left and run.needs and not _has_weights(run.needs, place):
+                report.left += run in missing  # what it needs was left, for want of time
+            else:
+                ready.append(run)
         found = run_all(
             ready,
             place,
@@ -124,7 +114,11 @@ def compute(
             label=label if name == "trainings" else f"{label} ({name})",
             seconds=seconds,
         )
-        report.add(found)
+        report.done += found.done
+        report.shared += found.shared
+        report.left += found.left
+        report.failed |= found.failed
+        report.notes = list(dict.fromkeys([*report.notes, *found.notes]))
     for note in report.notes:
         say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():
@@ -137,7 +131,7 @@ def compute(
 
 
 def fetch_encoders(runs: Iterable[Run], place: Place) -> None:
-    """Download the encoders that are not here, of runs that are not on record; where that fails, the
+    """Download the encoders that are not here, of runs that are not published; where that fails, the
     runs lack their data."""
     waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
     recorded = _recorded_by_shape(place) if waiting else {}
@@ -163,14 +157,13 @@ def _has_weights(run: Training, place: Place) -> bool:
 
 def rows_of(runs: Sequence[Run], place: Place) -> pd.DataFrame:
     """The rows of the finished ones among some runs of one kind, in their order."""
-    done = standing(runs, place).done
-    keys = list(dict.fromkeys(done.values()))
+    keys = list(dict.fromkeys(standing(runs, place).done.values()))
     table = place.store.rows(runs[0].kind) if runs else pd.DataFrame(columns=["key"])
     return table.set_index("key", drop=False).loc[keys].reset_index(drop=True)
 
 
 def _recorded_by_shape(place: Place) -> dict[Run, str]:
-    """Runs of record under the protocols of this version, by their shape."""
+    """Keys of the published runs under the protocols of this version, by their shape."""
     found: dict[Run, str] = {}
     for kind in KINDS.values():
         rows = place.store.recorded(kind.kind)

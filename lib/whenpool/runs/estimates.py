@@ -5,7 +5,7 @@ apart; then on texts, with networks and poolings less and less like it, in propo
 """
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -15,8 +15,7 @@ import torch
 
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.provenance import processor
-from whenpool.runs.run import Place, Run
+from whenpool.runs.run import Place, Run, processor
 
 HERE, ALONE, OTHER_PRECISION, OTHER_MACHINE = range(4)
 """How far away runs were made: as asked; one by one though several at once are asked for; on this
@@ -38,20 +37,13 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """The seconds that a run will take, and what says so.
-
-    Attributes:
-        rests_on: keys of stored runs.
-        devices: where these were made.
-        distance: how far away, `HERE` to `OTHER_MACHINE`.
-        same_shape: whether they differ from the run in seed at most.
-    """
+    """The seconds that a run will take, and the stored runs that this rests on."""
 
     seconds: float
-    rests_on: tuple[str, ...]
-    devices: tuple[str, ...]
-    distance: int
-    same_shape: bool
+    rests_on: tuple[str, ...]  # their keys
+    devices: tuple[str, ...]  # where they were made
+    distance: int  # how far away, `HERE` to `OTHER_MACHINE`
+    same_shape: bool  # whether they differ from the run in seed at most
 
 
 @dataclass(frozen=True)
@@ -62,41 +54,39 @@ class Pace:
 
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
-        """From the runs of a place, its runs of record included.
-
-        A run that shared its process with others counts for workforces that train several together
-        alone; where these have none, runs made one by one stand in.
-        """
-        here = _device_name(workforce.device)
+        """From the runs of a place, the published ones included. A run that shared its process with others
+        counts only for workforces that train several together; where these have none, runs made one by one
+        count."""
+        here = f"cpu: {processor()}"
+        if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
+            here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
         together = (workforce.together or 1) > 1
         seen = []
-        for row, run in (one for name in KINDS for one in _finished(place, name)):
-            seconds, device = row.get("seconds"), str(row.get("device"))
-            if not isinstance(seconds, int | float) or not seconds > 0:  # NaN is neither
-                continue
-            if device.partition(":")[0] != workforce.device.partition(":")[0]:
-                continue
-            shared = (row.get("together") or 1) > 1
-            if shared and not together:
-                continue
-            precision = row.get("precision")
-            precision = precision if isinstance(precision, str) else "float32"
-            distance = (
-                OTHER_MACHINE if device != here
-                else OTHER_PRECISION if precision != workforce.precision
-                else ALONE if together and not shared
-                else HERE
-            )  # fmt: skip
-            seen.append(Observation(row["key"], run, float(seconds), device, distance))
+        for kind in KINDS:
+            table = place.store.current(kind)
+            for row in table.astype(object).where(table.notna(), None).to_dict("records"):
+                seconds, device = row.get("seconds") or 0.0, str(row.get("device"))
+                shared = (row.get("together") or 1) > 1
+                alike = device.partition(":")[0] == workforce.device.partition(":")[0]
+                if not (seconds > 0 and alike) or (shared and not together):
+                    continue
+                distance = (
+                    OTHER_MACHINE if device != here
+                    else OTHER_PRECISION if (row.get("precision") or "float32") != workforce.precision
+                    else ALONE if together and not shared
+                    else HERE
+                )  # fmt: skip
+                run = KINDS[kind].of_row(row)
+                seen.append(Observation(row["key"], run, float(seconds), device, distance))
         return cls(seen)
 
     def seconds(self, run: Run) -> float | None:
-        """What one worker takes for a run; None where nothing comparable was run yet."""
+        """The seconds that one worker takes; None where nothing comparable was run yet."""
         found = self.estimate(run)
         return found.seconds if found else None
 
     def estimate(self, run: Run) -> Estimate | None:
-        """The same, with what it rests on."""
+        """The same, with the runs that it rests on."""
         rungs = list(enumerate(run.alike()))
         for near in (True, False):
             for distance, groups in sorted(self._groups.items()):
@@ -125,17 +115,3 @@ def together_takes(seconds: Iterable[float], workers: int) -> float:
     """What runs take side by side: no less than the longest."""
     every = list(seconds)
     return max(sum(every) / workers, max(every, default=0.0))
-
-
-def _finished(place: Place, kind: str) -> Iterator[tuple[dict[str, Any], Run]]:
-    """The runs under this version's protocol, with their rows."""
-    table = place.store.current(kind)
-    for row in table.astype(object).where(table.notna(), None).to_dict("records"):
-        yield row, KINDS[kind].of_row(row)
-
-
-def _device_name(device: str) -> str | None:
-    """What the rows of runs made here call the device; None for a GPU that is not here."""
-    if not device.startswith("cuda"):
-        return f"cpu: {processor()}"
-    return f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else None

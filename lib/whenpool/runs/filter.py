@@ -1,9 +1,8 @@
-"""Picking runs out of a plan: ``--only table=1.3,corpus=imdb,size=1000+2000``."""
+"""Selecting runs from a plan: ``--only table=1.3,corpus=imdb,size=1000+2000``."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.settings import SETTINGS
@@ -15,10 +14,20 @@ from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run
 
 TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")
-"""The tables of the thesis that runs stand in, see `whenpool.runs.plans.chapters.thesis_table`."""
-LENGTHS = ("long", "short", "any")
+"""The tables of the thesis that have runs, see `whenpool.runs.plans.chapters.thesis_table`."""
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
+
+
+NUMBERS = ("size", "seed", "labels")
+CHOICES: dict[str, Sequence[str]] = {
+    "table": TABLES,
+    "length": ("long", "short", "any"),
+    "setting": SETTINGS,
+    "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),
+    "system": (*SYSTEMS, *CONTRAST),
+}
+"""What a key can be, where it is not open."""
 
 
 def _values(key: str, run: Run) -> list[str]:
@@ -30,17 +39,6 @@ def _values(key: str, run: Run) -> list[str]:
         paths = [value.partition(":")[0] for value in values]
         values += [*paths, *(Path(path).name for path in paths)]
     return values
-
-
-NUMBERS = ("size", "seed", "labels")
-CHOICES: dict[str, Sequence[str]] = {
-    "table": TABLES,
-    "length": LENGTHS,
-    "setting": SETTINGS,
-    "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),
-    "system": (*SYSTEMS, *CONTRAST),
-}
-"""What a key can be, where it is not open."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Only:
 
     def admits(self, run: Run) -> bool:
         """Whether a run is among them. A run that has no such thing, as a few-shot run has no size,
-        is not; a probe has what its training has, but stands in no table."""
+        is not; a probe has what its training has, but is in no table."""
         return all(not set(values).isdisjoint(_values(key, run)) for key, values in self.wanted)
 
     def why_empty(self, runs: Sequence[Run]) -> str:
@@ -129,37 +127,9 @@ def planned(
             f"{choice.profile})"
         )
     every = {chapter: plan(chapter, choice, place) for chapter in chapters or PLANS}
-    found = {
-        chapter: admitted
-        for chapter, runs in every.items()
-        if (admitted := [run for run in runs if only.admits(run)])
-    }
+    found = {chapter: [run for run in runs if only.admits(run)] for chapter, runs in every.items()}
+    found = {chapter: runs for chapter, runs in found.items() if runs}
     if not found:
         why = only.why_empty([run for runs in every.values() for run in runs])
         raise InputError(f"--only {only} leaves nothing of {', '.join(every)}: {why}")
     return found
-
-
-def chapters_of(only: Only, chapter: str | None) -> tuple[str, ...]:
-    """The chapters that a choice of runs is made from: the named one, or where none is named "Training
-    to skip", or every one where tables are named."""
-    if chapter is None:
-        return () if only.names_table else ("training_to_skip",)
-    return (chapter,)
-
-
-def each_once(chapters: dict[str, list[Run]]) -> list[Run]:
-    """The runs of several chapters, none twice."""
-    return list({run: None for runs in chapters.values() for run in runs})
-
-
-def informative(run: Run) -> tuple[Any, ...]:
-    """A sort key of runs, the most informative first.
-
-    All of seed 0 comes before seed 1, within a seed few training texts before many (of few-shot runs
-    the thesis's ten of each class before other numbers), then settings, lengths, corpora, poolings.
-    Wherever such a list is cut, what stands before is a grid with fewer seeds, and maybe one more seed
-    with fewer sizes, and so on. A probe has the place of its training,
-    though all trainings that are asked for come before the probes (`whenpool.runs.compute.compute`).
-    """
-    return run.rank()

@@ -28,35 +28,24 @@ MOST_LAYERS = 64  # that a checkpoint holds
 
 @dataclass(frozen=True)
 class Choice:
-    """What a reader asks for; None leaves it to the profile.
-
-    Attributes:
-        corpora: names for `whenpool.corpora.load`; None: the embedded corpus, or in the profile
-            "compact" and "paper" the thesis's four.
-        seeds: how many, counted from 0.
-        masked: False lets padding in. The authors' code does so with forget biases of sum 2.
-        cell, layers: of every trained model that is a thesis's BiLSTM otherwise: a name in
-            `whenpool.models.registry.LISTED_CELLS`, and how many are stacked. Chapters that compare cells
-            have their own.
-        encoder, labels, systems, unlabelled, paraphrases: of the few-shot runs (§1.10): the pretrained
-            encoder, labelled texts of each class, names in `whenpool.runs.kinds.few_shot`, unlabelled texts,
-            and a file of paraphrases for them.
-    """
+    """What a reader asks for; None leaves it to the profile."""
 
     profile: str = "quick"
-    corpora: tuple[str, ...] | None = None
-    sizes: tuple[int, ...] | None = None
+    corpora: tuple[str, ...] | None = None  # names for `whenpool.corpora.load`, see `corpus_names`
+    sizes: tuple[int, ...] | None = None  # training texts
     settings: tuple[str, ...] | None = None
     poolings: tuple[str, ...] | None = None
-    seeds: int | None = None
-    masked: bool = True
-    encoder: str | None = None
-    labels: tuple[int, ...] | None = None
-    systems: tuple[str, ...] | None = None
-    unlabelled: int | None = None
-    paraphrases: str | None = None
-    cell: str | None = None
-    layers: int | None = None
+    seeds: int | None = None  # how many, counted from 0
+    masked: bool = True  # False: padding enters, as in the authors' code
+    # of the few-shot runs (§1.10)
+    encoder: str | None = None  # the pretrained one
+    labels: tuple[int, ...] | None = None  # labelled texts of each class
+    systems: tuple[str, ...] | None = None  # names in `whenpool.runs.kinds.few_shot`
+    unlabelled: int | None = None  # texts
+    paraphrases: str | None = None  # a file of them for the unlabelled texts
+    # of every trained model that is a thesis's BiLSTM otherwise; chapters that compare cells have their own
+    cell: str | None = None  # a name in `whenpool.models.registry.LISTED_CELLS`
+    layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
         if self.profile not in PROFILES:
@@ -83,6 +72,7 @@ class Choice:
 
     @property
     def corpus_names(self) -> tuple[str, ...]:
+        """The thesis's four corpora in the profiles "compact" and "paper", else the embedded one."""
         if self.corpora is not None:
             return self.corpora
         return THESIS_CORPORA if self.profile in ("compact", "paper") else ("synthetic",)
@@ -114,5 +104,5 @@ def placed(name: str | None) -> str | None:
 
 def _with_folder(name: str) -> str:
     """A name that does not depend on the working directory, which chapters have their own of."""
-    file, colon, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    file, colon, options = name.partition(":")
     return f"{Path(file).resolve()}{colon}{options}" if is_file(Path(file)) else name

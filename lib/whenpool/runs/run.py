@@ -1,13 +1,20 @@
-"""What can be asked for, stored and looked up, and where its data and results lie."""
+"""What can be asked for, where its data and results lie, and what a result comes from."""
 
+import platform
+import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
+from whenpool.models.precision import precision_used
 from whenpool.runs.kinds.base import Run as Run
 from whenpool.runs.kinds.base import key_of
 from whenpool.runs.store import Store
@@ -28,18 +35,15 @@ class Place:
     def default(
         cls, data: Path | None = None, store: Path | None = None, smoke: bool = False
     ) -> "Place":
-        """The folders that the environment or the clone names, see `whenpool.base.paths`.
-
-        Runs of the profile "smoke" lie apart, where nothing that is published reads them.
-        """
-        directory = store or store_directory()
-        if smoke:
-            return cls(Store(directory / "smoke"), data or data_directory(), cache_directory())
-        root = project_root()
+        """The folders that the environment or the clone names, see `whenpool.base.paths`. Runs of the
+        profile "smoke" lie apart, where nothing that is published reads them."""
+        directory, root = store or store_directory(), project_root()
         records = root / "data" / "results" if root else None
-        return cls(Store(directory, records), data or data_directory(), cache_directory())
+        found = Store(directory / "smoke") if smoke else Store(directory, records)
+        return cls(found, data or data_directory(), cache_directory())
 
     def source(self, run: Any) -> CorpusSource:
+        """The corpus that a run reads."""
         return find(run.corpus, self.data)
 
     def vectors_file(self, name: str) -> Path:
@@ -65,3 +69,57 @@ def find_vectors(place: Place) -> str | None:
 def key(run: Run, place: Place) -> str:
     """The key under which a run is stored."""
     return key_of(run.identity(place))
+
+
+# what a result comes from: code, versions, machine, time; no part of a run's key
+
+_engine = "local"
+
+
+def engine_is(name: str) -> None:
+    """Say which engine this process works for, see `whenpool.runs.engine`."""
+    global _engine
+    _engine = name
+
+
+def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
+    """What is stored beside a result that was computed now on a device; ``together`` is how many models
+    were trained at once, and ``group`` names them."""
+    name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
+    return {
+        "commit": commit(),
+        "device": f"{device.split(':')[0]}: {name}",
+        "threads": torch.get_num_threads(),
+        "precision": precision_used(),
+        "together": together,
+        "group": group,
+        "engine": _engine,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+@cache
+def commit() -> str:
+    """The commit of the clone, with "+" where files differ from it; "" outside a clone."""
+    root = project_root()
+    if root is None:
+        return ""
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    head = git("rev-parse", "--short=12", "HEAD")
+    return head + ("+" if head and git("status", "--porcelain", "--", "lib") else "")
+
+
+@cache
+def processor() -> str:
+    """The name of this machine's processor."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -2,11 +2,11 @@
 
 A run is stored the moment it ends, under a key that is the hash of its *identity*: its
 configuration, the fingerprints of its data, and the version of the protocol. Commit, versions and
-device stand beside it as provenance. Files are written in one step, so a crash loses nothing that
+device are kept beside it as provenance. Files are written in one step, so a crash loses nothing that
 was finished; a file that is damaged or does not belong here is set aside, never deleted and never
 counted.
 
-Runs of record are the same rows in CSV files that travel with the project; they are read only.
+Published runs ("of record") are the same rows in CSV files of the repository; they are read only.
 """
 
 import json
@@ -30,15 +30,13 @@ _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 
 @dataclass
 class Store:
-    """A folder of finished runs, and maybe a folder of runs of record beside it.
-
-    Attributes:
-        set_aside: a line for each file that was set aside since the store was opened.
-    """
+    """A folder of finished runs, and maybe a folder of published ones beside it."""
 
     directory: Path
     records: Path | None = None
-    set_aside: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(
+        default_factory=list
+    )  # a line for each file, since the store was opened
 
     def put(
         self,
@@ -50,11 +48,8 @@ class Store:
         weights: bytes | None = None,
         kind: str | None = None,
     ) -> str:
-        """Store a finished run and return its key; raises `InputError` when the store cannot be written.
-
-        Args:
-            kind: a key of `whenpool.runs.kinds.KINDS`; None: what the configuration looks like.
-        """
+        """Store a finished run and return its key; without ``kind`` the configuration shows it. Raises
+        `InputError` when the store cannot be written."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
         row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}
@@ -133,7 +128,7 @@ class Store:
         return found
 
     def rows(self, kind: str) -> pd.DataFrame:
-        """A row for each run of a kind, those of record included: its configuration, result and provenance
+        """A row for each run of a kind, the published ones included: its configuration, result and provenance
         in columns."""
         found = [self._flat(key, row) for key, row in self._rows() if kind_of(row) == kind]
         return _beside(pd.DataFrame(found), self.recorded(kind))
@@ -164,11 +159,11 @@ class Store:
         return rows.merge(wanted.dropna(axis=1, how="all"), on="key", suffixes=("", "_of_run"))
 
     def recorded(self, kind: str) -> pd.DataFrame:
-        """The runs of record alone, as `rows` has them."""
+        """The published runs alone, as `rows` has them."""
         return self.read_record(KINDS[kind].table)
 
     def read_record(self, name: str) -> pd.DataFrame:
-        """A file of record, ``<name>.csv``, or no rows where there is none; raises `InputError` for a column
+        """A published file, ``<name>.csv``, or no rows where there is none; raises `InputError` for a column
         or value that is not as its kind of run says."""
         return _read_once(*read)[0] if (read := self._record(name)) else pd.DataFrame(columns=["key"])
 
@@ -176,7 +171,7 @@ class Store:
         return _read_once(*read)[1] if (read := self._record(KINDS[kind].table)) else frozenset()
 
     def _record(self, name: str) -> tuple[Path, str, int] | None:
-        """A file of record, its name, and when it was changed; None where there is none."""
+        """A published file, its name, and when it was changed; None where there is none."""
         file = self.records / f"{name}.csv" if self.records else None
         return (file, name, file.stat().st_mtime_ns) if file and file.is_file() else None
 
@@ -268,7 +263,7 @@ def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
 
 @lru_cache(maxsize=64)
 def _read_once(file: Path, name: str, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
-    """A file of record and its keys, read anew only when it has changed."""
+    """A published file and its keys, read anew only when it has changed."""
     table = checked_table(file, "runs of record", columns_of(name), key=str)
     return table, frozenset(table.get("key", ()))
 
@@ -292,11 +287,11 @@ OTHERS = {
         flags=frozenset(["complete"]),
     ),
 }
-"""Files of record that hold no runs: trainings that were run twice, and statistics of corpora."""
+"""Published files that hold no runs: trainings that were run twice, and statistics of corpora."""
 
 
 def columns_of(name: str) -> Columns:
-    """What the columns of a file of record hold."""
+    """What the columns of a published file hold."""
     for kind in KINDS.values():
         if name == kind.table:
             return kind.columns()

@@ -12,7 +12,7 @@ from whenpool.book.report.accuracies import NOTHING_YET, in_order
 from whenpool.book.report.evidence import Evidence
 from whenpool.book.report.verdicts import SMALL_MODEL, has, memory_of_record, of_one_kind
 from whenpool.models.registry import COLOURS, LISTED_CELLS, POOLING_NAMES
-from whenpool.runs.plans.other_architectures import ARCHITECTURES, TRANSFORMER_RATE, TRIED
+from whenpool.runs.plans.networks import ARCHITECTURES, TRANSFORMER_RATE, TRIED
 from whenpool.runs.store import Store
 
 MEMORY_NAMES = {

@@ -32,9 +32,9 @@ from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of
-from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
-from whenpool.runs.plans.regularisation import TIMED_SEEDS
-from whenpool.runs.plans.sequence_labelling import SMALL as SMALL_TAGGERS
+from whenpool.runs.plans import COMPACT, COMPACT_TEST
+from whenpool.runs.plans.chapters import SMALL_TAGGERS
+from whenpool.runs.plans.networks import TIMED_SEEDS
 from whenpool.runs.run import VECTORS, Place
 from whenpool.theory import comparison, constructions, lattice
 
@@ -44,7 +44,7 @@ _MODEL = {name: value for name, value in THESIS_MODEL.items() if name not in ("t
 _MODEL |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
 SCALES: dict[str, dict[str, Any]] = {"thesis": _MODEL, "compact": _MODEL | COMPACT}
 """What a run has at each scale where a claim does not say otherwise: the thesis's BiLSTM and training
-(§1.4.2), or the compact replication, which reduces them as `whenpool.runs.plans.bases.COMPACT` says; on long,
+(§1.4.2), or the compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long,
 unmixed IMDb reviews."""
 SATURATED = 95.0
 """The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""

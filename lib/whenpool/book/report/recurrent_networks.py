@@ -7,7 +7,7 @@ import pandas as pd
 from whenpool.book.report.accuracies import NOTHING_YET
 from whenpool.book.report.verdicts import SMALL_MODEL, has, of_breadth, of_one_kind
 from whenpool.models.registry import LISTED_CELLS
-from whenpool.runs.plans.recurrent_networks import COMPARED_CELLS, FAMILY
+from whenpool.runs.plans.networks import COMPARED_CELLS, FAMILY
 
 FLOOR = 1e-12
 """Below this a line ends: float32 keeps no more of a sum."""

@@ -10,7 +10,7 @@ from whenpool.book.report.evidence import Evidence
 from whenpool.book.report.tables import number_text
 from whenpool.book.report.verdicts import column
 from whenpool.models.registry import POOLING_NAMES
-from whenpool.runs.plans.regularisation import TIMED_SEEDS
+from whenpool.runs.plans.networks import TIMED_SEEDS
 
 KINDS = {"drop_connect": "DropConnect", "weight_decay": "weight decay"}
 TIMES = (

@@ -17,7 +17,7 @@ from whenpool.book.report.verdicts import column, has, of_one_kind
 from whenpool.corpora.tagged import convert, entity_scores
 from whenpool.corpora.tagged.sources import PUBLISHED
 from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.plans.sequence_labelling import LARGE, SMALL
+from whenpool.runs.plans.chapters import LARGE_TAGGERS, SMALL_TAGGERS
 
 COMPARED = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
 """What runs of one size differ in."""
@@ -72,7 +72,7 @@ def arranged(runs: pd.DataFrame) -> pd.DataFrame:
 
 def of_record(runs: pd.DataFrame) -> pd.Series:
     """Which runs are of record, whatever their size."""
-    return _by(runs, {}) | _by(runs, LARGE)
+    return _by(runs, {}) | _by(runs, LARGE_TAGGERS)
 
 
 def on_record(runs: pd.DataFrame) -> pd.DataFrame:
@@ -88,7 +88,7 @@ def _by(runs: pd.DataFrame, more: dict[str, Any]) -> pd.Series:
     usual = {field.name: field.default for field in fields(Tagging) if field.name not in COMPARED}
     found = pd.Series(False, index=runs.index)
     for corpus in PUBLISHED:
-        given = {name: value for name, value in (SMALL[corpus] | more).items() if name in usual}
+        given = {name: value for name, value in (SMALL_TAGGERS[corpus] | more).items() if name in usual}
         found |= has(runs, usual | given | {"corpus": corpus, "corpus_complete": True})
     return found & runs["vectors"].notna()
 

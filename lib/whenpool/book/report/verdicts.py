@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
-from scipy import stats
+from scipy.special import stdtrit  # of `scipy.stats`, which takes long to load, the t quantile alone
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import Columns, checked_table
 from whenpool.base.paths import project_root
 from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
+from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS
 
 COLUMNS = {
@@ -122,7 +122,7 @@ def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
         return value, value, value
     each = zip(shares, terms, strict=True)
     freedom = sum(shares) ** 2 / sum(share**2 / (sample.n - 1) for share, (_, sample) in each)
-    reach = float(stats.t.ppf(0.975, freedom)) * sum(shares) ** 0.5
+    reach = float(stdtrit(freedom, 0.975)) * sum(shares) ** 0.5
     return value, value - reach, value + reach
 
 
@@ -207,7 +207,7 @@ def _cell_of(runs: DataFrame, verdict: str) -> Cell:
 
 
 def of_compact(runs: DataFrame) -> DataFrame:
-    """Those of the compact replication, see `whenpool.runs.plans.bases.COMPACT`, from the thesis's word
+    """Those of the compact replication, see `whenpool.runs.plans.COMPACT`, from the thesis's word
     vectors; one for each seed."""
     wanted = runs["corpus"].map(COMPACT_TEST)
     tested = runs["test"].eq(wanted) | (runs["test"].isna() & wanted.isna())

@@ -1,7 +1,6 @@
 """Engines run many runs: on the processors or the GPU of this machine, or on a cluster."""
 
-from whenpool.runs.engine.running import run_all
-from whenpool.runs.engine.tasks import Report
-from whenpool.runs.engine.workforce import Workforce
+from whenpool.runs.engine.crew import Report
+from whenpool.runs.engine.running import Workforce, run_all
 
 __all__ = ["Report", "Workforce", "run_all"]

@@ -1,4 +1,4 @@
-"""Hands tasks to workers until all are done, have failed, or time is up.
+"""Tasks: what a worker does with one, and how they are handed out until all have ended, or time is up.
 
 Where the workers are, and how they are reached, is a *pool*'s business: processes of this machine
 (`whenpool.runs.engine.local`) or a cluster (`whenpool.runs.engine.on_ray`).
@@ -6,20 +6,196 @@ Where the workers are, and how they are reached, is a *pool*'s business: process
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
+import torch
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from whenpool.base.errors import InputError
-from whenpool.runs.engine.tasks import Claims, Job, Report, Task, halves
-from whenpool.runs.run import Place, Run
+from whenpool.base.errors import InputError, StorageError
+from whenpool.runs.kinds.training import Training, execute_together
+from whenpool.runs.run import Place, Run, key
 
 _POLL = 0.5
 """Seconds between two looks at what another command is doing."""
 
+
+class Job(NamedTuple):
+    """A run that is not stored yet."""
+
+    run: Run
+    key: str
+    keep_weights: bool = False
+
+
+Task = tuple[Job, ...]
+"""What one worker does in one go: a run, or several trainings together."""
+
+
+class Message(NamedTuple):
+    """A run was begun, an epoch of it ended, it is "done", it "failed"; or of all: a "note", that nothing
+    can be stored ("stopped"), that the worker is "idle" or has "died"."""
+
+    kind: str
+    key: str = ""
+    text: str = ""
+
+
 Told = tuple[Hashable, str, str, str]
-"""A worker, and the kind, key and text of its message, see `whenpool.runs.engine.tasks.Message`."""
+"""A worker, and the kind, key and text of its message."""
+
+
+@dataclass
+class Report:
+    """How a list of runs ended: how many were done here, by another command on the same store (``shared``),
+    or not begun or stopped since time was up (``left``); what the others failed of; and what a reader of
+    results should know of the corpora and of how they were made, a sentence each."""
+
+    done: int = 0
+    failed: dict[Run, str] = field(default_factory=dict)
+    shared: int = 0
+    left: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def outstanding(runs: Iterable[Run], place: Place, keep_weights: Callable[[Run], bool]) -> list[Job]:
+    """The runs that are not stored, or whose weights are wanted and not here; none twice."""
+    jobs = {name: Job(run, name, keep_weights(run)) for run in runs for name in [key(run, place)]}
+    return [job for job in jobs.values() if not place.store.has(job.key, job.keep_weights)]
+
+
+def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
+    """Tasks, most informative first, so that one can stop at any time. As many trainings as are wanted
+    ``together`` form one task; they differ in seed and pooling alone."""
+    groups: list[list[Job]] = []
+    open_groups: dict[Training, list[Job]] = {}
+    for job in sorted(jobs, key=lambda job: job.run.rank()):
+        run = job.run
+        alone = not isinstance(run, Training) or run.trick or run.cell != "lstm" or run.drop_connect
+        if alone:
+            groups.append([job])
+            continue
+        assert isinstance(run, Training)
+        cell = replace(run, pooling="max", seed=0, forget_bias=Training.forget_bias, orthogonal=False)
+        group = open_groups.get(cell)
+        if group is None or len(group) >= together:
+            group = open_groups[cell] = []
+            groups.append(group)
+        group.append(job)
+    return [tuple(group) for group in groups]
+
+
+def halves(task: Task) -> list[Task]:
+    """A task cut in two, or as it is where that is not possible: what is tried when it was too much."""
+    middle = (len(task) + 1) // 2
+    return [part for part in (task[:middle], task[middle:]) if part]
+
+
+# what a worker does
+
+
+class DeviceLostError(RuntimeError):
+    """A GPU that computes nothing more for this process: another one may try again."""
+
+
+def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) -> None:
+    """Execute and store the runs of a task, and say how it goes.
+
+    Several that are too much for the memory of a GPU are tried again, half of them at a time.
+
+    Raises:
+        DeviceLostError: when the GPU can no longer be used by this process.
+    """
+    for job in task:
+        say(Message("begun", job.key))
+    open_jobs = {job.key: job for job in task}
+
+    def ended(job: Job, failure: str = "") -> None:
+        del open_jobs[job.key]
+        say(Message("failed" if failure else "done", job.key, failure))
+
+    again: list[Task] = []
+    try:
+        if len(task) == 1:
+            job = task[0]
+            job.run.execute(place, device, job.keep_weights, lambda: say(Message("epoch", job.key)))
+            ended(job)
+        else:
+            runs: Any = [job.run for job in task]
+            execute_together(
+                runs,
+                place,
+                device,
+                [job.keep_weights for job in task],
+                on_epoch=lambda number: say(Message("epoch", task[number].key)),
+                on_end=lambda number, failure: ended(task[number], failure),
+            )
+    except StorageError as error:
+        say(Message("stopped", text=str(error)))
+    except Exception as error:  # a run that fails must not stop the others
+        # cuBLAS and cuDNN, and a card that others fill as well, report a full memory in other ways
+        told = ("CUDA error: out of memory", "ALLOC_FAILED")
+        full = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in told)
+        # torch has the other error since 2.8
+        if not full and isinstance(error, getattr(torch, "AcceleratorError", ())):
+            raise DeviceLostError(str(error)) from None
+        rest = tuple(open_jobs.values())
+        if full and len(task) > 1:
+            many = f"{len(task)} models at once were too much for the memory of the GPU"
+            say(Message("note", text=f"{many}; half as many were trained at a time instead."))
+            again = halves(rest) if len(rest) == len(task) else [rest]
+        elif full:
+            ended(task[0], "the GPU has too little memory for it; free some, or use --device cpu")
+        elif len(task) > 1:  # each reports its own fault
+            again = [(job,) for job in rest]
+        else:
+            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            ended(task[0], " ".join(reason.split()))
+    # not while the error is handled: it holds on to the models that were too many
+    if again and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    for part in again:
+        do(part, place, device, say)
+
+
+# who hands tasks out
+
+
+class Claims:
+    """The claims of one command on a store."""
+
+    def __init__(self, store: Path) -> None:
+        self._folder = store / "claims"
+        self._held: dict[str, FileLock] = {}
+
+    def take(self, key: str) -> bool:
+        """Claim a run; whether that was possible, or it was ours already."""
+        if key in self._held:
+            return True
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._folder / f"{key}.lock")
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        self._held[key] = lock
+        return True
+
+    def release(self, key: str) -> None:
+        """Let go of a run that is stored or has failed. The file goes first: who opened it before and gets
+        the lock now looks into the store next."""
+        lock = self._held.pop(key)
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+    def release_all(self) -> None:
+        """Let go of what was not ended. The files stay: of two that wait for one, each could otherwise
+        get a lock on a file of its own."""
+        while self._held:
+            self._held.popitem()[1].release()
 
 
 class Pool(Protocol):
@@ -70,11 +246,7 @@ class Crew:
         self._report = Report()
 
     def work(self, tasks: Sequence[Task]) -> Report:
-        """Do it, and return what came of it.
-
-        Raises:
-            InputError: when nothing can be stored any more.
-        """
+        """Do all tasks, and report; raises `InputError` when nothing can be stored any more."""
         self._queue.extend(tasks)
         jobs = [job for task in tasks for job in task]
         with tqdm(
@@ -100,17 +272,17 @@ class Crew:
                 self._claims.release_all()
         return self._report
 
+    def _time_is_up(self) -> bool:
+        return self._until is not None and time.monotonic() >= self._until
+
     def _describe(self, count: int) -> None:
-        report = self._report
-        ended = report.done + report.shared + len(report.failed)
+        ended = self._report.done + self._report.shared + len(self._report.failed)
         self._bar.set_description_str(f"{self._label}: {ended}/{count}", refresh=False)
 
     def _hand_out(self) -> None:
         while self._queue and self._pool.has_room():
-            task = self._claimed(self._queue.popleft())
-            if task:
-                worker = self._pool.begin(task)
-                self._busy[worker] = {job.key: job for job in task}
+            if task := self._claimed(self._queue.popleft()):
+                self._busy[self._pool.begin(task)] = {job.key: job for job in task}
 
     def _claimed(self, task: Task) -> Task:
         """What of a task is left to do here: there is time for it, and nobody else is at it."""
@@ -129,19 +301,25 @@ class Crew:
 
     def _ended_elsewhere(self, job: Job) -> bool:
         """Whether another command has stored a run that is claimed now, or has just seen it fail."""
-        if self._place.store.has(job.key, job.keep_weights):
-            ours = job.key in self._tries  # its worker died before it could say so
-            self._report.done += ours
-            self._report.shared += not ours
-            self._tell(job, job.run.epochs)
-        elif job.key not in self._tries and (
-            message := self._place.store.failure(job.key, since=self._started)
-        ):
+        store, tried = self._place.store, job.key in self._tries
+        if store.has(job.key, job.keep_weights):
+            self._report.done += tried  # its worker died before it could say so
+            self._report.shared += not tried
+            self._show(job, job.run.epochs)
+        elif not tried and (message := store.failure(job.key, since=self._started)):
             self._report.failed[job.run] = message
         else:
             return False
         self._claims.release(job.key)
         return True
+
+    def _look_elsewhere(self) -> None:
+        """Take over what another command has let go without ending it."""
+        for job in list(self._elsewhere):
+            if self._claims.take(job.key):
+                self._elsewhere.remove(job)
+                if not self._ended_elsewhere(job):  # its command was stopped
+                    self._queue.append((job,))
 
     def _listen(self) -> None:
         if not self._busy:
@@ -152,25 +330,22 @@ class Crew:
         if self._until is not None:
             left = max(self._until - time.monotonic(), 0)
             seconds = min(seconds or left, left)
-        for worker, kind, key, text in self._pool.listen(seconds):
+        for worker, kind, name, text in self._pool.listen(seconds):
             if kind == "stopped":
                 raise InputError(text)
             if kind == "note":
                 self._report.notes.append(text)
-            elif kind == "idle" and not self._busy[worker]:
-                del self._busy[worker]
             elif kind in ("idle", "died"):
-                self._retry(tuple(self._busy.pop(worker).values()), text)
+                if unfinished := tuple(self._busy.pop(worker).values()):
+                    self._retry(unfinished, text)
             elif kind == "begun":
-                self._tell(self._busy[worker][key], 0)
+                self._show(self._busy[worker][name], 0)
             elif kind == "epoch":
-                self._tell(self._busy[worker][key], self._told.get(key, 0) + 1)
+                self._show(self._busy[worker][name], self._told.get(name, 0) + 1)
             else:
-                job = self._busy[worker].pop(key)
-                self._tell(job, job.run.epochs)
-                self._end(job, text if kind == "failed" else None)
+                self._end(self._busy[worker].pop(name), text)
 
-    def _tell(self, job: Job, epochs: int) -> None:
+    def _show(self, job: Job, epochs: int) -> None:
         """Move the bar to so many epochs of a run."""
         before = self._told.get(job.key, 0)
         self._told[job.key] = epochs
@@ -179,36 +354,25 @@ class Crew:
 
     def _retry(self, task: Task, what: str) -> None:
         """Try what a worker was at when it died again: half of it at a time, since it may have been too
-        much for the memory. Only who was alone with it can be blamed."""
+        much for the memory. Only a run that was alone with it can be blamed."""
         for job in task:
-            self._tell(job, 0)
+            self._show(job, 0)
             self._tries.setdefault(job.key, 0)
         if len(task) > 1:
             self._queue.extendleft(reversed(halves(task)))
             return
-        for job in task:
-            self._tries[job.key] += 1
-            if self._tries[job.key] < self._pool.tries:
-                self._queue.appendleft(task)
-            else:
-                self._end(job, f"its process died {self._pool.tries} times{what}; out of memory?")
-
-    def _end(self, job: Job, failure: str | None) -> None:
-        if failure is None:
-            self._report.done += 1
+        (job,) = task
+        self._tries[job.key] += 1
+        if self._tries[job.key] < self._pool.tries:
+            self._queue.appendleft(task)
         else:
+            self._end(job, f"its process died {self._pool.tries} times{what}; out of memory?")
+
+    def _end(self, job: Job, failure: str) -> None:
+        self._show(job, job.run.epochs)
+        if failure:
             self._report.failed[job.run] = failure
             self._place.store.fail(job.key, job.run.changed(), failure)
+        else:
+            self._report.done += 1
         self._claims.release(job.key)
-
-    def _look_elsewhere(self) -> None:
-        """Take over what another command has let go without ending it."""
-        for job in list(self._elsewhere):
-            if not self._claims.take(job.key):
-                continue
-            if not self._ended_elsewhere(job):  # its command was stopped
-                self._queue.append((job,))
-            self._elsewhere.remove(job)
-
-    def _time_is_up(self) -> bool:
-        return self._until is not None and time.monotonic() >= self._until

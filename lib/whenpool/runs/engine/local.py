@@ -1,7 +1,8 @@
 """Workers that are processes of this machine.
 
 Each computes with one thread, so that a result does not depend on how many there are, and stops by
-itself when this process dies.
+itself when this process dies. `concurrent.futures.ProcessPoolExecutor` would not do: when one of its
+processes is killed it gives up all of them, and one cannot see whose task that was.
 """
 
 import multiprocessing
@@ -19,11 +20,9 @@ from tqdm import tqdm
 
 from whenpool.base.paths import variables
 from whenpool.models.precision import precision
-from whenpool.runs.engine.crew import Told
-from whenpool.runs.engine.tasks import DeviceLostError, Message, Task, do
-from whenpool.runs.engine.workforce import Workforce
-from whenpool.runs.provenance import commit
-from whenpool.runs.run import Place
+from whenpool.runs.engine.crew import DeviceLostError, Message, Task, Told, do
+from whenpool.runs.engine.running import Workforce
+from whenpool.runs.run import Place, commit
 
 WORKER_VARIABLES = {
     # glibc keeps freed memory instead of asking for it anew in each step: a quarter faster
@@ -33,13 +32,6 @@ WORKER_VARIABLES = {
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
 }
 """For the processes of workers, where the user has not set them."""
-
-
-def processors() -> int:
-    """Those that this process may use, which a container can limit."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Worker:
@@ -62,16 +54,14 @@ class _Worker:
 
 
 class LocalPool:
-    """Up to ``size`` processes, begun as they are needed; see `whenpool.runs.engine.crew.Pool`."""
+    """Up to ``size`` processes, begun as they are needed, which take turns in the devices; see
+    `whenpool.runs.engine.crew.Pool`."""
 
     tries = 2
 
-    def __init__(
-        self, place: Place, workforce: Workforce, size: int, devices: Sequence[str] = ()
-    ) -> None:
-        """Workers take turns in the devices, where there are several."""
+    def __init__(self, place: Place, workforce: Workforce, size: int, devices: Sequence[str]) -> None:
         self._place, self._workforce, self._size = place, workforce, size
-        self._devices = cycle(devices or [workforce.device])
+        self._devices = cycle(devices)
         self._idle: list[_Worker] = []
         self._busy: list[_Worker] = []
 
@@ -93,11 +83,8 @@ class LocalPool:
         return _Worker(self._place, replace(self._workforce, device=next(self._devices)))
 
     def listen(self, seconds: float | None) -> list[Told]:
-        by_connection = {worker.connection: worker for worker in self._busy}
-        return [
-            self._heard(by_connection[connection])  # type: ignore[index]
-            for connection in wait(list(by_connection), seconds)
-        ]
+        ready = wait([worker.connection for worker in self._busy], seconds)
+        return [self._heard(worker) for worker in list(self._busy) if worker.connection in ready]
 
     def _heard(self, worker: _Worker) -> Told:
         try:

@@ -29,12 +29,10 @@ from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
 from whenpool.models.precision import precision
-from whenpool.runs.engine.crew import Told
-from whenpool.runs.engine.local import WORKER_VARIABLES, processors
-from whenpool.runs.engine.tasks import Job, Message, Task, do
-from whenpool.runs.engine.workforce import Workforce, check_device
-from whenpool.runs.provenance import commit, engine_is
-from whenpool.runs.run import Place, key
+from whenpool.runs.engine.crew import Job, Message, Task, Told, do
+from whenpool.runs.engine.local import WORKER_VARIABLES
+from whenpool.runs.engine.running import Workforce, check_device, processors
+from whenpool.runs.run import Place, commit, engine_is, key
 from whenpool.runs.store import Store, key_of
 
 _AWAKE = 0.2
@@ -386,10 +384,8 @@ def _check_address(address: str) -> None:
 
 
 def _hush() -> None:
-    """Keep what Ray says of each worker that has died off the terminal: the crew tells what matters.
-
-    Ray has no option for it; where the name is gone, its lines are seen again, and nothing else.
-    """
+    """Keep what Ray prints of each dead worker off the terminal, since the crew reports it. Ray has no
+    option for it; where the name is gone, its lines are seen again."""
     with suppress(ImportError):
         from ray._private import worker
 

@@ -1,16 +1,82 @@
-"""Executing many runs with whatever workforce there is."""
+"""Who executes runs, and how; and executing many with whatever workforce there is."""
 
+import os
+import re
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 
-from whenpool.runs.engine.crew import Crew, Pool
-from whenpool.runs.engine.local import LocalPool, processors
-from whenpool.runs.engine.tasks import Report, outstanding, tasks_of
-from whenpool.runs.engine.workforce import Workforce
+from whenpool.base.errors import InputError
+from whenpool.models.precision import check_precision
+from whenpool.runs.engine.crew import Crew, Pool, Report, outstanding, tasks_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Workforce:
+    """What executes runs. It changes no run; results have it among their provenance."""
+
+    engine: str = "local"  # processes on this machine, or "ray", a cluster
+    address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
+    workers: int | None = None  # None: one for each processor or GPU, on a cluster all that fit
+    device: str = "cpu"  # or "cuda"
+    together: int | None = None  # models of one shape trained as one batch of models, at most; None: 1
+    precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
+    until: float | None = None  # `time.monotonic` when all stops; what would end later is not begun
+
+    @classmethod
+    def default(cls) -> "Workforce":
+        """The one that the environment names, for notebooks, which have no options: ``WHENPOOL_ENGINE``,
+        ``WHENPOOL_WORKERS`` and so on, without a deadline. Raises `InputError` for a variable that is not a
+        whole number where one is needed."""
+        given: dict[str, Any] = {}
+        for name in (field.name for field in fields(cls) if field.name != "until"):
+            value: Any = os.environ.get(f"WHENPOOL_{name.upper()}")
+            if value and name in ("workers", "together"):
+                if not value.isdecimal() or int(value) < 1:
+                    raise InputError(f"WHENPOOL_{name.upper()} is a number, at least 1, not {value!r}")
+                value = int(value)
+            if value:
+                given[name] = value
+        return cls(**given)
+
+    def variables(self) -> dict[str, str]:
+        """What `default` reads it from, for the processes that are started."""
+        given = {f"WHENPOOL_{f.name.upper()}": getattr(self, f.name) for f in fields(self)}
+        del given["WHENPOOL_UNTIL"]
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+    def check(self) -> None:
+        """Raises `InputError` for an unknown engine, device or precision, or a GPU that is not here."""
+        if self.engine not in ENGINES:
+            raise InputError(f"engine {self.engine!r} is unknown; choose one of {', '.join(ENGINES)}")
+        if self.address and self.engine != "ray":
+            raise InputError("an address is of a Ray cluster: choose --engine ray as well")
+        check_device(self.device, here=self.engine == "local")
+        check_precision(self.precision)
+
+
+def check_device(device: str, here: bool = True) -> None:
+    """Raises `InputError` for an unknown device, or when CUDA is asked for, is needed ``here`` on this
+    machine, and is not there."""
+    if re.fullmatch(r"cuda(:\d+)?", device):
+        if here and not torch.cuda.is_available():
+            raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
+    elif device != "cpu":
+        raise InputError(f"device {device!r} is unknown; choose cpu or cuda")
+
+
+def processors() -> int:
+    """Those that this process may use, which a container can limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def run_all(
@@ -30,11 +96,8 @@ def run_all(
     Args:
         workforce: who does it, and how; default: `Workforce.default`.
         keep_weights: the runs whose weights are wanted; those stored without are run again.
-        label: stands before the progress bar.
+        label: is written before the progress bar.
         seconds: what a run is expected to take, where there is a time at which everything stops.
-
-    Returns:
-        How many runs were done now, and what those that failed said.
 
     Raises:
         InputError: for data that are missing, a store that cannot be written, or a workforce that is
@@ -73,6 +136,8 @@ def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:
         from whenpool.runs.engine.on_ray import RayPool
 
         return RayPool(place, workforce)
+    from whenpool.runs.engine.local import LocalPool
+
     devices = [workforce.device]
     if workforce.device == "cuda":  # all of this machine's
         devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]

@@ -8,7 +8,7 @@ the others are.
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -34,41 +34,27 @@ class Run:
     A default of a field must never change: fields at their default do not enter the key of a run, so that
     a field added later leaves older runs valid. A kind has a field ``corpus`` and a field ``seed``, unless
     it says in another way what it reads, as a probe does by its training.
-
-    Attributes:
-        kind: its name in `KINDS`; it is written into each stored file.
-        table: the file of record is ``<table>.csv``, those of its histories ``<table>_<history>.csv``.
-        protocol: a number that is raised by hand when the meaning of a result changes.
-        required: columns of the file of record that have a value in each row.
-        present: columns that are there besides, and may have gaps.
-        results: numbers of a result.
-        flags: results that are true or false.
-        histories: what it leaves for each epoch or position: the columns of each history, the first of
-            which no other history of the kind has.
-        points: all numbers that such a row can have.
-        order: columns by which rows of record are sorted.
-        cost: words read in training, roughly: what one run takes beside another.
-        epochs: parts of the work that progress is told in.
     """
 
-    kind: ClassVar[str]
-    table: ClassVar[str]
-    protocol: ClassVar[int] = 1
-    required: ClassVar[str] = ""
-    present: ClassVar[str] = ""
-    results: ClassVar[str] = ""
-    flags: ClassVar[str] = ""
+    kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
+    table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
+    protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
+    required: ClassVar[str] = ""  # columns of the published file that have a value in each row
+    present: ClassVar[str] = ""  # columns that are there besides, and may have gaps
+    results: ClassVar[str] = ""  # numbers of a result
+    flags: ClassVar[str] = ""  # results that are true or false
+    # rows for each epoch or position: the columns of each history, of which the first is no other's
     histories: ClassVar[Mapping[str, str]] = {}
-    points: ClassVar[str] = ""
-    order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")
+    points: ClassVar[str] = ""  # all numbers that such a row can have
+    order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
 
     if TYPE_CHECKING:  # fields of most kinds
 
         @property
-        def epochs(self) -> int: ...
+        def epochs(self) -> int: ...  # parts of the work that progress counts
 
         @property
-        def cost(self) -> float: ...
+        def cost(self) -> float: ...  # words read in training, roughly
 
     training: "Training | None" = None
     """The training itself, or that whose model is probed."""
@@ -90,9 +76,9 @@ class Run:
 
     @property
     def shape(self) -> Self:
-        """The run without its word vectors and the folders of its files: runs of record of the same shape
-        stand in for it where these are not here."""
-        return self
+        """The run without its word vectors and the folders of its files: published runs of the same shape
+        count for it where these are not here."""
+        return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
     def alike(self) -> Iterable[tuple[Hashable, float]]:
         """Groups of runs that are less and less like this one, by which its time is estimated, and the
@@ -101,13 +87,20 @@ class Run:
         yield (self.kind,), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """A sort key, the most informative first; see `whenpool.runs.filter.informative`."""
+        """A sort key of runs, the most informative first.
+
+        All of seed 0 comes before seed 1, within a seed few training texts before many (of few-shot runs
+        the thesis's ten of each class before other numbers), then settings, lengths, corpora, poolings.
+        Wherever such a list is cut, what comes before is a grid with fewer seeds, and maybe one more seed
+        with fewer sizes, and so on. A probe has the place of its training, though all trainings that are
+        asked for come before the probes (`whenpool.runs.compute.compute`).
+        """
         return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         """What ``--only`` can ask of it: its values by key."""
-        own = {name: getattr(self, name, None) for name in ("length", "seed")}
-        return {name: [value] for name, value in own.items() if value is not None}
+        names = ("corpus", "length", "size", "setting", "seed", "system")
+        return {name: [getattr(self, name)] for name in names if hasattr(self, name)}
 
     def changed(self) -> dict[str, Any]:
         """The fields that are not at their default."""
@@ -159,10 +152,13 @@ class Run:
     @classmethod
     @cache
     def columns(cls) -> Columns:
-        """What the columns of its file of record, and of a stored run, hold."""
-        named = [field for part in cls.configured() for field in fields(part)]
-        numbers = {f.name for f in named if _holds(f.type, "int", "float")}
-        flags = {f.name for f in named if _holds(f.type, "bool")}
+        """What the columns of its published file, and of a stored run, hold."""
+        numbers, flags = set(), set()
+        for field in (field for part in cls.configured() for field in fields(part)):
+            kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+            holds = {part.strip() for part in kind.split("|")} - {"None"}
+            numbers |= {field.name} if holds and holds <= {"int", "float"} else set()
+            flags |= {field.name} if holds == {"bool"} else set()
         return Columns(
             frozenset(f"key protocol {cls.required}".split()),
             frozenset(f"{MADE} {cls.present}".split()),
@@ -179,11 +175,18 @@ class Run:
         return Columns(frozenset(required), numbers=frozenset(cls.points.split()))
 
 
-def _holds(kind: Any, *wanted: str) -> bool:
-    """Whether a field of this type is one of some kinds of value, or empty."""
-    text = kind.__name__ if isinstance(kind, type) else str(kind)
-    parts = {part.strip() for part in text.split("|")} - {"None"}
-    return bool(parts) and parts <= set(wanted)
+def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
+    """What every training stores of its outcome (`whenpool.training.loop.Outcome`); with the test labels
+    also the accuracy in % of always naming the most frequent one."""
+    scores = {
+        "test_accuracy": outcome.test.accuracy,
+        "test_loss": outcome.test.loss,
+        "validation_accuracy": outcome.validation_accuracy,
+        "best_epoch": outcome.best_epoch,
+    }
+    if labels is not None:
+        scores["majority_accuracy"] = 100 * int(labels.bincount().max()) / len(labels)
+    return scores
 
 
 def values_of(row: Any, kind: Any, without: Sequence[str] = ()) -> dict[str, Any]:

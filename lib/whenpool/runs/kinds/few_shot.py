@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +16,7 @@ from torch import nn
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
-from whenpool.corpora import Corpus, CorpusSource
+from whenpool.corpora import Corpus
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.corpus import check_length
 from whenpool.corpora.dataset import Splits
@@ -44,18 +43,18 @@ from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphr
 from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import OnEpoch, Run
+from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
 from whenpool.runs.kinds.training import (
     CORPORA,
     EVALUATION,
     LENGTHS,
     load_weights,
+    loaded,
     place_in,
     read_vectors,
     test_texts,
 )
-from whenpool.runs.provenance import provenance
-from whenpool.runs.run import Place, key
+from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import Recipe, train
 from whenpool.training.objective import Objective
 
@@ -82,8 +81,7 @@ def check_system(system: str) -> None:
 class FewShot(Run):
     """One system trained on some labelled texts of each class, and the test of its best weights.
 
-    As with `Training`, a default must never change. What a system does not use is set back to its
-    default.
+    What a system does not use is set back to its default.
     """
 
     kind: ClassVar[str] = "few-shot"
@@ -130,7 +128,8 @@ class FewShot(Run):
 
     def __post_init__(self) -> None:
         check_system(self.system)
-        for name in self._unused:
+        unused = [name for name, systems in USED_BY.items() if self.system not in systems]
+        for name in [*unused, *(("augmentations", "replaced") if self.paraphrases else ())]:
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
         if self.encoder in MINILM_NAMES:
             object.__setattr__(self, "encoder", MINILM)
@@ -162,10 +161,6 @@ class FewShot(Run):
         return words * (1 if self.system in CONTRAST or self.system == "vampire" else 20)
 
     @property
-    def phase(self) -> tuple[int, str]:
-        return 5, "few-shot"
-
-    @property
     def work(self) -> float:
         """`cost`, and the texts that are looked at without learning from them."""
         read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
@@ -188,8 +183,7 @@ class FewShot(Run):
         return (self.seed, labels, 0, length, corpus, system, True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
-        own = {name: [getattr(self, name)] for name in ("corpus", "system")}
-        return {**super().facets(), **own, "labels": [self.per_class]}
+        return {**super().facets(), "labels": [self.per_class]}
 
     def identity(self, place: Place) -> dict[str, Any]:
         check_length(self.length)
@@ -208,12 +202,6 @@ class FewShot(Run):
             data["paraphrases"] = fingerprint(file)
             own["paraphrases"] = self.labels["paraphrases"]
         return {"run": own, "data": data, "protocol": FEW_SHOT_PROTOCOL}
-
-    @property
-    def _unused(self) -> list[str]:
-        """The fields that say nothing of this system."""
-        unused = [name for name, systems in USED_BY.items() if self.system not in systems]
-        return unused + (["augmentations", "replaced"] if self.paraphrases else [])
 
     @property
     def shape(self) -> "FewShot":
@@ -252,13 +240,8 @@ class FewShot(Run):
                 objective=system.objective,
                 parameters=system.parameters,
             )
-        labels = system.splits.test.labels
         result = {
-            "test_accuracy": outcome.test.accuracy,
-            "test_loss": outcome.test.loss,
-            "validation_accuracy": outcome.validation_accuracy,
-            "best_epoch": outcome.best_epoch,
-            "majority_accuracy": 100 * int(labels.bincount().max()) / len(labels),
+            **scores_of(outcome, system.splits.test.labels),
             "steps_done": steps_of(self, len(chosen.labelled)),
             "classes": len(corpus.classes),
             "corpus_complete": corpus.complete,
@@ -338,25 +321,16 @@ PARTS = ("labelled", "validation", "test")
 
 @dataclass(frozen=True)
 class System:
-    """What a run trains, and on what.
-
-    Attributes:
-        splits: labelled, validation and test texts as the model reads them.
-        test_cut: test texts that are longer than what is read of them.
-        tokens_read: of a text at most, words of those without encoder; None: all.
-        parameters: groups for the optimiser; None: all parameters alike.
-        unlabelled_read: at most so many unlabelled texts were read.
-        encoder_parameters: of the pretrained encoder, whether they are trained or not.
-    """
+    """What a run trains, and on what."""
 
     model: nn.Module
-    splits: Splits
-    test_cut: int
-    tokens_read: int | None
+    splits: Splits  # labelled, validation and test texts as the model reads them
+    test_cut: int  # test texts that are longer than what is read of them
+    tokens_read: int | None  # of a text at most, words of those without encoder; None: all
     objective: Objective | None = None
-    parameters: list[dict[str, Any]] | None = None
-    unlabelled_read: int = 0
-    encoder_parameters: int = 0
+    parameters: list[dict[str, Any]] | None = None  # groups for the optimiser; None: all alike
+    unlabelled_read: int = 0  # unlabelled texts that were read, at most
+    encoder_parameters: int = 0  # of the pretrained encoder, whether they are trained or not
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
@@ -378,7 +352,7 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return _on_word_vectors(run, classes, chosen, place)
     pretrained = load_encoder(run.encoder)
     own = sum(p.numel() for p in pretrained.model.parameters())
-    limit = _limit(run, pretrained)
+    limit = min(run.max_tokens, pretrained.max_tokens)
     if run.system == "max_attention":
         texts, cut = embedded(run, chosen, place, device, PARTS)
         model = contextual_classifier(pretrained.size, classes, "max_attention", run.hidden_size)
@@ -388,17 +362,12 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     groups = tuned.parameter_groups(run.learning_rate, run.head_learning_rate)
     objective, read = Objective() if run.system == "bert" else TMix(run.seed), 0
     if run.reads_unlabelled:
-        pool = _unlabelled(run, chosen, pretrained)
+        pool = _unlabelled(run, chosen, pretrained, limit)
         read = len(pool.original)
         kind = UDA if run.system == "uda" else MixText
         steps = steps_of(run, len(chosen.labelled))
         objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
     return System(tuned, Splits(*texts.values()), cut, limit, objective, groups, read, own)
-
-
-def _limit(run: FewShot, pretrained: Pretrained) -> int:
-    """Tokens of a text: what the run asks for, or what the encoder reads."""
-    return min(run.max_tokens, pretrained.max_tokens)
 
 
 def numbered(
@@ -409,7 +378,7 @@ def numbered(
     found, cut = {}, 0
     for part in parts:
         split = getattr(chosen, part)
-        ids, cut = pretrained.tokenize(split.texts, _limit(run, pretrained))
+        ids, cut = pretrained.tokenize(split.texts, min(run.max_tokens, pretrained.max_tokens))
         found[part] = Texts(ids, torch.tensor(split.labels))
     return found, cut
 
@@ -419,17 +388,15 @@ def embedded(
 ) -> tuple[dict[str, Texts], int]:
     """The same as embeddings, from the cache where they are there."""
     pretrained = load_encoder(run.encoder)
-    in_numbers, cut = numbered(run, chosen, pretrained, parts)
-    found: dict[str, Texts] = {}
-    for part, texts in in_numbers.items():
+    found, cut = numbered(run, chosen, pretrained, parts)
+    for part, texts in found.items():
         name = f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
         found[part] = embed(pretrained, texts, place.cache / "embedded" / name, device)
     return found, cut
 
 
-def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained) -> Unlabelled:
-    """The unlabelled texts that a run comes to read, and what is made of each."""
-    limit = _limit(run, pretrained)
+def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained, limit: int) -> Unlabelled:
+    """The unlabelled texts that a run reads, and what is made of each."""
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
         rows = load_paraphrases(Path(run.paraphrases), texts)
@@ -508,13 +475,8 @@ def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
 def corpus_of(run: FewShot, place: Place) -> Corpus:
     """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = place.source(run)
-    return _corpus(source, run.length, source.fingerprint(run.length))
-
-
-@lru_cache(maxsize=2)
-def _corpus(source: CorpusSource, length: str, fingerprint: str) -> Corpus:
-    """The fingerprint tells a file that was changed from what it was."""
-    return source.load(length)
+    corpus: Corpus = loaded(source, source.fingerprint(run.length), run.length)
+    return corpus
 
 
 def explained(run: FewShot, place: Place) -> Explained:

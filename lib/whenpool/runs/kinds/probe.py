@@ -21,8 +21,7 @@ from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
 from whenpool.runs.kinds.base import OnEpoch, Run, values_of
 from whenpool.runs.kinds.training import Prepared, Training, execute_training, prepare, trained
-from whenpool.runs.provenance import provenance
-from whenpool.runs.run import Place, key
+from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1
@@ -42,22 +41,16 @@ Measured = tuple[dict[str, Any], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Probe(Run):
-    """What all probe runs share. As with `Training`, a default must never change.
-
-    Attributes:
-        probe: which one it is, a key of `PROBES`.
-        effort: what a word of a text costs, beside a step of training on it.
-        on_trained: whether it reads the weights that the training leaves.
-    """
+    """What all probe runs share."""
 
     training: Training = field()
 
     kind: ClassVar[str] = "probe"
     table: ClassVar[str] = "probes"
     protocol: ClassVar[int] = Training.protocol
-    probe: ClassVar[str] = ""
-    effort: ClassVar[float] = 1.0
-    on_trained: ClassVar[bool] = True
+    probe: ClassVar[str] = ""  # which one it is, a key of `PROBES`
+    effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
+    on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
     required: ClassVar[str] = f"{Training.required} probe probe_protocol"
     results: ClassVar[str] = (
         "probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95 examples_at_95 "
@@ -90,15 +83,11 @@ class Probe(Run):
 
     @property
     def cost(self) -> float:
-        return self.effort * self._own["texts"] * self._words
+        return self.effort * self._own["texts"] * self.training.words
 
     @property
     def phase(self) -> tuple[int, str]:
         return 4, "probes"
-
-    @property
-    def work(self) -> float:
-        return self.cost * self.training.shortness
 
     @property
     def shape(self) -> Self:
@@ -110,7 +99,7 @@ class Probe(Run):
 
     def rank(self) -> tuple[Any, ...]:
         """The place of its training, though all trainings that are asked for come before the probes."""
-        return self.training.rank_as(self, 1 + list(PROBES).index(self.probe))
+        return self.training.rank(self, 1 + list(PROBES).index(self.probe))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         return self.training.facets()
@@ -121,8 +110,8 @@ class Probe(Run):
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "training"}
 
     def changed(self) -> dict[str, Any]:
-        defaults = {f.name: f.default for f in fields(self)}
-        own = {name: value for name, value in self._own.items() if value != defaults[name]}
+        own = super().changed()
+        del own["training"]
         return {"probe": self.probe, **own, **self.training.changed()}
 
     def identity(self, place: Place) -> dict[str, Any]:
@@ -166,36 +155,24 @@ class Probe(Run):
     ) -> str:
         started = time.perf_counter()
         identity = self.identity(place)  # which says what cannot be measured before any work is done
-        training = self.training
-        prepared = trained(training, place) if self.needs else prepare(training, place)
+        read = trained if self.needs == self.training else prepare
+        prepared = read(self.training, place)
         prepared.model.to(device)
-        found, rows = self.measure(prepared.model, prepared.dataset)
-        seconds = time.perf_counter() - started
-        return self._store(identity, place, device, prepared, found, rows, seconds)
-
-    def _store(
-        self,
-        identity: dict[str, Any],
-        place: Place,
-        device: str,
-        prepared: Prepared,
-        found: dict[str, Any],
-        rows: Any,
-        seconds: float,
-    ) -> str:
+        (found, rows), apart = self._look(prepared, place, device, on_epoch)
         result = found | {
             "training": key(self.training, place),
             "probe_protocol": PROBE_PROTOCOL,
             "corpus_complete": prepared.encoded.complete,
             "corpus_notes": " ".join(prepared.encoded.notes),
-            "seconds": seconds,
+            "seconds": time.perf_counter() - started - apart,
         }
         return place.store.put(identity, self.row(), result, provenance(device), rows, kind=self.kind)
 
-    @property
-    def _words(self) -> float:
-        """Words of a text in its setting, roughly."""
-        return self.training.cost / self.training.size / self.training.epochs
+    def _look(
+        self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch
+    ) -> tuple[Measured, float]:
+        """What was measured, and the seconds of it that another run has stored as its own."""
+        return self.measure(prepared.model, prepared.dataset), 0.0
 
     def __str__(self) -> str:
         return f"{self.probe} of {self.training}"
@@ -285,29 +262,23 @@ class GradientTrace(Probe):
     @property
     def cost(self) -> float:
         looks = 45  # of a training on 1K texts
-        return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self._words
+        return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self.training.words
 
     @property
     def phase(self) -> tuple[int, str]:
         """It trains as well, so it comes before the trainings: that of its own is done by then."""
         return (2 if self.needs else 0), "traces"
 
-    def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
-    ) -> str:
+    def _look(
+        self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch
+    ) -> tuple[Measured, float]:
         """Train and look on the way; the training is stored first."""
-        started = time.perf_counter()
-        identity = self.identity(place)
-        prepared = prepare(self.training, place)
-        prepared.model.to(device)
         tracer = Tracer(self, prepared.model, prepared.dataset)
         of = execute_training(self.training, prepared, place, device, True, on_epoch, tracer)
         row = place.store.get(of)
         assert row is not None
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
-        started += row["result"]["seconds"]  # which the training has told
-        found, seconds = tracer.result() | best, time.perf_counter() - started
-        return self._store(identity, place, device, prepared, found, tracer.rows, seconds)
+        return (tracer.result() | best, tracer.rows), row["result"]["seconds"]
 
 
 @dataclass(frozen=True)
@@ -329,22 +300,15 @@ class PaddingSweep(Probe):
         if dataset.test_filler is None:
             raise InputError("a padding sweep needs filler sentences, and the data folder has none")
         texts = dataset.test.first(self.texts)
-        points = padding_sweep(
-            model,
-            texts.ids.to_lists(),
-            texts.labels,
-            dataset.test_filler.to_lists(),
-            padding_index=PADDING_INDEX,
-        )
-        rows = [
-            {
-                "setting_added": p.setting,
-                "share_added": p.share,
-                "accuracy": p.accuracy,
-                "words": p.words,
-            }
-            for p in points
-        ]
+        ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
+        points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
+        names = {
+            "setting_added": "setting",
+            "share_added": "share",
+            "accuracy": "accuracy",
+            "words": "words",
+        }
+        rows = [{column: getattr(p, name) for column, name in names.items()} for p in points]
         return {"texts_probed": len(texts)}, rows
 
 
@@ -361,7 +325,9 @@ class WordImportance(Probe):
 
     @property
     def cost(self) -> float:
-        words = (self.shortest + self.longest) / 2 if self.shortest and self.longest else self._words
+        words = (
+            (self.shortest + self.longest) / 2 if self.shortest and self.longest else self.training.words
+        )
         return 0.2 * self.texts * words * words / self.k
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
@@ -527,16 +493,8 @@ class Tracer:
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
-    """The exponent of the number of words by which memory grows over the two longest doublings: the
-    slope of a line through the logarithms, by least squares.
-
-    Args:
-        rows: words and megabytes, shortest text first.
-
-    Examples:
-        >>> growth([{"words": n, "megabytes": 3 * n**2} for n in (1, 10, 100)])
-        2.0
-    """
+    """The exponent of the number of words by which memory grows over the two longest doublings of some
+    rows, shortest text first: the slope of a line through the logarithms, by least squares."""
     last = rows[-3:]
     words, megabytes = (np.log([row[name] for row in last]) for name in ("words", "megabytes"))
     return float(np.polyfit(words, megabytes, 1)[0])

@@ -4,7 +4,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import safetensors.torch
@@ -16,14 +15,13 @@ from whenpool.base.files import fingerprint
 from whenpool.corpora.tagged import Tagged, TaggedCorpus, convert, entity_scores
 from whenpool.corpora.tagged.entities import COUNTED, ENCODINGS
 from whenpool.corpora.tagged.numbering import NumberedCorpus, number
-from whenpool.corpora.tagged.sources import TaggedSource, find_tagged
+from whenpool.corpora.tagged.sources import find_tagged
 from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
-from whenpool.runs.kinds.base import OnEpoch, Run
-from whenpool.runs.kinds.training import read_vectors, vectors_of
-from whenpool.runs.provenance import provenance
-from whenpool.runs.run import Place
+from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
+from whenpool.runs.kinds.training import loaded, read_vectors, vectors_of
+from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
 
@@ -35,10 +33,7 @@ _WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training; other corpora cou
 
 @dataclass(frozen=True)
 class Tagging(Run):
-    """One tagger trained on the sentences of a corpus.
-
-    As with `Training`, a default must never change.
-    """
+    """One tagger trained on the sentences of a corpus."""
 
     kind: ClassVar[str] = "tagging"
     table: ClassVar[str] = "taggings"
@@ -77,7 +72,7 @@ class Tagging(Run):
     encoding: str | None = None  # "io", "iob1" or "iob2" to train in; None: the file's own
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
     dropout: float = 0.3  # of inputs and states
-    unknown_rate: float = 0.5  # how often a word that stands once in training is read as unknown
+    unknown_rate: float = 0.5  # how often a word that occurs once in training is read as unknown
     epochs: int = 8
     batch_size: int = 32  # sentences
     learning_rate: float = 2e-3  # Adam's
@@ -99,14 +94,6 @@ class Tagging(Run):
     def cost(self) -> float:
         return float(self.epochs * _WORDS.get(self.corpus.partition(":")[0], 15_000))
 
-    @property
-    def shape(self) -> "Tagging":
-        return replace(self, vectors=None)
-
-    @property
-    def phase(self) -> tuple[int, str]:
-        return 6, "tagging"
-
     def alike(self) -> Iterator[tuple[Hashable, float]]:
         tagger = self.cell, self.layers, self.bidirectional, self.hidden_size
         yield ("the same", replace(self.shape, seed=0)), 1.0
@@ -114,9 +101,6 @@ class Tagging(Run):
         yield (self.kind, self.corpus), self.work
         yield (self.kind, *tagger), self.work
         yield (self.kind,), self.work
-
-    def facets(self) -> Mapping[str, Sequence[Any]]:
-        return {**super().facets(), "corpus": [self.corpus]}
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
@@ -146,10 +130,7 @@ class Tagging(Run):
         profile += _profile(model, numbered, self, "after training")
         said = label(model, numbered.test)
         result: dict[str, Any] = {
-            "test_accuracy": outcome.test.accuracy,
-            "test_loss": outcome.test.loss,
-            "validation_accuracy": outcome.validation_accuracy,
-            "best_epoch": outcome.best_epoch,
+            **scores_of(outcome),
             "classes": len(numbered.tags),
             "corpus_complete": corpus.complete,
             "entities": corpus.entities,
@@ -223,7 +204,8 @@ def prepare_tagger(
 def corpus_of(run: Tagging, place: Place) -> TaggedCorpus:
     """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = find_tagged(run.corpus, place.data)
-    return _corpus(source, source.fingerprint())
+    corpus: TaggedCorpus = loaded(source, source.fingerprint())
+    return corpus
 
 
 def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
@@ -235,12 +217,6 @@ def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
     count = sum(tag not in known for sentence in encoded.test for tag in sentence.tags)
     unknown = f"{count:,} test words have a tag that no training word has: they count as errors."
     return (*corpus.notes, unknown) if count else corpus.notes
-
-
-@lru_cache(maxsize=2)
-def _corpus(source: TaggedSource, fingerprint: str) -> TaggedCorpus:
-    """The fingerprint tells a file that was changed from what it was."""
-    return source.load()
 
 
 def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
@@ -262,7 +238,7 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
 def _found(
     sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str], prefix: str, counts: bool = False
 ) -> dict[str, float]:
-    """How well entities are found, held against those of the file whatever the tagger's encoding; and how
+    """How well entities are found, compared with those of the file whatever the tagger's encoding; and how
     many of each kind of error there are."""
     names = iter([tags[place] for place in said.tags.tolist()])
     found = [[next(names) for _ in sentence.words] for sentence in sentences]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,9 +25,8 @@ from whenpool.corpora.tokens import PADDING_INDEX, WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.registry import LISTED, LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import OnEpoch, Run, values_of
-from whenpool.runs.provenance import ALONE, Company, provenance
-from whenpool.runs.run import Place, key
+from whenpool.runs.kinds.base import OnEpoch, Run, scores_of, values_of
+from whenpool.runs.run import Place, key, provenance
 from whenpool.training.batched import Student, train_together
 from whenpool.training.loop import DivergenceError, Outcome, Recipe, train
 from whenpool.training.objective import Objective
@@ -56,7 +56,7 @@ def variant_of(
 
 
 MODEL = "setting size pooling masked hidden_size embedding_size layers cell bidirectional epochs"
-"""Columns of a training that have a value in each row of record."""
+"""Columns of a training that have a value in each published row."""
 ORDER = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
 EVALUATION = 1 / 3
 """What reading a word costs without learning from it, beside a step of training on it."""
@@ -68,10 +68,11 @@ _GATES = {"lstm": 4, "gru": 3, "elman": 1, "prototype": 3, "mingru": 2, "minlstm
 
 
 def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
-    """Where a name stands in an order; names that it does not have come last, by alphabet."""
+    """The place of a name in an order; names that it does not have come last, by alphabet."""
     return (order.index(name), "") if name in order else (len(order), name)
 
 
+@cache
 def grammar_of(corpus: str) -> Grammar:
     """The grammar of an embedded corpus."""
     return Grammar(**dict(find(corpus, Path()).options))
@@ -83,6 +84,12 @@ def test_texts(corpus: str, length: str) -> int:
         return grammar_of(corpus).test
     sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
     return sizes[length].test if length in sizes else 12_500  # as is usual
+
+
+@lru_cache(maxsize=4)
+def loaded(source: Any, fingerprint: str, *options: str) -> Any:
+    """A corpus, read once by a process; a file that was changed has another fingerprint."""
+    return source.load(*options)
 
 
 def read_vectors(runs: Iterable[Any], place: Place) -> None:
@@ -160,11 +167,21 @@ class Training(Run):
 
     @property
     def cost(self) -> float:
-        if self.trick == "gradient_directed":  # three times as much, in half of the epochs
-            return 2 * replace(self, trick=None).cost
-        words = 250 if self.max_words is None else min(self.max_words, 250)
-        words = 40 if self.length == "short" else words
-        return self.size * self.epochs * words / (1 if self.setting == "standard" else 1 - self.share)
+        steps = (
+            2 if self.trick == "gradient_directed" else 1
+        )  # three times as much, in half of the epochs
+        return steps * self.size * self.epochs * self.words
+
+    @property
+    def words(self) -> float:
+        """Of a text in its setting, roughly."""
+        if self.corpus.partition(":")[0] == "synthetic":
+            grammar = grammar_of(self.corpus)
+            words = (grammar.shortest + grammar.longest) / 2
+        else:
+            words = 40 if self.length == "short" else 250
+        words = words if self.max_words is None else min(self.max_words, words)
+        return words / (1 if self.setting == "standard" else 1 - self.share)
 
     @property
     def phase(self) -> tuple[int, str]:
@@ -175,22 +192,9 @@ class Training(Run):
     def work(self) -> float:
         """`cost`, and besides the texts that are read without learning: a few for each epoch, and the test
         texts, which outweigh a small training."""
-        words = replace(self, trick=None).cost / self.size / self.epochs
         validation = min(self.validation or self.size, VALIDATION_LIMIT)
         read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
-        return (self.cost + EVALUATION * words * read) * self.shortness
-
-    @property
-    def shortness(self) -> float:
-        """How long the texts are beside those that `cost` assumes."""
-        if self.corpus.partition(":")[0] != "synthetic":
-            return 1.0
-        grammar = grammar_of(self.corpus)
-        return (grammar.shortest + grammar.longest) / 2 / 250
-
-    @property
-    def shape(self) -> "Training":
-        return replace(self, vectors=None)
+        return self.cost + EVALUATION * self.words * read
 
     def alike(self) -> Iterator[tuple[Hashable, float]]:
         """First the same but for its seed; then on the same texts, of the same network, of its cell."""
@@ -198,48 +202,38 @@ class Training(Run):
         yield from self.alike_as("training", self.work)
 
     def alike_as(self, kind: str, work: float) -> Iterator[tuple[Hashable, float]]:
-        """The same for a kind of run that reads such texts with such a network."""
+        """Groups of a kind of run that reads such texts with such a network."""
         texts = self.corpus, self.length, self.setting, self.max_words, self.share
         network = self.cell, self.layers, self.bidirectional, self.embedding_size, self.hidden_size
         yield (kind, "on texts with a pooling", texts, network, self.variant), work
         yield (kind, "on texts", texts, network, self.trick), work
         yield (kind, "of a network", network, self.trick), work
         yield (kind, "of any variant", network), work
-        scaled = work * self._multiply_adds
+        # by the multiplications of the encoder's layers for a word
+        directions, hidden = 2 if self.bidirectional else 1, self.hidden_size
+        size = directions * hidden
+        if self.cell == "transformer":  # attention itself apart, which grows with the text
+            scaled = work * (self.embedding_size * size + 12 * self.layers * size * size)
+        else:
+            read = [self.embedding_size] + [size] * (self.layers - 1)
+            scaled = work * sum(size * _GATES.get(self.cell, 1) * (n + hidden) for n in read)
         yield (kind, "of a cell", self.cell), scaled
         yield ("whatever its kind", self.cell), scaled
 
-    @property
-    def _multiply_adds(self) -> float:
-        """Of the encoder's layers, for a word."""
-        directions, hidden = 2 if self.bidirectional else 1, self.hidden_size
-        if self.cell == "transformer":  # attention itself apart, which grows with the text
-            size = directions * hidden
-            return float(self.embedding_size * size + 12 * self.layers * size * size)
-        sizes = [self.embedding_size] + [directions * hidden] * (self.layers - 1)
-        return float(sum(directions * _GATES.get(self.cell, 1) * hidden * (n + hidden) for n in sizes))
-
-    def rank(self) -> tuple[Any, ...]:
-        return self.rank_as(self, 0)
-
-    def rank_as(self, run: Run, probe: int) -> tuple[Any, ...]:
-        """The rank of a run on this training; the training itself comes before its probes."""
+    def rank(self, run: Run | None = None, probe: int = 0) -> tuple[Any, ...]:
+        """Of the training, or of a run on it: the training itself comes before its probes."""
         setting = SETTING_ORDER.index(self.setting) if self.setting in SETTING_ORDER else 4
         length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
         variant = place_in(self.variant, (*LISTED, *TRICKS))
         place = (self.seed, (False, self.size), setting, length, corpus, variant, not self.masked, probe)
-        return (*place, repr(run))  # of what is alike otherwise, the same first in every process
+        return (*place, repr(run or self))  # of what is alike otherwise, the same first in every process
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         """A model without pooling is "last" alone, not every trick on it."""
-        own = {name: [getattr(self, name)] for name in ("corpus", "length", "size", "setting", "seed")}
-        return own | {"pooling": self.variant.split(", ")}
+        return {**super().facets(), "pooling": self.variant.split(", ")}
 
     def identity(self, place: Place) -> dict[str, Any]:
-        check_setting(self.setting)
-        check_length(self.length)
-        self._check_model()
-        self._check_trick()
+        self._check()
         source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
@@ -248,7 +242,10 @@ class Training(Run):
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
         return {"run": self.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
 
-    def _check_model(self) -> None:
+    def _check(self) -> None:
+        """Raises `InputError` for what cannot be trained."""
+        check_setting(self.setting)
+        check_length(self.length)
         cell = LISTED_CELLS.get(self.cell)
         if cell is None:
             raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(LISTED_CELLS)}")
@@ -264,17 +261,15 @@ class Training(Run):
                 f"cell {self.cell!r} adds the states of both directions below to those of one: "
                 "set layers=1 or bidirectional=False"
             )
-        lacking = {
-            "a forget gate to set forget_bias of": self.forget_bias not in ("thesis", None)
-            and not cell.forgets,
+        started = self.forget_bias not in ("thesis", None)
+        for what, lacks in {
+            "a forget gate to set forget_bias of": started and not cell.forgets,
             "recurrent weights that could be orthogonal": self.orthogonal and not cell.remembers,
             "recurrent weights for drop_connect": self.drop_connect and not cell.remembers,
             "a recurrence that padding could enter": not self.masked and not cell.recurrent,
-        }
-        if what := next((what for what, asked in lacking.items() if asked), None):
-            raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
-
-    def _check_trick(self) -> None:
+        }.items():
+            if lacks:
+                raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
         if self.trick != "gradient_directed" and (
             self.strength != Training.strength or self.divergence != Training.divergence
         ):
@@ -283,13 +278,11 @@ class Training(Run):
             raise InputError(f"strength is λ of the first epoch, at least 0, not {self.strength}")
         if self.divergence not in ("forward", "reverse"):
             raise InputError(f"divergence {self.divergence!r} is unknown; choose forward or reverse")
-        if self.trick is None:
-            return
-        if self.trick not in TRICKS:
+        if self.trick not in (None, *TRICKS):
             raise InputError(f"trick {self.trick!r} is unknown; choose one of {', '.join(TRICKS)}")
-        if self.cell == "transformer":
+        if self.trick and self.cell == "transformer":
             raise InputError(f"{self.trick} teaches a recurrence: choose another cell than transformer")
-        if self.pooling != "last" or not self.masked or self.drop_connect:
+        if self.trick and (self.pooling != "last" or not self.masked or self.drop_connect):
             raise InputError(
                 f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "
                 "set pooling='last', masked=True and drop_connect=0"
@@ -322,18 +315,15 @@ class Training(Run):
 
 @dataclass(frozen=True)
 class Prepared:
-    """What a training starts from.
-
-    Attributes:
-        random: the state of torch's generator once the model is made, from which DropConnect draws.
-    """
+    """What a training starts from."""
 
     encoded: EncodedCorpus
     dataset: Dataset
     model: TextClassifier
-    random: torch.Tensor
+    random: torch.Tensor  # state of torch's generator once the model is made; DropConnect draws from it
 
 
+_PARTS = ("train", "validation", "test")
 _OF_MODEL = (
     "pooling", "cell", "embedding_size", "hidden_size", "layers", "bidirectional", "forget_bias",
     "orthogonal", "drop_connect", "masked",
@@ -434,11 +424,12 @@ def store_training(
     place: Place,
     device: str,
     keep_weights: bool,
-    company: Company = ALONE,
+    together: int = 1,
+    group: str = "",
 ) -> str:
-    """Store what came of a training; returns its key."""
+    """Store a finished training; returns its key."""
     weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-    result, made = _result(run, prepared, outcome, place), provenance(device, company)
+    result, made = _result(run, prepared, outcome, place), provenance(device, together, group)
     history = outcome.history_rows()
     return place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
 
@@ -458,14 +449,9 @@ def _objective(run: Training, place: Place) -> Objective:
 
 def _result(run: Training, prepared: Prepared, outcome: Outcome, place: Place) -> dict[str, Any]:
     encoded, dataset, model = prepared.encoded, prepared.dataset, prepared.model
-    labels = dataset.test.labels
     trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
     return trick | {
-        "test_accuracy": outcome.test.accuracy,
-        "test_loss": outcome.test.loss,
-        "validation_accuracy": outcome.validation_accuracy,
-        "best_epoch": outcome.best_epoch,
-        "majority_accuracy": 100 * int(labels.bincount().max()) / len(labels),
+        **scores_of(outcome, dataset.test.labels),
         "classes": len(dataset.classes),
         "corpus_complete": encoded.complete,
         "train_texts": len(dataset.train),
@@ -475,10 +461,7 @@ def _result(run: Training, prepared: Prepared, outcome: Outcome, place: Place) -
         "parameters": sum(p.numel() for p in model.parameters()),
         "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
         "train_words": outcome.words,
-        **{
-            f"filler_passes_{part}": dataset.filler_passes[part]
-            for part in ("train", "validation", "test")
-        },
+        **{f"filler_passes_{name}": dataset.filler_passes[name] for name in _PARTS},
         "filler": place.source(run).filler_name if run.setting != "standard" else None,
         "corpus_notes": " ".join(encoded.notes),
         "seconds": outcome.seconds,
@@ -517,8 +500,8 @@ def execute_together(
         if isinstance(outcome, DivergenceError):
             on_end(number, str(outcome))
             return
-        company = Company(len(runs), group)
-        store_training(runs[number], prepared[number], outcome, place, device, kept[number], company)
+        run, own, keep = runs[number], prepared[number], kept[number]
+        store_training(run, own, outcome, place, device, keep, len(runs), group)
         on_end(number, "")
 
     train_together(students, device, end)

@@ -1,0 +1,118 @@
+"""Which runs each chapter needs; here what all plans start from: corpora, sizes, seeds and models."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from whenpool.corpora import find
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.sources import statistics_of
+from whenpool.corpora.synthetic import Grammar
+from whenpool.models.registry import LISTED_CELLS
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.request import Choice
+from whenpool.runs.run import VECTORS, Place, find_vectors
+
+SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
+SEEDS = 5
+COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
+"""The compact replication: what is reduced of the thesis's model and training. The profile "quick"
+trains the same models on published corpora, fewer of them."""
+COMPACT_TEST = {"imdb": 2_000}
+"""Test texts of the compact replication; of other corpora all."""
+COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
+"""Its training texts; of corpora of which a part is at hand 1,000 and 2,000, and 5,000 short ones."""
+FEWER_SEEDS = 3
+"""Of the compact replication with more texts than a thousand or two, where a training takes longer."""
+
+
+def standard_runs(corpus: str, sizes: Sequence[int], choice: Choice, place: Place) -> Iterator[Training]:
+    """Trainings on unmixed texts, by size and seed; the sizes are those of the profiles "compact" and
+    "paper"."""
+    compact = choice.profile == "compact"
+    for length, own in sizes_of(corpus, choice, place).items():
+        if choice.profile in ("compact", "paper") and corpus in PUBLICATIONS:
+            if length != "long":
+                continue
+            own = choice.sizes or (sizes if corpus in COMPACT_SIZES or not compact else (1_000,))
+        for size in own:
+            seeds = choice.seeds or (seeds_of(corpus, size, "standard", choice) if compact else 1)
+            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+            yield from each(base, seed=range(seeds))
+
+
+def each(run: Training, **values: Iterable[Any]) -> Iterator[Training]:
+    """A training with each combination of some values of its fields, of which the last changes first."""
+    for chosen in product(*values.values()):
+        yield replace(run, **dict(zip(values, chosen, strict=True)))
+
+
+def long_runs(corpora: Iterable[str], choice: Choice, place: Place) -> Iterator[Training]:
+    """The run of the profile on the first size of each corpus, short texts apart."""
+    for corpus in corpora:
+        for length, sizes in sizes_of(corpus, choice, place).items():
+            if length != "short":
+                yield base_run(corpus, length, sizes[0], choice, place)
+
+
+def with_cell(run: Training, cell: str, layers: int = 1) -> Training:
+    """A run with another cell: where a cell adds words to its state, with as many units as they have."""
+    hidden_size = run.embedding_size if LISTED_CELLS[cell].adds else run.hidden_size
+    return replace(run, cell=cell, layers=layers, hidden_size=hidden_size)
+
+
+def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
+    """A run of the profile, its setting, pooling and seed still to be filled in; with the cell and
+    layers that the reader asks for."""
+    run = Training(corpus, "standard", size, "max_attention", length=length)
+    grammar = _grammar(corpus, place)
+    if choice.profile == "smoke":
+        run = replace(run, embedding_size=8, hidden_size=8, epochs=1)
+        if grammar:
+            run = replace(run, validation=min(20, grammar.validation), test=min(40, grammar.test))
+    elif grammar:
+        run = replace(run, embedding_size=50, hidden_size=48, epochs=6, learning_rate=5e-3)
+        run = replace(run, validation=min(250, grammar.validation))
+    elif choice.profile == "paper":
+        run = replace(run, vectors=find_vectors(place) or VECTORS[0])
+    else:
+        run = replace(run, vectors=find_vectors(place), test=COMPACT_TEST.get(corpus), **COMPACT)
+    return with_cell(run, choice.cell or run.cell, choice.layers or run.layers)
+
+
+def _grammar(corpus: str, place: Place) -> Grammar | None:
+    """Of an embedded corpus."""
+    source = None if corpus in PUBLICATIONS else find(corpus, place.data)
+    return Grammar(**dict(source.options)) if source and source.path is None else None
+
+
+def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[int]]:
+    """Training sizes by length of text."""
+    if corpus not in PUBLICATIONS:
+        if choice.sizes:
+            return {"any": choice.sizes}
+        grammar = _grammar(corpus, place)
+        texts = grammar.train if grammar else statistics_of(find(corpus, place.data), "any").train_size
+        return {"any": (min(40 if choice.profile == "smoke" else 500, texts),)}
+    published = PUBLICATIONS[corpus].sizes
+    if choice.profile == "compact":
+        own = {"long": COMPACT_SIZES.get(corpus, (1_000, 2_000)), "short": (1_000, 2_000, 5_000)}
+        return {length: choice.sizes or own[length] for length in published}
+    if choice.profile != "paper":
+        return {"long": choice.sizes or (1_000,)}
+    found: dict[str, Sequence[int]] = {}
+    for length, split in published.items():
+        every = [min(size, split.train) for size in SIZES]
+        found[length] = [size for size in every if not choice.sizes or size in choice.sizes]
+    return found
+
+
+def seeds_of(corpus: str, size: int, setting: str, choice: Choice) -> int:
+    """How many seeds a setting is trained from, unless the reader says it. With more texts accuracies
+    differ less from seed to seed, and a training takes longer."""
+    if choice.profile == "paper":
+        return SEEDS
+    if choice.profile == "compact":
+        return SEEDS if size <= (2_000 if corpus == "imdb" else 1_000) else FEWER_SEEDS
+    return 2 if setting in ("standard", "mid") and choice.profile == "quick" else 1

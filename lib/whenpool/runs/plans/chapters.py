@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
+from whenpool.corpora.tagged.sources import GENERATED, PUBLISHED, find_tagged, is_tagged
 from whenpool.models.registry import COMPARED, LISTED_CELLS
 from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
 from whenpool.runs.kinds.probe import (
@@ -18,8 +20,9 @@ from whenpool.runs.kinds.probe import (
     Probe,
     WordImportance,
 )
+from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.plans.bases import (
+from whenpool.runs.plans import (
     FEWER_SEEDS,
     SEEDS,
     base_run,
@@ -29,12 +32,11 @@ from whenpool.runs.plans.bases import (
     standard_runs,
 )
 from whenpool.runs.plans.few_shot import few_shots
-from whenpool.runs.plans.other_architectures import architectures
-from whenpool.runs.plans.recurrent_networks import recurrent_networks
-from whenpool.runs.plans.regularisation import regularised
-from whenpool.runs.plans.sequence_labelling import taggings
+from whenpool.runs.plans.networks import architectures, recurrent_networks, regularised
 from whenpool.runs.request import Choice
-from whenpool.runs.run import VECTORS, Place, Run
+from whenpool.runs.run import VECTORS, Place, Run, find_vectors
+
+Options = dict[str, Any]
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
@@ -115,7 +117,7 @@ SYNTHETIC_OPTIONS = (
 
 def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.2 and 1.3 and Table 1.2 (§1.5)."""
-    few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
+    few: Options = {"texts": 8} if choice.profile == "smoke" else {}
     poolings = choice.poolings or COMPARED
     starts = [(pooling, "thesis") for pooling in poolings]
     if "last" in poolings and LISTED_CELLS[choice.cell or Training.cell].forgets:
@@ -203,7 +205,7 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
 
 
 def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
-    """What stands for the figures where the thesis has none: all settings, the first size; in the
+    """What takes the place of the figures where the thesis has none: all settings, the first size; in the
     compact replication also the last one."""
     for length, sizes in sizes_of(corpus, choice, place).items():
         wanted = sizes[:1]
@@ -215,7 +217,7 @@ def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str
 
 def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
     """Table 2.1, and other starts of the model without pooling (§2.2)."""
-    few: dict[str, Any] = {"texts": 8} if choice.profile == "smoke" else {}
+    few: Options = {"texts": 8} if choice.profile == "smoke" else {}
     whole = choice.profile in ("compact", "paper")
     default = {"compact": FEWER_SEEDS, "paper": SEEDS}.get(choice.profile, 1)
     cell = LISTED_CELLS[choice.cell or Training.cell]
@@ -237,20 +239,20 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
                     yield replace(plain, trick="gradient_directed", **options)
 
 
-OTHER_STARTS: tuple[dict[str, Any], ...] = (
+OTHER_STARTS: tuple[Options, ...] = (
     {"forget_bias": 2.0},
     {"forget_bias": "chrono"},
     {"orthogonal": True},
 )
 """What related work changes about the start of an LSTM (§2.2.2), beside its forget bias of 1."""
-TRIED: tuple[dict[str, Any], ...] = (
+TRIED: tuple[Options, ...] = (
     *({"strength": strength} for strength in (0.01, 0.1, 1.0, 10.0)),
     *({"strength": strength, "divergence": "reverse"} for strength in (0.1, 1.0)),
 )
 """What the gradient-directed training in use was chosen from, beside itself (§2.2.7)."""
 
-SHORT_TEXTS: dict[str, Any] = {"k": 3, "shortest": 50, "longest": 60}
-LONG_TEXTS: dict[str, Any] = {"k": 5, "shortest": 400, "longest": 500}
+SHORT_TEXTS: Options = {"k": 3, "shortest": 50, "longest": 60}
+LONG_TEXTS: Options = {"k": 5, "shortest": 400, "longest": 500}
 IMPORTANCE_FIGURES = (
     ("imdb", "long", 1_000, SETTINGS),
     ("yahoo", "long", 25_000, ("standard", "left", "mid")),  # Figure 1.9
@@ -259,6 +261,56 @@ IMPORTANCE_FIGURES = (
     *((corpus, "short", 10_000, ("standard", "left", "mid")) for corpus in ("yahoo", "amazon")),  # 1.11
 )
 """Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
+
+# Sequence labelling
+
+GENERATED_TAGGERS: Options = {
+    "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
+    "learning_rate": 5e-3,
+}  # fmt: skip
+"""On the embedded corpus: seconds a run."""
+SMALL_TAGGERS: dict[str, Options] = {"ud_ewt": {"epochs": 8}, "wnut17": {"epochs": 16, "batch_size": 16}}
+"""On published corpora: a minute or two a run on a processor."""
+LARGE_TAGGERS: Options = {"hidden_size": 256, "layers": 2, "epochs": 20}
+"""The profile "paper": the same, larger."""
+_TINY_TAGGERS: Options = {
+    "embedding_size": 8, "hidden_size": 8, "feature_size": 4, "epochs": 1, "profiled": 8,
+    "vectors": None,
+}  # fmt: skip
+_DIRECTIONS: tuple[Options, ...] = ({}, {"bidirectional": False})
+_IN_IO: Options = {"encoding": "io"}
+_VARIANTS: dict[str, tuple[Options, ...]] = {
+    GENERATED: (*_DIRECTIONS, *({"cell": "elman"} | one for one in _DIRECTIONS), _IN_IO),
+    "wnut17": (*_DIRECTIONS, _IN_IO),
+}
+"""What is compared on a corpus; on any other both directions against one."""
+
+
+def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
+    """Both directions against one, other cells, and encodings of entities; raises `InputError` for a
+    corpus that is unknown. Corpora of labelled texts, which other chapters are asked for at the same time,
+    have no tags: they leave this chapter its own."""
+    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
+    asked = tuple(name for name in choice.corpora or () if is_tagged(name))
+    if not asked and paper and choice.corpora is None:
+        asked = tuple(PUBLISHED)
+    seeds = choice.seeds or (1 if smoke else 3 if asked else 2)
+    for corpus in asked or (GENERATED, f"{GENERATED}:task=pos"):
+        name, _, options = corpus.partition(":")
+        variants = _DIRECTIONS if "task=pos" in options else _VARIANTS.get(name, _DIRECTIONS)
+        given = GENERATED_TAGGERS
+        if name in PUBLISHED:
+            given = SMALL_TAGGERS[name] | (LARGE_TAGGERS if paper else {})
+            given |= {"vectors": find_vectors(place) or VECTORS[0]}
+        elif name != GENERATED:
+            find_tagged(corpus, place.data)  # raises for what is no file
+            given = {"vectors": find_vectors(place)}
+        elif smoke and "train=" not in options:
+            corpus += ("," if options else ":") + "train=40,validation=20,test=20"
+        for seed, variant in product(range(seeds), variants):
+            small = _TINY_TAGGERS if smoke else {}
+            yield Tagging(corpus, seed=seed, **(given | variant | small))
+
 
 PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
     "corpora": _synthetic_effects,
@@ -269,7 +321,7 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
     "few_shot": _as_quick(few_shots, "imdb"),
     "learnability": _learnability,
     "recurrent_networks": _as_quick(recurrent_networks, "imdb"),
-    "sequence_labelling": _as_quick(taggings, "ud_ewt", "wnut17"),
+    "sequence_labelling": _as_quick(_taggings, "ud_ewt", "wnut17"),
     "other_architectures": _as_quick(architectures, "imdb"),
     "regularisation": _as_quick(regularised, "imdb"),
 }
@@ -280,7 +332,7 @@ _NAMED_BY_TABLES = {"corpus", "length", "setting", "size", "pooling", "trick", "
 
 
 def thesis_table(run: Run) -> tuple[str, ...]:
-    """The tables of the thesis in which a run of the profile "paper" stands; none for probes, other
+    """The tables of the thesis that have a run of the profile "paper"; none for probes, other
     corpora, or a model or training that is not the thesis's."""
     if isinstance(run, FewShot):
         return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()

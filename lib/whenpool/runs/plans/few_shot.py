@@ -89,6 +89,7 @@ def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
 
 
 def _labels(corpus: str, choice: Choice, place: Place) -> tuple[int, ...]:
+    """Labelled texts of each class, unless the reader says them."""
     if choice.profile == "smoke":
         return (2,)
     if corpus in PUBLICATIONS:

@@ -1,0 +1,191 @@
+"""Runs of the chapters that compare networks: recurrent ones from scratch, other architectures, and
+regularisation."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from whenpool.corpora.published import PUBLICATIONS
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.runs.kinds.probe import GradientProfile, MemoryUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.training import Training
+from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, long_runs, sizes_of, with_cell
+from whenpool.runs.request import Choice
+from whenpool.runs.run import Place, Run
+
+Changes = dict[str, Any]
+
+# Recurrent networks from scratch (the slides; thesis §1.3.1)
+
+SHORT_TEXTS = "synthetic:density=0.2,longest=40,shortest=30,test=500"
+"""Short texts that say much: cells that are unrolled in Python take a step of it for every word."""
+FAMILY = ("sum", "tanh_sum", "elman", "prototype", "lstm", "gru", "mingru", "minlstm")
+"""The cells in the order of the slides, and two later ones."""
+COMPARED_CELLS = ("elman", "prototype", "lstm", "gru")
+"""Those that are trained on published corpora, in both directions."""
+
+
+def recurrent_networks(choice: Choice, place: Place) -> Iterable[Run]:
+    """Every cell without pooling: from left to right with the gradients of its states on the embedded
+    corpus, or a file of the reader's; on published corpora those that claims are about.
+
+    A cell or number of layers that the reader asks for changes nothing: the chapter compares them.
+    """
+    choice = replace(choice, cell=None, layers=None)
+    texts = {"smoke": 8, "quick": 100, "paper": 500}[choice.profile]
+    corpora = choice.corpora or (("imdb",) if choice.profile == "paper" else (SHORT_TEXTS,))
+    for run in long_runs(corpora, choice, place):
+        published = run.corpus in PUBLICATIONS and choice.profile != "smoke"
+        base = replace(run, pooling="last", masked=choice.masked)
+        if choice.profile == "quick" and not published:
+            base = replace(base, epochs=8)  # in which those that can learn do
+        seeds = range(choice.seeds or (FEWER_SEEDS if published else 1))
+        for seeded in each(base, setting=choice.settings or ("standard",), seed=seeds):
+            deep = with_cell(seeded, "lstm", layers=2)
+            if published:
+                yield from (*(with_cell(seeded, cell) for cell in COMPARED_CELLS), deep)
+                continue
+            one_way = replace(seeded, bidirectional=False)
+            family = [with_cell(one_way, cell) for cell in FAMILY]
+            # an LSTM as torch starts it, one in both directions, and a deep one
+            for own in (*family, replace(one_way, forget_bias=None), seeded, deep):
+                yield own
+                yield GradientProfile(own, texts, untrained=True)
+                yield GradientProfile(own, texts)
+
+
+# Other architectures (thesis §1.3.3, §1.11.1)
+
+ARCHITECTURES = ("lstm", "gru", "elman", "mingru", "transformer")
+"""The cells that are compared, the thesis's first."""
+TRANSFORMER_RATE = 2e-3
+"""The Transformer's learning rate, chosen by validation accuracy, see `TRIED`: the thesis's own."""
+TRIED: tuple[Changes, ...] = (
+    {"learning_rate": 5e-4},
+    {"learning_rate": 1e-3},
+    {"layers": 2, "learning_rate": 1e-3},
+    {"epochs": 20},
+)
+"""Other ways to train the Transformer, on the small models and IMDb."""
+MEDIUM_TEXTS = "synthetic:density=0.1,longest=70,shortest=50"
+"""Shorter texts than other chapters have: there are more models to train, and one looks at all words
+from each."""
+MEMORY_WORDS = 4_000  # of the longest of the thesis's texts (§1.3.3)
+_BOTH = ("last", "max_attention")
+_ATTENTIVE = ("last", "mean", "max", "max_attention")
+_IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), ("transformer", "max_attention"))
+
+
+def architectures(choice: Choice, place: Place) -> Iterable[Run]:
+    """Training to skip, natural bias and word importance of other cells and of the Transformer, each
+    without pooling and with; and the memory that a step takes.
+
+    A cell that the reader asks for changes nothing: the chapter compares them.
+    """
+    choice = replace(choice, cell=None)
+    # texts of a sweep, and of word importance
+    swept, looked_at = {"smoke": (6, 3), "quick": (100, 60), "paper": (1_000, 200)}[choice.profile]
+    corpora = choice.corpora or ("imdb" if choice.profile == "paper" else MEDIUM_TEXTS,)
+    for base in long_runs(corpora, choice, place):
+        recorded = base.corpus in PUBLICATIONS and choice.profile == "quick"
+        seeds = range(choice.seeds or (FEWER_SEEDS if recorded else 1))
+        transformer = replace(base, cell="transformer", learning_rate=TRANSFORMER_RATE)
+        for own in each(base, seed=seeds, cell=ARCHITECTURES):
+            attentive = own.cell == "transformer"
+            own = replace(transformer, seed=own.seed) if attentive else own
+            for pooled in each(own, pooling=choice.poolings or (_ATTENTIVE if attentive else _BOTH)):
+                yield from each(pooled, setting=choice.settings or _settings(pooled, recorded))
+                if own.seed == 0 and pooled.pooling in _BOTH:
+                    yield PaddingSweep(pooled, texts=swept)
+                    yield WordImportance(pooled, texts=looked_at)
+        if recorded:
+            yield from (replace(transformer, **tried) for tried in TRIED)
+        yield from _memory(base, seeds, choice)
+
+
+def _settings(run: Training, recorded: bool) -> tuple[str, ...]:
+    """The two that say most; all four, once, for what the thesis compares, where runs go on record."""
+    first = recorded and run.seed == 0
+    if first and (run.cell, run.pooling) in _IN_ALL_SETTINGS:
+        return SETTINGS
+    if recorded and run.pooling == "max" and not first:
+        return ("standard",)  # decides nothing in mid
+    return ("standard", "mid")
+
+
+def _memory(base: Training, seeds: Iterable[int], choice: Choice) -> Iterable[MemoryUse]:
+    """At the thesis's width, whatever the profile; seeds differ in the weights, which no memory does."""
+    words: Changes = {"longest": 64, "halvings": 2}
+    if choice.profile != "smoke":
+        words = {"longest": MEMORY_WORDS}
+        base = replace(base, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size)
+    for own in each(replace(base, pooling="max_attention"), seed=seeds):
+        yield MemoryUse(own, **words)
+        for attention in ("plain", "fused"):
+            yield MemoryUse(replace(own, cell="transformer"), **words, attention=attention)
+
+
+# Regularisation and tuning (thesis §1.4.2)
+
+MASK_RATES = (0.1, 0.3, 0.5)
+DECAYS = (1e-3, 1e-4, 1e-6, 1e-8)
+LEARNING_RATES = (1e-3, 2e-3, 5e-3)
+SUSTAINED = 50
+"""Epochs of the longest training that the thesis speaks of."""
+SUSTAINED_RATE = 0.3
+"""DropConnect's rate there: the middle one of three."""
+TIMED_SEEDS = (5, 6, 7)
+"""Of trainings that are there to be timed, all poolings one after another with nothing else running."""
+
+GRID: tuple[Changes, ...] = (
+    {},
+    *({"drop_connect": rate} for rate in MASK_RATES),
+    *({"weight_decay": decay} for decay in DECAYS),
+)
+"""The two grids of the thesis's footnotes, and the plain training beside them."""
+_SMALL_GRID: tuple[Changes, ...] = ({}, {"drop_connect": 0.3}, {"weight_decay": 1e-4})
+
+
+def regularised(choice: Choice, place: Place) -> Iterable[Training]:
+    """The grids, the learning rates and the sustained trainings, without DropConnect where a cell that
+    the reader asks for has no recurrent weights."""
+    remembers = LISTED_CELLS[choice.cell or Training.cell].remembers
+    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
+    for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
+        published = corpus in PUBLICATIONS
+        sizes = {"long": choice.sizes or (1_000,)} if published else sizes_of(corpus, choice, place)
+        published = published and not smoke
+        seeds = choice.seeds or (SEEDS if paper else 3 if published else 1)
+        for length, size in ((length, size) for length, own in sizes.items() for size in own):
+            base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
+            for plain in each(base, seed=range(seeds)):
+                runs = _whole(plain, choice) if published else _brief(plain, choice, smoke)
+                yield from (run for run in runs if remembers or not run.drop_connect)
+            if published and not (paper or choice.seeds) and "standard" in (choice.settings or SETTINGS):
+                yield from each(base, seed=TIMED_SEEDS, pooling=choice.poolings or COMPARED)
+
+
+def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
+    """What decides claims: on unmixed texts, and without pooling in the middle of filler. Of other
+    settings the plain model."""
+    settings, poolings = choice.settings or ("standard", "mid"), choice.poolings or COMPARED
+    both = [name for name in _BOTH if name in poolings]
+    if "standard" in settings:
+        for pooled in each(plain, pooling=poolings):
+            yield from (replace(pooled, **changes) for changes in GRID)
+        yield from each(plain, pooling=poolings, learning_rate=LEARNING_RATES)
+        yield from each(plain, pooling=both, epochs=[SUSTAINED], drop_connect=(0.0, SUSTAINED_RATE))
+    for mixed in each(plain, setting=settings):
+        yield from each(mixed, pooling=choice.poolings or _BOTH)
+        if mixed.setting == "mid" and "last" in both:
+            yield replace(mixed, pooling="last", epochs=SUSTAINED, drop_connect=SUSTAINED_RATE)
+
+
+def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
+    """On the embedded corpus, or a file of the reader's own: what two processors do in a minute, on
+    unmixed texts whatever settings are asked for."""
+    for pooled in each(plain, pooling=choice.poolings or _BOTH):
+        yield from (replace(pooled, **changes) for changes in _SMALL_GRID)
+    epochs, rates = [2 if smoke else 20], [SUSTAINED_RATE]
+    yield from each(plain, pooling=choice.poolings or _BOTH, epochs=epochs, drop_connect=rates)

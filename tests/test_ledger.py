@@ -99,9 +99,10 @@ def test_shares_are_those_of_the_chapters(on_record, recorded):
         for table, rows in published(name).groupby("table"):
             assert (found.loc[table, "cells"], found.loc[table, NO_RULE]) == (len(rows), 0)
     stored = on_record.store.current("training")
-    said = skip.facts(skip.judged_cells(skip.record_runs(stored)), skip.record_runs(stored))
+    cells = skip.judged_cells(skip.record_runs(stored))
     for verdict in ledger.JUDGED:
-        assert found.loc[["1.5", "1.6", "1.8"], verdict].sum() == said[verdict]
+        full = found.loc[["1.5", "1.6", "1.8"], verdict]
+        assert full.sum() == (cells["verdict"] == verdict).sum()
     tricked = tricks.thesis_cells(stored)
     for table, cells in (
         ("1.9", few_shot.thesis_cells(on_record.store.current("few-shot"))),
@@ -281,7 +282,7 @@ def parsed(decided):
 def test_every_claim_has_a_row_that_can_be_linked_to(decided):
     tree = parsed(decided)
     heads = ["".join(cell.itertext()) for cell in tree.find(".//thead/tr")]
-    assert heads == list(ledger.COLUMNS)
+    assert heads[:6] == ["Claim", "The thesis", "Thesis's scale", "Compact", "Rule", "Registered"]
     rows = tree.findall(".//tbody/tr")
     assert [row.get("id") for row in rows] == [f"claim-{claim.id}" for claim in CLAIMS]
     for row, decision in zip(rows, decided, strict=True):

@@ -9,8 +9,8 @@ from small_runs import SMALL, TINY, on_record, record_probe, record_run
 from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export, export_statistics
 from whenpool.book.report.corpora import STATISTICS_OF_RECORD
-from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.verdicts import (
+    evidence_of,
     follows_protocol,
     of_record,
     probes_of_either_scale,

@@ -24,7 +24,7 @@ from whenpool.base.errors import BookError, InputError
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
 from whenpool.book.pages import lighten
-from whenpool.book.report.provenance import duration
+from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute, fetch_encoders, standing
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace

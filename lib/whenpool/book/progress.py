@@ -8,8 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 from pandas import DataFrame
 
-from whenpool.book.report.provenance import duration
-from whenpool.book.report.tables import corpus_name
+from whenpool.book.report.tables import corpus_name, duration
 from whenpool.runs.compute import standing, weights_needed
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.local import processors

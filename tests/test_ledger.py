@@ -83,12 +83,6 @@ def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter(claim):
     assert ledger.link_of(claim) == f"{claim.chapter}.html#{claim.evidence}"
 
 
-def test_a_title_is_the_heading_of_the_page():
-    for chapter in CHAPTERS:
-        assert f"\n# {ledger.title_of(chapter)}\n" in (BOOK / f"{chapter}.md").read_text()
-    assert ledger.title_of("no-such-page") == "no-such-page"
-
-
 # the tables of the thesis
 
 
@@ -326,11 +320,6 @@ def test_a_row_says_what_the_compact_replication_changes():
     (alone,) = parsed([ENDLESS]).findall(".//tbody/tr")
     assert [alone[3].get("data-sort"), "".join(alone[3].itertext()).strip()] == ["6", ""]
     assert "Compact" not in "".join(alone[4].itertext())
-
-
-def test_every_verdict_has_a_sign_besides_its_words():
-    assert set(ledger.MARKS) == {*VERDICTS, ""}
-    assert all(ledger.MARKS[verdict] for verdict in VERDICTS)
 
 
 def test_filters_have_labels_and_offer_what_there_is(decided):

@@ -1,4 +1,4 @@
-"""Tables and figures of gradient propagation, natural bias and word importance, on small frames."""
+"""What figures of probes call models and texts, and where the text stands among filler."""
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,6 @@ def frame(runs):
     return pd.DataFrame(rows).sample(frac=1, random_state=0)
 
 
-# what figures call models and texts
-
-
 def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
     runs = [
         ({"pooling": "max"}, [{}]),
@@ -39,15 +36,6 @@ def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart
     assert several["k2"] == "IMDb, 1K training texts"
     assert several["k3"] == r"my \$ texts.csv, short, 1K training texts"
     assert {"model", "texts"} <= set(probes.named(NO_RUNS))
-
-
-# gradient propagation
-
-
-# natural bias
-
-
-# word importance
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stored import put_probe
 from stored import put_training as put
 
 from whenpool.book.publish import export
@@ -137,27 +136,8 @@ PENALTY = attending(
     (0.0, 0.25, 1.0, 1.0), (0.4, 0.01, 1e-3, 1e-4), (60.0, 70.0, 69.0, 68.0), (50.0, 55.0, 66.0, 67.0)
 )
 AGAIN = attending((0.0, 0.25, 1.0), (0.5, 0.02, 1e-3), (60.0, 71.0, 80.0), (50.0, 51.0, 68.0))
-FULL_AT_ONCE = attending((1.0, 1.0), (3e-3, 4e-3), (70.0, 71.0), (60.0, 61.0))
 NEVER_FULL = attending((0.0, 0.5), (0.3, 0.2), (60.0, 65.0), (50.0, 52.0))
 TEACHER = [{"train_loss": loss, "factor": math.nan} for loss in (0.5, 0.125, 0.25)]
-
-
-def test_what_is_read_from_epochs_is_read_for_each_run(place):
-    histories = {"whole": PENALTY, "again": AGAIN, "full": FULL_AT_ONCE, "never": NEVER_FULL}
-    names = {}
-    for seed, (name, history) in enumerate(histories.items()):
-        names[put(place, of("penalty_attention", seed=seed), history=history)] = name
-    names[put(place, of("last"), history=[{"validation_accuracy": 50.0}])] = "plain"
-    names[put(place, of("teacher_forcing"), history=TEACHER)] = "teacher"
-    epochs = place.store.history("training")[::-1]  # they may come in any order
-    expected = {
-        tricks.mass_before_the_end: {"whole": 0.01, "again": 0.02, "never": 0.2},
-        tricks.mass_left: {"whole": 1e-4, "again": 1e-3, "full": 4e-3, "never": 0.2},
-        tricks.cost_of_ending: {"whole": 4.0, "again": 3.0},
-        tricks.mean_squared_error: {"teacher": 0.125},
-    }
-    for read, values in expected.items():
-        assert {names[key]: value for key, value in read(epochs).dropna().items()} == values
 
 
 # figures
@@ -265,28 +245,6 @@ def test_trainings_of_tricks_are_put_on_record_and_read_back(place):
         assert known == [{n: v for n, v in row.items() if v == v} for row in KEPT.get(run, ())]
 
 
-def test_a_record_that_is_written_again_stays_as_it_is(place):
-    for run, history in KEPT.items():
-        put(place, run, history=history)
-    for probe in PROBED:
-        put_probe(place, probe, PROFILE)
-    folder = folder_of(place)
-
-    def written(store):
-        assert export("training", store, folder) == len(KEPT)
-        assert export("probe", store, folder) == len(PROBED)
-        return {file.name: file.read_bytes() for file in folder.iterdir()}
-
-    before = written(place)
-    assert set(before) == {
-        "trainings.csv", "trainings_history.csv", "probes.csv", "probes_gradients.csv"
-    }  # fmt: skip
-    beside = replace(place, store=Store(place.store.directory, folder))
-    for run in KEPT:
-        put(beside, run, 12.5, history=EPOCH)  # of record are the runs as they were
-    assert written(on_record(place)) == written(beside) == before
-
-
 def test_a_record_that_is_older_than_tricks_is_kept_beside_them(place):
     old, folder = of("last", base=THESIS), folder_of(place)
     put(place, old, history=EPOCH)
@@ -363,14 +321,6 @@ def test_ours_stand_above_with_a_verdict(place, variant, off, changes, seeds, ve
     text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {verdicts.MARKS[verdict]}<br>{number:.1f}"
     assert text in table.frame["mid"].tolist()
     assert f"{seeds} runs; corpus imdb; 10,000 training texts" in table.provenance
-
-
-def test_the_compact_replication_stands_above_the_thesis_and_has_no_verdict(place):
-    put_all(place, "max", "mid", [60.0, 61.0, 62.0], base=replace(THESIS, **COMPACT))
-    cell = thesis_cells(place).loc[("max", "mid")]
-    assert (cell["verdict"], cell["n"], len(cell["keys"])) == ("not run", 0, 3)
-    table = tricks.thesis_table(place.store.rows("training"))
-    assert f"compact 61.0 ± 1.0 (3)<br>{NUMBERS['max', 'mid']:.1f}" in table.frame["mid"].tolist()
 
 
 def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whenpool.book.report.tables import CaptionedTable, cell_text, grid, judged, size_text, wins
+from whenpool.book.report.tables import CaptionedTable, cell_text, grid, judged, wins
 from whenpool.book.report.verdicts import judge
 
 ROW = {
@@ -175,7 +175,3 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     for shown in ("Of &lt;things&gt;.", "<b>1</b><br>2", "<code>nwi</code>", "<td>a: x</td>",
                   "<small>x &lt; y (the rule).</small>"):  # fmt: skip
         assert shown in bundle["text/html"]
-
-
-def test_sizes_are_written_as_in_the_thesis():
-    assert [size_text(size) for size in (1000, 25_000, 500)] == ["1K", "25K", "500"]

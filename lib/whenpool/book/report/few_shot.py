@@ -20,11 +20,7 @@ from whenpool.book.report.tables import (
 )
 from whenpool.book.report.verdicts import Cell, published, verdict_of, with_columns
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.kinds.few_shot import (
-    READ_BY_ENCODER,
-    UNLABELLED,
-    FewShot,
-)
+from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
 from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
 
 PER_CLASS = 10

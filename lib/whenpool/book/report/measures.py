@@ -19,14 +19,7 @@ from pandas import DataFrame, Series
 from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
 from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
 from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mean_squared_error
-from whenpool.book.report.verdicts import (
-    RUNS_PER_CELL,
-    THESIS_MODEL,
-    Sample,
-    column,
-    has,
-    published,
-)
+from whenpool.book.report.verdicts import RUNS_PER_CELL, THESIS_MODEL, Sample, column, has, published
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance

@@ -3,11 +3,7 @@
 import pandas as pd
 
 from whenpool.book.report import tables
-from whenpool.book.report.tables import (
-    MAJORITY,
-    CaptionedTable,
-    judged,
-)
+from whenpool.book.report.tables import MAJORITY, CaptionedTable, judged
 from whenpool.book.report.verdicts import of_record, published
 
 FULL_TABLES = (

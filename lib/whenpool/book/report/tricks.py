@@ -1,18 +1,9 @@
-"""What the figures, tables and text of "Learnability tricks" show (thesis §2.2).
-
-``stored`` are rows of `Store.rows`, ``probes`` of `Store.rows`, ``histories`` and ``epochs`` of
-`Store.history`; ``runs`` come from `with_variant`, or from `tried`.
-"""
+"""Runs, numbers and Table 2.1 of "Learnability tricks" (thesis §2.2): ``stored`` and ``runs`` are rows of
+`Store.rows`, ``epochs`` of `Store.history`."""
 
 import pandas as pd
 
-from whenpool.book.report.tables import (
-    CaptionedTable,
-    Heads,
-    beside_thesis,
-    in_order,
-    judged,
-)
+from whenpool.book.report.tables import CaptionedTable, Heads, beside_thesis, in_order, judged
 from whenpool.book.report.verdicts import (
     as_plain,
     column,

@@ -203,7 +203,7 @@ def _entry(item: Any, known: list[str], file: Path) -> Advice:
             f"{where} names {unknown[0]!r}, which is neither a claim of data/paper/claims.yml nor one of "
             f"{', '.join(WHERE)}"
         )
-    values = {name: tuple(value) if name in _NAMES else value for name, value in item.items()}
+    values: dict[str, Any] = {k: tuple(v) if k in _NAMES else v for k, v in item.items()}
     for name in set(_SPANS) & set(item):
         least, most = item[name]
         values[name] = (least, float("inf") if most is None else most)

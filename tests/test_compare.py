@@ -25,7 +25,7 @@ from whenpool.book.compare import (
     table_of,
 )
 from whenpool.book.publish import export
-from whenpool.book.report.provenance import provenance_line
+from whenpool.book.report.tables import provenance_line
 from whenpool.cli import main
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place

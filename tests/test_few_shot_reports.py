@@ -3,23 +3,18 @@
 import csv
 from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from whenpool import TextClassifier
-from whenpool.book.report import few_shot
+from whenpool.book.report import examples, few_shot
 from whenpool.book.report.verdicts import MARKS
-from whenpool.corpora.batches import Ragged, Texts
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot
 
 PAPER = Path(__file__).parents[1] / "data" / "paper" / "few_shot.csv"
 ALL = (*SYSTEMS, *CONTRAST)
-NONE_YET = [{"": "no such runs yet"}]
 
 
 def invented(system, accuracy=60.0, *, result=None, **changes):
@@ -131,58 +126,7 @@ def test_the_encoder_of_the_most_runs_is_shown_with_what_has_none():
     assert few_shot.on_record(table(*rows), "yahoo")["test_accuracy"].tolist() == [92.0]
 
 
-def test_without_runs_there_is_nothing_to_show(place):
-    runs = few_shot.on_record(empty(place))
-    assert few_shot.accuracy_table(runs).to_dict("records") == NONE_YET
-    assert few_shot.given_table(runs).to_dict("records") == NONE_YET
-    assert few_shot.what_it_is(runs) == ""
-    assert few_shot.in_panels(runs).empty
-    told = few_shot.facts(runs)
-    assert told.pop("few_title") == "not run yet."
-    assert set(told.values()) == {"not run", "none", "0", "unknown", "none of none"}
-    assert few_shot.attention_strips(None) == []
-
-
 # tables
-
-
-def test_accuracies_by_labels():
-    rows = [*seeds("uda", [60.0, 62.0], per_class=3), *seeds("uda", [70.0], per_class=10)]
-    rows += seeds("last_words", [51.0], per_class=10)
-    runs = few_shot.arranged(table(*rows[::-1], invented("uda", corpus="yahoo")))
-    heads = ["system", "IMDb 3 per class", "IMDb 10 per class", "Yahoo 10 per class"]
-    assert list(few_shot.accuracy_table(runs)) == heads
-    frame = few_shot.accuracy_table(runs[runs["corpus"] == "imdb"])
-    assert list(frame) == ["system", "3 per class", "10 per class"]
-    assert frame.to_numpy().tolist() == [
-        ["UDA", "61.0 ± 1.4 (2)", "70.0 (1)"],
-        ["BiLSTM, word vectors", "", "51.0 (1)"],
-        ["majority class", "50.5", "50.5"],
-    ]
-
-
-def test_what_each_system_was_given():
-    rows = [
-        invented("vampire", result={"seconds": 60.0}),
-        invented("max_attention", result={"test_cut": 250}),
-        invented("max_attention", seed=1, result={"test_cut": 350}),
-        invented("uda", steps=1_500),
-        invented("last_words", vectors="glove"),
-        invented("max_attention_words"),
-    ]
-    frame = few_shot.given_table(few_shot.arranged(table(*rows))).set_index("")
-    assert frame["read by"].tolist() == [
-        "bag of words", "all-MiniLM-L6-v2", "all-MiniLM-L6-v2", "glove", "random word vectors"
-    ]  # fmt: skip
-    assert set(frame["labelled"]) == {"20"}
-    pools = frame["unlabelled: pool, read"]
-    assert pools.tolist() == ["5,000, 1,000", "none", "5,000, 1,000", "none", "none"]
-    assert frame.loc["MaxAtt", "test texts cut"] == "30 %"
-    assert frame.loc["UDA", "steps, looks"] == "1,500, 10"
-    assert frame["tokens a text"].tolist() == ["all", "256", "256", "256", "256"]
-    assert frame.loc["MaxAtt", "parameters: trained, encoder's"] == "1.3M, 22.7M"
-    assert frame.loc["VAMPIRE", "parameters: trained, encoder's"] == "1.3M, 0"
-    assert frame.loc["VAMPIRE", "time"] == "1 min 0 s"
 
 
 def test_a_sentence_says_what_the_runs_read():
@@ -250,40 +194,6 @@ def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts()
     assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]
 
 
-# facts
-
-
-def test_facts_are_means_and_differences_of_ten_labels():
-    means = {"vampire": 52.0, "bert": 60.0, "tmix": 58.0, "max_attention": 66.0, "uda": 71.0,
-             "mixtext": 70.0, "last_words": 51.0, "max_attention_words": 55.0}  # fmt: skip
-    rows = [row for s, mean in means.items() for row in seeds(s, [mean - 1, mean + 1])]
-    for place, system in enumerate(("vampire", "bert", "max_attention", "tmix")):
-        rows += seeds(system, [50.0 + place], per_class=1)
-        rows += seeds(system, [60.0 - place], per_class=3) if place else []  # VAMPIRE is missing there
-    told = few_shot.facts(few_shot.arranged(table(*rows)))
-    assert told["few_max_attention"] == "66.0"
-    assert (told["few_rival_name"], told["few_rival"]) == ("Fine-tuning (BERT)", "60.0")
-    assert (told["few_semi_name"], told["few_semi"], told["few_all_name"]) == ("UDA", "71.0", "UDA")
-    assert (told["few_above_rival"], told["few_above_semi"]) == ("+6.0", "−5.0")
-    assert told["few_above_words"] == "+11.0"
-    assert (told["few_seeds"], told["few_spread"], told["few_ahead"]) == ("2", "1.4 to 1.4", "1 of 2")
-    assert told["few_title"].startswith("IMDb: 20 labelled")
-    assert told["few_order"] == (
-        "UDA 71.0, MixText 70.0, MaxAtt 66.0, Fine-tuning (BERT) 60.0, TMix 58.0, VAMPIRE 52.0"
-    )
-
-
-def test_facts_of_the_thesis_are_those_of_its_table():
-    told = few_shot.thesis_facts()
-    for corpus in ("imdb", "yahoo"):
-        gap = NUMBERS["max_attention", corpus] - max(
-            NUMBERS[s, corpus] for s in few_shot.GROUPS["rival"]
-        )
-        assert told[f"thesis_{corpus}_above_rival"] == f"+{gap:.1f}"
-    assert (told["thesis_imdb_above_semi"], told["thesis_yahoo_above_semi"]) == ("−3.1", "−1.9")
-    assert told["thesis_imdb_order"].startswith("MixText 78.7, UDA 78.2, MaxAtt 75.6, ")
-
-
 # word strips
 
 
@@ -303,45 +213,9 @@ def test_facts_of_the_thesis_are_those_of_its_table():
 )  # fmt: skip
 def test_pieces_are_put_together_to_words(pieces, words):
     weights = [2.0**place for place in range(len(pieces))]
-    found, sums = few_shot.whole_words(pieces, weights)
+    found, sums = examples.whole_words(pieces, weights)
     assert list(found) == words
     assert sum(sums) == sum(weights)
     assert all(value > 0 for value in sums)
     if "##el" in pieces:
         assert sums[2] == sum(weights[2:5])
-
-
-def test_the_shortest_text_of_each_class_is_shown_that_has_some_pieces():
-    lengths = torch.tensor([40, 14, 20, 15, 20, 99, 30, 16, 50])
-    labels = torch.tensor([0, 0, 0, 1, 0, 2, 4, 3, 5])
-    assert few_shot.chosen(lengths, labels) == [2, 3, 5, 7]
-    assert few_shot.chosen(torch.tensor([3, 20]), torch.tensor([0, 1])) == [1]
-
-
-def shown_model(bias):
-    """A small model that answers with the second class, or the first."""
-    torch.manual_seed(0)
-    model = TextClassifier(9, 2, "max_attention", embedding_size=4, hidden_size=3)
-    with torch.no_grad():
-        model.classifier.weight.zero_()
-        model.classifier.bias.copy_(torch.tensor([0.0, bias]))
-    rows = [[1, 2, 3, 4] * 5, [5, 6] * 8]
-    tokens = [[*(f"w{number}" for number in row[:-1]), "##end"] for row in rows]
-    texts = Texts(Ragged.of(rows), torch.tensor([0, 1]))
-    return SimpleNamespace(model=model, texts=texts, tokens=tokens, classes=("bad", "good"))
-
-
-@pytest.mark.parametrize(("bias", "titles"), [(1.0, ["bad ✗", "good ✓"]), (-1.0, ["bad ✓", "good ✗"])])
-def test_strips_are_the_attention_of_the_model_with_its_answer(bias, titles):
-    shown = shown_model(bias)
-    found = few_shot.attention_strips(shown)
-    assert [strip.title for strip in found] == titles
-    for number, strip in enumerate(found):
-        ids = shown.texts.ids.row(number).long().unsqueeze(0)
-        lengths = torch.tensor([ids.shape[1]])
-        with torch.no_grad():
-            states = shown.model.encode(shown.model.embed(ids), lengths)
-            weights = shown.model.pool(states, lengths)[1][0]
-        np.testing.assert_allclose(strip.weights[:-1], weights[:-2], rtol=1e-5)
-        np.testing.assert_allclose(strip.weights[-1], weights[-2:].sum(), rtol=1e-5)
-        assert strip.words[-1] == shown.tokens[number][-2] + "end"

@@ -10,7 +10,6 @@ from made_up import gradients, measured, run, runs, trained
 
 from whenpool.book.report import front
 from whenpool.book.report.claims import VERDICTS, Decision, Finding, claims
-from whenpool.book.report.figures import use_style
 from whenpool.book.report.measures import Runs
 
 ROOT = Path(__file__).parents[1]
@@ -143,13 +142,3 @@ def test_the_figure_draws_every_model_twice():
     assert right.lines[-1].get_xdata()[0] == pytest.approx(50)  # chance
     lacking = made(both(0.01, 0.9), both(50, 75), {"last": 72})
     assert len(front.draw_front(lacking).axes) == 1
-
-
-def test_the_figure_is_light(recorded, tmp_path):
-    import matplotlib.pyplot as plt
-
-    with plt.rc_context():
-        use_style()
-        plt.rcParams |= {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"]}
-        front.draw_front(recorded).savefig(tmp_path / "front.svg")
-    assert (tmp_path / "front.svg").stat().st_size < 22_000

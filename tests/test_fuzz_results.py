@@ -13,9 +13,9 @@ from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoin
 from whenpool.book.build import with_value
 from whenpool.book.chapter import open_chapter
 from whenpool.book.report.claims import claims, decide
-from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.measures import Runs
-from whenpool.book.report.provenance import provenance_line
+from whenpool.book.report.tables import provenance_line
+from whenpool.book.report.verdicts import evidence_of
 from whenpool.corpora import find
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only

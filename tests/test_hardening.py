@@ -13,8 +13,7 @@ from myst_parser.parsers.mdit import create_md_parser
 from whenpool.base.paths import project_root
 from whenpool.book.chapter import Provenance
 from whenpool.book.report.corpora import corpora_table
-from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.tables import CaptionedTable, literal
+from whenpool.book.report.tables import CaptionedTable, literal, provenance_line
 from whenpool.corpora.tokens import load_vectors
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"

@@ -83,12 +83,6 @@ def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter(claim):
     assert ledger.link_of(claim) == f"{claim.chapter}.html#{claim.evidence}"
 
 
-def test_a_title_is_the_heading_of_the_page():
-    for chapter in CHAPTERS:
-        assert f"\n# {ledger.title_of(chapter)}\n" in (BOOK / f"{chapter}.md").read_text()
-    assert ledger.title_of("no-such-page") == "no-such-page"
-
-
 # the tables of the thesis
 
 
@@ -99,9 +93,10 @@ def test_shares_are_those_of_the_chapters(on_record, recorded):
         for table, rows in published(name).groupby("table"):
             assert (found.loc[table, "cells"], found.loc[table, NO_RULE]) == (len(rows), 0)
     stored = on_record.store.current("training")
-    said = skip.facts(skip.judged_cells(skip.record_runs(stored)), skip.record_runs(stored))
+    cells = skip.judged_cells(skip.record_runs(stored))
     for verdict in ledger.JUDGED:
-        assert found.loc[["1.5", "1.6", "1.8"], verdict].sum() == said[verdict]
+        full = found.loc[["1.5", "1.6", "1.8"], verdict]
+        assert full.sum() == (cells["verdict"] == verdict).sum()
     tricked = tricks.thesis_cells(stored)
     for table, cells in (
         ("1.9", few_shot.thesis_cells(on_record.store.current("few-shot"))),
@@ -281,7 +276,7 @@ def parsed(decided):
 def test_every_claim_has_a_row_that_can_be_linked_to(decided):
     tree = parsed(decided)
     heads = ["".join(cell.itertext()) for cell in tree.find(".//thead/tr")]
-    assert heads == list(ledger.COLUMNS)
+    assert heads[:6] == ["Claim", "The thesis", "Thesis's scale", "Compact", "Rule", "Registered"]
     rows = tree.findall(".//tbody/tr")
     assert [row.get("id") for row in rows] == [f"claim-{claim.id}" for claim in CLAIMS]
     for row, decision in zip(rows, decided, strict=True):
@@ -325,11 +320,6 @@ def test_a_row_says_what_the_compact_replication_changes():
     (alone,) = parsed([ENDLESS]).findall(".//tbody/tr")
     assert [alone[3].get("data-sort"), "".join(alone[3].itertext()).strip()] == ["6", ""]
     assert "Compact" not in "".join(alone[4].itertext())
-
-
-def test_every_verdict_has_a_sign_besides_its_words():
-    assert set(ledger.MARKS) == {*VERDICTS, ""}
-    assert all(ledger.MARKS[verdict] for verdict in VERDICTS)
 
 
 def test_filters_have_labels_and_offer_what_there_is(decided):

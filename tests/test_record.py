@@ -7,8 +7,8 @@ import pytest
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
 from whenpool.book.publish import export
-from whenpool.book.report.evidence import evidence_of
 from whenpool.book.report.verdicts import (
+    evidence_of,
     follows_protocol,
     of_record,
     probes_of_either_scale,

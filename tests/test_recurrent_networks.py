@@ -2,14 +2,12 @@
 
 from dataclasses import asdict, replace
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from whenpool import InputError
-from whenpool.book.report import recurrent_networks
-from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.verdicts import SMALL_MODEL, of_breadth, of_record
+from whenpool.book.report.tables import provenance_line
+from whenpool.book.report.verdicts import of_breadth, of_record
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
@@ -31,19 +29,6 @@ def trainings(*runs, **more):
         {"key": str(n), "test_accuracy": 70.0 + n, "encoder_parameters": 100.0} for n in range(len(runs))
     ]
     rows = [row | asdict(run) | more for row, run in zip(rows, runs, strict=True)]
-    return pd.DataFrame(rows)
-
-
-def profile_rows(*runs, untrained=False):
-    """Norms that halve with every position away from the last, a row for each."""
-    rows = []
-    for number, run in enumerate(runs):
-        norms = 0.5 ** np.arange(99, -1, -1.0)
-        rows += [
-            {"key": str(number), "position": place + 1, "mean": norm, "untrained": untrained}
-            | asdict(run)
-            for place, norm in enumerate(norms)
-        ]
     return pd.DataFrame(rows)
 
 
@@ -70,7 +55,6 @@ def test_on_reviews_it_is_what_the_claims_are_about(place):
     assert not of_record(rows).any()
     models = set(zip(rows["cell"], rows["layers"], strict=True))
     assert models == {*((cell, 1) for cell in COMPARED_CELLS), ("lstm", 2)}
-    assert set(recurrent_networks.on_reviews(rows)["key"]) == set(rows["key"])
 
 
 def test_the_chapter_compares_cells_whatever_is_asked_for(place):
@@ -186,61 +170,3 @@ def test_provenance_says_which_model_it_was():
     assert "cell" not in provenance_line(trainings(RUN, **facts))
     line = provenance_line(trainings(RUN, replace(RUN, cell="gru", layers=2), **facts))
     assert "cell LSTM, GRU of 2 layers;" in line
-
-
-# tables and figure
-
-
-@pytest.mark.parametrize(
-    ("model", "title"),
-    [
-        (("lstm", 1, False), "LSTM"),
-        (("gru", 1, True), "BiGRU"),
-        (("lstm", 2, True), "BiLSTM, 2 layers"),
-        (("lstm", 1, False, None), "LSTM, no forget bias"),
-        (("lstm", 1, False, float("nan")), "LSTM, no forget bias"),
-        (("gru", 1, False, None), "GRU"),
-    ],
-)
-def test_titles(model, title):
-    assert recurrent_networks.model_title(*model) == title
-
-
-def test_models_have_what_they_learnt_and_what_reaches_the_first_word():
-    runs = [replace(with_cell(RUN, cell), bidirectional=False) for cell in ("lstm", "sum", "elman")]
-    profiles = pd.concat([profile_rows(*runs), profile_rows(runs[0], untrained=True)])
-    table = recurrent_networks.model_table(trainings(*runs), profiles)
-    assert table["model"].tolist() == ["sum", "Elman", "LSTM"]  # the slides' order
-    assert table["test accuracy, %"].tolist() == ["71.0", "72.0", "70.0"]
-    assert table["after training"].tolist() == [f"{0.5**99:.1e}"] * 3
-    assert table["first / last before"].tolist() == ["", "", f"{0.5**99:.1e}"]
-
-
-def test_reviews_are_held_by_seed_and_strangers_left_out():
-    small = {name: value for name, value in SMALL_MODEL.items() if name != "masked"}
-    base = replace(RUN, **small)
-    runs = [replace(base, cell="elman", seed=seed) for seed in range(3)]
-    strangers = [replace(base, pooling="max"), replace(base, setting="mid"), replace(base, epochs=50)]
-    strangers += [replace(base, cell="mingru"), replace(base, cell="elman", vectors="glove.6B.100d")]
-    rows = trainings(*runs, *strangers, corpus_complete=True)
-    table = recurrent_networks.model_table(recurrent_networks.on_reviews(rows))
-    assert table.to_dict("records") == [
-        {"model": "BiElman", "test accuracy, %": "71.0 ± 1.0", "weights": "100", "seeds": "3"}
-    ]
-    none = recurrent_networks.model_table(recurrent_networks.on_reviews(rows.head(0)))
-    assert none.to_numpy().tolist() == [["no such runs yet"]]
-
-
-def test_profiles_are_relative_to_the_last_word():
-    one_way = [replace(with_cell(RUN, cell), bidirectional=False) for cell in ("gru", "lstm")]
-    profiles = profile_rows(*one_way, replace(one_way[1], forget_bias=None), RUN)
-    drawn = recurrent_networks.relative_profiles(profiles)
-    assert set(drawn["stage"]) == {"after training"}
-    assert list(drawn["model"].unique()) == ["LSTM, no forget bias", "LSTM", "GRU", "BiLSTM"]
-    lines = drawn.groupby("model", sort=False)
-    assert set(lines["gradient"].last()) == {1.0}
-    assert set(lines["place"].max()) == {100.0}
-    assert np.isnan(drawn["gradient"].iloc[0])  # below what float32 keeps
-    nothing = recurrent_networks.relative_profiles(pd.DataFrame())
-    assert set(nothing) <= set(drawn)
-    assert nothing.query("bidirectional == False and layers == 1").empty

@@ -7,10 +7,8 @@ import pandas as pd
 import pytest
 from made_up import AFTER, runs
 
-from whenpool.book.report import regularisation
 from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.evidence import Evidence, evidence_of
-from whenpool.book.report.verdicts import of_breadth, probes_of_breadth
+from whenpool.book.report.verdicts import evidence_of, of_breadth, probes_of_breadth
 from whenpool.models.registry import COMPARED, LISTED_CELLS
 from whenpool.runs.kinds.probe import PROBES, GradientProfile, WordImportance
 from whenpool.runs.kinds.training import Training
@@ -40,14 +38,6 @@ def row(accuracy=70.0, validation=None, **changes):
     more = {"key": repr(run), "test_accuracy": accuracy}
     more |= {"validation_accuracy": accuracy if validation is None else validation}
     return asdict(run) | DONE | more
-
-
-def evidence(rows):
-    """Evidence of small runs."""
-    return Evidence(pd.DataFrame(), {}, small=pd.DataFrame(rows))
-
-
-NOTHING = Evidence(pd.DataFrame(), {})
 
 
 # the runs
@@ -236,59 +226,3 @@ def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
     seconds = [(0, 0.1), (1, 2.0), (1, 3.0), (2, 1.0), (2, 9.0), (3, 2.0), (4, 3.0)]
     seconds += [(place, 0.1) for place in range(5, len(rows))]
     assert measured("epoch-time-varies-marginally", rows, seconds).value == pytest.approx(3)
-    epochs = pd.DataFrame({"key": rows[place]["key"], "seconds": s} for place, s in seconds)
-    shown = regularisation.time_table(regularisation.on_record(evidence(rows)), epochs)
-    assert shown["relative"].tolist() == ["1.00", "20.00", "10.00", "20.00", "30.00"]
-
-
-# the page
-
-
-def test_the_table_and_the_claim_choose_the_same_way():
-    rows = [r for seed in (0, 1) for name in COMPARED for r in grid_of(name, 1.5 + seed, seed)]
-    rows += [row(20.0, 99.0, pooling="mean", seed=2, weight_decay=1e-8), row(pooling="mean", seed=2)]
-    table = regularisation.gains_table(pd.DataFrame(rows))
-    assert table["best by validation"].tolist() == ["DropConnect 0.3"] * 5
-    assert table["gain"].tolist() == ["+1.5, +2.5"] * 5
-    assert table["none"].tolist() == ["70.0 ± 0.0 (2)"] * 5
-    whole = [one for one in rows if one["seed"] < 2]
-    assert measured("regularisation-never-hurts", whole).value == 2  # the mean of 1.5 and 2.5
-
-
-def test_rates_and_sustained_trainings_have_their_tables():
-    rows = [row(0.0, 60.0 + 1e3 * rate, learning_rate=rate) for rate in LEARNING_RATES]
-    rows += [row(80.0 + rate, epochs=50, drop_connect=rate) for rate in (0.0, 0.3)]
-    rows += [row(51.0, epochs=50, drop_connect=0.3, setting="mid")]
-    runs = pd.DataFrame(rows)
-    assert regularisation.rates_table(runs).iloc[0].tolist() == [
-        "BiLSTM", "61.0 (1)", "62.0 (1)", "**65.0 (1)**",
-    ]  # fmt: skip
-    table = regularisation.sustained_table(runs)
-    assert table[["epochs", "DropConnect"]].to_numpy().tolist() == [
-        [8, "none"],
-        [50, "none"],
-        [50, "0.3"],
-    ]
-    assert table["mid"].tolist() == ["", "", "51.0 (1)"]
-    epochs = pd.DataFrame(
-        {"key": key, "epoch": epoch, "train_accuracy": 90.0, "validation_accuracy": 80.0}
-        for key in runs["key"]
-        for epoch in (1, 2)
-    )
-    drawn = regularisation.sustained_epochs(runs, epochs)
-    assert list(drawn["regularised"].unique()) == ["not regularised", "DropConnect 0.3"]
-    means = drawn.groupby(["drop_connect", "texts", "epoch"])["accuracy"].agg(["mean", "count"])
-    assert means.loc[0.3].to_numpy().tolist() == [[90.0, 1], [90.0, 1], [80.0, 1], [80.0, 1]]
-
-
-def test_without_runs_every_part_of_the_page_says_so():
-    runs, epochs = regularisation.on_record(NOTHING), pd.DataFrame({"key": [], "seconds": []})
-    for table in (
-        regularisation.gains_table(runs),
-        regularisation.rates_table(runs),
-        regularisation.sustained_table(runs),
-        regularisation.time_table(runs, epochs),
-    ):
-        assert table.to_numpy().tolist() == [["no such runs yet"]]
-    assert regularisation.gains(runs).empty
-    assert regularisation.sustained_epochs(runs, epochs).empty

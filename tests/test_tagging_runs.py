@@ -8,9 +8,7 @@ from made_up import AFTER, runs
 
 from whenpool import InputError
 from whenpool.book.publish import export
-from whenpool.book.report import tagging
 from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.provenance import provenance_line
 from whenpool.runs.compute import standing
 from whenpool.runs.engine.running import read_ahead
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
@@ -186,33 +184,3 @@ def test_claims_are_decided_by_runs_of_three_seeds():
     } == {name: round(finding.value, 6) for name, finding in found.items()}  # fmt: skip
     few = runs(taggings=rows[rows["seed"] < 2])
     assert {by_runs(claim, few, "compact").verdict[:7] for claim in own} == {"so far "}
-
-
-def test_tables_say_what_was_measured():
-    runs = tagging.arranged(record())
-    table = tagging.results_table(runs)
-    assert table["tagger"].iloc[0] == "**UD English EWT**"
-    assert table["words"].iloc[:3].tolist() == ["", "20.0", "80.0"]
-    both = table[table["tagger"] == "LSTM, both directions"]
-    assert both["words"].tolist() == ["95.1 ± 0.1 (3)", "93.0 ± 0.0 (3)"]
-    assert both["F1"].tolist() == ["", "27.0 ± 1.0 (3)"]
-    assert "LSTM, both directions, IO" in set(table["tagger"])
-    errors = tagging.errors_table(runs)
-    assert errors.iloc[0].tolist()[2:] == ["50", "40 %", "20 %", "10 %", "30 %", "60 %"]
-    published = tagging.published_table(tagging.on_record(record()))
-    assert published[published["tagger"].str.endswith("**ours**")]["%"].tolist() == [
-        "95.1 ± 0.1 (3)",
-        "27.0 ± 1.0 (3)",
-    ]
-    assert {"92.1", "41.86", "40.78"} <= set(published["%"])
-    assert "100 training sentences" in provenance_line(runs)
-
-
-def test_the_slides_examples():
-    table = tagging.encodings_table()
-    assert table["IOB2"].tolist() == ["B-PER", "O", "B-PER", "B-PER", "I-PER", "O", "O", "O"]
-    assert table["IO, as the slides write it"].tolist() == "PER O PER PER PER O O O".split()
-    bank = tagging.bank_table().set_index("selected")
-    assert bank.loc["Bank of Chicago", ["fp", "fn"]].tolist() == ["1", "1"]
-    assert bank.loc["nothing", ["fp", "fn"]].tolist() == ["0", "1"]
-    assert bank["F1"].tolist() == ["100", "50", "67"]

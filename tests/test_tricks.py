@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stored import put_probe
 from stored import put_training as put
 
 from whenpool.book.publish import export
@@ -21,7 +20,6 @@ from whenpool.book.report.verdicts import (
     of_learnability,
     of_record,
 )
-from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.store import Store
 
@@ -39,7 +37,6 @@ CHANGES = {
     "orthogonal": {"orthogonal": True},
 }
 NEW_COLUMNS = ["orthogonal", "trick", "strength", "divergence", "diverged"]
-NONE_YET = [{"": "no such runs yet"}]
 DIVERGED = math.nan
 
 
@@ -52,11 +49,6 @@ def put_all(place, variant, setting, accuracies, base=SMALL):
         put(place, of(variant, setting, seed, base), accuracy)
 
 
-def put_cells(place, cells):
-    for (variant, setting), accuracies in cells.items():
-        put_all(place, variant, setting, accuracies)
-
-
 def attending(factors, masses, with_attention, without):
     """Epochs of penalty or dropout attention."""
     names = ("factor", "mass_left", "attention_accuracy", "validation_accuracy")
@@ -66,10 +58,6 @@ def attending(factors, masses, with_attention, without):
 
 def runs_of(place):
     return tricks.with_variant(place.store.rows("training"))
-
-
-def records(table):
-    return table.to_dict("records")
 
 
 # variants
@@ -105,22 +93,16 @@ def test_other_settings_poolings_and_options_are_left_out(place, changes):
     assert runs_of(place)["key"].tolist() == [kept]
 
 
-def test_without_runs_every_part_of_the_page_says_so(place):
-    empty, epochs = place.store.rows("training"), place.store.history("training")
-    runs = runs_of(place)
-    for found in (runs, tricks.small_runs(empty, 1000)):
-        assert found.empty
-        assert {"variant", "setting"} <= {*found}
-    assert set(tricks.facts(runs).values()) == {"not run", "none", "0 of 0"}
-    for table in (
-        tricks.accuracy_table(runs),
-        tricks.reached_table(runs, epochs),
-        tricks.cost_table(runs, epochs),
-        tricks.strength_table(tricks.tried(empty, 1000)),
-    ):
-        assert records(table) == NONE_YET
-    assert tricks.ending(epochs.merge(runs[["key", "setting", "variant"]], on="key")).empty
-    assert tricks.small_profiles(place.store, place.store.rows("probe"), 1000).empty
+def test_rows_that_are_older_than_tricks_are_plain(place):
+    names = ["last", "max", "max_attention", "forget 2", "chrono"]
+    for variant in (*names, "teacher_forcing"):
+        put(place, of(variant))
+    table = place.store.rows("training")
+    older = table[table["trick"].isna()].drop(columns=NEW_COLUMNS)
+    assert tricks.with_variant(older)["variant"].tolist() == names
+    mixed = pd.concat([older, table[table["trick"].notna()]], ignore_index=True)
+    assert tricks.with_variant(mixed)["variant"].tolist() == [*names[:2], "teacher_forcing", *names[2:]]
+    assert len(verdicts.finished(older)) == len(names)
 
 
 @pytest.mark.parametrize(
@@ -149,198 +131,15 @@ def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant, chang
 # tables
 
 
-def test_accuracies_with_who_guessed_and_who_diverged(place):
-    put_cells(
-        place,
-        {
-            ("last", "standard"): [60.0, 62.0, 64.0],
-            ("last", "mid"): [50.0, 51.0],
-            ("max", "standard"): [80.0],
-            ("gradient_directed", "standard"): [52.0, DIVERGED, 54.0],  # guessing: up to 52
-            ("gradient_directed", "mid"): [70.0, DIVERGED],
-            ("penalty_attention", "mid"): [DIVERGED, DIVERGED],
-        },
-    )
-    put(place, of("chrono"), 75.0, majority_accuracy=57.0)
-    table = tricks.accuracy_table(runs_of(place))
-    assert list(table) == ["variant", "standard", "mid"]
-    assert table.to_numpy().tolist() == [
-        ["BiLSTM", "62.0 ± 2.0 (3)", "50.5 ± 0.7 (2)<br>2 guessing"],
-        ["MaxPool", "80.0 (1)", ""],
-        ["Penalty attention", "", "2 diverged"],
-        ["Gradient-directed", "53.0 ± 1.4 (2)<br>1 diverged, 1 guessing", "70.0 (1)<br>1 diverged"],
-        ["BiLSTM, chrono start", "", "75.0 (1)"],
-        ["majority class", "50.0", "51.0"],  # the mean of seven
-    ]
-    in_mid = tricks.accuracy_table(runs_of(place).query("setting == 'mid'"))
-    assert list(in_mid) == ["variant", "mid"]
-
-
 PENALTY = attending(
     (0.0, 0.25, 1.0, 1.0), (0.4, 0.01, 1e-3, 1e-4), (60.0, 70.0, 69.0, 68.0), (50.0, 55.0, 66.0, 67.0)
 )
 AGAIN = attending((0.0, 0.25, 1.0), (0.5, 0.02, 1e-3), (60.0, 71.0, 80.0), (50.0, 51.0, 68.0))
-FULL_AT_ONCE = attending((1.0, 1.0), (3e-3, 4e-3), (70.0, 71.0), (60.0, 61.0))
 NEVER_FULL = attending((0.0, 0.5), (0.3, 0.2), (60.0, 65.0), (50.0, 52.0))
 TEACHER = [{"train_loss": loss, "factor": math.nan} for loss in (0.5, 0.125, 0.25)]
-DIRECTED = [
-    {"factor": 0.3, "divergence": 0.75}, {"factor": 0.15, "divergence": 0.5}, {"factor": 0.0}
-]  # fmt: skip
-
-
-def test_what_is_read_from_epochs_is_read_for_each_run(place):
-    histories = {"whole": PENALTY, "again": AGAIN, "full": FULL_AT_ONCE, "never": NEVER_FULL}
-    names = {}
-    for seed, (name, history) in enumerate(histories.items()):
-        names[put(place, of("penalty_attention", seed=seed), history=history)] = name
-    names[put(place, of("last"), history=[{"validation_accuracy": 50.0}])] = "plain"
-    names[put(place, of("teacher_forcing"), history=TEACHER)] = "teacher"
-    epochs = place.store.history("training")[::-1]  # they may come in any order
-    expected = {
-        tricks.mass_before_the_end: {"whole": 0.01, "again": 0.02, "never": 0.2},
-        tricks.mass_left: {"whole": 1e-4, "again": 1e-3, "full": 4e-3, "never": 0.2},
-        tricks.cost_of_ending: {"whole": 4.0, "again": 3.0},
-        tricks.mean_squared_error: {"teacher": 0.125},
-    }
-    for read, values in expected.items():
-        assert {names[key]: value for key, value in read(epochs).dropna().items()} == values
-
-
-def test_a_table_says_what_each_trick_came_to(place):
-    put(place, of("gradient_directed"), history=DIRECTED)
-    put(place, of("gradient_directed", seed=1), history=[{"factor": 0.3, "divergence": 0.25}])
-    put(place, of("penalty_attention"), history=PENALTY)
-    put(place, of("penalty_attention", seed=1), history=AGAIN)
-    put(place, of("dropout_attention"), history=NEVER_FULL)
-    put(place, of("teacher_forcing"), DIVERGED, history=[{"train_loss": DIVERGED}])
-    put(place, of("teacher_forcing", "standard"), history=TEACHER)
-    put(place, of("teacher_forcing", "standard", 1), history=[{"train_loss": 2e-6}])
-    put(place, of("max"), history=[{"train_loss": 1.0}])
-    found = tricks.reached_table(runs_of(place), place.store.history("training"))
-    assert found.to_numpy().tolist() == [
-        ["Teacher forcing", "standard", "mean squared error 2e-06 to 0.12", 2],
-        ["Teacher forcing", "mid", "", 1],
-        ["Penalty attention", "mid",
-         "attention left 0.01 to 0.02 → 0.0001 to 0.001<br>points lost +3.5", 2],
-        ["Dropout attention", "mid", "attention left 0.2 → 0.2", 1],
-        ["Gradient-directed", "mid", "divergence 0.50 → 0.38 nats", 2],
-    ]  # fmt: skip
-
-
-def test_strengths_are_compared_on_one_seed_of_small_runs(place):
-    put(place, of("last"), 99.0)
-    for other in ({"seed": 1}, {"size": 2000}, {"base": replace(THESIS, size=1000)}):
-        put(place, of("gradient_directed", **other), 99.0)
-    for strength, mid, standard in ((10.0, DIVERGED, 80.0), (0.3, 70.25, 81.0), (0.01, 60.0, None)):
-        put(place, of("gradient_directed", strength=strength), mid)
-        if standard:
-            put(place, of("gradient_directed", "standard", strength=strength), standard)
-    put(place, of("gradient_directed", strength=0.1, divergence="reverse"), 55.0)
-    table = tricks.strength_table(tricks.tried(place.store.rows("training"), 1000))
-    assert list(table) == ["divergence", "λ of the first epoch", "standard", "mid"]
-    assert table.to_numpy().tolist() == [
-        ["forward", "0.01", "", "60.0"], ["", "0.3", "81.0", "70.2"], ["", "10", "80.0", "diverged"],
-        ["reverse", "0.1", "", "55.0"],
-    ]  # fmt: skip
-
-
-def test_costs_are_ratios_of_means_over_epochs_whose_fastest_seed_counts(place):
-    seconds = {
-        ("last", "mid", 0): (2.0, 6.0, 9.0),  # with the next: 2, 4, 9
-        ("last", "mid", 1): (4.0, 5.0),
-        ("dropout_attention", "mid", 0): (6.0, 100.0),  # with the next: 6, 9
-        ("dropout_attention", "mid", 1): (70.0, 9.0),
-        ("chrono", "mid", 0): (7.0, 4.0, 20.0),  # another start is plain as well
-        ("max", "standard", 0): (5.0,),  # nothing plain beside it
-    }
-    for (variant, setting, seed), times in seconds.items():
-        put(place, of(variant, setting, seed), history=[{"seconds": time} for time in times])
-    put(place, of("last", size=2000), history=[{"seconds": 1.0}])
-    small = tricks.small_runs(place.store.rows("training"), 1000)
-    assert records(tricks.cost_table(small, place.store.history("training"))) == [
-        {"": "Plain training, any start", "standard": "", "mid": "1.00"},
-        {"": "MaxPool", "standard": "", "mid": ""},
-        {"": "Dropout attention", "standard": "", "mid": "1.50"},
-    ]
-
-
-def test_what_the_text_says_is_that_of_the_best(place):
-    put_cells(
-        place,
-        {
-            ("last", "mid"): [50.0, 51.0],
-            ("teacher_forcing", "mid"): [80.0, DIVERGED],
-            ("dropout_attention", "mid"): [70.0, 76.0],
-            ("gradient_directed", "mid"): [51.0, 52.0, 60.0, DIVERGED],
-            ("chrono", "mid"): [77.0],
-            ("orthogonal", "mid"): [55.0],
-            ("forget 2", "standard"): [66.0],
-            ("max_attention", "standard"): [88.0, 89.0],
-            ("max", "mid"): [99.0],
-        },
-    )
-    told = tricks.facts(runs_of(place))
-    assert told | {
-        "mid_plain": "50.5", "mid_trick": "80.0", "mid_trick_name": "Teacher forcing",
-        "mid_start": "77.0", "mid_start_name": "BiLSTM, chrono start", "mid_teacher": "99.0",
-        "mid_best": "not run", "mid_best_name": "none", "mid_plain_diverged": "0 of 2",
-        "mid_plain_guessing": "2 of 2", "mid_directed_diverged": "1 of 4",
-        "mid_directed_guessing": "2 of 4", "standard_plain": "not run", "standard_best": "88.5",
-        "standard_start_name": "BiLSTM, forget bias 2", "standard_directed_diverged": "0 of 0",
-    } == told  # fmt: skip
 
 
 # figures
-
-
-def test_looks_tell_all_variants_apart():
-    names = [tricks.BEFORE, *tricks.VARIANTS.values()]
-    assert list(tricks.PALETTE) == list(tricks.DASHES) == names
-    assert len({(tricks.PALETTE[name], tricks.DASHES[name]) for name in names}) == len(names)
-
-
-def test_epochs_are_named_in_the_order_of_the_table_and_the_ending_is_of_what_attends(place):
-    put(place, of("penalty_attention"), history=PENALTY)
-    put(place, of("dropout_attention", "standard"), history=NEVER_FULL)
-    put(place, of("last"), history=[{"validation_accuracy": 50.0}] * 4)
-    epochs = place.store.history("training").merge(
-        runs_of(place)[["key", "setting", "variant"]], on="key"
-    )
-    drawn = tricks.named(epochs)
-    assert list(drawn["setting"].cat.categories) == ["standard", "mid"]
-    assert list(drawn["variant"].cat.categories) == ["BiLSTM", "Penalty attention", "Dropout attention"]
-    ending = tricks.ending(epochs)
-    assert list(ending["variant"].cat.categories) == ["Penalty attention", "Dropout attention"]
-    mid = ending[ending["setting"] == "mid"]
-    assert mid["validation_accuracy"].tolist() == [50.0, 55.0, 66.0, 67.0]
-    older = epochs.drop(columns=["factor", "mass_left"])
-    assert tricks.ending(older).empty
-
-
-def test_profiles_before_training_are_of_all_seeds(place):
-    def look(variant, value, untrained=False, **where):
-        probe = GradientProfile(of(variant, **where), untrained=untrained)
-        put_probe(place, probe, [{"position": 1, "mean": value}])
-
-    look("last", 1.0, untrained=True)
-    look("last", 3.0, untrained=True, seed=1)
-    look("last", 0.25)
-    look("dropout_attention", 0.5)
-    look("dropout_attention", 1.5, seed=1)
-    look("dropout_attention", 9.0, setting="standard")
-    look("dropout_attention", 99.0, size=2000)
-    look("dropout_attention", 99.0, setting="left")
-    look("gradient_directed", 99.0, strength=1.0)
-    look("last", 99.0, base=replace(THESIS, size=1000))
-    profiles = tricks.small_profiles(place.store, place.store.rows("probe"), 1000)
-    drawn = tricks.named(profiles).groupby(["setting", "variant"], observed=True)
-    assert drawn["mean"].mean().to_dict() == {
-        ("standard", "Dropout attention"): 9.0, ("mid", "before training"): 2.0,
-        ("mid", "BiLSTM"): 0.25, ("mid", "Dropout attention"): 1.0,
-    }  # fmt: skip
-    older = place.store.rows("probe").drop(columns=["untrained", *NEW_COLUMNS[:-1]])
-    found = tricks.named(tricks.small_profiles(place.store, older, 1000))
-    assert set(found["variant"]) == {"BiLSTM"}
 
 
 # which runs are of which kind
@@ -503,14 +302,6 @@ def test_ours_stand_above_with_a_verdict(place, variant, off, changes, seeds, ve
     text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {verdicts.MARKS[verdict]}<br>{number:.1f}"
     assert text in table.frame["mid"].tolist()
     assert f"{seeds} runs; corpus imdb; 10,000 training texts" in table.provenance
-
-
-def test_the_compact_replication_stands_above_the_thesis_and_has_no_verdict(place):
-    put_all(place, "max", "mid", [60.0, 61.0, 62.0], base=replace(THESIS, **COMPACT))
-    cell = thesis_cells(place).loc[("max", "mid")]
-    assert (cell["verdict"], cell["n"], len(cell["keys"])) == ("not run", 0, 3)
-    table = tricks.thesis_table(place.store.rows("training"))
-    assert f"compact 61.0 ± 1.0 (3)<br>{NUMBERS['max', 'mid']:.1f}" in table.frame["mid"].tolist()
 
 
 def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):

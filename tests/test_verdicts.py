@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
-from whenpool.book.report.tables import CaptionedTable, cell_text, grid, judged, size_text, wins
-from whenpool.book.report.verdicts import judge, welch_interval
+from whenpool.book.report.tables import CaptionedTable, cell_text, grid, judged, wins
+from whenpool.book.report.verdicts import judge
 
 ROW = {
     "corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max", "cell": "lstm",
@@ -28,13 +27,6 @@ def runs(accuracies, **changes):
         for seed, value in enumerate(accuracies)
     ]
     return pd.DataFrame(rows)
-
-
-def test_the_interval_is_welchs_and_without_any_spread_a_point():
-    expected = stats.ttest_ind([70.0, 71.0, 73.0], [60.0, 64.0], equal_var=False).confidence_interval()
-    found = welch_interval([70.0, 71.0, 73.0], 62.0, np.std([60, 64], ddof=1), 2)
-    assert found == pytest.approx((expected.low, expected.high))
-    assert welch_interval([70.0, 70.0, 70.0], 69.0, 0.0) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +175,3 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     for shown in ("Of &lt;things&gt;.", "<b>1</b><br>2", "<code>nwi</code>", "<td>a: x</td>",
                   "<small>x &lt; y (the rule).</small>"):  # fmt: skip
         assert shown in bundle["text/html"]
-
-
-def test_sizes_are_written_as_in_the_thesis():
-    assert [size_text(size) for size in (1000, 25_000, 500)] == ["1K", "25K", "500"]

@@ -25,7 +25,7 @@ from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
 from whenpool.book.fresh import FIRST_LINE, NOTES, Freshness, sources_of_pages
 from whenpool.book.pages import lighten
-from whenpool.book.report.provenance import duration
+from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
 from whenpool.runs.estimates import Pace

@@ -10,10 +10,9 @@ from typing import Any
 import pandas as pd
 
 from whenpool.book.report.claims import Decision, decisions, rows_at
-from whenpool.book.report.evidence import Evidence, evidence_of
 from whenpool.book.report.measures import Runs
-from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.tables import html_of, plain
+from whenpool.book.report.tables import html_of, plain, provenance_line
+from whenpool.book.report.verdicts import Evidence, evidence_of
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.kinds.training import Prepared, trained

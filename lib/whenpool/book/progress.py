@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pandas import DataFrame
 
-from whenpool.book.report.provenance import duration
+from whenpool.book.report.tables import duration
 from whenpool.runs.compute import standing, weights_needed
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.running import processors

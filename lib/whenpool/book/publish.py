@@ -9,13 +9,13 @@ import pandas as pd
 from whenpool.base.files import write_atomically
 from whenpool.book.compare import admitted, read_comparisons
 from whenpool.book.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.book.report.tagging import of_record as taggings_of_record
 from whenpool.book.report.verdicts import (
     memory_of_record,
     of_breadth,
     of_either_scale,
     probes_of_breadth,
     probes_of_either_scale,
+    taggings_of_record,
 )
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.runs.kinds import KINDS

@@ -1,8 +1,7 @@
 """Advice on which pooling to take, each tied to claims and their verdicts: ``data/paper/advice.yml``."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ _MARKS = {
     "borne out": "✓", "borne out so far": "✓", "borne out in part": "◐", "not borne out": "✗",
     "open": "?", "not run here": "–",
 }  # fmt: skip
-SUPPORTS = tuple(_MARKS)
-"""What the verdicts on the claims of an advice come to, see `support`."""
 LEGEND = (
     "✓ borne out: each claim holds; so far: some by fewer than three seeds. ◐ in part: some hold. ✗ not "
     "borne out: some fail, none holds. ? open: seeds disagree. – not run here: the thesis's word alone."
@@ -37,47 +34,38 @@ _TEXTS, _NAMES, _SPANS = ("id", "topic", "when", "text"), ("claims", "where"), (
 
 @dataclass(frozen=True)
 class Advice:
-    """One advice and how far the runs of record bear it out.
+    """One advice of the file, and how far the runs of record bear it out.
 
     Attributes:
         text: what to do, in whole sentences.
         claims: ids of the claims that it rests on, see `whenpool.book.report.claims`.
-        verdicts: on each of them, in the same order.
-    """
-
-    id: str
-    text: str
-    claims: tuple[str, ...]
-    verdicts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An advice as the file has it, without verdicts.
-
-    Attributes:
+        verdicts: on each of them, in the same order; see `with_verdicts`.
         topic, when: its heading, and the case it is for, as a reader finds them.
         words, texts: from and up to how many words a text has, and labelled texts there are.
         where: a part of `WHERE`; empty: wherever.
-        general: whether it is for no particular texts.
         beside: "few_shot", where what our own runs with few labels say is told beside it.
     """
 
     id: str
-    topic: str
-    when: str
     text: str
     claims: tuple[str, ...]
-    words: tuple[float, float] = (0, float("inf"))
-    texts: tuple[float, float] = (0, float("inf"))
+    verdicts: tuple[str, ...] = ()
+    topic: str = ""
+    when: str = ""
+    words: tuple[float, float] | None = None
+    texts: tuple[float, float] | None = None
     where: tuple[str, ...] = ()
-    general: bool = False
     beside: str = ""
+
+    @property
+    def general(self) -> bool:
+        """Whether it is for no particular texts."""
+        return self.words is self.texts is None and not self.where
 
     def fits(self, words: float, texts: int, where: str) -> bool:
         """Whether it is for such texts."""
         spans = ((self.words, int(words)), (self.texts, texts))
-        within = all(least <= value <= most for (least, most), value in spans)
+        within = all(span is None or span[0] <= value <= span[1] for span, value in spans)
         return not self.general and within and (not self.where or where in self.where)
 
 
@@ -109,19 +97,19 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
     return [advice for advice in found if support(advice) != "not borne out"]
 
 
-def with_verdicts(chosen: Sequence[Entry], runs: Runs) -> list[Advice]:
-    """Some entries with the verdicts that finished runs give to their claims, at the thesis's scale where
+def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
+    """Some advice with the verdicts that finished runs give to their claims, at the thesis's scale where
     they were run there, else compact; no others are decided."""
     by_id = {claim.id: claim for claim in claims()}
     wanted = dict.fromkeys(name for entry in chosen for name in entry.claims)
     verdicts = {name: decide(by_id[name], runs).told for name in wanted}
     return [
-        Advice(each.id, _told(each, runs), each.claims, tuple(verdicts[name] for name in each.claims))
+        replace(each, text=_told(each, runs), verdicts=tuple(verdicts[name] for name in each.claims))
         for each in chosen
     ]
 
 
-def _told(entry: Entry, runs: Runs) -> str:
+def _told(entry: Advice, runs: Runs) -> str:
     """The text of an advice, and which place our own runs with few labels give to max-attention."""
     rows = runs.few_shots
     if not entry.beside or rows.empty:
@@ -141,7 +129,7 @@ def _told(entry: Entry, runs: Runs) -> str:
 
 
 def support(advice: Advice) -> str:
-    """How far the runs of record bear an advice out, one of `SUPPORTS`: wholly where every claim
+    """How far the runs of record bear an advice out, one of `_MARKS`: wholly where every claim
     holds, in part where some do, not at all where some fail and none holds."""
     full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
     bare = [verdict.removeprefix("so far ") for verdict in full]
@@ -154,15 +142,11 @@ def support(advice: Advice) -> str:
     return "open" if "undecided" in bare else "not run here"
 
 
-def advice_table(chosen: Sequence[Entry], given: Sequence[Advice]) -> DataFrame:
-    """A row for each advice: the case, what to do, what our runs say, and its claims with their
-    verdicts, each a link to the ledger.
-
-    Args:
-        given: the same advices with verdicts, from `with_verdicts`.
-    """
+def advice_table(given: Sequence[Advice]) -> DataFrame:
+    """A row for each advice that `with_verdicts` gives: the case, what to do, what our runs say, and its
+    claims with their verdicts, each a link to the ledger."""
     rows = []
-    for entry, advice in zip(chosen, given, strict=True):
+    for advice in given:
         said = support(advice)
         claimed = [
             f'<a href="ledger.html#claim-{escape(name)}">{escape(name)}</a>: {verdict}'
@@ -170,7 +154,7 @@ def advice_table(chosen: Sequence[Entry], given: Sequence[Advice]) -> DataFrame:
         ]
         rows.append(
             {
-                "when": f"*{entry.topic}:* {entry.when}",
+                "when": f"*{advice.topic}:* {advice.when}",
                 "advice": advice.text,
                 "our runs": f"**{_MARKS[said]} {said}**",
                 "claims": "<br>".join(claimed),
@@ -179,20 +163,7 @@ def advice_table(chosen: Sequence[Entry], given: Sequence[Advice]) -> DataFrame:
     return DataFrame(rows)
 
 
-def facts(given: Sequence[Advice]) -> dict[str, int]:
-    """How many pieces of advice our runs bear out, wholly, in part or not, as a page names them."""
-    found = Counter(support(advice) for advice in given)
-    return {
-        "all": len(given),
-        "borne": found["borne out"] + found["borne out so far"],
-        "so_far": found["borne out so far"],
-        "part": found["borne out in part"],
-        "against": found["not borne out"],
-        "unknown": found["open"] + found["not run here"],
-    }
-
-
-def entries(file: Path | None = None) -> list[Entry]:
+def entries(file: Path | None = None) -> list[Advice]:
     """All advice there is.
 
     Raises:
@@ -209,7 +180,7 @@ def entries(file: Path | None = None) -> list[Entry]:
     return found
 
 
-def _entry(item: Any, known: list[str], file: Path) -> Entry:
+def _entry(item: Any, known: list[str], file: Path) -> Advice:
     if not isinstance(item, dict):
         raise InputError(f"{file}: {shown(item)} is no advice, which has an id and more")
     where = f"{file}: the advice {shown(item.get('id', 'without id'))}"
@@ -232,14 +203,11 @@ def _entry(item: Any, known: list[str], file: Path) -> Entry:
             f"{where} names {unknown[0]!r}, which is neither a claim of data/paper/claims.yml nor one of "
             f"{', '.join(WHERE)}"
         )
-    spans = {
-        name: (item[name][0], float("inf") if item[name][1] is None else item[name][1])
-        for name in _SPANS
-        if name in item
-    }
-    names = {name: tuple(item[name]) for name in _NAMES if name in item}
-    general = not {"words", "texts", "where"} & set(item)
-    return Entry(**item | names | spans | {"general": general, "beside": str(item.get("beside", ""))})
+    values: dict[str, Any] = {k: tuple(v) if k in _NAMES else v for k, v in item.items()}
+    for name in set(_SPANS) & set(item):
+        least, most = item[name]
+        values[name] = (least, float("inf") if most is None else most)
+    return Advice(**values | {"beside": str(item.get("beside", ""))})
 
 
 def _is_names(value: Any) -> bool:

@@ -7,16 +7,12 @@ from typing import Any
 import pandas as pd
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import checked_table
-from whenpool.base.paths import project_root
-from whenpool.book.report.tables import POOLING_NAMES, literal
+from whenpool.book.report.tables import literal
 from whenpool.book.report.verdicts import published
 from whenpool.corpora import downloads, find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
-from whenpool.corpora.synthetic import Grammar
 from whenpool.runs.run import Place
-from whenpool.runs.store import OTHERS
 
 STATISTICS_OF_RECORD = "corpora.csv"
 FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
@@ -80,54 +76,9 @@ def corpora_provenance(place: Place) -> str:
 
 def recorded_statistics() -> pd.DataFrame:
     """The statistics of whole corpora that are on record, a row for each corpus and length."""
-    root = project_root()
-    file = root / "data" / "results" / STATISTICS_OF_RECORD if root else None
-    if file is None or not file.is_file():
-        return pd.DataFrame(columns=["corpus", "length"])
-    return checked_table(file, "statistics of record", OTHERS["corpora"])
+    found = Place.default().store.read_record("corpora")
+    return found if "corpus" in found else found.assign(corpus=[], length=[])
 
 
 def _text(figure: str, value: Any) -> str:
     return f"{value:,.{1 if figure == 'average_length' else 0}f}"
-
-
-def with_grammar(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs on synthetic corpora with the columns ``words`` ("20–30"), ``density``, ``agreement``
-    and ``kinds`` (of texts: 2 or 10)."""
-    grammars = [Grammar(**dict(find(name).options)) for name in runs["corpus"]]
-    return runs.assign(
-        words=[f"{grammar.shortest}–{grammar.longest}" for grammar in grammars],
-        density=[grammar.density for grammar in grammars],
-        agreement=[grammar.agreement for grammar in grammars],
-        kinds=[grammar.classes for grammar in grammars],
-    )
-
-
-def plain(runs: pd.DataFrame) -> pd.DataFrame:
-    """Those with two classes and the agreement that is the default."""
-    return runs[(runs["kinds"] == 2) & (runs["agreement"] == Grammar().agreement)]
-
-
-def evidence_grid(runs: pd.DataFrame) -> pd.DataFrame:
-    """Mean test accuracy by the parameters of the grammar and pooling, and as ``gain`` the points of the
-    best pooling above the BiLSTM; empty where a run is missing."""
-    rows = ["kinds", "words", "density", "agreement"]
-    wide = runs.pivot_table("test_accuracy", rows, "pooling")
-    order = pd.MultiIndex.from_frame(runs[rows].drop_duplicates())
-    wide = wide.reindex(order, columns=[name for name in POOLING_NAMES if name in wide])
-    pooled = wide.drop(columns="last", errors="ignore").max(axis=1)
-    return wide.assign(gain=pooled - wide.get("last", float("nan")))
-
-
-def evidence_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """The same as a table."""
-    if runs.empty:
-        return pd.DataFrame({"classes": ["not run yet"]})
-    table = evidence_grid(runs)
-    for name in table:
-        style = "{:+.1f}" if name == "gain" else "{:.1f}"
-        table[name] = table[name].map(style.format).where(table[name].notna(), "")
-    table = table.rename_axis(columns=None).reset_index()
-    for name in ("density", "agreement"):
-        table[name] = table[name].map("{:.0%}".format).str.replace("%", " %")
-    return table.rename(columns={**POOLING_NAMES, "kinds": "classes", "agreement": "agree"})

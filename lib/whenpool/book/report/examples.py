@@ -122,3 +122,34 @@ def _answer(prepared: Prepared, words: Sequence[int]) -> Tensor:
     prepared.model.eval()
     logits = prepared.model(torch.tensor([list(words)]), torch.tensor([len(words)]))
     return logits.softmax(-1)[0]
+
+
+# word pieces
+
+_BEGINS = ("Ġ", "▁")
+
+
+def whole_words(pieces: Sequence[str], weights: Sequence[float]) -> tuple[list[str], list[float]]:
+    """Word pieces put together to words, their weights added. Special tokens stay as they are: the model
+    reads them, and attends to them.
+
+    Args:
+        pieces: tokens of a text, those inside a word marked by "##", or those that begin one by "Ġ" or
+            "▁".
+        weights: one for each.
+    """
+    by_beginning = any(piece.startswith(_BEGINS) for piece in pieces)
+    words: list[str] = []
+    sums: list[float] = []
+    after_special = True
+    for piece, weight in zip(pieces, weights, strict=True):
+        special = piece[:1] + piece[-1:] in ("[]", "<>") and len(piece) > 2
+        goes_on = not piece.startswith(_BEGINS) if by_beginning else piece.startswith("##")
+        if goes_on and not (special or after_special):
+            words[-1] += piece.removeprefix("##")
+            sums[-1] += weight
+        else:
+            words.append(piece.lstrip("".join(_BEGINS)) or piece)
+            sums.append(weight)
+        after_special = special
+    return words, sums

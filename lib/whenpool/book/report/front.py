@@ -19,8 +19,7 @@ from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, sample_o
 from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
 from whenpool.book.report.ledger import counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
-from whenpool.book.report.provenance import provenance_line
-from whenpool.book.report.tables import number_text
+from whenpool.book.report.tables import number_text, provenance_line
 from whenpool.models.registry import COLOURS, POOLING_NAMES
 
 SIZE = 1_000
@@ -36,22 +35,17 @@ _SCALE_TEXT = {
 
 def accuracies(runs: Runs, scale: str, setting: str) -> dict[str, Sample]:
     """Test accuracies of the models in one setting; empty unless all were run."""
-    found = {
-        model: sample_of(runs, "accuracy", scale, model=model, size=SIZE, setting=setting)
-        for model in MODELS
-    }
-    return _all_or_none(found)
+    return _of_all(runs, "accuracy", scale, size=SIZE, setting=setting)
 
 
 def gradients(runs: Runs, scale: str) -> dict[str, Sample]:
     """The same of the logarithm of the gradient in the middle over that at the ends."""
-    early = {model: sample_of(runs, "early_middle_to_ends", scale, model=model) for model in MODELS}
-    return _all_or_none(early)
+    return _of_all(runs, "early_middle_to_ends", scale)
 
 
-def _all_or_none(found: dict[str, Sample | None]) -> dict[str, Sample]:
-    known = {model: sample for model, sample in found.items() if sample}
-    return known if len(known) == len(found) else {}
+def _of_all(runs: Runs, measure: str, scale: str, **selection: Any) -> dict[str, Sample]:
+    found = {model: sample_of(runs, measure, scale, model=model, **selection) for model in MODELS}
+    return {model: one for model, one in found.items() if one} if all(found.values()) else {}
 
 
 def scale_shown(runs: Runs) -> str:

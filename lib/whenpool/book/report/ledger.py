@@ -43,25 +43,10 @@ MARKS = {
     "so far does not hold": "✗", "not run": "–", "": "",
 }  # fmt: skip
 """A sign for each verdict, so that none is told by colour alone."""
-COLUMNS = (
-    "Claim", "The thesis", "Thesis's scale", "Compact", "Rule", "Registered", "Source", "Shown in",
-)  # fmt: skip
-LEGEND = (
-    "Each verdict with the quantity, its 95 % interval and n, the seeds (the fewest of what is compared). "
-    "The thesis: what the rule says of its own published numbers. Pilots are runs that began before the rule "
-    "was registered: they are shown in small type and decide nothing."
-)
 NO_RULE = "no rule"
 """Of a cell with a number of ours where the rule for accuracies does not apply."""
 JUDGED = ["reproduced", "differs", "undecided"]
 """Verdicts that at least three seeds by the thesis's protocol lead to."""
-SHARES_LEGEND = (
-    "Of judged: the share reproduced of the cells that are reproduced, differ or are undecided. No "
-    "rule: ours stands beside the thesis's number in its chapter, and the rule is for test accuracies. "
-    "Compact: cells with a number of the compact replication beside. "
-    "Tables 1.3 and 1.4 repeat cells of the tables after them, so that the rows do not add up."
-)
-"""What `shares_frame` shows."""
 TABLES = {
     "1.1": ("corpora", "statistics of long texts"),
     "1.2": ("gradient_propagation", "vanishing ratio, validation accuracy"),
@@ -188,17 +173,16 @@ def row_of(decision: Decision) -> dict[str, Any]:
     where the thesis published no number."""
     claim = decision.claim
 
-    def data(finding: Finding | None) -> dict[str, Any] | None:
-        return finding.as_data() if finding else None
-
+    found = {
+        "verdict": decision.at.get("thesis"), "compact": decision.at.get("compact"),
+        "thesis": decision.thesis,
+    }  # fmt: skip
     return {
         **{name: getattr(claim, name) for name in ("id", "chapter", "section", "statement")},
         "registered": claim.registered.date().isoformat(),
         "registered_at": claim.registered.isoformat(),
         **{name: getattr(claim, name) for name in ("rule", "unit")},
-        "verdict": data(decision.at.get("thesis")),
-        "compact": data(decision.at.get("compact")),
-        "thesis": data(decision.thesis),
+        **{name: finding and finding.as_data() for name, finding in found.items()},
         "pilots": {scale: found.as_data() for scale, found in decision.pilots.items() if found.n},
         **{name: getattr(claim, name) for name in ("contradiction", "remark", "needs")},
         "reduced": dict(claim.compact),
@@ -295,14 +279,11 @@ class LedgerTable:
 def ledger_html(decided: Sequence[Decision]) -> str:
     """A form that is hidden until a script works it, and the table of all claims, where each row has the
     id ``claim-<id>``."""
-
-    def offered(scale: str) -> list[tuple[str, str]]:
-        return [(name, name) for name, count in counts(decided, scale).items() if count]
-
     source = Path(__file__).with_name("ledger.html").read_text("utf-8")
     return Environment(autoescape=True).from_string(source).render(
-        decided=decided, offered=offered, columns=COLUMNS, legend=LEGEND, marks=MARKS,
-        order=[*VERDICTS, ""], rules=_rules, place_of=_place_of, link_of=link_of, source_text=source_text,
+        decided=decided, marks=MARKS, order=[*VERDICTS, ""],
+        offered=lambda scale: [(name, name) for name, n in counts(decided, scale).items() if n],
+        rules=_rules, place_of=_place_of, link_of=link_of, source_text=source_text,
         titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},
     )  # fmt: skip
 

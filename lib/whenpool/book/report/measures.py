@@ -19,14 +19,7 @@ from pandas import DataFrame, Series
 from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
 from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
 from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mean_squared_error
-from whenpool.book.report.verdicts import (
-    RUNS_PER_CELL,
-    THESIS_MODEL,
-    Sample,
-    column,
-    has,
-    published,
-)
+from whenpool.book.report.verdicts import RUNS_PER_CELL, THESIS_MODEL, Sample, column, has, published
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance
@@ -163,23 +156,20 @@ def _tested(runs: Runs) -> DataFrame:
     return rows.dropna(subset=["test_accuracy"])
 
 
-def _trained(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
-    def rows(runs: Runs) -> DataFrame:
-        found = _tested(runs)
-        return found.assign(value=read(found)) if len(found) else found
+def _valued(rows: DataFrame, read: Callable[[DataFrame], Series]) -> DataFrame:
+    """The rows with the values that are read of them, those without one left out."""
+    return rows if rows.empty else rows.assign(value=read(rows)).dropna(subset=["value"])
 
-    return rows
+
+def _trained(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
+    return lambda runs: _valued(_tested(runs), read)
 
 
 def _by_epochs(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
-    def rows(runs: Runs) -> DataFrame:
-        found = _tested(runs)
-        if found.empty:
-            return found
-        values = read(runs.epochs[runs.epochs["key"].isin(found["key"])])
-        return found.assign(value=found["key"].map(values)).dropna(subset=["value"])
+    def values(runs: Runs, found: DataFrame) -> Series:
+        return found["key"].map(read(runs.epochs[runs.epochs["key"].isin(found["key"])]))
 
-    return rows
+    return lambda runs: _valued(_tested(runs), lambda found: values(runs, found))
 
 
 def _gain_after_saturation(epochs: DataFrame) -> Series:
@@ -203,8 +193,8 @@ def _epoch_seconds(runs: Runs) -> DataFrame:
     if found.empty:
         return found
     alone = column(found, "together").fillna(1).eq(1) & column(found, "threads").fillna(1).eq(1)
-    found = found[found["seed"].isin(TIMED_SEEDS) & alone]
-    return found.assign(value=found["key"].map(runs.epochs.groupby("key")["seconds"].min()))
+    least = runs.epochs.groupby("key")["seconds"].min()
+    return _valued(found[found["seed"].isin(TIMED_SEEDS) & alone], lambda own: own["key"].map(least))
 
 
 # Probes.
@@ -279,11 +269,7 @@ def _swept(runs: Runs) -> DataFrame:
 
 
 def _swept_number(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
-    def rows(runs: Runs) -> DataFrame:
-        swept = _swept(runs)
-        return swept.assign(value=read(swept)) if len(swept) else swept
-
-    return rows
+    return lambda runs: _valued(_swept(runs), read)
 
 
 def _sides(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
@@ -305,7 +291,7 @@ def _direction_gap(runs: Runs) -> DataFrame:
     if rows.empty:
         return rows
     rows = rows[_looked_at(rows, DirectionUse.texts)]
-    return rows.assign(value=rows["accuracy_forward"] - rows["accuracy_backward"])
+    return _valued(rows, lambda own: own["accuracy_forward"] - own["accuracy_backward"])
 
 
 def _importance(read: Callable[..., float]) -> Measure:
@@ -390,7 +376,7 @@ def _tagging(runs: Runs, column: str) -> DataFrame:
     )
     wanted = {name: settings["epochs"] for name, settings in SMALL_TAGGERS.items()}
     rows = rows[(rows["epochs"] == rows["corpus"].map(wanted)) & (rows["layers"] == 1)]
-    return rows.assign(value=rows[column]).dropna(subset=["value"])
+    return _valued(rows, lambda own: own[column])
 
 
 # Theory, which needs no stored runs: networks are drawn, built or searched.

@@ -1,8 +1,9 @@
-"""Tables with a number and a caption, ours beside the thesis's; names and numbers as sentences have them."""
+"""Tables with a number and a caption, ours beside the thesis's; what they rest on; names and numbers as
+sentences have them."""
 
 import math
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
 from pathlib import Path
@@ -13,7 +14,8 @@ import pandas as pd
 from pandas import DataFrame
 
 from whenpool.book.report.verdicts import MARKS, Cell, judge, mean_text
-from whenpool.models.registry import POOLING_NAMES
+from whenpool.corpora.settings import SETTINGS
+from whenpool.models.registry import LISTED_CELLS, POOLING_NAMES
 
 _MARKS = re.compile(r"[\\`*_{}\[\]<>|&$~#]|:(?=:)|^\W|(?<=^\d)[.)]")
 _ESCAPED = re.compile(r"&amp;(#\d+;)")
@@ -90,9 +92,14 @@ LEGEND = (
 )
 
 
+NOTHING_YET = DataFrame({"": ["no such runs yet"]})
+"""What a table without rows shows."""
+
+
 @dataclass(frozen=True)
 class CaptionedTable:
-    """A table that the book numbers and refers to by name, and that a notebook shows as it is.
+    """A table that the book numbers and refers to by name, and that a notebook shows as it is; one without
+    rows says that there are no runs yet.
 
     Cells, caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`.
 
@@ -112,22 +119,21 @@ class CaptionedTable:
     prose: bool = False
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        table = self.frame.to_markdown(
-            index=False, stralign="left", numalign="left", disable_numparse=True
-        )
+        frame = self.frame if len(self.frame) else NOTHING_YET
+        table = frame.to_markdown(index=False, stralign="left", numalign="left", disable_numparse=True)
         below = {"legend": self.legend, "provenance": self.provenance}
         options = f":name: {self.name}\n" + (":class: prose\n" if self.prose else "")
         markdown = f":::{{table}} {self.caption}\n{options}\n{table}\n:::\n" + "".join(
             f"\n:::{{div}} {kind}\n{text}\n:::\n" for kind, text in below.items() if text
         )
-        html = as_html(self.frame.to_html(index=False, escape=False))
+        html = as_html(frame.to_html(index=False, escape=False))
         notes = "".join(
             f"<p><small>{as_html(html_of(text))}</small></p>" for text in below.values() if text
         )
         return {
             "text/markdown": markdown,
             "text/html": f"<p>{escape(self.caption)}</p>{html}{notes}",
-            "text/plain": plain(self.frame.to_string(index=False)),
+            "text/plain": plain(frame.to_string(index=False)),
         }
 
 
@@ -226,12 +232,177 @@ def wins(cells: DataFrame, value: str) -> DataFrame:
         Columns ``pooling``, ``wins``, ``columns``: of how many columns, those where every pooling
         has a value.
     """
-    columns = cells.groupby(["corpus", "length", "setting", "size"])[value]
-    whole = columns.transform(lambda own: own.notna().all()).astype(bool)
-    best = cells[whole & np.isclose(cells[value], columns.transform("max"))]
-    found = pd.Series(0, index=cells["pooling"].unique()).add(
-        best["pooling"].value_counts(), fill_value=0
-    )
-    found = found[cells["pooling"].unique()].astype(int)
-    count = int(columns.agg(lambda own: own.notna().all()).sum())
-    return DataFrame({"pooling": found.index, "wins": found.tolist(), "columns": count})
+    column = ["corpus", "length", "setting", "size"]
+    wide = cells.pivot(index=column, columns="pooling", values=value)[cells["pooling"].unique()].dropna()
+    best = np.isclose(wide, wide.max(axis=1).to_numpy()[:, None]).sum(axis=0)
+    return DataFrame({"pooling": wide.columns, "wins": best, "columns": len(wide)})
+
+
+# tables of accuracies
+
+MAJORITY = "majority class"
+"""What the row is called that says how often guessing is right."""
+
+Heads = dict[str, Any]
+"""For a column, what writes its values."""
+
+
+def spread(values: pd.Series) -> str:
+    """Mean ± standard deviation (number of seeds)."""
+    return mean_text(Cell(values.mean(), values.std(ddof=1), len(values), ""))
+
+
+def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:
+    """The rows whose columns have one of the values that are given, sorted by these as they are given."""
+    if rows.empty:
+        return rows
+    places = {name: {value: at for at, value in enumerate(order)} for name, order in orders.items()}
+    kept = rows[rows[list(orders)].isin({name: list(own) for name, own in places.items()}).all(axis=1)]
+    return kept.sort_values(list(orders), key=lambda own: own.map(places[own.name]), kind="stable")
+
+
+def settings_of(rows: DataFrame) -> list[str]:
+    """The settings that occur, in the thesis's order."""
+    return [setting for setting in SETTINGS if len(rows) and setting in set(rows["setting"])]
+
+
+def accuracy_table(
+    runs: DataFrame,
+    rows: Sequence[str],
+    columns: Sequence[str] = ("setting",),
+    heads: Heads | None = None,
+    text: Callable[[DataFrame], str] = lambda runs: spread(runs["test_accuracy"]),
+    outer: int = 0,
+) -> DataFrame:
+    """Test accuracies by some columns of runs, and below them how often guessing is right.
+
+    Args:
+        runs: in the order that the rows of the table shall have.
+        rows, columns: the columns of ``runs`` whose values name the rows and columns of the table.
+        heads: how such a value is written, see `grid`.
+        text: writes the cell of some runs.
+        outer: for how many of ``rows`` guessing has a row for each of their values.
+    """
+    if runs.empty:
+        return runs
+    columns, blocks = list(columns), list(rows[:outer])
+    order = {"setting": SETTINGS.index}
+    places = runs[columns].drop_duplicates().sort_values(
+        columns, key=lambda own: own.map(order[own.name]) if own.name in order else own
+    )  # fmt: skip
+    first = runs[list(rows)].iloc[0].to_dict()
+    cells = [first | place | {"text": ""} for place in places.to_dict("records")]
+    for _, block in runs.groupby(blocks, sort=False) if blocks else [((), runs)]:
+        names = [*rows, *columns]
+        for key, own in block.groupby(names, sort=False):
+            cells.append(dict(zip(names, key, strict=True)) | {"text": text(own)})
+        guessing = dict.fromkeys(rows, "") | {rows[outer]: MAJORITY}
+        for key, own in block.groupby([*blocks, *columns], sort=False):
+            place = dict(zip([*blocks, *columns], key, strict=True))
+            cells.append(guessing | place | {"text": f"{own['majority_accuracy'].mean():.1f}"})
+    return grid(DataFrame(cells), rows, columns, lambda cell: cell["text"], heads)
+
+
+def beside_thesis(
+    cells: DataFrame,
+    stored: DataFrame,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    caption: str,
+    name: str,
+    heads: Heads | None = None,
+    legend: str = LEGEND,
+) -> CaptionedTable:
+    """A table of the thesis with ours in its cells, and where ours come from.
+
+    Args:
+        cells: as `judged` gives them; those without a deviation of the
+            thesis are written without it.
+        stored: what they were judged by.
+        rows, columns, heads: as for `grid`.
+    """
+    shown = {key for keys in cells["keys"].dropna() for key in keys}
+    runs = stored[stored["key"].isin(shown)] if shown else stored.head(0)
+    line = provenance_line(runs, "the thesis alone; none of it has been run here")
+    frame = grid(cells, rows, columns, lambda cell: cell_text(cell).replace(" ± nan", ""), heads)
+    return CaptionedTable(frame, caption, name, line, legend)
+
+
+# where a figure or table comes from
+
+
+def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
+    """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where
+    it is not float32, commit, computing time and date of the newest.
+
+    Args:
+        runs: rows of `Store.rows`.
+        nothing: what to say when there are none.
+    """
+    if runs.empty:
+        return f"Provenance: {nothing}."
+    corpora = sorted({corpus_name(str(name).split(":")[0]) for name in runs["corpus"]})
+    parts = [
+        f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
+        f"corpus {_listed(corpora)}",
+        f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training "
+        f"{'sentences' if 'unseen_accuracy' in runs else 'texts'}",
+        *_models(runs),
+        *_named(runs),
+        _listed(map(literal, runs["device"])),
+        *_precisions(runs),
+        f"torch {_listed(runs['torch'])}",
+        f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].fillna(''))}",
+        *_reuse(runs),
+        f"{duration(runs['seconds'].sum())} of computing",
+        f"finished {str(runs['finished'].max())[:10]}",
+    ]
+    return "Provenance: " + "; ".join(parts) + "."
+
+
+def _named(runs: DataFrame) -> list[str]:
+    known = {name: runs[name].dropna() for name in ("encoder", "vectors", "filler") if name in runs}
+    return [f"{name} {_listed(map(literal, values))}" for name, values in known.items() if len(values)]
+
+
+def _models(runs: DataFrame) -> list[str]:
+    """The cells and numbers of layers, where they are not one layer of LSTMs."""
+    columns = ["cell", "layers"]
+    if not set(columns) <= set(runs):
+        return []
+    kinds = runs[columns].dropna().drop_duplicates().itertuples(index=False, name=None)
+    titles = [
+        LISTED_CELLS[cell].title + (f" of {int(layers)} layers" if layers > 1 else "")
+        for cell, layers in kinds
+    ]
+    return [f"cell {_listed(titles)}"] if set(titles) - {LISTED_CELLS["lstm"].title} else []
+
+
+def _precisions(runs: DataFrame) -> list[str]:
+    """The precisions that are not float32, each with the number of runs if they are not all."""
+    counts = runs["precision"].value_counts() if "precision" in runs else {}
+    return [
+        f"computed in {name}" if count == len(runs) else f"{count} runs computed in {name}"
+        for name, count in counts.items()
+        if name != "float32"
+    ]
+
+
+def _reuse(runs: DataFrame) -> list[str]:
+    """How often the filler sentences of a split had to be begun anew, if that was needed."""
+    columns = [name for name in runs if str(name).startswith("filler_passes")]
+    most = runs[columns].max().max() if columns else 0
+    return [f"filler sentences used up to {int(most)} times"] if most > 1 else []
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the two largest units: "2 h 5 min", "3 min 20 s"."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(dict.fromkeys(str(value) for value in values))

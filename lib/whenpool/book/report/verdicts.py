@@ -7,8 +7,8 @@ anything else *undecided*. Runs of the same protocol from other vectors are *pil
 compact replication stands beside each cell and is never judged.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,14 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import Columns, checked_table
 from whenpool.base.paths import project_root
 from whenpool.corpora.published import THESIS_CORPORA
+from whenpool.corpora.tagged.sources import PUBLISHED
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.probe import PROBES
+from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
+from whenpool.runs.plans.chapters import LARGE_TAGGERS, SMALL_TAGGERS
 from whenpool.runs.run import VECTORS
+from whenpool.runs.store import Store
 
 COLUMNS = {
     name: Columns(frozenset(f"table {names} {numbers}".split()), numbers=frozenset(numbers.split()))
@@ -126,24 +132,13 @@ def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
     return value, value - reach, value + reach
 
 
-def welch_interval(
-    ours: Sequence[float], mean: float, std: float, runs: int = RUNS_PER_CELL
-) -> tuple[float, float]:
-    """The 95 % confidence interval of (our mean - published mean), variances unequal.
-
-    Args:
-        ours: our values, at least two.
-        mean, std, runs: what was published.
-    """
-    own = Sample(float(np.mean(ours)), float(np.std(ours, ddof=1)), len(ours))
-    return estimate([(1, own), (-1, Sample(mean, std, runs))])[1:]
-
-
 def verdict_of(ours: list[float], mean: float, std: float) -> str:
-    """What the rule says of our values beside a published mean and standard deviation."""
+    """What the rule says of our values beside a published mean and standard deviation, by Welch's interval
+    of their difference."""
     if len(ours) < SEEDS_NEEDED:
         return "so far"
-    low, high = welch_interval(ours, mean, std)
+    own = Sample(float(np.mean(ours)), float(np.std(ours, ddof=1)), len(ours))
+    _, low, high = estimate([(1, own), (-1, Sample(mean, std, RUNS_PER_CELL))])
     if low >= -MARGIN and high <= MARGIN:
         return "reproduced"
     return "differs" if low > MARGIN or high < -MARGIN else "undecided"
@@ -240,6 +235,14 @@ def column(runs: DataFrame, name: str) -> Series:
     return runs[name] if name in runs else pd.Series(None, index=runs.index, dtype=object)
 
 
+def with_columns(runs: DataFrame, kind: str) -> DataFrame:
+    """Some runs with every column of their kind; what a record is too old to say is empty."""
+    known = KINDS[kind].columns()
+    names = {item.name for item in fields(KINDS[kind])}  # type: ignore[arg-type]
+    names |= known.required | known.present | known.numbers | known.flags
+    return runs.assign(**{name: column(runs, name) for name in sorted(names - set(runs))})
+
+
 # Which runs are of what kind.
 
 
@@ -268,8 +271,13 @@ def as_plain(runs: DataFrame) -> DataFrame:
 
 
 def of_one_kind(runs: DataFrame) -> DataFrame:
-    """Those whose word vectors the most runs have: numbers of two kinds are not compared."""
-    return runs[runs["vectors"] == runs["vectors"].mode().iloc[0]] if len(runs) else runs
+    """Those of one kind of word vectors, since numbers of two kinds are not compared: the thesis's, once they
+    have at least half as many runs as the most frequent kind, and that one before."""
+    counts = runs["vectors"].value_counts()
+    if counts.empty:
+        return runs.head(0)
+    enough = counts.get(VECTORS[0], 0) >= counts.iloc[0] / 2
+    return runs[runs["vectors"] == (VECTORS[0] if enough else counts.index[0])]
 
 
 def of_record(runs: DataFrame) -> Series:
@@ -354,3 +362,90 @@ def probes_of_record(probes: DataFrame) -> Series:
         forget_bias=probes["forget_bias"].mask(low, "thesis"),
     )
     return of_record(as_protocol) & ~column(probes, "untrained").eq(True)
+
+
+def taggings_of_record(runs: DataFrame) -> Series:
+    """Which tagging runs are on a whole published corpus, compact or of the profile "paper"."""
+    return compact_taggings(runs) | compact_taggings(runs, LARGE_TAGGERS)
+
+
+def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> Series:
+    """Which of these have the settings of their corpus, apart from what the chapter compares.
+
+    Args:
+        more: settings that take the place of the compact ones.
+    """
+    compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
+    usual = {item.name: item.default for item in fields(Tagging) if item.name not in compared}
+    found = pd.Series(False, index=runs.index)
+    for corpus in PUBLISHED:
+        given = {k: v for k, v in {**SMALL_TAGGERS[corpus], **(more or {})}.items() if k in usual}
+        found |= has(runs, usual | given | {"corpus": corpus, "corpus_complete": True})
+    return found & runs["vectors"].notna()
+
+
+# The runs of record, sorted by what draws them.
+
+
+def finished(runs: DataFrame) -> DataFrame:
+    """The runs that did not diverge."""
+    return runs[~column(runs, "diverged").eq(True)]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Runs of record.
+
+    Attributes:
+        trainings: rows of `whenpool.runs.store.Store.rows`.
+        measured: for each kind of probe, its rows beside the configuration of the training.
+        small: the trainings that `of_breadth` lets in.
+        small_measured: the same of probes, as `measured` is of those of record.
+    """
+
+    trainings: DataFrame
+    measured: Mapping[str, DataFrame]
+    small: DataFrame = field(default_factory=DataFrame)
+    small_measured: Mapping[str, DataFrame] = field(default_factory=dict)
+
+    def on_imdb(self, kind: str, masked: bool | None = None) -> DataFrame:
+        """What one kind of probe measured on long IMDb reviews, on models whose padding is masked, let in,
+        or either; word importance only on texts of the thesis's lengths."""
+        rows = self.measured[kind]
+        if rows.empty:
+            return rows
+        rows = rows[(rows["corpus"] == "imdb") & (rows["length"] == "long")]
+        if kind == "nwi":
+            rows = rows[rows["shortest"] == 400] if "shortest" in rows else rows.head(0)
+        return rows if masked is None else rows[rows["masked"] == masked]
+
+
+def evidence_of(store: Store) -> Evidence:
+    """The finished runs that figures and tables of record draw.
+
+    Where some were trained from other word vectors, those of the most runs count: numbers of two
+    kinds are not compared.
+    """
+    trainings, probes = store.current("training"), store.current("probe")
+    small = trainings
+    if len(trainings):
+        small = of_one_kind(trainings[of_breadth(trainings)])
+        trainings = of_one_kind(trainings[of_record(trainings)])
+    return Evidence(
+        trainings,
+        _measured(store, probes, lambda rows: probes_of_record(rows) | memory_of_record(rows)),
+        finished(small),
+        _measured(store, probes, probes_of_breadth),
+    )
+
+
+def _measured(
+    store: Store, probes: DataFrame, chosen: Callable[[DataFrame], Series]
+) -> dict[str, DataFrame]:
+    if len(probes):
+        probes = probes[chosen(probes)]
+    found = {}
+    for kind in PROBES:
+        own = probes[probes["probe"] == kind] if len(probes) else probes
+        found[kind] = store.measured_on(of_one_kind(own), kind)
+    return found

@@ -133,18 +133,18 @@ whenpoolTryIt.model = function () {
 
   class Model {
     constructor(file, name, { vectors }) {
-      const written = file.models[name];
+      const { pooling, state, change = [] } = file.models[name];
       const matrix = (known) => unpack(file.matrices[known]);
-      this.pooling = POOLINGS[written.pooling];
-      this.query = written.query;
-      this.classifier = written.classifier;
-      this.bias = written.bias;
+      this.pooling = POOLINGS[pooling];
+      this.query = state["pooling.query"];
+      this.classifier = state["classifier.weight"];
+      this.bias = state["classifier.bias"];
       this.vectors = vectors;
-      this.change = (written.change ?? []).map(matrix); // of rank R: (R, V) and (R, E)
-      this.directions = written.directions.map((direction) => ({
-        input: matrix(direction.input),
-        recurrent: matrix(direction.recurrent),
-        bias: direction.bias,
+      this.change = change.map(matrix); // of rank R: (R, V) and (R, E)
+      this.directions = ["encoder.layers.0.0", "encoder.layers.0.1"].map((layer) => ({
+        input: matrix(state[`${layer}.weight_ih_l0`]),
+        recurrent: matrix(state[`${layer}.weight_hh_l0`]),
+        bias: state[`${layer}.bias_ih_l0`].map((bias, row) => bias + state[`${layer}.bias_hh_l0`][row]),
         known: new Map(), // what each word adds to the gates
       }));
       this.H = this.directions[0].recurrent.columns;

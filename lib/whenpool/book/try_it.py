@@ -5,7 +5,7 @@ vectors, and training changed these mostly along a few directions. So the file h
 and for each model what training added to them as a matrix of rank `RANK`. A matrix has a scale for each row,
 and one printable character for each value, a whole number from -45 to 45.
 
-Letters: V words, E units of an embedding, H units of a state in one direction, C classes.
+Letters: V words, E units of an embedding, R rows and C columns of a matrix.
 """
 
 import json
@@ -20,18 +20,19 @@ from torch import Tensor
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.corpora.batches import Batch, Texts, evaluation_batches
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
-from whenpool.models.registry import COMPARED, LISTED
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS, Place, key
 
 FILE = Path("book", "_static", "try_it", "weights.js")
+POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # those that model.js computes
 WORDS = 8_000
 SEED = 2
 """Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions from it."""
 RANK = 2
 LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: all but "\" can stand in a string
+_LITTLE = 1_000  # values that are written as numbers
 _BATCH_WORDS = 20_000
 
 
@@ -40,7 +41,7 @@ def chosen_runs(seed: int = SEED) -> dict[str, Training]:
     base = Training(
         "imdb", "standard", 1_000, "last", seed, test=COMPACT_TEST["imdb"], vectors=VECTORS[0], **COMPACT
     )
-    runs = {name: replace(base, pooling=name) for name in COMPARED if name in LISTED}
+    runs = {name: replace(base, pooling=name) for name in POOLINGS}
     return runs | {"chrono": replace(base, forget_bias="chrono")}
 
 
@@ -72,69 +73,43 @@ def export(
             content["models"][called] = _written(content, model, first) | {"pooling": run.pooling}
             reached = accuracy(read_model(content, called), after.dataset.test)
             content["models"][called]["here"] = reached
-        content["models"][name] |= {
-            "key": key(run, place),
-            "accuracy": stored["result"]["test_accuracy"],
-        }
+        result = {"key": key(run, place), "accuracy": stored["result"]["test_accuracy"]}
+        content["models"][name] |= result
         say("{accuracy:.1f} % stored, {here:.1f} % here: {key}".format(**content["models"][name]))
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     write_atomically(file, f"whenpoolTryIt.weights = {body};\n")
 
 
 def _written(content: dict[str, Any], model: TextClassifier, first: Tensor) -> dict[str, Any]:
-    """A model's part of the content; its matrices are put where those of all models are."""
+    """A model's part of the content; large matrices are put where those of all models are."""
     weights = {name: value.detach() for name, value in model.named_parameters()}
-    directions = []
-    for layer in ("encoder.layers.0.0", "encoder.layers.0.1"):
-        directions.append(
-            {
-                "input": _shared(content, weights[f"{layer}.weight_ih_l0"]),  # (4H, E)
-                "recurrent": _shared(content, weights[f"{layer}.weight_hh_l0"]),  # (4H, H)
-                "bias": _numbers(
-                    weights[f"{layer}.bias_ih_l0"] + weights[f"{layer}.bias_hh_l0"]
-                ),  # (4H,)
-            }
-        )
-    found: dict[str, Any] = {
-        "directions": directions,
-        "classifier": [_numbers(row) for row in weights["classifier.weight"]],  # C of (2H,)
-        "bias": _numbers(weights["classifier.bias"]),
+    change = weights.pop("embedding.weight")[: len(first)] - first  # (V, E)
+    state = {
+        name: _shared(content, value) if value.numel() > _LITTLE else _numbers(value)
+        for name, value in weights.items()
     }
-    if "pooling.query" in weights:
-        found["query"] = _numbers(weights["pooling.query"])
-    change = weights["embedding.weight"][: len(first)] - first  # (V, E)
-    if bool(change.any()):
-        U, S, W = torch.linalg.svd(change, full_matrices=False)
-        found["change"] = [
-            _shared(content, (U[:, :RANK] * S[:RANK]).t()),  # (RANK, V)
-            _shared(content, W[:RANK]),  # (RANK, E)
-        ]
-    return found
+    if not bool(change.any()):
+        return {"state": state}
+    U, S, W = torch.linalg.svd(change, full_matrices=False)
+    along, ways = (U[:, :RANK] * S[:RANK]).t(), W[:RANK]  # (RANK, V), (RANK, E)
+    return {"state": state, "change": [_shared(content, along), _shared(content, ways)]}
 
 
 def read_model(content: dict[str, Any], name: str) -> TextClassifier:
     """The model of that name as the page computes with it."""
-    written, matrix = content["models"][name], lambda known: unpack(content["matrices"][known])
-    vectors = matrix(content["vectors"])
+    written, matrices = content["models"][name], content["matrices"]
+    state = {
+        weight: unpack(matrices[value]) if isinstance(value, str) else torch.tensor(value)
+        for weight, value in written["state"].items()
+    }
+    vectors = unpack(matrices[content["vectors"]])
     if "change" in written:
-        along, directions = map(matrix, written["change"])
-        vectors = vectors + along.t() @ directions
-    recurrent = matrix(written["directions"][0]["recurrent"])
-    model = TextClassifier(
-        len(vectors), len(written["bias"]), written["pooling"], embedding_size=vectors.shape[1],
-        hidden_size=recurrent.shape[1], padding_index=PADDING_INDEX, vectors=vectors,
-    )  # fmt: skip
-    state = {"classifier.weight": written["classifier"], "classifier.bias": written["bias"]}
-    if "query" in written:
-        state["pooling.query"] = written["query"]
-    for number, direction in enumerate(written["directions"]):
-        layer = f"encoder.layers.0.{number}"
-        state[f"{layer}.weight_ih_l0"] = matrix(direction["input"])
-        state[f"{layer}.weight_hh_l0"] = matrix(direction["recurrent"])
-        state[f"{layer}.bias_ih_l0"] = direction["bias"]
-        state[f"{layer}.bias_hh_l0"] = [0.0] * len(direction["bias"])
-    found = {at: torch.as_tensor(value) for at, value in state.items()}
-    model.load_state_dict(found | {"embedding.weight": vectors})
+        along, ways = (unpack(matrices[matrix]) for matrix in written["change"])
+        vectors = vectors + along.t() @ ways
+    E, H = vectors.shape[1], state["encoder.layers.0.0.weight_hh_l0"].shape[1]
+    classes = len(state["classifier.bias"])
+    model = TextClassifier(len(vectors), classes, written["pooling"], embedding_size=E, hidden_size=H)
+    model.load_state_dict(state | {"embedding.weight": vectors})
     return model.eval()
 
 
@@ -178,5 +153,7 @@ def _shared(content: dict[str, Any], matrix: Tensor) -> str:
     return name
 
 
-def _numbers(values: Tensor) -> list[float]:
+def _numbers(values: Tensor) -> list[Any]:
+    if values.dim() > 1:
+        return [_numbers(row) for row in values]
     return [float(f"{value:.4g}") for value in values.tolist()]

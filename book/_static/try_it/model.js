@@ -11,7 +11,7 @@ whenpoolTryIt.model = function () {
   const MIDDLE = 81; // the character of 0, see whenpool.book.try_it
   const sigmoid = (x) => 1 / (1 + Math.exp(-x));
 
-  // A matrix of the file: a scale for each row, a character for each value; "#" stands for a backslash.
+  // A matrix of the file: a scale for each row, a character for each value; "#" is a backslash.
   function unpack({ scales, values }) {
     const columns = values.length / scales.length;
     const data = new Float64Array(values.length);

@@ -19,7 +19,7 @@ whenpoolTryIt.text = function () {
       .filter(Boolean);
   }
 
-  // How many words of filler stand left and right of a text of so many words.
+  // How many words of filler a text of so many words gets on its left and on its right.
   function fillerLengths(words, setting, share) {
     const total = roundHalfEven((words * share) / (1 - share));
     const left = { left: 0, mid: Math.floor(total / 2), right: total }[setting];

@@ -31,7 +31,7 @@ WORDS = 8_000
 SEED = 2
 """Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions from it."""
 RANK = 2
-LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: all but "\" can stand in a string
+LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: a string may hold all of them but "\"
 _LITTLE = 1_000  # values that are written as numbers
 _BATCH_WORDS = 20_000
 

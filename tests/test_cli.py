@@ -10,7 +10,7 @@ import pytest
 from whenpool.cli import main
 from whenpool.cli.options import TIME
 
-VERBS = ("book", "run", "status", "data", "record", "compare", "check", "diagnose", "explain")
+VERBS = ("book", "run", "status", "data", "record", "export", "compare", "check", "diagnose", "explain")
 FEW_SHOT = ("--chapter", "few_shot")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 

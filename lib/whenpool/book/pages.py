@@ -46,7 +46,7 @@ def lighten(html: Path) -> None:
     scripts = [
         script
         for script in (html / "_static").rglob("*.js")
-        if not {"mathjax", "locales", "fontawesome.js"} & set(script.parts)
+        if not {"mathjax", "locales", "fontawesome.js", "weights.js"} & set(script.parts)
     ]
     known = {word for file in (*pages, *scripts) for word in _WORD.findall(file.read_text("utf-8"))}
     for sheet in _sheets(html, pages):

@@ -223,6 +223,24 @@ def record(data: Path | None, store: Path | None) -> None:
 
 
 @cli.command()
+@data_option
+@store_option
+def export(data: Path | None, store: Path | None) -> None:
+    """Write the models of the page "Try it" from stored runs into the file that a browser reads.
+
+    \b
+    whenpool run --profile compact --corpus imdb --sizes 1000 --settings standard \\
+        --chapter natural_bias --keep-weights
+    """
+    from whenpool.book import try_it
+    from whenpool.runs.run import Place
+
+    file = _clone() / try_it.FILE
+    try_it.export(try_it.chosen_runs(), Place.default(data, store), file, say=click.echo)
+    click.echo(f"{file} is written, {file.stat().st_size / 1e6:.1f} MB")
+
+
+@cli.command()
 @click.argument("folder")
 @click.argument("other")
 @click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")

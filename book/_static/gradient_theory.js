@@ -1,0 +1,65 @@
+// Sliders that redraw what theory expects of the gradient of a BiLSTM that is read at its ends
+// (whenpool.theory.shrinkage.quiet_factor). Nothing here is measured.
+"use strict";
+(() => {
+  // By how much a step back multiplies the norm: the forget gate, and what passes through the candidate.
+  const factor = (bias) => 1 / (1 + Math.exp(-bias)) + 1 / (4 * Math.sqrt(3));
+
+  // log10 of the norm at each of n words, relative to a state that is read: the left-to-right half is read
+  // behind the last word, the right-to-left half before the first.
+  const curve = (bias, n) => {
+    const step = Math.log10(factor(bias));
+    return Array.from({ length: n }, (_, t) => {
+      const [near, far] = [t * step, (n - 1 - t) * step].sort((a, b) => b - a);
+      return near + 0.5 * Math.log10(1 + 10 ** (2 * (far - near)));
+    });
+  };
+  globalThis.whenpoolGradientTheory = { factor, curve };
+
+  const root = document.getElementById("gradient-theory");
+  if (!root) return;
+  const { bias, words } = root.querySelector("form").elements;
+  const picture = root.querySelector("svg");
+  const said = root.querySelector("[role=status]");
+  const [LEFT, TOP, WIDTH, HEIGHT] = [72, 8, 510, 200];
+  const draw = (tag, attributes, text = "") => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.textContent = text;
+    picture.append(made);
+  };
+  const power = (exponent) => `10${[...String(exponent)].map((mark) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(mark)]).join("")}`;
+
+  const written = (value) => {
+    const exponent = Math.floor(Math.log10(value));
+    return exponent > -3 ? value.toPrecision(2) : `${(value / 10 ** exponent).toFixed(1)}·${power(exponent)}`;
+  };
+
+  const show = () => {
+    const [b, n] = [Number(bias.value), Number(words.value)];
+    bias.nextElementSibling.value = b.toFixed(1);
+    words.nextElementSibling.value = n;
+    const norms = curve(b, n);
+    const low = Math.min(-2, Math.floor(Math.min(...norms)));
+    const high = Math.max(0, Math.ceil(Math.max(...norms) - 0.16)); // at the ends of a short text both halves count
+    const x = (t) => LEFT + (WIDTH * t) / (n - 1);
+    const y = (norm) => TOP + (HEIGHT * (high + 0.2 - norm)) / (high + 0.2 - low);
+    picture.replaceChildren();
+    const every = Math.ceil((high - low) / 6);
+    for (let exponent = high; exponent >= low; exponent -= every) {
+      draw("line", { x1: LEFT, x2: LEFT + WIDTH, y1: y(exponent), y2: y(exponent), class: "grid" });
+      draw("text", { x: LEFT - 6, y: y(exponent) + 4, "text-anchor": "end" }, exponent ? power(exponent) : "1");
+    }
+    draw("text", { x: LEFT, y: TOP + HEIGHT + 22 }, "first word");
+    draw("text", { x: LEFT + WIDTH, y: TOP + HEIGHT + 22, "text-anchor": "end" }, `word ${n}`);
+    draw("polyline", { points: norms.map((norm, t) => `${x(t).toFixed(1)},${y(norm).toFixed(1)}`).join(" ") });
+    const ratio = 10 ** (norms[Math.floor(n / 2)] - norms[0]);
+    const grows = factor(b) > 1 ? " The gradient grows on its way back." : "";
+    said.textContent =
+      `A step back multiplies the norm by ${factor(b).toFixed(3)}. In the middle of ${n} words it is ` +
+      `${written(ratio)} of that at the first word.${grows}`;
+  };
+  root.addEventListener("input", show);
+  root.hidden = false;
+  show();
+})();

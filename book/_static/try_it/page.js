@@ -1,0 +1,223 @@
+// The widget of the page "Try it": it asks the worker, and shows what it answers.
+"use strict";
+(() => {
+  const { text, model, worker, examples, filler } = whenpoolTryIt;
+  const { tokenize, compose } = text();
+  const root = document.getElementById("try-it-models");
+  const folder = document.currentScript.src;
+  if (!root) return;
+  const form = root.querySelector("form");
+  const { example, review, share, setting, padding, bias, trained, colour, label } = form.elements;
+  const find = (name) => root.querySelector(`.try-${name}`);
+  const [body, words, state, note, button] = ["rows", "words", "state", "norms", "hide"].map(find);
+  const NAMES = { last: "BiLSTM", mean: "MeanPool", max: "MaxPool", attention: "Att", max_attention: "MaxAtt" };
+  const CLASSES = ["negative", "positive"];
+  const MOST = 200; // words of a review
+  const DECADES = 6; // of the bar under a word
+  // 0.012, 12 or 1.2·10⁻⁵
+  const written = (value) => {
+    const exponent = value > 0 ? Math.floor(Math.log10(value)) : 0;
+    if (exponent > -3 && exponent < 3) return value.toPrecision(exponent < 0 ? 2 : exponent + 2);
+    const power = [...String(exponent)].map((mark) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(mark)]).join("");
+    return `${(value / 10 ** exponent).toFixed(1)}·10${power}`;
+  };
+  const percent = (share) => `${Math.round(100 * share)} %`;
+  const sentences = filler.map(tokenize);
+
+  // ---- the worker, made of functions' text, since a page from disk may not give it files
+
+  let ask = null;
+  const number = {}; // of the latest question of each kind; answers to older ones are dropped
+  const start = () => {
+    const code = `(${worker})(self, (${text})(), (${model})())`;
+    const thread = new Worker(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+    thread.onmessage = ({ data }) => { if (data.number === number[data.task]) hear[data.task](data); };
+    ask = (task, question) => thread.postMessage({ task, number: (number[task] = (number[task] ?? 0) + 1), ...question });
+    ask("load", { weights: whenpoolTryIt.weights, filler });
+  };
+
+  // ---- what is asked
+
+  const nameOf = (pooling) =>
+    (pooling === "last" && bias.value === "chrono" ? "chrono" : pooling) + (trained.value === "after" ? "" : " untrained");
+  const poolings = Object.keys(NAMES);
+  const chosen = () => form.elements.pooling.value;
+  const reviewed = () => tokenize(review.value).slice(0, MOST);
+  const asked = () => ({ names: poolings.map(nameOf), setting: setting.value, padded: padding.value === "read" });
+  const composed = () => compose(reviewed(), sentences, setting.value, share.value / 100);
+
+  const update = () => {
+    share.nextElementSibling.value = `${share.value} %`;
+    const found = composed();
+    draw(found);
+    for (const pooling of poolings) showAccuracy(pooling);
+    if (!ask || !found.words.length) return;
+    says.clear();
+    ask("say", { ...asked(), words: found.words });
+    ask("look", { name: nameOf(chosen()), words: found.words, padded: asked().padded, label: Number(label.value) });
+  };
+
+  // ---- what is answered
+
+  const says = new Map();
+  let seen = {};
+  const hear = {
+    load() {
+      state.textContent = "";
+      button.disabled = false;
+      update();
+    },
+    say({ name, positive, unknown }) {
+      if (unknown) {
+        [...words.children].forEach((word, place) => word.classList.toggle("unknown", unknown[place]));
+        tell();
+        return;
+      }
+      const pooling = poolings.find((one) => nameOf(one) === name);
+      const cell = row(pooling).cells[1];
+      const verdict = CLASSES[Number(positive > 0.5)];
+      cell.firstChild.style.setProperty("--p", positive);
+      cell.lastChild.textContent = `${percent(Math.max(positive, 1 - positive))} ${verdict}`;
+      says.set(pooling, verdict);
+    },
+    look({ attention, norms, windows }) {
+      if (attention !== undefined) seen = { attention };
+      Object.assign(seen, norms && { norms }, windows && { windows });
+      paint();
+      if (norms) drawNorms(norms);
+    },
+    hide({ name, percent: at, done }) {
+      if (done) {
+        button.disabled = false;
+        const flips = poolings.map((one) => `${NAMES[one]} ${row(one).cells[3].textContent}`);
+        state.textContent = `Each model changes its mind at this share of filler, up to 90 %: ${flips.join(", ")}.`;
+      } else if (name) {
+        row(poolings.find((one) => nameOf(one) === name)).cells[3].textContent = at ? `${at} %` : "never";
+      }
+    },
+  };
+
+  // ---- what is shown
+
+  const row = (pooling) => body.rows[poolings.indexOf(pooling)];
+  const make = (tag, properties = {}, ...children) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  };
+  const makeRow = (pooling) => {
+    const radio = make("input", { type: "radio", name: "pooling", value: pooling, checked: pooling === "last" });
+    const bar = make("span", { className: "try-bar" }, make("span"));
+    bar.setAttribute("aria-hidden", "true");
+    bar.style.setProperty("--hue", `var(--${pooling})`);
+    bar.style.setProperty("--p", 0.5);
+    const head = make("th", { scope: "row" }, make("label", {}, radio, make("span", { textContent: NAMES[pooling] })));
+    return make("tr", {}, head, make("td", {}, bar, make("small", { textContent: "…" })), make("td"), make("td"));
+  };
+  const showAccuracy = (pooling) => {
+    const name = row(pooling).querySelector("label span");
+    name.textContent = NAMES[pooling] + (pooling === "last" && bias.value === "chrono" ? ", chrono" : "");
+    const known = whenpoolTryIt.weights?.models[nameOf(pooling)];
+    if (!known) return;
+    const stored = known.accuracy === undefined ? "–" : `${known.accuracy.toFixed(1)} %`;
+    row(pooling).cells[2].replaceChildren(stored, make("small", { textContent: `here ${known.here.toFixed(1)} %` }));
+  };
+  const forget = () => {
+    for (const pooling of poolings) row(pooling).cells[3].textContent = "";
+    number.hide = (number.hide ?? 0) + 1;
+    button.disabled = !ask;
+  };
+
+  const draw = ({ words: all, start: first }) => {
+    const last = first + reviewed().length;
+    seen = {};
+    const shown = (word, place) =>
+      make("span", { textContent: word, className: place >= first && place < last ? "review" : "" });
+    words.replaceChildren(...all.flatMap((word, place) => [shown(word, place), " "]));
+    root.style.setProperty("--hue", `var(--${chosen()})`);
+    const [band, line] = find("line").children;
+    band.setAttribute("x", (100 * first) / Math.max(1, all.length));
+    band.setAttribute("width", (100 * (last - first)) / Math.max(1, all.length));
+    line.setAttribute("points", "");
+  };
+  // The background of each word and the bar under it.
+  const paint = () => {
+    const shades = colour.value === "attention" ? seen.attention : importance(seen.windows ?? []);
+    const most = Math.max(...(shades ?? []), Number.MIN_VALUE);
+    const top = Math.max(...(seen.norms ?? []), Number.MIN_VALUE);
+    [...words.children].forEach((word, place) => {
+      const norm = seen.norms?.[place];
+      word.style.setProperty("--a", (shades?.[place] ?? 0) / most);
+      if (norm === undefined) return;
+      word.style.setProperty("--g", Math.max(0.04, 1 + Math.log10(norm / top) / DECADES));
+      word.title = `gradient norm ${written(norm)}` + (shades ? `, ${colour.value} ${written(shades[place] ?? 0)}` : "");
+    });
+    const none = colour.value === "attention" && seen.attention === null;
+    find("none").textContent = none ? `${NAMES[chosen()]} has no attention: colour by importance.` : "";
+  };
+  // Each window's importance above that of the least one, on its five words (thesis §1.9.3).
+  const importance = (windows) => windows.flatMap((window) => Array(5).fill(window - Math.min(...windows)));
+
+  const tell = () => {
+    const groups = CLASSES.map((verdict) => [verdict, poolings.filter((one) => says.get(one) === verdict)]);
+    const said = groups.filter(([, some]) => some.length);
+    const parts = said.map(([verdict, some]) => `${some.map((one) => NAMES[one]).join(", ")}: ${verdict}`);
+    const long = tokenize(review.value).length > MOST ? ` The review is cut at ${MOST} words.` : "";
+    const pads = padding.value === "read" ? " and as many pads" : "";
+    state.textContent = `${words.children.length} words${pads}. ${parts.join("; ")}.${long}`;
+  };
+  // The norms over the position, in a line and in words.
+  const drawNorms = (norms) => {
+    const top = Math.max(...norms, Number.MIN_VALUE);
+    const depth = (norm) => Math.min(DECADES, Math.log10(top / norm)); // in factors of ten
+    const points = [...norms].map((norm, place) => `${(100 * (place + 0.5)) / norms.length},${1 + (38 * depth(norm)) / DECADES}`);
+    find("line").children[1].setAttribute("points", points.join(" "));
+    const [first, middle, last] = [norms[0], norms[Math.floor(norms.length / 2)], norms[norms.length - 1]];
+    const [a, b, c, ratio] = [first, middle, last, middle / first].map(written);
+    note.textContent =
+      `Gradient norm of ${NAMES[chosen()]}: ${a} at the first word, ${b} in the middle, ${c} at the last one; ` +
+      `middle divided by first ${ratio}.`;
+  };
+
+  // ---- what the reader does
+
+  body.append(...poolings.map(makeRow));
+  example.append(...examples.map(({ title }, place) => make("option", { textContent: title, value: place })));
+  example.append(make("option", { textContent: "Your own", value: "own" }));
+  const take = (one) => [review.value, label.value] = [one.text, one.label];
+  take(examples[0]);
+  let waiting = 0;
+  const soon = () => { clearTimeout(waiting); waiting = setTimeout(update, 120); };
+  form.addEventListener("input", ({ target }) => {
+    if (target === example && example.value !== "own") take(examples[example.value]);
+    if (target === review) example.value = "own";
+    if (target === colour) return paint();
+    if (![share, label].includes(target) && target.name !== "pooling") forget();
+    if (target === share) share.nextElementSibling.value = `${share.value} %`;
+    soon();
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  button.addEventListener("click", () => {
+    button.disabled = true;
+    for (const pooling of poolings) row(pooling).cells[3].textContent = "…";
+    ask("hide", { ...asked(), words: reviewed() });
+  });
+
+  // ---- the weights come when the widget is seen
+
+  const load = () => {
+    state.textContent = "Loading the models (1.8 MB) …";
+    const script = make("script", { src: new URL("weights.js", folder) });
+    script.onload = start;
+    script.onerror = () => { state.textContent = "The file of the models, weights.js, is not beside this page."; };
+    document.head.append(script);
+  };
+  root.hidden = false;
+  update();
+  const watcher = new IntersectionObserver(([entry]) => {
+    if (!entry.isIntersecting) return;
+    watcher.disconnect();
+    load();
+  });
+  watcher.observe(root);
+})();

@@ -1,0 +1,73 @@
+// Answers the page from a Web Worker, so that typing never waits for a model. Each kind of question is
+// answered for the latest asker alone: a new one ends the answer to the one before.
+"use strict";
+globalThis.whenpoolTryIt ??= {};
+
+whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabulary, PADDING }) {
+  const models = new Map();
+  const latest = {};
+  let file, shared, sentences;
+
+  const modelOf = (name) => {
+    if (!models.has(name)) models.set(name, new Model(file, name, shared));
+    return models.get(name);
+  };
+  // Numbers of words, and behind them as much padding where it is read.
+  const numbers = (words, padded) => {
+    const found = words.map(shared.numberOf);
+    return padded ? [...found, ...found.map(() => PADDING)] : found;
+  };
+  const positive = (name, words) => modelOf(name).read(words).probabilities[1];
+
+  const tasks = {
+    *load({ weights, filler }) {
+      [file, sentences] = [weights, filler.map(tokenize)];
+      shared = vocabulary(file);
+      yield {};
+    },
+    // What each model says.
+    *say({ names, words, padded }) {
+      const read = numbers(words, padded);
+      for (const name of names) yield { name, positive: positive(name, read) };
+      yield { unknown: words.map((word) => shared.numberOf(word) === 0) };
+    },
+    // What one model does with each word.
+    *look({ name, words, padded, label }) {
+      const [model, read] = [modelOf(name), numbers(words, padded)];
+      const { weights } = model.read(read);
+      yield { attention: weights && weights.slice(0, words.length) };
+      yield { norms: model.gradientNorms(read, label).slice(0, words.length) };
+      const windows = [];
+      for (const importance of model.importance(read, words.length, label)) {
+        windows.push(importance);
+        yield { windows };
+      }
+      yield { done: true };
+    },
+    // The first share of filler, in steps of 5 %, at which each model changes its mind.
+    *hide({ names, words, setting, padded }) {
+      const first = new Map(names.map((name) => [name, positive(name, numbers(words, padded)) > 0.5]));
+      const left = new Set(names);
+      for (let percent = 5; percent <= 90 && left.size; percent += 5) {
+        const read = numbers(compose(words, sentences, setting, percent / 100).words, padded);
+        for (const name of [...left]) {
+          if (positive(name, read) > 0.5 !== first.get(name)) {
+            left.delete(name);
+            yield { name, percent };
+          } else yield {};
+        }
+      }
+      for (const name of left) yield { name, percent: null };
+      yield { done: true };
+    },
+  };
+
+  scope.onmessage = async ({ data: { task, number, ...question } }) => {
+    latest[task] = number;
+    for (const answer of tasks[task](question)) {
+      scope.postMessage({ task, number, ...answer });
+      await new Promise((go) => setTimeout(go)); // newer questions come in here
+      if (latest[task] !== number) return;
+    }
+  };
+};

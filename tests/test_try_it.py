@@ -1,0 +1,329 @@
+"""The page "Try it": the file of its models, and what a browser computes with it, beside torch."""
+
+import random
+import re
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import cycle
+
+import pandas as pd
+import pytest
+import torch
+from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
+from clones import ROOT
+from small_models import SPEC
+
+from whenpool.book import try_it
+from whenpool.book.printing import opened_browser
+from whenpool.corpora.tokens import PADDING_INDEX, tokenize
+from whenpool.probes import gradient_norms
+from whenpool.probes.nwi import window_importance
+from whenpool.runs.kinds.training import Training, trained
+from whenpool.settings import compose
+from whenpool.theory.shrinkage import quiet_factor
+
+SCRIPTS = ROOT / "book" / "_static" / "try_it"
+SMALL = Training(SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16, epochs=2, length="any")
+
+
+@pytest.fixture(scope="module")
+def exported(shared):
+    runs = {"last": SMALL, "max": replace(SMALL, pooling="max")}
+    for run in runs.values():
+        run.execute(shared, keep_weights=True)
+    file = shared.cache / "weights.js"
+    try_it.export(runs, shared, file, words=40, say=lambda _: None)
+    return runs, try_it.read_file(file)
+
+
+@pytest.fixture(scope="module")
+def content():
+    return try_it.read_file(SCRIPTS / "weights.js")
+
+
+def test_a_matrix_is_there_to_within_half_a_step():
+    matrix = torch.randn(7, 30) * torch.logspace(-6, 3, 7).unsqueeze(1)
+    matrix[3] = 0
+    packed = try_it.pack(matrix)
+    assert re.fullmatch(r"[!-~]{210}", packed["values"])
+    assert not {'"', "\\"} & set(packed["values"])
+    off = (try_it.unpack(packed) - matrix).abs()
+    assert (off <= torch.tensor(packed["scales"]).unsqueeze(1) * 0.53).all()
+
+
+@pytest.mark.parametrize("name", ["last", "max"])
+def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared, name):
+    runs, content = exported
+    prepared = trained(runs[name], shared)
+    ours, theirs = try_it.read_model(content, name), prepared.model.eval()
+    assert content["words"].split(" ") == prepared.dataset.vocabulary[:40]
+    batch = prepared.dataset.test.batch(torch.arange(20), PADDING_INDEX)
+    ids = batch.ids.masked_fill(batch.ids >= 40, 0)
+    assert torch.allclose(ours(ids, batch.lengths), theirs(ids, batch.lengths), atol=0.05)
+    written = content["models"][name]
+    assert written["accuracy"] == shared.store.get(written["key"])["result"]["test_accuracy"]
+    assert written["here"] == try_it.accuracy(ours, prepared.dataset.test)
+
+
+def test_models_of_one_start_share_it(exported):
+    _, content = exported
+    untrained = [content["models"][f"{name} untrained"] for name in ("last", "max")]
+    assert "change" not in untrained[0]
+    for direction in range(2):
+        for part in ("ih", "hh"):
+            name = f"encoder.layers.0.{direction}.weight_{part}_l0"
+            assert untrained[0]["state"][name] == untrained[1]["state"][name]
+
+
+def test_the_page_has_the_models_on_record(content):
+    recorded = pd.read_csv(ROOT / "data" / "results" / "trainings.csv", low_memory=False).set_index(
+        "key"
+    )
+    for name, run in try_it.chosen_runs().items():
+        model, row = content["models"][name], recorded.loc[content["models"][name]["key"]]
+        assert model["accuracy"] == row["test_accuracy"]
+        assert abs(model["here"] - model["accuracy"]) < 4
+        assert (row["pooling"], row["seed"], row["setting"]) == (run.pooling, run.seed, "standard")
+        assert (row["size"], row["hidden_size"], row["forget_bias"]) == (1000, 64, run.forget_bias)
+    assert (SCRIPTS / "weights.js").stat().st_size < 2e6
+
+
+# ---- in a browser, with the models that the page has
+
+slow = pytest.mark.slow
+FILES = ("text", "model", "worker", "examples", "weights")
+NAMES = ("last", "mean", "max", "attention", "max_attention", "chrono", "last untrained")
+READ = """([name, texts, padded]) => {
+  const { Model, vocabulary, PADDING } = whenpoolTryIt.model();
+  const shared = vocabulary(whenpoolTryIt.weights);
+  const model = new Model(whenpoolTryIt.weights, name, shared);
+  return texts.map((words, place) => {
+    const known = words.map(shared.numberOf);
+    const ids = padded ? [...known, ...known.map(() => PADDING)] : known;
+    const { logits, weights } = model.read(ids);
+    const windows = place < 3 ? [...model.importance(ids, words.length, 1)] : [];
+    const norms = [...model.gradientNorms(ids, 1)];
+    return { ids, logits, windows, norms, weights: weights && [...weights] };
+  });
+}"""
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    needs_browser()
+    with opened_browser() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def scripts(chromium, tmp_path_factory):
+    """A page with the scripts that compute, and nothing to see."""
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text("".join(f'<script src="{(SCRIPTS / name).as_uri()}.js"></script>' for name in FILES))
+    with looked_at(chromium, file) as (page, complaints):
+        yield page
+        assert complaints == []
+
+
+@slow
+@pytest.mark.parametrize("padded", [False, True], ids=["masked", "padding read"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_browser_computes_what_torch_does(scripts, content, name, padded):
+    model, rng = try_it.read_model(content, name).double(), random.Random(0)
+    words = content["words"].split(" ")[2:]
+    texts = [[*rng.choices(words, k=rng.randint(5, 60)), "zzzz", "good", "."] for _ in range(20)]
+    label = torch.tensor([1])
+    for text, found in zip(texts, scripts.evaluate(READ, [name, texts, padded]), strict=True):
+        ids, lengths = torch.tensor([found["ids"]]), torch.tensor([len(found["ids"])])
+        close(found["logits"], model(ids, lengths)[0], atol=1e-3)
+        weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]
+        assert (weights is None) == (found["weights"] is None)
+        if weights is not None:
+            close(found["weights"], weights[0], atol=1e-4)
+        close(found["norms"], gradient_norms(model, ids, lengths, label)[0], rtol=1e-2)
+        if found["windows"]:
+            expected = window_importance(model, ids, lengths, label)[0]
+            close(found["windows"], expected[: len(text) // 5], rtol=1e-2, atol=1e-6)
+
+
+def close(found, expected, rtol=0.0, atol=0.0):
+    torch.testing.assert_close(torch.tensor(found).double(), expected.detach(), rtol=rtol, atol=atol)
+
+
+@slow
+def test_the_browser_cuts_texts_and_adds_filler_as_the_library_does(scripts):
+    odd = [
+        'It\'s <br />GREAT; really: (not) "bad"!? a.b,c',
+        "",
+        "  tab\there\u00a0and\u2003there ",
+        "İstanbul\x1cÉtat",
+    ]
+    found = scripts.evaluate("texts => texts.map(whenpoolTryIt.text().tokenize)", odd)
+    assert found == [tokenize(text) for text in odd]
+    sentences = [[f"{row}-{place}" for place in range(3 + row)] for row in range(7)]
+    compose_all = """([words, filler, cases]) => cases.map(([setting, share]) =>
+        whenpoolTryIt.text().compose(words, filler, setting, share).words)"""
+    cases = [
+        (setting, share)
+        for setting in ("left", "mid", "right")
+        for share in (0, 0.05, 0.25, 0.5, 0.6, 0.9)
+    ]
+    words = list("abcdefghij")
+    for (setting, share), one in zip(
+        cases, scripts.evaluate(compose_all, [words, sentences, cases]), strict=True
+    ):
+        assert one == compose(words, cycle(sentences), setting, share)
+
+
+@slow
+def test_a_text_of_400_words_is_read_while_one_waits(scripts):
+    """Prints how long it takes; asserts nothing of time."""
+    taken = scripts.evaluate(
+        """names => {
+          const { Model, vocabulary } = whenpoolTryIt.model();
+          const shared = vocabulary(whenpoolTryIt.weights);
+          const models = names.map((name) => new Model(whenpoolTryIt.weights, name, shared));
+          const ids = Array.from({ length: 400 }, (_, place) => 2 + place);
+          const timed = (what) => {
+            const start = performance.now();
+            what();
+            return performance.now() - start;
+          };
+          return {
+            says: timed(() => models.map((model) => model.read(ids))),
+            gradients: timed(() => models.map((model) => model.gradientNorms(ids, 1))),
+            importance: timed(() => [...models[0].importance(ids, 400, 1)]),
+          };
+        }""",
+        list(NAMES[:5]),
+    )
+    print({name: f"{milliseconds:.0f} ms" for name, milliseconds in taken.items()})
+
+
+# ---- the widget, as the page has it
+
+
+@contextmanager
+def shown(chromium, folder, size=DESKTOP, scheme="light"):
+    """The page's own part of try_it.md, and what the browser complained of."""
+    source = (ROOT / "book" / "try_it.md").read_text()
+    (part,) = re.findall(r"```{raw} html\n(.*?)\n```", source, re.DOTALL)
+    head = '<!doctype html><html lang="en"><meta charset="utf-8"><title>Try it</title>'
+    head += '<meta name="viewport" content="width=device-width">'
+    file = folder / "widget.html"
+    file.write_text(f"{head}<main>{part}</main></html>".replace("../_static", SCRIPTS.parent.as_uri()))
+    with looked_at(chromium, file, size, scheme) as (page, complaints):
+        answered(page)
+        yield page, complaints
+
+
+@pytest.fixture
+def widget(chromium, tmp_path):
+    with shown(chromium, tmp_path) as (page, complaints):
+        yield page
+        assert complaints == []
+
+
+def answered(page):
+    page.locator(".try-state", has_text=" words").wait_for()
+
+
+def chosen(page, **values):
+    """Choose by the names of the controls, and wait for what five models say."""
+    page.evaluate("document.querySelector('.try-state').textContent = ''")
+    for name, value in values.items():
+        field = page.locator(f"[name={name}]")
+        field.fill(str(value)) if name in ("share", "review") else field.select_option(value)
+    answered(page)
+    return {
+        row.split()[0].strip(","): "positive" in row
+        for row in page.locator("tbody tr").all_inner_texts()
+    }
+
+
+def flips(page):
+    page.get_by_role("button", name="Hide the opinion").click()
+    page.locator(".try-state", has_text="changes its mind").wait_for(timeout=180_000)
+    cells = page.locator("tbody tr td:last-child").all_inner_texts()
+    return [float("inf") if cell == "never" else int(cell.split()[0]) for cell in cells]
+
+
+def middle_over_first(page, pooling, **values):
+    """From the sentence under the line of gradient norms."""
+    page.locator(f"input[value={pooling}]").check()
+    page.evaluate("document.querySelector('.try-norms').textContent = ''")
+    chosen(page, **values)
+    page.locator(".try-norms", has_text="middle divided").wait_for()
+    written = re.search(r"first (\S+)\.$", page.locator(".try-norms").inner_text())[1]
+    number, _, power = written.partition("·10")
+    return float(number) * 10.0 ** int(power.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")) or 0)
+
+
+@slow
+def test_an_opinion_at_the_end_is_hidden_as_the_page_says(widget):
+    chosen(widget, example="The opinion at the end", setting="right")
+    assert flips(widget)[0] == float("inf")
+    chosen(widget, setting="left")
+    bilstm, mean, largest, attention, max_attention = flips(widget)
+    assert bilstm < min(mean, max_attention, attention)
+    assert largest == float("inf")
+    chosen(widget, bias="chrono")
+    assert flips(widget)[0] > bilstm
+
+
+@slow
+def test_the_gradient_vanishes_as_the_page_says(widget):
+    assert middle_over_first(widget, "last", share=80) < 1e-4
+    assert middle_over_first(widget, "last", share=80, trained="before") < 1e-6
+    assert middle_over_first(widget, "last", bias="chrono", trained="after") > 1e-2
+    assert 0.3 < middle_over_first(widget, "mean") < 3
+
+
+@slow
+def test_padding_and_negation_do_what_the_page_says(widget):
+    assert all(chosen(widget, example="The opinion at the start").values())
+    assert [name for name, positive in chosen(widget, padding="read").items() if not positive] == [
+        "BiLSTM"
+    ]
+    assert not any(chosen(widget, example="A negation", padding="masked").values())
+    filler = widget.evaluate("whenpoolTryIt.filler.join(' ')")
+    assert all(chosen(widget, review=filler).values())
+    assert "cut at 200 words" in widget.locator(".try-state").inner_text()
+
+
+@slow
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
+)
+def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, size, scheme):
+    with shown(chromium, tmp_path, size, scheme) as (page, complaints):
+        chosen(page, share=50)
+        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
+        page.locator("input[value=last]").focus()
+        page.keyboard.press("ArrowDown")
+        page.locator(".try-norms", has_text="MeanPool").wait_for()
+        review = page.get_by_label("Its words").input_value()
+        assert page.locator(".try-words span").count() == 2 * len(tokenize(review))
+        assert complaints == []
+        assert (
+            violations(page) == []
+        )  # last, since it asks for stylesheets that a page from disk may not read
+
+
+# ---- what theory expects of the gradient
+
+
+@slow
+def test_the_sliders_of_theory_draw_its_factor(chromium, tmp_path):
+    file = tmp_path / "theory.html"
+    file.write_text(f'<script src="{(SCRIPTS.parent / "gradient_theory.js").as_uri()}"></script>')
+    with looked_at(chromium, file) as (page, _):
+        for bias in (-1.0, 0.0, 1.0, 3.0):
+            found = page.evaluate("b => whenpoolGradientTheory.curve(b, 50)", bias)
+            distance = torch.arange(50.0)
+            step = quiet_factor(bias)
+            close(
+                [10**norm for norm in found],
+                torch.hypot(step**distance, step ** (49 - distance)).double(),
+                1e-4,
+            )

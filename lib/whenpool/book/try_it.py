@@ -22,7 +22,7 @@ from whenpool.corpora.batches import Batch, Texts, evaluation_batches
 from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
-from whenpool.runs.plans.bases import COMPACT, COMPACT_TEST
+from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS, Place, key
 
 FILE = Path("book", "_static", "try_it", "weights.js")

@@ -76,8 +76,17 @@ def test_only_publishing_may_write_and_one_job_a_machine_runs_at_a_time():
         assert job["timeout-minutes"] <= 720
 
 
+def test_each_push_to_main_publishes_the_book_without_a_gpu():
+    pages = JOBS["pages"]
+    assert pages["runs-on"] == "ubuntu-latest"
+    assert pages["if"] == "github.event_name == 'push' && github.ref == 'refs/heads/main'"
+    assert ["make", "book"] in commands(pages)
+    assert JOBS["publish"]["needs"] == "pages"
+
+
 def test_the_packed_results_and_the_pages_are_those_that_are_made():
-    steps = {step["uses"].split("@")[0]: step for step in JOBS["paper"]["steps"] if "uses" in step}
+    jobs = [JOBS["paper"], JOBS["pages"]]
+    steps = {step["uses"].split("@")[0]: step for job in jobs for step in job["steps"] if "uses" in step}
     packed = steps["actions/upload-artifact"]["with"]["path"]
     assert packed == "_build/runner/whenpool-results.tar.gz"
     assert "$OUT/whenpool-results.tar.gz" in (ROOT / "scripts" / "gpu_runner.sh").read_text()

@@ -12,9 +12,8 @@ from torch.nn import functional
 from bench.timing import compare
 from whenpool import TextClassifier
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import training_batches
+from whenpool.corpora.batches import PADDING_INDEX, training_batches
 from whenpool.corpora.dataset import Dataset, encode, make_dataset
-from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place
 from whenpool.training.loop import Recipe, train

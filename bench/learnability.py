@@ -14,8 +14,7 @@ from torch import Tensor
 
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.corpora.batches import Ragged, Texts
-from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.learnability.gradient_directed import DIVERGENCES, estimated_backward, exact_backward
 from whenpool.learnability.teacher_forcing import sentence_embeddings

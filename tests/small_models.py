@@ -7,8 +7,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from whenpool import TextClassifier
-from whenpool.corpora.batches import Batch
-from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.corpora.batches import PADDING_INDEX, Batch
 
 SPEC = "synthetic:train=120,validation=60,test=80,shortest=8,longest=14,density=0.2,agreement=1"
 

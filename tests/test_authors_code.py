@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.tokens import UNKNOWN_INDEX, tokenize
+from whenpool.corpora.batches import UNKNOWN_INDEX
+from whenpool.corpora.tokens import tokenize
 
 sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 script = importlib.import_module("authors_code")

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
-from whenpool.corpora.batches import Ragged, Texts, evaluation_batches, training_batches
-from whenpool.corpora.dataset import encode, make_dataset
-from whenpool.corpora.settings import FillerStream, compose
-from whenpool.corpora.tokens import (
+from whenpool.corpora.batches import (
     PADDING_INDEX,
     UNKNOWN_INDEX,
-    build_vocabulary,
-    load_vectors,
-    tokenize,
+    Ragged,
+    Texts,
+    evaluation_batches,
+    training_batches,
 )
+from whenpool.corpora.dataset import encode, make_dataset
+from whenpool.corpora.settings import FillerStream, compose
+from whenpool.corpora.tokens import build_vocabulary, load_vectors, tokenize
 
 SPEC = "synthetic:train=40,validation=20,test=30,shortest=8,longest=12"
 

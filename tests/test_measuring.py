@@ -12,10 +12,9 @@ from small_runs import TINY
 from torch import nn
 
 from whenpool import InputError
-from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.settings import compose
-from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.probes import gradient_norms, gradient_profile, nwi
 from whenpool.runs.kinds.probe import (
     DirectionUse,

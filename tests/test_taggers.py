@@ -7,9 +7,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, SequenceTagger
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged
 from whenpool.corpora.tagged.numbering import UNKNOWN_TAG, number, shape, suffix
-from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors
+from whenpool.corpora.tokens import WordVectors
 from whenpool.probes import tagging_gradient_norms
 from whenpool.training.loop import DivergenceError, Recipe
 from whenpool.training.taggers import label, train_tagger

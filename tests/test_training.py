@@ -8,8 +8,8 @@ from small_models import SPEC, logits_by_torch, model_of
 from torch.nn import functional
 
 from whenpool import corpora
+from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.dataset import encode, make_dataset
-from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.learnability import (
     AttentionForm,
     DropoutAttention,

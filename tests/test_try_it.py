@@ -15,7 +15,8 @@ from small_models import SPEC
 
 from whenpool.book import try_it
 from whenpool.book.printing import opened_browser
-from whenpool.corpora.tokens import PADDING_INDEX, tokenize
+from whenpool.corpora.batches import PADDING_INDEX
+from whenpool.corpora.tokens import tokenize
 from whenpool.probes import gradient_norms
 from whenpool.probes.nwi import window_importance
 from whenpool.runs.kinds.training import Training, trained

@@ -10,9 +10,8 @@ from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import softplus
 
 from whenpool import InputError
-from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Dataset
-from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.fewshot.vampire import (
     BagOfWordsVAE,
     VampireClassifier,

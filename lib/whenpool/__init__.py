@@ -53,6 +53,8 @@ _HOMES = {
     "save_checkpoint": "explain.checkpoint",
 }
 _ROOMS = ("corpora", "probes", "settings", "words")
+_EXTRAS = {"PoolingClassifier": "sklearn", "SentencePooling": "sentence_transformers"}
+"""What else than "runs" brings the packages that a name needs."""
 
 __all__ = [
     "POOLINGS",
@@ -80,11 +82,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"whenpool.{_HOMES[name]}"), name)
-    if name in _ROOMS:
-        return import_module(f"whenpool.{name}")
-    raise AttributeError(f"module 'whenpool' has no attribute {name!r}")
+    if name not in _HOMES and name not in _ROOMS:
+        raise AttributeError(f"module 'whenpool' has no attribute {name!r}")
+    try:
+        module = import_module(f"whenpool.{_HOMES.get(name, name)}")
+    except ModuleNotFoundError as error:  # a package of an extra
+        extra = _EXTRAS.get(name, "runs")
+        raise ImportError(f"{name} needs {error.name}: pip install 'whenpool[{extra}]'") from None
+    return getattr(module, name) if name in _HOMES else module
 
 
 def __dir__() -> list[str]:

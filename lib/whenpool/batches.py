@@ -1,5 +1,5 @@
 """Batches of texts; see `whenpool.corpora.batches`."""
 
-from whenpool.corpora.batches import Batch, Ragged, Texts
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Texts
 
-__all__ = ["Batch", "Ragged", "Texts"]
+__all__ = ["PADDING_INDEX", "UNKNOWN_INDEX", "Batch", "Ragged", "Texts"]

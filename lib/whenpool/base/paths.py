@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import platformdirs
-
 
 def project_root() -> Path | None:
     """The clone of the book that this is: around the working directory, else around the package."""
@@ -19,24 +17,29 @@ def project_root() -> Path | None:
 
 def data_directory() -> Path:
     """Where downloaded corpora lie: ``WHENPOOL_DATA``, else ``data/corpora`` of the clone."""
-    return _directory("WHENPOOL_DATA", "corpora", platformdirs.user_data_path("whenpool") / "corpora")
+    return _directory("WHENPOOL_DATA", "corpora", "user_data_path")
 
 
 def store_directory() -> Path:
     """Where finished runs lie: ``WHENPOOL_STORE``, else ``data/runs`` of the clone."""
-    return _directory("WHENPOOL_STORE", "runs", platformdirs.user_data_path("whenpool") / "runs")
+    return _directory("WHENPOOL_STORE", "runs", "user_data_path")
 
 
 def cache_directory() -> Path:
     """What can be made again at any time: ``WHENPOOL_CACHE``, else ``data/cache`` of the clone."""
-    return _directory("WHENPOOL_CACHE", "cache", platformdirs.user_cache_path("whenpool"))
+    return _directory("WHENPOOL_CACHE", "cache", "user_cache_path")
 
 
-def _directory(variable: str, name: str, elsewhere: Path) -> Path:
+def _directory(variable: str, name: str, outside: str) -> Path:
+    """What a variable says, else a folder of the clone, else what the system has for such data."""
     if given := os.environ.get(variable):
         return Path(given).expanduser()
-    root = project_root()
-    return root / "data" / name if root else elsewhere
+    if root := project_root():
+        return root / "data" / name
+    import platformdirs  # which models and probes do without
+
+    folder: Path = getattr(platformdirs, outside)("whenpool")
+    return folder if outside == "user_cache_path" else folder / name
 
 
 @contextmanager

@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
-from whenpool.corpora.batches import Batch, Texts, evaluation_batches
-from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, evaluation_batches
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.plans import COMPACT, COMPACT_TEST

@@ -1,5 +1,12 @@
 """The command line: `whenpool.cli.program`."""
 
-from whenpool.cli.program import cli, main
+import sys
+
+try:
+    from whenpool.cli.program import cli, main
+except ModuleNotFoundError as error:
+    if (error.name or "whenpool").startswith("whenpool"):
+        raise
+    sys.exit(f"whenpool: the command needs {error.name}: pip install 'whenpool[runs]'")
 
 __all__ = ["cli", "main"]

@@ -6,6 +6,7 @@ Nothing heavy is imported at the top, so that a missing package is a line like a
 import importlib
 import os
 import platform
+import re
 import shutil
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -66,10 +67,13 @@ def _requirements() -> tuple[str, list[str]]:
     root = project_root()
     if root and (root / "pyproject.toml").is_file():
         project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-        return project["requires-python"], project["dependencies"]
+        return project["requires-python"], project["dependencies"] + project["optional-dependencies"][
+            "runs"
+        ]
     installed = metadata.metadata("whenpool")
     lines = installed.get_all("Requires-Dist") or []
-    return installed["Requires-Python"], [line for line in lines if "extra ==" not in line]
+    needed = [line for line in lines if "extra ==" not in line or re.search("extra == .runs.", line)]
+    return installed["Requires-Python"], [line.partition(";")[0] for line in needed]
 
 
 def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:

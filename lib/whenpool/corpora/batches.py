@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+UNKNOWN, PADDING = "<unk>", "<pad>"
+UNKNOWN_INDEX, PADDING_INDEX = 0, 1
+"""The first two words of each vocabulary, and their numbers."""
 POOL_BATCHES = 100
 """Batches are cut from so many batches' worth of shuffled texts, sorted by length."""
 UNMASKED_BATCH = 32

@@ -19,9 +19,9 @@ from torch import Tensor
 from whenpool.base.errors import InputError
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
-from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.batches import UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.settings import SHARE, FillerStream, check_setting, compose
-from whenpool.corpora.tokens import UNKNOWN, UNKNOWN_INDEX, WordVectors, build_vocabulary, tokenize
+from whenpool.corpora.tokens import WordVectors, build_vocabulary, tokenize
 
 SPLITS = ("train", "validation", "test")
 _TOKENIZER = Path(__file__).with_name("tokens.py")

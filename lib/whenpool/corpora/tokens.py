@@ -1,5 +1,6 @@
 """Words, vocabularies and word vectors, by torchtext 0.6, for which the authors' code was written; it is
-the last version in pure Python. Nothing here touches the network."""
+the last version in pure Python. It is loaded when a text is read, so that models and training do without it.
+Nothing here touches the network."""
 
 import ssl
 import tempfile
@@ -7,23 +8,45 @@ import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 import torch
-import torchtext.vocab
 from torch import Tensor
-from torchtext.data.utils import get_tokenizer
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint, write_atomically
+from whenpool.corpora.batches import PADDING, UNKNOWN
 
-UNKNOWN, PADDING = "<unk>", "<pad>"
-UNKNOWN_INDEX, PADDING_INDEX = 0, 1
+if TYPE_CHECKING:
+    from torchtext.vocab import Vocab
+
 VOCABULARY_LIMIT = 25_000
 """Words of the largest vocabulary, besides the two special ones (thesis §1.4.2)."""
-tokenize = get_tokenizer("basic_english")
-"""Text -> its lower-case words and punctuation marks, by torchtext's ``basic_english``."""
+
+
+def tokenize(text: str) -> list[str]:
+    """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``. Raises
+    `InputError` where torchtext is missing."""
+    words: list[str] = _tokenizer()(text)
+    return words
+
+
+@cache
+def _tokenizer() -> Any:
+    return _torchtext().data.utils.get_tokenizer("basic_english")
+
+
+@cache
+def _torchtext() -> Any:
+    try:
+        import torchtext.data.utils
+        import torchtext.vocab
+    except ModuleNotFoundError:
+        raise InputError("texts are read by torchtext: pip install 'whenpool[runs]'") from None
+    return torchtext
 
 
 @dataclass(frozen=True)
@@ -43,7 +66,7 @@ def build_vocabulary(
     limit: int = VOCABULARY_LIMIT,
     vectors: WordVectors | None = None,
     generator: torch.Generator | None = None,
-) -> torchtext.vocab.Vocab:
+) -> "Vocab":
     """``<unk>``, ``<pad>``, then words from frequent to rare (§1.4.2).
 
     Args:
@@ -53,7 +76,7 @@ def build_vocabulary(
             one from N(0, 1), as in the authors' code.
         generator: draws those.
     """
-    vocabulary = torchtext.vocab.Vocab(Counter(counts), max_size=limit, specials=(UNKNOWN, PADDING))
+    vocabulary = _torchtext().vocab.Vocab(Counter(counts), max_size=limit, specials=(UNKNOWN, PADDING))
     if vectors is not None:
         row_of = {word: row for row, word in enumerate(vectors.words)}
         vocabulary.set_vectors(
@@ -83,15 +106,16 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
 
 
 def _parse(path: Path) -> WordVectors:
-    trust, bar = ssl._create_default_https_context, torchtext.vocab.tqdm
-    torchtext.vocab.tqdm = lambda lines, **_: lines  # it draws a bar for each file
+    reading = _torchtext().vocab
+    trust, bar = ssl._create_default_https_context, reading.tqdm
+    reading.tqdm = lambda lines, **_: lines  # it draws a bar for each file
     try:
         with tempfile.TemporaryDirectory() as scratch:  # and leaves a pickle there
-            read = torchtext.vocab.Vectors(str(path), cache=scratch)
+            read = reading.Vectors(str(path), cache=scratch)
     except (RuntimeError, ValueError, OSError, EOFError, LookupError, TypeError, zlib.error) as error:
         raise InputError(f"word vectors {path} cannot be read: {error!s:.200}") from None
     finally:  # it also switches off the checking of https certificates in the whole process
-        ssl._create_default_https_context, torchtext.vocab.tqdm = trust, bar
+        ssl._create_default_https_context, reading.tqdm = trust, bar
     read.vectors = read.vectors[: len(read.itos)]  # words that are no UTF-8 are left out
     if not read.itos:
         raise InputError(f"word vectors {path} cannot be read: no line has a word and its numbers")

@@ -24,8 +24,16 @@ from torch import Tensor
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.version import __version__
-from whenpool.corpora.batches import Ragged, Texts, batches_for
-from whenpool.corpora.tokens import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, tokenize
+from whenpool.corpora.batches import (
+    PADDING,
+    PADDING_INDEX,
+    UNKNOWN,
+    UNKNOWN_INDEX,
+    Ragged,
+    Texts,
+    batches_for,
+)
+from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.models.transformer import HEADS, TransformerEncoder

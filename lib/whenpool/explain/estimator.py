@@ -11,17 +11,9 @@ import torch
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import cache_directory
-from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import (
-    PADDING_INDEX,
-    UNKNOWN,
-    UNKNOWN_INDEX,
-    VOCABULARY_LIMIT,
-    build_vocabulary,
-    load_vectors,
-    tokenize,
-)
+from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, tokenize
 from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from whenpool.explain.explanation import Explanation, explain
 from whenpool.models.text_classifier import TextClassifier

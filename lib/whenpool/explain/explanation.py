@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import lines_of
-from whenpool.corpora.tokens import UNKNOWN_INDEX
+from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip, strips
 from whenpool.probes.nwi import occlusion, rounding_error

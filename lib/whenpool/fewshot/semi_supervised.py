@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Batch, Ragged, Texts
-from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.fewshot.fine_tuning import FineTuned, MixDraws
 from whenpool.training.objective import Accuracy, Objective
 

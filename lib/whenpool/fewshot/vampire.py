@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Ragged, Texts
-from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, tokenize
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
+from whenpool.corpora.tokens import tokenize
 
 EPSILON = 1e-3
 """What BatchNorm adds to a variance, as in their code: while all texts have about the same topics, it

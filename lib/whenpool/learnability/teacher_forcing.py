@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Batch, Texts, batches_for
-from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.objective import Objective
 

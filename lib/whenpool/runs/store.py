@@ -21,7 +21,8 @@ from typing import Any
 import pandas as pd
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import Columns, checked_table, write_atomically
+from whenpool.base.files import write_atomically
+from whenpool.base.tables import Columns, checked_table
 from whenpool.runs.kinds.base import KINDS, key_of
 
 _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}

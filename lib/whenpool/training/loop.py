@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Batch, training_batches
+from whenpool.corpora.batches import PADDING_INDEX, Batch, training_batches
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import PADDING_INDEX
 from whenpool.training.objective import Learnt, Objective, Score, evaluate
 
 

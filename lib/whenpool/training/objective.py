@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.corpora.batches import Batch, Texts, batches_for
-from whenpool.corpora.tokens import PADDING_INDEX
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %

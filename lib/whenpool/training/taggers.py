@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import Batch, evaluation_batches
+from whenpool.corpora.batches import UNKNOWN_INDEX, Batch, evaluation_batches
 from whenpool.corpora.tagged.numbering import NumberedCorpus, NumberedSentences
-from whenpool.corpora.tokens import UNKNOWN_INDEX
 from whenpool.models.encoder import word_mask
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.training.loop import Epoch, Outcome, Recipe, train

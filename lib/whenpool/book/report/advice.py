@@ -9,8 +9,8 @@ from typing import Any
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import check_once, listed, shown
 from whenpool.base.paths import project_root
+from whenpool.base.tables import check_once, listed, shown
 from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.few_shot import NAMES
 from whenpool.book.report.measures import Runs

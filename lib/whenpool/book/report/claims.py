@@ -21,8 +21,8 @@ import numpy as np
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import check_once, listed, shown
 from whenpool.base.paths import project_root
+from whenpool.base.tables import check_once, listed, shown
 from whenpool.book.report.measures import MEASURES, SCALES, Measure, Runs
 from whenpool.book.report.tables import number_text
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from whenpool.book.report.tables import POOLING_NAMES
+from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.corpora.dataset import Dataset
 from whenpool.corpora.settings import compose
-from whenpool.corpora.tokens import UNKNOWN_INDEX
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip
 from whenpool.probes import window_importance
 from whenpool.runs.kinds.training import Prepared

@@ -19,8 +19,8 @@ from pandas import DataFrame, Series
 from scipy.special import stdtrit  # of `scipy.stats`, which takes long to load, the t quantile alone
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import Columns, checked_table
 from whenpool.base.paths import project_root
+from whenpool.base.tables import Columns, checked_table
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.tagged.sources import PUBLISHED
 from whenpool.runs.kinds import KINDS

@@ -15,9 +15,9 @@ from itertools import groupby
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import Batch, Ragged
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged
 from whenpool.corpora.tagged.sources import Tagged, TaggedCorpus
-from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX, WordVectors, build_vocabulary
+from whenpool.corpora.tokens import WordVectors, build_vocabulary
 
 PAD_TAG, UNKNOWN_TAG = -100, -1
 """Where no word is; and a tag that no training word has."""

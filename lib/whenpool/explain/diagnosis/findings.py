@@ -13,9 +13,9 @@ from scipy.stats import binomtest, t
 
 from whenpool.base.errors import InputError
 from whenpool.book.report.tables import together
-from whenpool.corpora.batches import Texts, batches_for
+from whenpool.corpora.batches import PADDING_INDEX, Texts, batches_for
 from whenpool.corpora.settings import find_filler
-from whenpool.corpora.tokens import PADDING_INDEX, load_vectors
+from whenpool.corpora.tokens import load_vectors
 from whenpool.explain.checkpoint import Checkpoint
 from whenpool.explain.diagnosis.baselines import BASELINES, baselines
 from whenpool.explain.diagnosis.data import Survey

@@ -12,7 +12,7 @@ from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from whenpool.base.files import Columns
+from whenpool.base.tables import Columns
 
 if TYPE_CHECKING:
     from whenpool.runs.kinds.training import Training

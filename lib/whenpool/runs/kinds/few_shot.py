@@ -17,18 +17,10 @@ from torch import nn
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus
-from whenpool.corpora.batches import Ragged, Texts
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import check_length
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import (
-    PADDING_INDEX,
-    UNKNOWN,
-    UNKNOWN_INDEX,
-    VOCABULARY_LIMIT,
-    build_vocabulary,
-    load_vectors,
-    tokenize,
-)
+from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, tokenize
 from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
 from whenpool.fewshot.fine_tuning import FineTuned, TMix
 from whenpool.fewshot.pretrained import (

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Batch, Texts, batches_for
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
-from whenpool.corpora.tokens import PADDING_INDEX, UNKNOWN_INDEX
 from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
 from whenpool.runs.kinds.base import OnEpoch, Run, values_of

@@ -16,12 +16,13 @@ from torch import nn
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint, hash_of
 from whenpool.corpora import find
+from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.corpus import VALIDATION_LIMIT, check_length
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE, check_setting
 from whenpool.corpora.synthetic import Grammar
-from whenpool.corpora.tokens import PADDING_INDEX, WordVectors, load_vectors
+from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.registry import LISTED, LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier

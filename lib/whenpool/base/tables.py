@@ -1,0 +1,121 @@
+"""Tables and lists that people write by hand, read so that a mistake in one is a line."""
+
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from whenpool.base.errors import InputError
+
+
+def listed(file: Path, what: str) -> list[Any]:
+    """The items of a YAML file that is one list, called ``what`` in messages.
+
+    Raises:
+        InputError: for a file that cannot be read, or holds something else.
+    """
+    try:
+        found = yaml.safe_load(file.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"the {what} {file} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # the parser lets the mistakes of dates, numbers and types through
+        raise InputError(f"{file} is not YAML: {error!s:.300}") from None
+    if found is not None and not isinstance(found, list):
+        raise InputError(f"{file} is not a list of {what}")
+    return found or []
+
+
+def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
+    """Raises `InputError` for an id that two entries of a file have."""
+    for name in ids:
+        if ids.count(name) > 1:
+            raise InputError(f"{file}: the {what} {name!r} stands there twice")
+
+
+def shown(value: Any) -> str:
+    """A value from such a file in few letters, however deep or repeated its parts are."""
+    return reprlib.repr(value)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a table must be like.
+
+    Attributes:
+        required: columns that are there and have a value in each row; a number among them is finite.
+        present: columns that are there besides, and may have gaps.
+        numbers, flags: columns that hold numbers, or True and False, where they are there.
+        unique: a column without repeated values; empty for none.
+    """
+
+    required: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
+    unique: str = ""
+
+    def fault_in(self, row: Mapping[str, Any]) -> str:
+        """What is wrong with a row that came from JSON, or nothing; it may lack any column."""
+        for name, value in row.items():
+            is_flag = isinstance(value, bool)
+            if not isinstance(value, str | int | float | bool | None):
+                return f"{name:.40} is no plain value"
+            if value is None:
+                continue
+            if name in self.numbers and (is_flag or isinstance(value, str)):
+                return f"{name} is no number but {value!r:.40}"
+            if name in self.flags and not is_flag:
+                return f"{name} is neither true nor false but {value!r:.40}"
+        return ""
+
+
+def checked_table(file: Path, what: str, columns: Columns, **text: type) -> pd.DataFrame:
+    """A CSV file with its columns checked; ``what`` it holds is said in messages.
+
+    Args:
+        text: columns that are read as `str`, whatever they look like.
+
+    Raises:
+        InputError: for a file that cannot be read, a column that is missing, or a value that cannot be,
+            named by its row (the first below the header is row 1) and column.
+    """
+    try:
+        found = pd.read_csv(file, dtype=text)
+    except (OSError, ValueError, OverflowError) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
+    for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
+        if name not in found:
+            raise InputError(f"{what} {file} cannot be read: there is no column {name!r}")
+    for name in found:
+        for wrong, reason in _checks(found[name], columns):
+            if wrong.any():
+                row = int(wrong.to_numpy().argmax())
+                value = found[name].iloc[row]
+                raise InputError(
+                    f"{what} {file}, row {row + 1}, column {str(name)!r:.60}: {reason}"
+                    + ("" if pd.isna(value) else f", {str(value)!r:.60}")
+                )
+    return found
+
+
+def _checks(values: pd.Series, columns: Columns) -> Iterator[tuple[pd.Series, str]]:
+    """Which rows of a column are wrong in one way after another, and why."""
+    name, missing, kind = values.name, values.isna(), values.dtype.kind
+    if name in columns.required:
+        yield missing, "there is no value"
+    if name in columns.numbers:
+        numbers = pd.to_numeric(values, errors="coerce")
+        yield ~missing & (numbers.isna() | (kind == "b")), "it is no number"
+        if name in columns.required:
+            yield ~np.isfinite(numbers.astype(float)), "it is not finite"
+    if name in columns.flags:
+        is_flag = values.isin([True, False, "True", "False"]) & (kind not in "if")
+        yield ~missing & ~is_flag, "it is not True or False"
+    if name == columns.unique:
+        yield values.duplicated(), "it stands there twice"

@@ -83,7 +83,7 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
         (["run", "--together", "0"], "Invalid value for '--together'"),
         (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
         (["book", "--chapter", "nothing"], "there is no chapter 'nothing'; the book has index"),
-        (["data", "fetch"], "name what to fetch: imdb, yelp, yahoo, amazon, glove, wikitext"),
+        (["data", "fetch"], "name what to fetch: imdb, yelp, yahoo, glove, wikitext, amazon"),
         (["data", "list", "imdb"], "only fetch takes names"),
         (
             ["run", "--profile", "paper", "--corpus", "imdb", "--sizes", "3000"],

@@ -206,7 +206,7 @@ def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(
     assert not any(keys(kind) for kind in PROBES)
     points = MEASURED[GradientProfile(START)]
     seeds = [replace(START, seed=seed) for seed in range(5)]
-    kept = {record_probe(place, GradientProfile(start), points) for start in seeds[:2]}
+    kept = {record_probe(place, GradientProfile(start), points) for start in seeds[:3]}
     record_probe(place, GradientProfile(replace(seeds[2], hidden_size=64)), points)
     record_probe(place, GradientProfile(seeds[3]), points, complete=False)
     other = [replace(start, vectors="glove.6B.100d") for start in seeds[:3]]

@@ -46,7 +46,7 @@ def test_there_is_advice_for_any_texts(words, texts, where, nothing_run):
     assert found
     assert not {entry.id for entry in ENTRIES if entry.general} & {each.id for each in found}
     assert {verdict for each in found for verdict in each.verdicts} == {"not run"}
-    assert {support(each) for each in found} == {"not run here"}
+    assert {support(each) for each in found} == {"untested"}
 
 
 def test_advice_depends_on_length_data_and_place(nothing_run):
@@ -72,7 +72,7 @@ def test_verdicts_are_those_of_the_ledger(recorded, decided):
     assert found["weigh-the-middle"].verdicts == (verdicts["meanpool-is-fragile"],)
 
 
-def test_what_runs_speak_against_is_not_advised(nothing_run, monkeypatch):
+def test_contradicted_advice_is_not_given(nothing_run, monkeypatch):
     def all_fail(chosen, runs):
         return [replace(each, verdicts=("does not hold",) * len(each.claims)) for each in chosen]
 
@@ -84,32 +84,32 @@ def test_what_runs_speak_against_is_not_advised(nothing_run, monkeypatch):
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        (["holds", "holds"], "borne out"),
-        (["holds", "so far holds"], "borne out so far"),
-        (["holds", "not run"], "borne out in part"),
-        (["so far holds", "does not hold"], "borne out in part"),
-        (["so far does not hold", "not run"], "not borne out"),
-        (["does not hold", "undecided"], "not borne out"),
-        (["undecided", "not run"], "open"),
-        (["not run"], "not run here"),
-        (["holds (compact)", "holds"], "borne out"),
-        (["so far holds (compact)"], "borne out so far"),
-        (["does not hold (compact)", "not run"], "not borne out"),
-        (["undecided (compact)"], "open"),
+        (["holds", "holds"], "supported"),
+        (["holds", "so far holds"], "supported so far"),
+        (["holds", "not run"], "supported in part"),
+        (["so far holds", "does not hold"], "supported in part"),
+        (["so far does not hold", "not run"], "contradicted"),
+        (["does not hold", "undecided"], "contradicted"),
+        (["undecided", "not run"], "undecided"),
+        (["not run"], "untested"),
+        (["holds (compact)", "holds"], "supported"),
+        (["so far holds (compact)"], "supported so far"),
+        (["does not hold (compact)", "not run"], "contradicted"),
+        (["undecided (compact)"], "undecided"),
     ],
 )
 def test_what_verdicts_come_to(verdicts, expected):
     assert support(Advice("a", "Do.", tuple("ab"[: len(verdicts)]), tuple(verdicts))) == expected
 
 
-def test_an_advice_that_is_not_borne_out_is_marked_in_the_table():
+def test_contradicted_advice_is_marked_in_the_table():
     given = [
         replace(entry, verdicts=(VERDICTS[number % 2],) * len(entry.claims))
         for number, entry in enumerate(ENTRIES)
     ]
     table = advice.advice_table(given)
     assert table["our runs"].tolist() == [
-        "**✗ not borne out**" if number % 2 else "**✓ borne out**" for number in range(len(ENTRIES))
+        "**✗ contradicted**" if number % 2 else "**✓ supported**" for number in range(len(ENTRIES))
     ]
     for row, each in zip(table.itertuples(), given, strict=True):
         for name, verdict in zip(each.claims, each.verdicts, strict=True):

@@ -12,7 +12,7 @@ from clones import HEAD, ROOT, builder, clone, code_cell
 
 from whenpool.book.build import configured, with_own_repository
 from whenpool.book.chapter import Provenance, glue
-from whenpool.book.launch import Plain, chapters, made, main, stale, write
+from whenpool.book.launch import Plain, chapters, made, main, stale, wording, write
 
 CHAPTERS = chapters(ROOT)
 REPOSITORY = configured(ROOT)
@@ -215,3 +215,15 @@ def test_stale_notebooks_are_named_then_written_and_left_over_ones_removed(
     ):
         monkeypatch.setattr("sys.argv", ["launch", *words])
         assert (main(), capsys.readouterr().out) == (code, told)
+
+
+def test_private_phrases_of_the_prose_are_named_with_their_line(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# Title\n\nRuns of\nrecord. A stand-in stands for it, `told`.\n\n```python\ntold = 1\n```\n\n"
+        "```{code-cell} ipython3\n---\nmystnb:\n  figure:\n    caption: Padding is let in.\n---\n"
+        "tells = 2\n```\n"
+    )
+    assert wording(page, tmp_path) == (
+        "page.md:3: say 'of record' in plain English\npage.md:14: say 'let in' in plain English\n"
+    )

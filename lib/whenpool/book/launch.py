@@ -1,7 +1,8 @@
 """The notebooks that the launch buttons open: made from the chapters, without outputs, committed.
 
 ``python -m whenpool.book.launch`` writes ``book/<name>.ipynb`` beside each chapter with code, always the same
-bytes. With ``--check`` it only says which differ, and what ruff finds in the cells of the chapters.
+bytes. With ``--check`` it only says which differ, what ruff finds in the cells of the chapters, and which
+phrases of the prose are not plain English.
 """
 
 import hashlib
@@ -313,6 +314,36 @@ def lint(chapter: Path, root: Path) -> str:
     return done.stdout + done.stderr
 
 
+_PRIVATE = re.compile(
+    r"\b(of\s+record|held\s+against|what\s+came\s+of\s+it|the\s+mend|let(?:s|ting)?(?:\s\w+)?\s+in|tells|told|"
+    r"company|b(?:ears?|orne)(?:\s\w+)?\s+out|what\s+only|leans?\s+on|lives|stands?(?!-|\s+for)|comes?\s+of)\b",
+    re.IGNORECASE,
+)
+"""Phrases that only those who wrote the book understand at once."""
+_NO_PROSE = re.compile(
+    r"^(`{3,})(?!\{(?:figure|admonition|glossary|table)).*?^\1 *$|(`+)(?!`).+?\2|^(?:---\n.*?\n---|%[^\n]*)$",
+    re.MULTILINE | re.DOTALL,
+)
+_WORDS_OF_A_FIGURE = re.compile(r"^ *(?:caption|alt): [^\n]*$", re.MULTILINE)
+
+
+def wording(page: Path, root: Path) -> str:
+    """The private phrases in the prose of a page, captions included, each with its line."""
+    text = page.read_text("utf-8")
+
+    def without_code(found: re.Match[str]) -> str:
+        kept = [line if _WORDS_OF_A_FIGURE.match(line) else "" for line in found[0].split("\n")]
+        return "\n".join(kept)
+
+    prose = _NO_PROSE.sub(without_code, text)
+    said = ""
+    for found in _PRIVATE.finditer(prose):
+        line = prose.count("\n", 0, found.start()) + 1
+        phrase = " ".join(found[0].split())
+        said += f"{page.relative_to(root)}:{line}: say {phrase!r} in plain English\n"
+    return said
+
+
 def main() -> int:
     """Write the notebooks, or only say what is wrong; the exit code is 1 when something is."""
     root = project_root()
@@ -323,6 +354,8 @@ def main() -> int:
         mend = "is not what its chapter gives: run python -m whenpool.book.launch\n"
         said = [f"{path.relative_to(root)} {mend}" for path in stale(root)]
         said += [lint(chapter, root) for chapter in chapters(root)]
+        pages = [*sorted((root / "book").glob("*.md")), root / "README.md", root / "CONTRIBUTING.md"]
+        said += [wording(page, root) for page in pages if page.is_file()]
         print("".join(said), end="")
         return 1 if any(said) else 0
     for path in (changed := write(root)):

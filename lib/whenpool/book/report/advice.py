@@ -21,12 +21,13 @@ from whenpool.runs.run import Place
 WHERE = ("unknown", "everywhere", "start", "middle", "end")
 """Where in a text the words stand that decide its label."""
 _MARKS = {
-    "borne out": "✓", "borne out so far": "✓", "borne out in part": "◐", "not borne out": "✗",
-    "open": "?", "not run here": "–",
+    "supported": "✓", "supported so far": "✓", "supported in part": "◐", "contradicted": "✗",
+    "undecided": "?", "untested": "–",
 }  # fmt: skip
 LEGEND = (
-    "✓ borne out: each claim holds; so far: some by fewer than three seeds. ◐ in part: some hold. ✗ not "
-    "borne out: some fail, none holds. ? open: seeds disagree. – not run here: the thesis's word alone."
+    "✓ supported: each claim holds; so far: some with fewer than three seeds. ◐ in part: some hold. "
+    "✗ contradicted: some do not hold, and none holds. ? undecided: the intervals include both. "
+    "– untested: we have no runs yet, and the advice is the thesis's."
 )
 """What the marks of `advice_table` mean."""
 _TEXTS, _NAMES, _SPANS = ("id", "topic", "when", "text"), ("claims", "where"), ("words", "texts")
@@ -34,7 +35,7 @@ _TEXTS, _NAMES, _SPANS = ("id", "topic", "when", "text"), ("claims", "where"), (
 
 @dataclass(frozen=True)
 class Advice:
-    """One advice of the file, and how far the runs of record bear it out.
+    """One advice of the file, and how far our runs support it.
 
     Attributes:
         text: what to do, in whole sentences.
@@ -43,7 +44,7 @@ class Advice:
         topic, when: its heading, and the case it is for, as a reader finds them.
         words, texts: from and up to how many words a text has, and labelled texts there are.
         where: a part of `WHERE`; empty: wherever.
-        beside: "few_shot", where what our own runs with few labels say is told beside it.
+        beside: "few_shot", where the text ends with what our own runs with few labels found.
     """
 
     id: str
@@ -78,8 +79,8 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
         where: where the words stand that decide the label, one of `WHERE`.
 
     Returns:
-        In the order of ``data/paper/advice.yml``, without what our runs speak against. Empty outside a
-        clone of the book, where there are neither advice nor runs of record.
+        In the order of ``data/paper/advice.yml``, without what our runs contradict. Empty outside a clone
+        of the book, where there are neither advice nor reference runs.
 
     Raises:
         InputError: for a value that cannot be.
@@ -94,7 +95,7 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
         return []
     fitting = [entry for entry in entries() if entry.fits(words, texts, where)]
     found = with_verdicts(fitting, Runs(Place.default()))
-    return [advice for advice in found if support(advice) != "not borne out"]
+    return [advice for advice in found if support(advice) != "contradicted"]
 
 
 def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
@@ -110,7 +111,7 @@ def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
 
 
 def _told(entry: Advice, runs: Runs) -> str:
-    """The text of an advice, and which place our own runs with few labels give to max-attention."""
+    """The text of an advice, and where max-attention ranks in our own runs with few labels."""
     rows = runs.few_shots
     if not entry.beside or rows.empty:
         return entry.text
@@ -122,24 +123,24 @@ def _told(entry: Advice, runs: Runs) -> str:
         return entry.text
     place, name = list(ranked.index).index("max_attention") + 1, NAMES[str(ranked.index[0])]
     return (
-        f"{entry.text} Our own runs with MiniLM on IMDb, {FewShot.per_class} labels of each class, do not "
-        f"say so: max-attention has {found['mean']['max_attention']:.1f} %, place {place} of {len(ranked)}; "
-        f"{name} has {ranked['mean'].iloc[0]:.1f} ± {ranked['std'].iloc[0]:.1f}."
+        f"{entry.text} In our own runs with {FewShot.per_class} labelled IMDb reviews of each class, "
+        f"{name} reaches {ranked['mean'].iloc[0]:.0f} % and max-attention on the frozen encoder MiniLM "
+        f"{found['mean']['max_attention']:.0f} %, place {place} of {len(ranked)}."
     )
 
 
 def support(advice: Advice) -> str:
-    """How far the runs of record bear an advice out, one of `_MARKS`: wholly where every claim
-    holds, in part where some do, not at all where some fail and none holds."""
+    """How far our runs support an advice, one of `_MARKS`: wholly where every claim holds, in part where
+    some do; they contradict it where some do not hold and none does."""
     full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
     bare = [verdict.removeprefix("so far ") for verdict in full]
     if all(verdict == "holds" for verdict in bare):
-        return "borne out" if bare == full else "borne out so far"
+        return "supported" if bare == full else "supported so far"
     if "holds" in bare:
-        return "borne out in part"
+        return "supported in part"
     if "does not hold" in bare:
-        return "not borne out"
-    return "open" if "undecided" in bare else "not run here"
+        return "contradicted"
+    return "undecided" if "undecided" in bare else "untested"
 
 
 def advice_table(given: Sequence[Advice]) -> DataFrame:

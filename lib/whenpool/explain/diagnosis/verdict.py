@@ -195,6 +195,6 @@ def advice_on(words: float, texts: int, where: str) -> list[Told]:
     told = []
     for one in found:
         run = [pair for pair in zip(one.claims, one.verdicts, strict=True) if pair[1] != "not run"]
-        if support(one) not in ("not borne out", "not run here"):
+        if support(one) not in ("contradicted", "untested"):
             told.append(Told(one.text, support(one), tuple(run)))
     return told

@@ -352,7 +352,7 @@ def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
         _listed(map(literal, runs["device"])),
         *_precisions(runs),
         f"torch {_listed(runs['torch'])}",
-        f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].fillna(''))}",
+        f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].astype(object).fillna(''))}",
         *_reuse(runs),
         f"{duration(runs['seconds'].sum())} of computing",
         f"finished {str(runs['finished'].max())[:10]}",

@@ -358,7 +358,7 @@ def _check_types(
 
 
 class _NothingDrawn(TorchFunctionMode):
-    """Leaves out the random numbers of new modules, for which on "meta" torch loads its compiler, a second."""
+    """Leaves out the random numbers of modules on "meta", for which torch loads its compiler: a second."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None

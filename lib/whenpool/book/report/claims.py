@@ -10,7 +10,7 @@ Verdicts read only runs that began after the rule was registered; what older run
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -23,9 +23,10 @@ from pandas import DataFrame
 from whenpool.base.errors import InputError
 from whenpool.base.files import check_once, listed, shown
 from whenpool.base.paths import project_root
-from whenpool.book.report.measures import MEASURES, SCALES, Measure, Numbers, Runs
+from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate
+from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
 OURS = "ours"
@@ -341,14 +342,33 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
 
     Args:
         selection: as for `sample_of`; a list stands for each of its values.
+
+    Raises:
+        InputError: for a measure, scale, column or value that there is not, naming those there are.
     """
+    _check_known("measure", measure, MEASURES)
+    scales = MEASURES[measure].fixed or SCALES
+    _check_known("scale", scale, scales)
+    for name, value in selection.items():
+        _check_known("column", name, sorted(USED))
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if name in _KNOWN and isinstance(one, str):
+                _check_known(name, one.partition(",")[0], _KNOWN[name])  # a start comes behind a comma
     rows = runs.table(measure, {})
-    wanted = {**(MEASURES[measure].fixed or SCALES)[scale], **selection}
+    wanted = {**scales[scale], **selection}
     for name, value in wanted.items():
         several = value if isinstance(value, list | tuple) else [value]
         own = column(rows, name)  # one that is empty for all runs may be missing
         rows = rows[own.isin(several) | (own.isna() & (None in several))]
     return rows
+
+
+_KNOWN = CHOICES | {"model": CHOICES["pooling"]}
+
+
+def _check_known(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise InputError(f"there is no {what} {name!r}; choose one of {', '.join(known)}")
 
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:

@@ -45,7 +45,7 @@ SATURATED = 95.0
 """The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
 LARGEST_CLASS = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
 """What the thesis calls the accuracy of guessing the largest class, in % (§1.8.2)."""
-_USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
+USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
     *"model value key began corpus_complete validation_accuracy added share_added".split(),
     *"scale attention network input_variance".split(),
 }
@@ -96,7 +96,7 @@ class Runs:
         name = (measure, tuple(sorted(options.items())))
         if name not in self._tables:
             rows = MEASURES[measure].rows(self, **options)
-            used = rows[[column for column in rows if column in _USED]]
+            used = rows[[column for column in rows if column in USED]]
             texts = used.select_dtypes(["str", "string"])
             self._tables[name] = used.astype(dict.fromkeys(texts, object))  # which compare faster
         return self._tables[name]

@@ -46,7 +46,11 @@ def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
         InputError: for an unknown chapter, or a choice that leaves no run.
     """
     if chapter not in PLANS:
-        raise InputError(f"chapter {chapter!r} needs no runs; those that do are {', '.join(PLANS)}")
+        meant = " or ".join(name for name in PLANS if chapter and chapter in name)
+        asked = f" (is {meant} meant?)" if meant else ""
+        raise InputError(
+            f"chapter {chapter!r} needs no runs{asked}; those that do are {', '.join(PLANS)}"
+        )
     runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
     if not runs:
         asked = ", ".join(map(str, choice.sizes or ()))

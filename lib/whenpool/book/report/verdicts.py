@@ -273,7 +273,7 @@ def as_plain(runs: DataFrame) -> DataFrame:
 def of_one_kind(runs: DataFrame) -> DataFrame:
     """Those of one kind of word vectors, since numbers of two kinds are not compared: the thesis's, once they
     have at least half as many runs as the most frequent kind, and that one before."""
-    counts = runs["vectors"].value_counts()
+    counts = column(runs, "vectors").value_counts()
     if counts.empty:
         return runs.head(0)
     enough = counts.get(VECTORS[0], 0) >= counts.iloc[0] / 2

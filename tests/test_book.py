@@ -1,6 +1,8 @@
 """From sources to pages, in a small copy of the clone."""
 
 import re
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from clones import HEAD, builder, clone, code_cell
@@ -126,3 +128,13 @@ def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_what_is_of_rec
     source = target.with_suffix(".md")
     execute(source, target, {"profile": "paper"}, environment | {"WHENPOOL_COMPUTED": "1"})
     assert target.exists()
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("Kernel died before replying\nto kernel_info"), OSError("no sockets")]
+)
+def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch, error):
+    monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))
+    source = Path(__file__).parents[1] / "book" / "corpora.md"
+    with pytest.raises(BookError, match=r"^chapter corpora: its kernel does not start: [^\n]+$"):
+        execute(source, tmp_path / "corpora.ipynb", {}, {})

@@ -660,3 +660,28 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
     assert sorted(chapter.evidence_runs(decided)["key"]) == sorted(behind)
     nothing = chapter.evidence_runs([d for d in decided if d.told == "not run"])
     assert chapter.provenance(nothing).line == "Provenance: no runs yet."
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda c: c.measured(c.stored("probe"), "sweeep"), "no kind 'sweeep'; choose one of gradients"),
+        (lambda c: c.measured(pd.DataFrame({"key": ["a"]}), "sweep"), "these are no rows of probes"),
+        (lambda c: c.rows("trainings"), "no kind 'trainings'; choose one of training, probe"),
+        (lambda c: c.stored("tags"), "no kind 'tags'; choose one of training, probe"),
+        (lambda c: c.reference("acuracy"), "no measure 'acuracy'; choose one of accuracy"),
+        (lambda c: c.reference("accuracy", "huge"), "no scale 'huge'; choose one of thesis, compact"),
+        (lambda c: c.reference("accuracy", sise=1), "no column 'sise'; choose one of"),
+        (lambda c: c.reference("accuracy", model=["max", "mxa"]), "no model 'mxa'; choose one of last"),
+        (lambda c: c.reference("accuracy", setting="middle"), "no setting 'middle'; choose one of"),
+    ],
+)
+def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(place, ask, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        ask(Chapter("natural_bias", Choice("quick"), place))
+
+
+def test_a_selection_without_runs_yet_is_empty(place):
+    chapter = Chapter("natural_bias", Choice("quick"), place)
+    assert chapter.measured(chapter.stored("probe"), "sweep").empty
+    assert chapter.reference("accuracy", model="max, chrono", size=77).empty

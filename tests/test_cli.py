@@ -1,11 +1,15 @@
 """The command line: its verbs, and one line for every mistake."""
 
 import re
+import signal
 import subprocess
 import sys
+import time
 
 import click
 import pytest
+from clones import clone
+from small_runs import alive, children
 
 from whenpool.cli import main
 from whenpool.cli.options import TIME
@@ -38,6 +42,8 @@ def test_runs_are_done_once_and_counted():
     assert done.returncode == 0, done.stderr
     assert "2 runs done now, 0 were stored already, 0 failed" in done.stdout
     assert "2/2" in done.stderr  # progress
+    assert "Runs of training_to_skip (profile smoke); --chapter all means every chapter" in done.stderr
+    assert re.search(r" mid +\d+ +last +accuracy in % +\d+\.\d +1\n", done.stdout)
     assert "0 runs done now, 2 were stored already" in whenpool("run", *words).stdout
     status = whenpool("status", *words).stdout
     assert re.search(r"training_to_skip +2 +0 +0 +0 +2", status)
@@ -69,12 +75,13 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
         (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
         (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
         (["run", "--seeds", "0"], "seeds is how many, at least 1, not 0"),
-        (["run", "--chapter", "nothing"], "chapter 'nothing' needs no runs"),
+        (["run", "--chapter", "nothing"], "chapter 'nothing' needs no runs; those that do are corpora"),
+        (["run", "--chapter", "skip"], "chapter 'skip' needs no runs (is training_to_skip meant?)"),
         (["run", "--data", "/nowhere"], "data folder /nowhere is not there"),
         (["run", "--nonsense"], "No such option"),
         (["run", "--only", "copus=imdb"], "--only 'copus' is unknown; choose among table, corpus"),
         (["run", "--only", "table=1.3"], "--only table is of the thesis's runs: add --profile paper"),
-        (["status", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
+        (["status", "--only", "seed=77"], "--only seed=77 leaves nothing of training_to_skip: no run"),
         (["status", "--device", "tpu"], "device 'tpu' is unknown; choose cpu or cuda"),
         (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
         (["book", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
@@ -164,7 +171,8 @@ def test_the_environment_says_who_executes(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "listed"),
     [
-        ([], ["corpora", "training_to_skip", "few_shot"]),
+        ([], ["training_to_skip"]),
+        (["--chapter", "all"], ["corpora", "training_to_skip", "few_shot"]),
         (["--chapter", "training_to_skip"], ["training_to_skip"]),
         (["--only", "size=1000,length=long", "--profile", "paper", "--corpus", "imdb"], ["Table 1.3"]),
     ],
@@ -175,6 +183,42 @@ def test_status_is_of_the_runs_that_are_asked_for(words, listed):
     for name in listed:
         assert re.search(rf"^ *{name} ", done.stdout, re.MULTILINE)
     assert ("few_shot " in done.stdout) == ("few_shot" in listed)
+
+
+@pytest.mark.parametrize("more", [[], ["--chapter", "corpora", "--chapter", "natural_bias"]])
+def test_run_and_status_mean_the_same_runs(more):
+    told = whenpool("status", "--profile", "smoke", *more).stdout
+    assert told == whenpool("run", "--dry-run", "--profile", "smoke", *more).stdout
+    assert told.startswith(f"Runs of {', '.join(more[1::2]) or 'training_to_skip'} (profile smoke)")
+
+
+def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
+    words = ["--profile", "smoke", "--corpus", SMALL, "--seeds", "50", "--store", str(tmp_path)]
+    command = [sys.executable, "-m", "whenpool", "run", *words, "--workers", "2"]
+    parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 120
+    while not (stored := list(tmp_path.rglob("*.json"))) and time.monotonic() < end:
+        time.sleep(0.1)
+    workers = children(parent.pid)
+    parent.send_signal(signal.SIGTERM)
+    said = parent.communicate(timeout=60)[1]
+    assert parent.returncode == 143
+    assert "stopped; what is finished is stored" in said.splitlines()[-1]
+    assert stored
+    assert not list(tmp_path.rglob("*.lock"))
+    assert not any(alive(pid) for pid in workers)
+
+
+def test_recording_with_nothing_new_changes_no_byte_and_needs_the_data_folder(tmp_path):
+    results = clone(tmp_path, {"index": "# A page"}) / "data" / "results"
+    before = {file.name: file.read_bytes() for file in results.iterdir()}
+    command = [sys.executable, "-m", "whenpool", "record", "--data"]
+    options = {"cwd": tmp_path, "capture_output": True, "text": True, "check": False}
+    done = subprocess.run([*command, str(tmp_path)], **options)
+    assert "the statistics of 1 corpus are on record" in done.stdout, done.stderr
+    assert {file.name: file.read_bytes() for file in results.iterdir()} == before
+    done = subprocess.run([*command, "nowhere"], **options)
+    assert (done.returncode, done.stderr) == (2, "whenpool: data folder nowhere is not there\n")
 
 
 def test_outside_a_clone_the_book_says_where_it_is(tmp_path):

@@ -164,6 +164,18 @@ def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
     assert "MinPool" not in table
 
 
+AFFECTED = ("palette", "pooling", "plans", "progress", "filter", "regularisation", "verdicts")
+"""The tests that count poolings, draw them or have their formulas."""
+
+
+@pytest.mark.slow
+def test_after_adding_a_pooling_the_tests_pass(with_pooling):
+    shutil.copytree(ROOT / "tests", with_pooling / "tests", dirs_exist_ok=True)
+    run = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
+    files = [f"tests/test_{name}.py" for name in AFFECTED]
+    assert "failed" not in python(with_pooling, run, "-q", "-m", "not slow", *files)
+
+
 @pytest.fixture(scope="module")
 def with_corpus(tmp_path_factory):
     """A copy to which the corpus of CONTRIBUTING.md was added, and a file in its format."""

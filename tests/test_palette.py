@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 
 from whenpool.book.report.figures import TRICK_COLOURS
 from whenpool.models.pooling import POOLINGS
-from whenpool.models.registry import COLOURS, MARKERS
+from whenpool.models.registry import COLOURS, MARKERS, SPARE_COLOURS
 
 TOLD_APART = 10.0
 """In CAM02-UCS, where 1 is about what can just be seen side by side."""
@@ -25,7 +25,11 @@ def seen(colour, blindness):
 
 @pytest.mark.parametrize("blindness", [None, "deuteranomaly", "protanomaly", "tritanomaly"])
 def test_every_two_models_of_a_figure_can_be_told_apart(blindness):
-    models = COLOURS | TRICK_COLOURS
+    models = (
+        COLOURS
+        | TRICK_COLOURS
+        | {colour: colour for colour in SPARE_COLOURS if colour not in COLOURS.values()}
+    )
     for one, other in combinations(models, 2):
         if {one, other} == {"last_attention", "penalty_attention"}:
             continue  # what the trick trains: no figure has both

@@ -46,12 +46,14 @@ def by_hand(name, words, module):
         weights, embedding = attend(words, module.query.tolist(), unit_length=False)
     elif name == "max_attention":
         weights, embedding = attend(words, largest, unit_length=True)
-    else:
+    elif name == "last_attention":
         forward, backward = [h[:half] for h in words], [h[half:] for h in words]
         left, first = attend(forward, forward[-1], unit_length=True)
         right, second = attend(backward, backward[0], unit_length=True)
         weights = [(a + b) / 2 for a, b in zip(left, right, strict=True)]
         embedding = first + second
+    else:
+        pytest.skip("whoever adds a pooling may add its formula here")
     return embedding, weights
 
 

@@ -81,8 +81,8 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
         2, 4, 0, 0, 6, "4 min 0 s", "6 min 0 s",
     ]  # fmt: skip
     assert notes == [
-        "Times are for 1 worker on cpu and rest on 2 stored runs: 6 of the 6 runs have their like among "
-        "these, seed apart; the times of the others are in proportion to their work"
+        "Times are for 1 worker on cpu and rest on 2 stored runs: of 6 times 6 are those of the same run, "
+        "seed apart"
     ]
     table, notes = status(runs, place, workforce=Workforce(workers=3))
     assert table.loc[ALL, ["time left", "time of all"]].tolist() == ["1 min 20 s", "2 min 0 s"]
@@ -122,9 +122,9 @@ def test_what_lacks_its_data_has_a_time_in_all(place):
 @pytest.mark.parametrize(
     ("made", "together", "told"),
     [
-        ({"device": "cpu: another"}, 1, "nothing like 1 runs was run on this machine: their times are"),
-        ({"precision": "bfloat16"}, 1, "the times of 1 runs are those of another precision on this"),
-        ({}, 4, "the times of 1 runs are those of runs made one by one"),
+        ({"device": "cpu: another"}, 1, "1 of the times are those of another machine, cpu: another"),
+        ({"precision": "bfloat16"}, 1, "1 of the times are those of another precision on this"),
+        ({}, 4, "1 of the times are those of runs made one by one"),
     ],
 )
 def test_what_the_times_rest_on_is_told(place, made, together, told):

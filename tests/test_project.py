@@ -161,3 +161,12 @@ def test_commands_and_links_of_the_readme_are_there():
     for text in (readme, (ROOT / "CONTRIBUTING.md").read_text()):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
             assert (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize(
+    "block", re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
+)
+def test_python_of_the_readme_runs_when_it_is_pasted_alone(block):
+    if "PoolingClassifier" in block:
+        pytest.importorskip("sklearn")
+    exec(block, {"__name__": "__main__"})

@@ -9,7 +9,7 @@ from made_up import AFTER, runs
 
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.book.report.verdicts import evidence_of, of_breadth, probes_of_breadth
-from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.probe import PROBES, GradientProfile, WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
@@ -178,7 +178,7 @@ def measured(name, rows, seconds=()):
 
 
 def test_the_gain_is_of_the_way_that_validation_prefers_for_the_model_that_gains_least():
-    rows = [r for i, name in enumerate(COMPARED) for r in grid_of(name, i - 1.0)]
+    rows = [r for i, name in enumerate(THESIS_POOLINGS) for r in grid_of(name, i - 1.0)]
     assert measured("regularisation-never-hurts", rows).value == -1
     assert measured("regularisation-gains-at-most-two", rows).value == 3
     assert measured("regularisation-helps-throughout", rows).verdict == "so far does not hold"

@@ -4,13 +4,14 @@ import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
 import yaml
 
 from whenpool.base.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def listed(file: Path, what: str) -> list[Any]:
@@ -20,7 +21,8 @@ def listed(file: Path, what: str) -> list[Any]:
         InputError: for a file that cannot be read, or holds something else.
     """
     try:
-        found = yaml.safe_load(file.read_text("utf-8"))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
+        found = loader(file.read_text("utf-8")).get_single_data()
     except OSError as error:
         raise InputError(f"the {what} {file} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parser lets the mistakes of dates, numbers and types through
@@ -74,7 +76,7 @@ class Columns:
         return ""
 
 
-def checked_table(file: Path, what: str, columns: Columns, **text: type) -> pd.DataFrame:
+def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
     """A CSV file with its columns checked; ``what`` it holds is said in messages.
 
     Args:
@@ -84,6 +86,8 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> pd.D
         InputError: for a file that cannot be read, a column that is missing, or a value that cannot be,
             named by its row (the first below the header is row 1) and column.
     """
+    import pandas as pd
+
     try:
         found = pd.read_csv(file, dtype=text)
     except (OSError, ValueError, OverflowError) as error:
@@ -104,8 +108,10 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> pd.D
     return found
 
 
-def _checks(values: pd.Series, columns: Columns) -> Iterator[tuple[pd.Series, str]]:
+def _checks(values: "pd.Series", columns: Columns) -> Iterator[tuple["pd.Series", str]]:
     """Which rows of a column are wrong in one way after another, and why."""
+    import pandas as pd
+
     name, missing, kind = values.name, values.isna(), values.dtype.kind
     if name in columns.required:
         yield missing, "there is no value"
@@ -113,7 +119,7 @@ def _checks(values: pd.Series, columns: Columns) -> Iterator[tuple[pd.Series, st
         numbers = pd.to_numeric(values, errors="coerce")
         yield ~missing & (numbers.isna() | (kind == "b")), "it is no number"
         if name in columns.required:
-            yield ~np.isfinite(numbers.astype(float)), "it is not finite"
+            yield ~numbers.astype(float).abs().lt(float("inf")), "it is not finite"
     if name in columns.flags:
         is_flag = values.isin([True, False, "True", "False"]) & (kind not in "if")
         yield ~missing & ~is_flag, "it is not True or False"

@@ -16,6 +16,7 @@ import jupytext
 import nbformat
 import papermill
 import yaml
+from jupyter_client.kernelspec import NoSuchKernel
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
@@ -107,6 +108,10 @@ def execute(
         ) from None
     except (CellTimeoutError, DeadKernelError) as error:
         raise BookError(f"chapter {source.stem}: {error}") from None
+    except (NoSuchKernel, RuntimeError, OSError) as error:
+        raise BookError(
+            f"chapter {source.stem}: its kernel does not start: {InputError(str(error))}"
+        ) from None
     finally:
         unexecuted.unlink()
     _tidy(executing, parameters)

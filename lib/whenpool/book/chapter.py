@@ -1,7 +1,7 @@
 """What a chapter of the book opens with: its runs, their results, and where they come from."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,12 +9,15 @@ from typing import Any
 
 import pandas as pd
 
+from whenpool.base.errors import InputError
 from whenpool.book.report.claims import Decision, decisions, rows_at
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import html_of, plain, provenance_line
 from whenpool.book.report.verdicts import Evidence, evidence_of
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.kinds.training import Prepared, trained
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice, corpora_named, placed
@@ -22,6 +25,12 @@ from whenpool.runs.run import Place, Run
 
 COMPUTED = "WHENPOOL_COMPUTED"
 """Set for chapters whose runs were computed before they are executed."""
+
+
+def check_kind(kind: str, kinds: Iterable[str]) -> None:
+    """Raises `InputError` for a kind that there is not, naming those there are."""
+    if kind not in kinds:
+        raise InputError(f"there is no kind {kind!r}; choose one of {', '.join(kinds)}")
 
 
 @dataclass(frozen=True)
@@ -60,15 +69,27 @@ class Chapter:
 
         Args:
             kind: a key of `whenpool.runs.kinds.KINDS`: "training", "probe", "few-shot" or "tagging".
+
+        Raises:
+            InputError: for another kind.
         """
+        check_kind(kind, KINDS)
         return rows_of([run for run in self.runs if run.kind == kind], self.place)
 
     def stored(self, kind: str) -> pd.DataFrame:
         """Every finished run of a kind there is, runs of record included; nothing is computed."""
+        check_kind(kind, KINDS)
         return self.place.store.current(kind)
 
     def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
+        """What some probe runs of one kind measured, a row for each point, beside what they ran on.
+
+        Raises:
+            InputError: for a kind that is not in `whenpool.runs.kinds.probe.PROBES`, or rows of other runs.
+        """
+        check_kind(kind, PROBES)
+        if len(probes) and "probe" not in probes:
+            raise InputError('these are no rows of probes, such as chapter.rows("probe") gives')
         return self.place.store.measured_on(probes, kind)
 
     def models(self, setting: str = "standard") -> dict[str, Prepared]:
@@ -104,7 +125,11 @@ class Chapter:
             measure: a name in `whenpool.book.report.measures.MEASURES`.
             scale: "compact" or "thesis".
             selection: what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``; what
-                is not named is the scale's model on unmixed, masked, long IMDb reviews.
+                is not named is the scale's model on unmixed, masked, long IMDb reviews. Where no such run
+                is finished yet there are no rows.
+
+        Raises:
+            InputError: for a measure, scale, column or value that there is not.
         """
         return rows_at(self.finished, measure, scale, **selection)
 

@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from heapq import heapreplace
 from typing import NamedTuple
 
 from pandas import DataFrame
 
 from whenpool.book.report.tables import duration
-from whenpool.runs.compute import standing, weights_needed
+from whenpool.runs.compute import rows_of, standing, weights_needed
 from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.running import processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
+from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import GradientTrace
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import thesis_table
@@ -21,9 +23,9 @@ from whenpool.runs.run import Place, Run, key
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
 _ELSEWHERE = {
-    ALONE: "the times of {} runs are those of runs made one by one; none like them was made together",
-    OTHER_PRECISION: "the times of {} runs are those of another precision on this machine",
-    OTHER_MACHINE: "nothing like {} runs was run on this machine: their times are those of {}",
+    ALONE: "{} of the times are those of runs made one by one; none like them was made together",
+    OTHER_PRECISION: "{} of the times are those of another precision on this machine",
+    OTHER_MACHINE: "{} of the times are those of another machine, {}",
 }
 _Expected = Mapping[Run, Estimate | None]
 
@@ -98,6 +100,36 @@ def status_table(
     return Progress(DataFrame(rows), notes, times)
 
 
+ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
+"""What `outcome_table` says of each run; other parts of a configuration where they vary."""
+
+
+def outcome_table(runs: Sequence[Run], place: Place) -> str:
+    """What came out of the finished ones among some runs, over the seeds: a table of each kind that has an
+    accuracy, in which taggers of entities have their F1."""
+    parts = []
+    for kind in dict.fromkeys(run.kind for run in runs):
+        rows = rows_of([run for run in runs if run.kind == kind], place)
+        if rows.empty or "test_accuracy" not in rows:
+            continue
+        names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]  # type: ignore[arg-type]
+        shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
+        f1 = rows.get("entity_f1", DataFrame(index=rows.index, columns=["f1"], dtype=float)["f1"])
+        rows = rows.assign(
+            **{name: rows[name].astype(object).fillna("") for name in shown},
+            score=f1.fillna(rows["test_accuracy"]),
+            of=f1.isna().map({True: "accuracy in %", False: "F1 in %"}),
+        )
+        found = rows.groupby([*shown, "of"], sort=False)["score"].agg(["mean", "std", "count"])
+        table = found.index.to_frame(index=False).rename(columns={"of": ""})
+        spread = [f" ± {std:.1f}" if std == std else "" for std in found["std"]]
+        table["mean ± std"] = [
+            f"{mean:.1f}{std}" for mean, std in zip(found["mean"], spread, strict=True)
+        ]
+        parts.append(table.assign(n=found["count"].to_numpy()).to_string(index=False))
+    return "\n\n".join(parts)
+
+
 def _groups(chapters: Mapping[str, Sequence[Run]], choice: Choice) -> dict[str, list[Run]]:
     """Runs by table of the thesis, or by chapter where they are in none; a run can be in several."""
     groups: dict[str, dict[Run, None]] = {}
@@ -136,10 +168,12 @@ def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
     if known:
         stored = {name for estimate in known for name in estimate.rests_on}
         same = sum(estimate.same_shape for estimate in known)
+        others = len(known) - same
+        told = [f"{same} are those of the same run, seed apart"] * (same > 0)
+        told += [f"{others} are in proportion to the work of other runs"] * (others > 0)
         lines.append(
             f"Times are for {workers} worker{'s' * (workers > 1)} on {device} and rest on {len(stored)} "
-            f"stored runs: {same} of the {len(expected)} runs have their like among these, seed apart; "
-            "the times of the others are in proportion to their work"
+            f"stored runs: of {len(known)} times {' and '.join(told)}"
         )
     for distance, line in _ELSEWHERE.items():
         those = [estimate for estimate in known if estimate.distance == distance]

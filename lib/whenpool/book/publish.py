@@ -76,6 +76,8 @@ def export_statistics(place: Place, folder: Path) -> int:
     if "complete" not in table:  # none was seen
         return 0
     table = table[table["complete"].eq(True)]
+    counts = [name for name in table if name == "classes" or name.endswith(("_size", "max_length"))]
+    table = table.astype(dict.fromkeys(counts, int))  # which rows without values have made fractions
     if len(table):
         _write(folder / STATISTICS_OF_RECORD, table.drop(columns="source"))
     return len(table)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from whenpool.runs.engine import Workforce
     from whenpool.runs.filter import Only
     from whenpool.runs.request import Choice
-    from whenpool.runs.run import Place
+    from whenpool.runs.run import Place, Run
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 Command = Callable[..., Any]
@@ -119,6 +119,25 @@ only_option = click.option(
     help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
     "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
+
+chapter_option = click.option(
+    "--chapter", "chapters", multiple=True,
+    help="Of this chapter, or all. Repeatable. [default: training_to_skip; with --only table=...: all]",
+)  # fmt: skip
+
+
+def planned_runs(
+    choice: "Choice", place: "Place", only: "Only", chapters: tuple[str, ...]
+) -> "tuple[dict[str, list[Run]], str]":
+    """The runs that `run` and `status` are about, by chapter, and a line that says which they are."""
+    from whenpool.runs.filter import planned
+
+    named = chapters or (("all",) if only.names_table else ("training_to_skip",))
+    found = planned(choice, place, only, () if "all" in named else named)
+    line = "Runs of every chapter" if "all" in named else f"Runs of {', '.join(found)}"
+    hint = "" if chapters or "all" in named else "; --chapter all means every chapter"
+    return found, f"{line} (profile {choice.profile}){hint}"
+
 
 speed_options = _with(
     _from_environment(

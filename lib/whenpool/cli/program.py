@@ -1,7 +1,10 @@
 """The commands of ``whenpool``. Rooms are entered inside them, so that ``--help`` waits for no torch."""
 
 import os
+import signal
 import sys
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +16,13 @@ from whenpool.base.version import __version__
 from whenpool.cli.options import (
     FOLDER,
     NAMES,
+    chapter_option,
     choice_options,
     chosen,
     data_option,
     engine_options,
     only_option,
+    planned_runs,
     speed_options,
     store_option,
     workforce_of,
@@ -33,12 +38,13 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Run the command line: a user's mistake is one line and exit code 2."""
+    signal.signal(signal.SIGTERM, _stop)
     try:
         cli.main(standalone_mode=False)
         return
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stopped:
         click.echo("whenpool: stopped; what is finished is stored, the same command goes on", err=True)
-        sys.exit(130)
+        sys.exit(143 if isinstance(stopped.__context__ or stopped, _Terminated) else 130)
     except click.ClickException as error:
         line = error.format_message()
     except InputError as error:
@@ -47,6 +53,15 @@ def main() -> None:
         line = f"{error.filename or 'a file'}: {error.strerror or error}"
     click.echo(f"whenpool: {InputError(line)}", err=True)
     sys.exit(2)
+
+
+class _Terminated(KeyboardInterrupt):
+    """A batch scheduler, or who stops a service, asked for the end."""
+
+
+def _stop(number: int, frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once is enough
+    raise _Terminated
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -106,24 +121,30 @@ def _clone() -> Path:
 @choice_options
 @only_option
 @engine_options
-@click.option("--chapter", help="Whose runs. [default: training_to_skip; with --only table=...: all]")
+@chapter_option
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each best epoch.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and how long it takes.")
-def run(chapter: str | None, only: "Only", keep_weights: bool, dry_run: bool, **options: Any) -> None:
+def run(
+    chapters: tuple[str, ...], only: "Only", keep_weights: bool, dry_run: bool, **options: Any
+) -> None:
     """Execute the runs that are not stored yet; stop and go on at any time."""
+    from whenpool.book.progress import outcome_table
     from whenpool.runs.compute import compute, standing
     from whenpool.runs.estimates import Pace
-    from whenpool.runs.filter import Only, planned
 
     choice, place = chosen(options)
-    workforce, only = workforce_of(options), only or Only()
-    named = [chapter] if chapter else [] if only.names_table else ["training_to_skip"]
-    chapters = planned(choice, place, only, named)
+    workforce = workforce_of(options)
+    found, line = planned_runs(choice, place, only, chapters)
     if dry_run:
-        _tell_status(chapters, choice, place, workforce)
+        click.echo(line)
+        _tell_status(found, choice, place, workforce)
         return
-    runs = list(dict.fromkeys(run for own in chapters.values() for run in own))
+    runs = list(dict.fromkeys(run for own in found.values() for run in own))
     before = standing(runs, place)
+    if all(
+        map(choice.lets_lack, before.absent)
+    ):  # else that their data are not here is all there is to say
+        click.echo(line, err=True)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
         runs,
@@ -139,6 +160,8 @@ def run(chapter: str | None, only: "Only", keep_weights: bool, dry_run: bool, **
     parts += [f"{len(report.failed)} failed", f"{len(before.absent)} lack their data"]
     parts += [f"{report.left} are left for want of time"] if report.left else []
     click.echo(", ".join(parts))
+    if shown := outcome_table(runs, place):
+        click.echo(shown)
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
 
 
@@ -146,14 +169,14 @@ def run(chapter: str | None, only: "Only", keep_weights: bool, dry_run: bool, **
 @choice_options
 @only_option
 @speed_options
-@click.option("--chapter", "chapters", multiple=True, help="Of this chapter only. Repeatable.")
+@chapter_option
 def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
     """How many runs are done, missing and failed, per table, and how long the rest takes."""
-    from whenpool.runs.filter import planned
-
     choice, place = chosen(options)
     workforce = workforce_of(options)
-    _tell_status(planned(choice, place, only, chapters), choice, place, workforce)
+    found, line = planned_runs(choice, place, only, chapters)
+    click.echo(line)
+    _tell_status(found, choice, place, workforce)
 
 
 def _tell_status(
@@ -173,10 +196,34 @@ def _tell_status(
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     """What the thesis claims, our verdicts and numbers, and how much of its tables is reproduced."""
-    from whenpool.book.report.ledger import written
+    click.echo(_ledger(style, chapter, verdict))
+
+
+def _ledger(style: str, chapter: str | None, verdict: str | None) -> str:
+    """The answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code."""
+    from whenpool.base.errors import StorageError
+    from whenpool.base.files import hash_of, write_atomically
+
+    root = paths.project_root() or Path()
+    sources = {
+        Path(__file__).parents[1]: "**/*.py", root / "book": "*.md", root / "data": "[pr]*/*.[cy]*",
+        paths.store_directory(): "*.json",
+    }  # fmt: skip
+    found = [(file, file.stat()) for folder, names in sources.items() for file in folder.glob(names)]
+    stamps = sorted(f"{file} {stat.st_size} {stat.st_mtime_ns}" for file, stat in found)
+    stamp = hash_of(version("torch"), version("pandas"), *stamps)
+    kept = paths.cache_directory() / "claims" / hash_of(style, str(chapter), str(verdict))
+    if kept.is_file():
+        known, _, text = kept.read_text("utf-8").partition("\n")
+        if known == stamp:
+            return text
+    from whenpool.book.report.ledger import written  # which loads torch
     from whenpool.runs.run import Place
 
-    click.echo(written(Place.default(), style, chapter, verdict))
+    text = written(Place.default(), style, chapter, verdict)
+    with suppress(StorageError):
+        write_atomically(kept, f"{stamp}\n{text}")
+    return text
 
 
 @cli.command()
@@ -217,9 +264,12 @@ def record(data: Path | None, store: Path | None) -> None:
     from whenpool.runs.run import Place
 
     place, folder = Place.default(data, store), _clone() / "data" / "results"
+    if (data or os.environ.get("WHENPOOL_DATA")) and not place.data.is_dir():
+        raise InputError(f"data folder {place.data} is not there")
     counts = [f"{export(kind, place, folder)} {kind} runs" for kind in KINDS]
     corpora = export_statistics(place, folder)
-    click.echo(f"{', '.join(counts)} and the statistics of {corpora} corpora are on record in {folder}")
+    told = f"{corpora} {'corpus' if corpora == 1 else 'corpora'}"
+    click.echo(f"{', '.join(counts)} and the statistics of {told} are on record in {folder}")
 
 
 @cli.command()

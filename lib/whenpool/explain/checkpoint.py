@@ -20,6 +20,7 @@ import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
@@ -364,6 +365,18 @@ def _check_types(
             raise InputError(f"{where}: {prefix}{name} is {called}, and here {here}")
 
 
+class _NothingDrawn(TorchFunctionMode):
+    """Leaves out the random numbers of modules on "meta", for which torch loads its compiler: a second."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.__name__ in ("normal_", "uniform_"):
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
+
+
 def _untrained(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) -> TextClassifier:
     """The model that checked facts describe, once weights of these shapes are found to be its own.
 
@@ -385,7 +398,7 @@ def _untrained(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) 
 
     with torch.random.fork_rng(devices=[]):
         try:
-            with torch.device("meta"):  # no memory for numbers
+            with torch.device("meta"), _NothingDrawn():  # no memory for numbers
                 outline = build().state_dict()
         except InputError as error:  # a name that is unknown, or a cell that cannot have these sizes
             raise InputError(f"{where}: {error}") from None

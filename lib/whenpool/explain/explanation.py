@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import torch
@@ -19,8 +20,10 @@ from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip, strips
 from whenpool.probes.nwi import occlusion, rounding_error
-from whenpool.runs.kinds.training import Prepared, Training, trained
-from whenpool.runs.run import Place, key
+
+if TYPE_CHECKING:  # a checkpoint is explained without them
+    from whenpool.runs.kinds.training import Prepared, Training
+    from whenpool.runs.run import Place
 
 LONGEST = 2_000
 """Words that are read of a text, where the checkpoint sets no limit: more would take too long."""
@@ -112,19 +115,23 @@ class Explanation:
         return [*remarks, *self.notes]
 
 
-def checkpoint_of(run: Training, place: Place) -> Checkpoint:
+def checkpoint_of(run: "Training", place: "Place") -> Checkpoint:
     """The model that a finished run left, where its weights were kept.
 
     Raises:
         InputError: when the weights, or the run's data, are not here.
     """
+    from whenpool.runs.kinds.training import trained
+
     return as_checkpoint(run, trained(run, place), place)
 
 
 def as_checkpoint(
-    run: Training, found: Prepared, place: Place, tokenizer: str = "basic_english"
+    run: "Training", found: "Prepared", place: "Place", tokenizer: str = "basic_english"
 ) -> Checkpoint:
     """A trained model as a checkpoint, with what the store says of its run."""
+    from whenpool.runs.run import key
+
     row = place.store.get(key(run, place))
     result = row["result"] if row else {}
     about = {name: result.get(name) for name in ("test_accuracy", "validation_accuracy", "train_texts")}

@@ -29,13 +29,15 @@ LISTED: dict[str, Listed] = {
 """Every pooling by the name that options and runs call it. The titles are the thesis's, the colours
 the palette of Okabe and Ito (2008), safe for the colour-blind."""
 
-SPARE_COLOURS = ("#0072b2", "#882255", "#999933", "#332288")
+SPARE_COLOURS = ("#0000d2", "#875a3c", "#9678ff", "#2d1e1e")
 SPARE_MARKERS = ("X", "p", "h", "<")
 
 POOLING_NAMES = {name: listed.title for name, listed in LISTED.items()}
 """How the thesis calls a BiLSTM with each pooling."""
 COMPARED = tuple(name for name, listed in LISTED.items() if listed.compared)
 """The poolings that chapters compare: the thesis's five, and those that were added."""
+THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")
+"""Those of the thesis's tables (Tables 1.2 to 1.8)."""
 
 
 def _filled(given: dict[str, str], spare: tuple[str, ...]) -> dict[str, str]:

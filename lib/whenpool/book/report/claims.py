@@ -10,7 +10,7 @@ Verdicts read only runs that began after the rule was registered; what older run
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -23,9 +23,10 @@ from pandas import DataFrame
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
 from whenpool.base.tables import check_once, listed, shown
-from whenpool.book.report.measures import MEASURES, SCALES, Measure, Runs
+from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate
+from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
 OURS = "ours"
@@ -293,23 +294,34 @@ def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
 
 
-def _sample(rows: DataFrame, selection: Selection, measure: Measure) -> Sample | None:
-    """The runs of a selection, one for each seed, or of several the one that validates best."""
+def _sample(
+    numbers: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool]
+) -> Sample | None:
+    """The admitted runs of a selection, the last one of each seed, or of several selections those of the one
+    that validates best."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
-    tried = [_chosen(rows, {**plain, **way}) for way in selection.get("best_of") or [{}]]
-    if any(part.empty for part in tried):
+    columns, tried = numbers.columns, []
+    for way in selection.get("best_of") or [{}]:
+        admitted = filter(admits, numbers.places({**plain, **way}))
+        tried.append(sorted({columns["seed"][place]: place for place in admitted}.values()))
+    if not all(tried):
         return None  # the best of some is not the best of all
+
+    def read(name: str, places: list[int]) -> np.ndarray:
+        return np.array([columns[name][place] for place in places], float)
+
     if len(tried) > 1:
-        tried.sort(key=lambda part: part["validation_accuracy"].mean(), reverse=True)
-    rows = tried[0].head(1) if measure.exact else tried[0]
-    values = rows["value"].to_numpy(float)
+        tried.sort(key=lambda places: np.nanmean(read("validation_accuracy", places)), reverse=True)
+    chosen = tried[0][:1] if measure.exact else tried[0]
+    values = read("value", chosen)
     if measure.ratio:
         values = np.log(np.maximum(values, np.finfo(float).tiny))
     std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-    if "key" not in rows:  # a number of theory
-        return Sample(float(values.mean()), std, len(values))
-    whole = column(rows, "corpus_complete").eq(True).all() or "corpus_complete" not in rows
-    return Sample(float(values.mean()), std, len(values), tuple(rows["key"]), bool(whole))
+    keys = tuple(columns["key"][place] for place in chosen) if "key" in columns else ()  # none in theory
+    whole = "corpus_complete" not in columns or all(
+        columns["corpus_complete"][p] is True for p in chosen
+    )
+    return Sample(float(values.mean()), std, len(values), keys, whole)
 
 
 def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
@@ -319,9 +331,10 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
         selection: what the runs have where it is not what `SCALES` says, such as ``model="last"``.
     """
     own = MEASURES[measure]
-    rows = runs.table(measure, {})
     fixed = (own.fixed or SCALES).get(scale)
-    return None if rows.empty or fixed is None else _sample(rows, {**fixed, **selection}, own)
+    if fixed is None:
+        return None
+    return _sample(runs.numbers(measure, {}), {**fixed, **selection}, own, lambda place: True)
 
 
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
@@ -329,9 +342,20 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
 
     Args:
         selection: as for `sample_of`; a list stands for each of its values.
+
+    Raises:
+        InputError: for a measure, scale, column or value that there is not, naming those there are.
     """
+    _check_known("measure", measure, MEASURES)
+    scales = MEASURES[measure].fixed or SCALES
+    _check_known("scale", scale, scales)
+    for name, value in selection.items():
+        _check_known("column", name, sorted(USED))
+        for one in value if isinstance(value, list | tuple) else [value]:
+            if name in _KNOWN and isinstance(one, str):
+                _check_known(name, one.partition(",")[0], _KNOWN[name])  # a start comes behind a comma
     rows = runs.table(measure, {})
-    wanted = {**(MEASURES[measure].fixed or SCALES)[scale], **selection}
+    wanted = {**scales[scale], **selection}
     for name, value in wanted.items():
         several = value if isinstance(value, list | tuple) else [value]
         own = column(rows, name)  # one that is empty for all runs may be missing
@@ -339,15 +363,12 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
     return rows
 
 
-def _chosen(rows: DataFrame, selection: Selection) -> DataFrame:
-    mine = np.ones(len(rows), bool)
-    for name, value in selection.items():
-        if name in rows:
-            own = rows[name].to_numpy()
-            mine &= rows[name].isna().to_numpy() if value is None else np.asarray(own == value, bool)
-        elif value is not None:  # a column that is empty for all runs is missing
-            return rows.head(0)
-    return rows[mine].drop_duplicates("seed", keep="last") if mine.any() else rows.head(0)
+_KNOWN = CHOICES | {"model": CHOICES["pooling"]}
+
+
+def _check_known(what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise InputError(f"there is no {what} {name!r}; choose one of {', '.join(known)}")
 
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
@@ -386,17 +407,21 @@ def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Findi
     measure = MEASURES[claim.measure]
     if measure.drawn and pilots:
         return Finding()
-    rows = runs.table(claim.measure, claim.options)
-    if rows.empty:
+    numbers = runs.numbers(claim.measure, claim.options)
+    if not numbers.rows:
         return Finding()
-    if not measure.drawn:
-        rows = rows[(rows["began"] <= claim.registered) == pilots]
-        whole = scale == "compact" or measure.exact
-        rows = rows if whole else rows[rows["corpus_complete"].eq(True)]
+    began, complete = numbers.columns.get("began"), numbers.columns.get("corpus_complete")
+    whole = measure.drawn or measure.exact or scale == "compact"
     free = {"vectors"} - set(claim.of) if pilots else set()  # pilots may have other vectors
 
+    def admits(place: int) -> bool:
+        if began and (began[place] is not None and began[place] <= claim.registered) != pilots:
+            return False
+        return whole or (complete is not None and complete[place] is True)
+
     def sample(selection: Selection) -> Sample | None:
-        return _sample(rows, {k: v for k, v in selection.items() if k not in free}, measure)
+        plain = {k: v for k, v in selection.items() if k not in free}
+        return _sample(numbers, plain, measure, admits)
 
     wanted = _comparisons(claim, scale)
     return judge(claim, [[(sign, sample(one)) for sign, one in terms] for terms in wanted])

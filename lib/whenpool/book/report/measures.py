@@ -7,15 +7,17 @@ A measure is a table with a row for each number: the configuration of its run (c
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from pandas import DataFrame, Series
 
+from whenpool.base.paths import project_root
 from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
 from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
 from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mean_squared_error
@@ -43,7 +45,7 @@ SATURATED = 95.0
 """The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
 LARGEST_CLASS = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
 """What the thesis calls the accuracy of guessing the largest class, in % (§1.8.2)."""
-_USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
+USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
     *"model value key began corpus_complete validation_accuracy added share_added".split(),
     *"scale attention network input_variance".split(),
 }
@@ -55,7 +57,7 @@ class Runs:
 
     def __init__(self, place: Place | None) -> None:
         self._place = place
-        self._tables: dict[Any, DataFrame] = {}
+        self._tables: dict[Any, Any] = {}
 
     @cached_property
     def trainings(self) -> DataFrame:
@@ -94,9 +96,16 @@ class Runs:
         name = (measure, tuple(sorted(options.items())))
         if name not in self._tables:
             rows = MEASURES[measure].rows(self, **options)
-            used = rows[[column for column in rows if column in _USED]]
+            used = rows[[column for column in rows if column in USED]]
             texts = used.select_dtypes(["str", "string"])
             self._tables[name] = used.astype(dict.fromkeys(texts, object))  # which compare faster
+        return self._tables[name]
+
+    def numbers(self, measure: str, options: Row) -> "Numbers":
+        """The same, to be looked up by many selections."""
+        name = ("numbers", measure, tuple(sorted(options.items())))
+        if name not in self._tables:
+            self._tables[name] = Numbers(self.table(measure, options))
         return self._tables[name]
 
     def of(self, keys: set[str]) -> DataFrame:
@@ -117,6 +126,30 @@ class Runs:
         if "vectors" in rows:
             rows["vectors"] = rows["vectors"].astype(object).fillna("random")
         return rows
+
+
+class Numbers:
+    """A table whose rows are looked up by the values of several columns at once."""
+
+    def __init__(self, rows: DataFrame) -> None:
+        plain = rows.astype(object).where(rows.notna(), None)
+        self.columns: dict[str, list[Any]] = {name: plain[name].tolist() for name in plain}
+        self.rows = len(rows)
+        self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
+
+    def places(self, selection: Row) -> Sequence[int]:
+        """Which rows have these values; None is an empty one, and a column that is empty in all rows may be
+        missing."""
+        names = tuple(name for name in selection if name in self.columns)
+        if any(value is not None and name not in self.columns for name, value in selection.items()):
+            return []
+        if not names:
+            return range(self.rows)
+        if names not in self._places:
+            found = self._places[names] = {}
+            for place, values in enumerate(zip(*(self.columns[name] for name in names), strict=True)):
+                found.setdefault(values, []).append(place)
+        return self._places[names].get(tuple(selection[name] for name in names), [])
 
 
 @dataclass(frozen=True)
@@ -417,10 +450,17 @@ def _plain(selection: Row) -> bool:
     return all(name in _NAMED or usual.get(name) == value for name, value in selection.items())
 
 
-def _row(table: str, **wanted: Any) -> Any:
-    rows = published(table)
-    rows = rows[has(rows, wanted)]
-    return rows.iloc[0] if len(rows) else None
+def _row(table: str, **wanted: Any) -> Row | None:
+    root = project_root()
+    numbers = _numbers_of(root, table) if root else Numbers(published(table))  # which says what is wrong
+    found = numbers.places(wanted)
+    return {name: values[found[0]] for name, values in numbers.columns.items()} if found else None
+
+
+@lru_cache
+def _numbers_of(root: Path, table: str) -> Numbers:
+    """The thesis's numbers in a clone."""
+    return Numbers(published(table))
 
 
 def _published_accuracy(selection: Row) -> Sample | None:

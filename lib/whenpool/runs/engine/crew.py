@@ -185,17 +185,16 @@ class Claims:
         return True
 
     def release(self, key: str) -> None:
-        """Let go of a run that is stored or has failed. The file goes first: who opened it before and gets
-        the lock now looks into the store next."""
+        """Let go of a run. The file goes first: who opened it before and gets the lock now finds that it has
+        no name any more, and begins anew."""
         lock = self._held.pop(key)
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
     def release_all(self) -> None:
-        """Let go of what was not ended. The files stay: of two that wait for one, each could otherwise
-        get a lock on a file of its own."""
-        while self._held:
-            self._held.popitem()[1].release()
+        """Let go of what was not ended."""
+        for name in list(self._held):
+            self.release(name)
 
 
 class Pool(Protocol):

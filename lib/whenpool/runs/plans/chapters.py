@@ -9,7 +9,7 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.tagged.sources import GENERATED, PUBLISHED, find_tagged, is_tagged
-from whenpool.models.registry import COMPARED, LISTED_CELLS
+from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
 from whenpool.runs.kinds.probe import (
     DirectionUse,
@@ -46,7 +46,11 @@ def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
         InputError: for an unknown chapter, or a choice that leaves no run.
     """
     if chapter not in PLANS:
-        raise InputError(f"chapter {chapter!r} needs no runs; those that do are {', '.join(PLANS)}")
+        meant = " or ".join(name for name in PLANS if chapter and chapter in name)
+        asked = f" (is {meant} meant?)" if meant else ""
+        raise InputError(
+            f"chapter {chapter!r} needs no runs{asked}; those that do are {', '.join(PLANS)}"
+        )
     runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
     if not runs:
         asked = ", ".join(map(str, choice.sizes or ()))
@@ -338,7 +342,7 @@ def thesis_table(run: Run) -> tuple[str, ...]:
         return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()
     if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA:
         return ()
-    if run.changed().keys() - _NAMED_BY_TABLES:
+    if run.changed().keys() - _NAMED_BY_TABLES or run.pooling not in THESIS_POOLINGS:
         return ()
     if run.trick:
         brief = run.corpus == "imdb" and run.length == "long" and run.size == 10_000

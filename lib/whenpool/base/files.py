@@ -10,13 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from whenpool.base.errors import InputError, StorageError
 from whenpool.base.paths import cache_directory
-
-if TYPE_CHECKING:  # what needs no table starts without it
-    pass
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:

@@ -127,3 +127,15 @@ def decided(recorded):
     from whenpool.book.report.claims import decisions
 
     return decisions(recorded)
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The one browser of a worker: Playwright opens no second one in a process."""
+    from browsing import needs_browser
+
+    from whenpool.book.printing import opened_browser
+
+    needs_browser()
+    with opened_browser() as browser:
+        yield browser

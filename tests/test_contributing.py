@@ -41,7 +41,7 @@ def insert_line(file, table, line):
     """Put a line at the end of a dictionary."""
     assert line.count("\n") == 1
     source = file.read_text("utf-8")
-    end = source.index("\n}\n", source.index(f"\n{table}")) + 1
+    end = source.index("\n}", source.index(f"\n{table}")) + 1
     file.write_text(source[:end] + line + source[end:], "utf-8")
 
 

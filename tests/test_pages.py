@@ -12,8 +12,6 @@ import yaml
 from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, violations
 from clones import ROOT
 
-from whenpool.book.printing import opened_browser
-
 pytestmark = pytest.mark.xdist_group("book")
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
@@ -28,12 +26,6 @@ def html(request):
     if given := os.environ.get("WHENPOOL_PAGES"):
         return Path(given).resolve()
     return request.getfixturevalue("built")[1].parent
-
-
-@pytest.fixture(scope="session")
-def chromium(html):
-    with opened_browser() as browser:
-        yield browser
 
 
 @SIZES

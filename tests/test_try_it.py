@@ -9,12 +9,11 @@ from itertools import cycle
 import pandas as pd
 import pytest
 import torch
-from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
+from browsing import DESKTOP, PHONE, looked_at, violations
 from clones import ROOT
 from small_models import SPEC
 
 from whenpool.book import try_it
-from whenpool.book.printing import opened_browser
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.probes import gradient_norms
@@ -107,13 +106,6 @@ READ = """([name, texts, padded]) => {
     return { ids, logits, windows, norms, weights: weights && [...weights] };
   });
 }"""
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    needs_browser()
-    with opened_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,13 @@ window.addEventListener("load", () => {
     box.className = "figure-box";
     image.replaceWith(box);
     box.append(image);
-    new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       const scrolls = box.scrollWidth > box.clientWidth;
       Object.assign(box, scrolls ? { role: "group", ariaLabel: "The figure, which scrolls" } : { role: null, ariaLabel: null });
       if (scrolls) box.tabIndex = 0;
       else box.removeAttribute("tabindex");
-    }).observe(box);
+    });
+    observer.observe(box);
+    observer.observe(image);  // which gets its size later than the box, inside what was folded
   }
 });

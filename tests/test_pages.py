@@ -120,7 +120,8 @@ def test_figures_are_sharp_and_keep_a_light_ground_in_the_dark(html, chromium):
 
 
 def test_figures_can_be_read_on_a_phone_and_scroll_by_keyboard(html, chromium):
-    code = "all => all.map(b => [b.firstChild.clientWidth, b.firstChild.naturalWidth, getComputedStyle(b).overflowX])"
+    code = """all => all.map(b => [b.firstChild.clientWidth, b.firstChild.naturalWidth,
+        getComputedStyle(b).overflowX])"""
     with looked_at(chromium, html / "book" / "training_to_skip.html", PHONE) as (page, _):
         page.eval_on_selector_all("details", "all => all.forEach(fold => fold.open = true)")
         figures = page.eval_on_selector_all(".figure-box", code)

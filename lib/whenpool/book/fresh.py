@@ -11,13 +11,13 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.files import hash_of
+from whenpool.base.files import hash_of, hash_of_states
 
 LIBRARY = Path(__file__).resolve().parents[1]
 NOTES = "WHENPOOL_NOTES"
@@ -67,8 +67,8 @@ class Freshness:
             "text": digest(source),
             "parameters": hash_of(json.dumps(self.parameters, sort_keys=True)),
             "packages": hash_of(sys.version, digest(self.root / "requirements.txt")),
-            "corpora": _listing(self.corpora.rglob("*")),
-            "runs": _listing([*self.store.glob("*.*"), *self.store.glob("smoke/*.*")]),
+            "corpora": hash_of_states(self.corpora.rglob("*")),
+            "runs": hash_of_states([*self.store.glob("*.*"), *self.store.glob("smoke/*.*")]),
         }
 
     def record(self, inputs: Mapping[str, str], notes: Path, began: float) -> dict[str, Any]:
@@ -133,11 +133,3 @@ def digest(file: Path) -> str:
 @functools.cache
 def _digest(file: Path, size: int, changed: int) -> str:
     return sha256(file.read_bytes()).hexdigest()
-
-
-def _listing(files: Iterable[Path]) -> str:
-    """The hash of the names, sizes and times of change of data, weights and stored runs."""
-    stamps = {file: file.stat() for file in files if file.is_file() and not file.name.startswith(".")}
-    return hash_of(
-        *(f"{file} {stamp.st_size} {stamp.st_mtime_ns}" for file, stamp in sorted(stamps.items()))
-    )

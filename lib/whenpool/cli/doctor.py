@@ -67,9 +67,8 @@ def _requirements() -> tuple[str, list[str]]:
     root = project_root()
     if root and (root / "pyproject.toml").is_file():
         project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
-        return project["requires-python"], project["dependencies"] + project["optional-dependencies"][
-            "runs"
-        ]
+        needed = [*project["dependencies"], *project["optional-dependencies"]["runs"]]
+        return project["requires-python"], needed
     installed = metadata.metadata("whenpool")
     lines = installed.get_all("Requires-Dist") or []
     needed = [line for line in lines if "extra ==" not in line or re.search("extra == .runs.", line)]

@@ -202,16 +202,15 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
 def _ledger(style: str, chapter: str | None, verdict: str | None) -> str:
     """The answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code."""
     from whenpool.base.errors import StorageError
-    from whenpool.base.files import hash_of, write_atomically
+    from whenpool.base.files import hash_of, hash_of_states, write_atomically
 
     root = paths.project_root() or Path()
     sources = {
         Path(__file__).parents[1]: "**/*.py", root / "book": "*.md", root / "data": "[pr]*/*.[cy]*",
         paths.store_directory(): "*.json",
     }  # fmt: skip
-    found = [(file, file.stat()) for folder, names in sources.items() for file in folder.glob(names)]
-    stamps = sorted(f"{file} {stat.st_size} {stat.st_mtime_ns}" for file, stat in found)
-    stamp = hash_of(version("torch"), version("pandas"), *stamps)
+    files = (file for folder, names in sources.items() for file in folder.glob(names))
+    stamp = hash_of(version("torch"), version("pandas"), hash_of_states(files))
     kept = paths.cache_directory() / "claims" / hash_of(style, str(chapter), str(verdict))
     if kept.is_file():
         known, _, text = kept.read_text("utf-8").partition("\n")

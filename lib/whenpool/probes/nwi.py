@@ -11,12 +11,11 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from whenpool.base.errors import InputError
+from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.models.cells import Cell
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
 from whenpool.probes.reuse import can_reuse, occluded_logits, rows_that_fit
 
-UNKNOWN_INDEX = 0
-"""The number of ``<unk>`` in the vocabularies of `whenpool.corpora.tokens`, not imported for this."""
 ROUNDING = 64  # Importances that differ by fewer rounding errors than this are equal
 
 

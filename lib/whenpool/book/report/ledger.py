@@ -5,10 +5,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from html import escape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 from jinja2 import Environment
 from pandas import DataFrame
@@ -286,11 +284,6 @@ def ledger_html(decided: Sequence[Decision]) -> str:
         rules=_rules, place_of=_place_of, link_of=link_of, source_text=source_text,
         titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},
     )  # fmt: skip
-
-
-def ledger_link(count: int, **filters: str) -> str:
-    """A number of claims as a link to them in the ledger, filtered so."""
-    return f'<a href="ledger.html#{escape(urlencode(filters))}">{count}</a>'
 
 
 def _place_of(claim: Claim) -> str:

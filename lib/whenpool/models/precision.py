@@ -59,7 +59,7 @@ def recurrence_precision(device: torch.device) -> AbstractContextManager[object]
 
 def cast_on_gpu(device: torch.device) -> bool:
     """Whether weights and inputs of a recurrence are to be rounded to bfloat16 before it is computed."""
-    return _used == "bfloat16" and device.type == "cuda"
+    return _used == "bfloat16" and device.type != "cpu"
 
 
 @contextmanager

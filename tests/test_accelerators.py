@@ -1,0 +1,137 @@
+"""Encoders, poolings, tricks and probes against float64 on the processor, on each device that is here.
+
+`pytest -m cuda` runs those of a GPU, which are skipped where there is none.
+"""
+
+import copy
+
+import pytest
+import torch
+from small_models import SPEC, model_of
+
+from whenpool import POOLINGS, TextClassifier, corpora
+from whenpool.corpora.batches import Batch
+from whenpool.corpora.dataset import encode, make_dataset
+from whenpool.learnability import GradientDirected, PenaltyAttention
+from whenpool.models.batched_lstm import run_together
+from whenpool.models.precision import precision
+from whenpool.probes import gradient_norms, nwi
+from whenpool.training.loop import Recipe, train
+from whenpool.training.objective import Objective
+
+CELLS = ["lstm", "gru", "elman", "prototype", "mingru", "minlstm", "transformer"]
+TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bfloat16": 1e-2}
+gpu = pytest.param(
+    "cuda",
+    marks=[
+        pytest.mark.cuda,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+    ],
+)
+pytestmark = pytest.mark.parametrize("device", ["cpu", gpu])
+LENGTHS = torch.tensor([31, 1, 17, 5, 1, 29])
+GENERATOR = torch.Generator().manual_seed(5)
+IDS = torch.randint(2, 50, (6, 31), generator=GENERATOR)
+LABELS = torch.tensor([0, 1, 1, 0, 1, 0])
+INDICES = torch.arange(6)
+
+
+def model(pooling="last", cell="lstm", **options):
+    torch.manual_seed(1)
+    return TextClassifier(50, 2, pooling, cell, 12, 16, padding_index=1, **options)
+
+
+def moved(device):
+    return Batch(IDS.to(device), LENGTHS.to(device), LABELS.to(device))
+
+
+def learnt(net, device, objective=None):
+    """The loss, the logits and every gradient of a step, as one vector."""
+    objective = objective or Objective()
+    torch.manual_seed(2)
+    loss, logits = objective.backward(net, moved(device), INDICES)
+    gradients = [p.grad for p in net.parameters() if p.grad is not None]
+    return torch.cat([value.detach().double().cpu().flatten() for value in (loss, logits, *gradients)])
+
+
+def error(found, exact):
+    return (found.double().cpu() - exact).norm() / exact.norm()
+
+
+def compared(net, device, objective=None, name="float32", tolerance=None):
+    exact = learnt(copy.deepcopy(net).double(), "cpu", copy.deepcopy(objective))
+    with precision(name):
+        found = learnt(net.to(device), device, objective)
+    assert error(found, exact) < (tolerance or TOLERANCE[name])
+
+
+@pytest.mark.parametrize("name", TOLERANCE)
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_poolings_agree_with_float64(device, pooling, name):
+    compared(model(pooling), device, name=name)
+
+
+@pytest.mark.parametrize("name", TOLERANCE)
+@pytest.mark.parametrize("cell", CELLS)
+def test_cells_agree_with_float64(device, cell, name):
+    compared(model("max_attention", cell, layers=2), device, name=name)
+
+
+@pytest.mark.parametrize(
+    ("trick", "tolerance"),
+    [(PenaltyAttention, 1e-5), (GradientDirected, 1e-3)],  # the latter takes a difference of gradients
+)
+def test_tricks_agree_with_float64(device, trick, tolerance):
+    objective = trick(4)
+    objective.start_epoch(1)
+    compared(model(), device, objective, tolerance=tolerance)
+
+
+def test_lstms_run_together_agree_with_float64(device):
+    torch.manual_seed(3)
+    lstms = [torch.nn.LSTM(8, 12, batch_first=True) for _ in range(3)]
+    inputs = [torch.randn(4, words, 8) for words in (9, 1, 5)]
+    exact = [copy.deepcopy(lstm).double()(x.double())[0] for lstm, x in zip(lstms, inputs, strict=True)]
+    found = run_together([lstm.to(device) for lstm in lstms], [x.to(device) for x in inputs])
+    for mine, theirs in zip(found, exact, strict=True):
+        assert error(mine, theirs) < TOLERANCE["float32"]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("cell", ["lstm", "mingru"])
+def test_probes_agree_with_float64(device, pooling, cell):
+    net = model(pooling, cell)
+    exact, here = copy.deepcopy(net).double(), moved(device)
+    norms = gradient_norms(net.to(device), *here).nan_to_num()
+    assert error(norms, gradient_norms(exact, IDS, LENGTHS, LABELS).nan_to_num()) < 1e-5
+    rows = LENGTHS >= 5
+    profile = nwi(net, here.ids[rows], here.lengths[rows], here.labels[rows])
+    # A profile is a small difference of probabilities divided by its largest: rounding errors grow.
+    assert error(profile, nwi(exact, IDS[rows], LENGTHS[rows], LABELS[rows])) < 1e-2
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return make_dataset(encode(corpora.find(SPEC), "any", tmp_path_factory.mktemp("cache")), size=120)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_the_same_training_twice_gives_the_same_bits(device, pooling, dataset):
+    first, second = (
+        train(model_of(dataset, pooling), dataset, Recipe(epochs=2), 0, device).weights for _ in range(2)
+    )
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_a_step_never_waits_for_the_device(device):
+    if device == "cpu":
+        pytest.skip("a processor does not compute behind the program's back")
+    net = model("max_attention").to(device)
+    optimizer, batch = torch.optim.Adam(net.parameters(), fused=True), moved(device)
+    Objective().backward(net, batch, INDICES)  # makes what is made once
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        Objective().backward(net, batch, INDICES)
+        optimizer.step()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

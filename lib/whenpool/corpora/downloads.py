@@ -24,19 +24,14 @@ MIRROR_VARIABLE = "WHENPOOL_MIRROR"
 
 @dataclass(frozen=True)
 class Download:
-    """One file of a publisher's.
+    """One file of a publisher's."""
 
-    Attributes:
-        file: its place under the data directory.
-        url: where the publisher gives it.
-        sha256: of its bytes, None where none is known.
-        member: of a zip archive, the one file that is wanted; it takes the archive's place.
-    """
-
-    file: str
+    file: str  # its place under the data directory
     url: str
-    sha256: str | None
-    member: str | None = None
+    sha256: str | None  # of its bytes, where it is known
+    member: str | None = (
+        None  # of a zip archive, the one file that is wanted; it takes the archive's place
+    )
 
 
 _FAST_AI = "https://s3.amazonaws.com/fast-ai-nlp"

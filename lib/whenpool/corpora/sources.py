@@ -17,6 +17,7 @@ from whenpool.corpora.published import PUBLICATIONS, load_published
 from whenpool.corpora.settings import SHARES, find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
+OWN_OPTIONS = {"text_column", "label_column", "balanced"}
 _HERE = Path(__file__).parent
 
 
@@ -26,8 +27,7 @@ class CorpusSource:
 
     Attributes:
         name: "synthetic", one of the thesis's corpora, or the path of a file.
-        options: of the synthetic `Grammar`, or ``text_column``, ``label_column`` and ``balanced`` of a
-            file.
+        options: of the synthetic `Grammar`, or `OWN_OPTIONS` of a file.
         path: the file or folder, None for the synthetic corpus.
         folder: where filler sentences may lie.
 
@@ -170,7 +170,7 @@ def find(
         )
     if not is_file(path):
         raise InputError(f"corpus file {path} is not there")
-    if unknown := set(given) - {"text_column", "label_column", "balanced"}:
+    if unknown := set(given) - OWN_OPTIONS:
         raise InputError(
             f"{path} has the options text_column, label_column and balanced, not {min(unknown)!r}"
         )

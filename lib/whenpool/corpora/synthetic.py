@@ -10,7 +10,7 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.corpus import Corpus, Split
 
 
-def _lists(text: str) -> dict[str, list[str]]:
+def lists_of(text: str) -> dict[str, list[str]]:
     """Words by kind, from lines such as ``kind: word word``, which indented lines continue."""
     lists: dict[str, list[str]] = {}
     for line in text.strip().splitlines():
@@ -19,7 +19,7 @@ def _lists(text: str) -> dict[str, list[str]]:
     return lists
 
 
-MOODS = _lists("""
+MOODS = lists_of("""
 praise: wonderful delightful superb charming brilliant gripping moving splendid excellent graceful
     touching inspired lovely masterful radiant refreshing satisfying stunning sublime thrilling
     triumphant vivid warm witty magical flawless enchanting dazzling memorable generous
@@ -28,7 +28,7 @@ blame: awful dreadful clumsy tedious boring dull shallow lifeless lazy messy pai
     cheap disappointing forgettable hollow insulting wretched
 """)
 
-TOPICS = _lists("""
+TOPICS = lists_of("""
 animals: feline canine feathered furry hoofed nocturnal migratory domesticated clawed amphibian
 cooking: roasted peppery sauteed buttery marinated crusty simmered savoury caramelised doughy
 gardens: leafy potted blossoming thorny composted budding pruned perennial mossy rooted
@@ -41,7 +41,7 @@ space: lunar orbital stellar galactic cosmic interplanetary solar weightless ast
 sports: athletic sprinting defensive undefeated championship goalkeeping refereed amateur olympic relay
 """)
 
-NEUTRAL_WORDS = _lists("""
+NEUTRAL_WORDS = lists_of("""
 modifier: small second early usual local former large recent quiet whole single common longer plain
     nearby separate simple regular narrow round central upper wooden familiar actual average empty
     double open heavy
@@ -66,7 +66,7 @@ REVIEW_FRAMES = (
     "a {modifier} {person} {did} us near the {modifier} {thing} .",
 )
 
-ENCYCLOPEDIA_WORDS = _lists("""
+ENCYCLOPEDIA_WORDS = lists_of("""
 place: velmora asten kirrow dunmere halvik torrada ostwick brenna lisova quarrel marnby eskedal pelluna
     sarvik odmoor trellin vashta corvale ninfield ulverby
 surname: harlow vedder okafor lindqvist marchetti sato petrov alvarado nkemelu brandt castellan

@@ -39,7 +39,6 @@ def _tokenizer() -> Any:
     return _torchtext().data.utils.get_tokenizer("basic_english")
 
 
-@cache
 def _torchtext() -> Any:
     try:
         import torchtext.data.utils
@@ -67,14 +66,11 @@ def build_vocabulary(
     vectors: WordVectors | None = None,
     generator: torch.Generator | None = None,
 ) -> "Vocab":
-    """``<unk>``, ``<pad>``, then words from frequent to rare (§1.4.2).
+    """``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare (§1.4.2).
 
     Args:
-        counts: how often each word occurs in the training texts.
-        limit: at most so many words, the special ones not counted.
-        vectors: fill ``vocabulary.vectors``; a word that has none, and the two special ones, get
-            one from N(0, 1), as in the authors' code.
-        generator: draws those.
+        vectors: fill ``vocabulary.vectors``; a word that has none, and the two special ones, get one from
+            N(0, 1) by the ``generator``, as in the authors' code.
     """
     vocabulary = _torchtext().vocab.Vocab(Counter(counts), max_size=limit, specials=(UNKNOWN, PADDING))
     if vectors is not None:

@@ -99,7 +99,6 @@ def test_strips_stand_one_below_the_other():
     assert groups == [f"{name}, marked by weight, 0–3" for name in ("MaxAtt", "A longer title")]
     assert len(set(re.findall(r"flex:1 0 ([\d.]+)em", both.html))) == 1
     assert len(page.coloured) == 6
-    assert both._repr_mimebundle_() == {"text/html": both.html, "text/plain": both.text}
     assert both._repr_html_() == both.html
     assert repr(both) == "MaxAtt: a(1) fine(2) film(3)\nA longer title: a(3) fine(2) film(1)"
 

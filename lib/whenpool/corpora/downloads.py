@@ -29,9 +29,7 @@ class Download:
     file: str  # its place under the data directory
     url: str
     sha256: str | None  # of its bytes, where it is known
-    member: str | None = (
-        None  # of a zip archive, the one file that is wanted; it takes the archive's place
-    )
+    member: str | None = None  # the one file that is wanted of a zip archive, whose place it takes
 
 
 _FAST_AI = "https://s3.amazonaws.com/fast-ai-nlp"

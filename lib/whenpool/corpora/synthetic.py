@@ -98,26 +98,17 @@ ENCYCLOPEDIA_FRAMES = (
 
 @dataclass(frozen=True)
 class Grammar:
-    """The parameters of the synthetic corpus.
+    """The parameters of the synthetic corpus."""
 
-    Attributes:
-        classes: 2 moods or 10 topics.
-        shortest, longest: words of a text, uniform between them.
-        density: the part of all words that is evidence, at most 0.2.
-        agreement: how often a word of evidence speaks for the text's class; otherwise for another.
-        train, validation, test: texts of each split.
-        seed: another seed gives other texts by the same rules.
-    """
-
-    classes: int = 2
-    shortest: int = 101
+    classes: int = 2  # 2 moods or 10 topics
+    shortest: int = 101  # words of a text, uniform from the shortest to the longest
     longest: int = 140
-    density: float = 0.05
-    agreement: float = 0.8
-    train: int = 2_000
+    density: float = 0.05  # the part of all words that is evidence, at most 0.2
+    agreement: float = 0.8  # how often a word of evidence speaks for the text's class; else for another
+    train: int = 2_000  # texts of each split
     validation: int = 500
     test: int = 1_000
-    seed: int = 0
+    seed: int = 0  # another seed gives other texts by the same rules
 
     def __post_init__(self) -> None:
         if self.classes not in (2, 10):

@@ -82,7 +82,7 @@ class TaggedCorpus:
     """Sentences for training, validation and test.
 
     Attributes:
-        entities: whether tags mark entities, by an encoding of `whenpool.corpora.tagged.entities`.
+        entities: whether tags mark entities, by an encoding of `whenpool.corpora.entities`.
         complete: whether it is the whole of a published corpus.
         notes: what a reader of results should know, a sentence each.
 
@@ -359,9 +359,9 @@ class TaggedSource:
         column = str(dict(self.options).get("column", "upos"))
         parts = [read_tagged(path, column) for path in self.paths]
         tags = {tag for part in parts for sentence in part for tag in sentence.tags}
-        entities = any(tag.startswith(("B-", "I-")) for tag in tags)
+        has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         notes = []
-        for part, path in zip(parts, self.paths, strict=True) if entities else ():
+        for part, path in zip(parts, self.paths, strict=True) if has_entities else ():
             _check_entities(part, path)
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
@@ -375,7 +375,7 @@ class TaggedSource:
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
         whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
         train, validation, test = parts
-        return TaggedCorpus(train, validation, test, entities, self.label, whole, tuple(notes))
+        return TaggedCorpus(train, validation, test, has_entities, self.label, whole, tuple(notes))
 
     def fingerprint(self) -> str:
         """A hash of the words and tags of all splits."""

@@ -1,7 +1,8 @@
 """Simple classifiers of the same texts, by scikit-learn: where one does as well, no network is needed."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,52 +28,35 @@ def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.preprocessing import StandardScaler
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer, StandardScaler
     except ModuleNotFoundError:
         return {}
-    parts = (corpus.train, corpus.validation, corpus.test)
-
-    def by_tfidf() -> list[Any]:
-        words = TfidfVectorizer(
-            tokenizer=str.split,
-            token_pattern=None,
-            lowercase=False,
-            ngram_range=(1, 2),
-            sublinear_tf=True,
-        )
-        words.fit(parts[0].texts)
-        return [words.transform(part.texts) for part in parts]
-
-    def by_vectors() -> list[Any]:
-        assert vectors is not None
-        row_of = {word: row for row, word in enumerate(vectors.words)}
-        means = []
-        for part in parts:
-            rows = [[row_of[word] for word in text.split() if word in row_of] for text in part.texts]
-            none = np.zeros(vectors.size)
-            means.append(
-                np.stack([vectors.matrix[row].numpy().mean(0) if row else none for row in rows])
-            )
-        scaler = StandardScaler().fit(means[0])
-        return [scaler.transform(mean) for mean in means]
-
-    labels = [np.asarray(part.labels) for part in parts]
-    ways: dict[str, Callable[[], list[Any]]] = {"tfidf": by_tfidf}
+    words_and_pairs = TfidfVectorizer(
+        tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
+    )
+    ways: dict[str, Any] = {"tfidf": words_and_pairs}
     if vectors is not None:
-        ways["vectors"] = by_vectors
+        means = FunctionTransformer(partial(_means, vectors=vectors))
+        ways["vectors"] = make_pipeline(means, StandardScaler())
+    train, validation, test = corpus.train, corpus.validation, corpus.test
     found = {}
     for name, features in ways.items():
         started = time.perf_counter()
-        right = _right(features(), labels)
-        found[name] = right, time.perf_counter() - started
+        read = features.fit_transform(train.texts)
+        models = [LogisticRegression(C=C, max_iter=2_000).fit(read, train.labels) for C in STRENGTHS]
+        held_out = features.transform(validation.texts)
+        scores = [model.score(held_out, validation.labels) for model in models]
+        best = models[scores.index(max(scores))]
+        right = best.predict(features.transform(test.texts)) == np.asarray(test.labels)
+        found[name] = right.astype(float), time.perf_counter() - started
     return found
 
 
-def _right(features: Sequence[Any], labels: Sequence[np.ndarray]) -> np.ndarray:
-    """Of the test texts, by the logistic regression that is best on the validation texts."""
-    from sklearn.linear_model import LogisticRegression
-
-    (train, validation, test), (known, chosen_by, wanted) = features, labels
-    models = [LogisticRegression(C=C, max_iter=2_000).fit(train, known) for C in STRENGTHS]
-    best = max(models, key=lambda model: model.score(validation, chosen_by))
-    return (best.predict(test) == wanted).astype(float)
+def _means(texts: Sequence[str], vectors: WordVectors) -> np.ndarray:
+    """The mean vector of each text, (N, E): 0 for a text without a word that has one."""
+    row_of = {word: row for row, word in enumerate(vectors.words)}
+    rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
+    none = np.zeros(vectors.size)
+    return np.stack([vectors.matrix[row].numpy().mean(0) if row else none for row in rows])

@@ -125,9 +125,11 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     found = find(plan, place, texts.tokenizer)
     verdict = verdict_on(found)
     for pooling, best in found.models.items():
-        parts = (best.model, best.vocabulary, best.classes, best.max_words, best.tokenizer)
         about = {"run": f"{pooling}, {wish.path.name}", **best.about}
-        save_checkpoint(folder / MODELS / pooling, *parts, **about)
+        save_checkpoint(
+            folder / MODELS / pooling, best.model, best.vocabulary, best.classes, best.max_words,
+            best.tokenizer, **about,
+        )  # fmt: skip
     shown = verdict.pooling or found.scores[0].pooling
     page = Page(
         texts,

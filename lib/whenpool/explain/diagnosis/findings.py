@@ -2,8 +2,10 @@
 of the texts the words stand that decide."""
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from statistics import mean, stdev
 from typing import Any
@@ -15,10 +17,10 @@ from scipy.stats import binomtest, t
 from whenpool.base.errors import InputError
 from whenpool.book.report.tables import together
 from whenpool.corpora.batches import PADDING_INDEX, Texts, batches_for
+from whenpool.corpora.corpus import Corpus
 from whenpool.corpora.settings import find_filler
-from whenpool.corpora.tokens import load_vectors
+from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.explain.checkpoint import Checkpoint
-from whenpool.explain.diagnosis.baselines import BASELINES, baselines
 from whenpool.explain.diagnosis.data import Survey
 from whenpool.models.registry import POOLING_NAMES
 from whenpool.models.text_classifier import TextClassifier
@@ -139,6 +141,62 @@ def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
     return f"The models with a pooling that have learnt ({together(judges)}) agree: {what}."
 
 
+# Baselines: where a simple classifier does as well, no network is needed
+
+BASELINES = {
+    "tfidf": "TF-IDF with logistic regression",
+    "vectors": "mean of the word vectors with logistic regression",
+}
+"""Their names in sentences."""
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
+"""Values of C, of which the validation texts choose one."""
+
+
+def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np.ndarray, float]]:
+    """Which test texts each baseline puts into their class, (N,) of 0 and 1, and its seconds; none without
+    scikit-learn, and no mean of vectors without pretrained ones.
+
+    Args:
+        corpus: texts as runs read them, words separated by spaces.
+    """
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer, StandardScaler
+    except ModuleNotFoundError:
+        return {}
+    words_and_pairs = TfidfVectorizer(
+        tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
+    )
+    ways: dict[str, Any] = {"tfidf": words_and_pairs}
+    if vectors is not None:
+        means = FunctionTransformer(partial(_means, vectors=vectors))
+        ways["vectors"] = make_pipeline(means, StandardScaler())
+    train, validation, test = corpus.train, corpus.validation, corpus.test
+    found = {}
+    for name, features in ways.items():
+        started = time.perf_counter()
+        read = features.fit_transform(train.texts)
+        models = [LogisticRegression(C=C, max_iter=2_000).fit(read, train.labels) for C in STRENGTHS]
+        held_out = features.transform(validation.texts)
+        scores = [model.score(held_out, validation.labels) for model in models]
+        best = models[scores.index(max(scores))]
+        right = best.predict(features.transform(test.texts)) == np.asarray(test.labels)
+        found[name] = right.astype(float), time.perf_counter() - started
+    return found
+
+
+def _means(texts: Sequence[str], vectors: WordVectors) -> np.ndarray:
+    """The mean vector of each text, (N, E): 0 for a text without a word that has one."""
+    row_of = {word: row for row, word in enumerate(vectors.words)}
+    rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
+    none = np.zeros(vectors.size)
+    return np.stack([vectors.matrix[row].numpy().mean(0) if row else none for row in rows])
+
+
+# Accuracies, and differences beyond chance
+
 LEVEL = 0.95
 FEW = 30
 """Test texts below which nothing is called surer than chance."""
@@ -234,7 +292,7 @@ class Findings:
     """All that the page shows of the runs; of probes, by pooling, what did not fail."""
 
     scores: tuple[Score, ...]  # of the poolings that could be trained, the most accurate first
-    baselines: tuple[Score, ...]  # the same of the baselines; none without scikit-learn
+    baselines: tuple[Score, ...]  # likewise; none without scikit-learn
     failed: dict[str, str]  # what the runs said that failed, by what they were
     majority: float  # % of the test texts in the class that is most frequent there
     train: int  # texts, as of validation and test

@@ -201,7 +201,7 @@ def test_huge_fields_are_cut_and_halves_of_letters_mended(tmp_path):
 
 
 def test_texts_are_cut_before_they_are_compared(tmp_path):
-    """What differs behind the words that are read, or in what the tokenizer drops, is one text."""
+    """What differs after the words that are read, or in what the tokenizer drops, is one text."""
     rows = [(f'Text {i}: "x" and {end}', "yes" if i % 2 else "no") for i in range(40) for end in "ab"]
     found = looked_at(written(tmp_path / "a.csv", [(t.replace('"', '""'), y) for t, y in rows]), words=4)
     assert (found.rows, found.texts, found.repeated, found.cut) == (80, 40, 40, 40)

@@ -45,7 +45,7 @@ class NumberedSentences:
 
     def batch(self, indices: Tensor) -> Batch:
         """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
-        (B,), and as labels the tags (B, T), `PAD_TAG` behind each sentence's end."""
+        (B,), and as labels the tags (B, T), `PAD_TAG` after each sentence's end."""
         offsets = nn.functional.pad(self.lengths.cumsum(0), (1, 0))
         places, is_word, lengths, _ = Ragged(self.ids, offsets).places(indices)
         ids = self.ids[places].long().masked_fill(~is_word.unsqueeze(-1), PADDING_INDEX)  # (B, T, F)

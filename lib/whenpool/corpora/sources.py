@@ -116,7 +116,7 @@ def load(
 
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
-            or ``.jsonl`` file. Options may stand behind a colon, ``synthetic:classes=10,density=0.1``
+            or ``.jsonl`` file. Options may follow a colon, ``synthetic:classes=10,density=0.1``
             or ``reviews.csv:text_column=body,label_column=stars``.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
         length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
@@ -178,7 +178,7 @@ def find(
 
 
 def parsed(spec: str) -> tuple[str, dict[str, Any]]:
-    """The name of a corpus, and the options behind it; raises `InputError` for another form."""
+    """The name of a corpus, and the options after it; raises `InputError` for another form."""
     match = re.fullmatch(r"(.+?)(?::(\w+=[^,=]*(?:,\w+=[^,=]*)*))?", spec)
     if not match:
         raise InputError(f"corpus {spec!r:.200} is not of the form name:option=value,option=value")

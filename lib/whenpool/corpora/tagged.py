@@ -132,7 +132,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
         column: "upos" or "xpos", of CoNLL-U alone.
 
     Raises:
-        InputError: for a file that is missing or no UTF-8, a line without word or tag or with another
+        InputError: for a file that is missing or not UTF-8, a line without word or tag or with another
             number of columns, named by its number, or a file without sentences.
 
     Examples:
@@ -398,7 +398,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
 
     Args:
         name: "generated", "ud_ewt", "wnut17", or a file (see `read_tagged`), which alone is split by a
-            hash of each sentence: 80 % training, 10 % validation, 10 % test. Options stand behind a
+            hash of each sentence: 80 % training, 10 % validation, 10 % test. Options follow a
             colon: ``generated:task=pos``, ``ud_ewt:column=xpos``,
             ``train.conllu:dev=dev.conllu,test=test.conllu`` with files of the same folder.
         data: the folder of published corpora.
@@ -478,7 +478,7 @@ def _split(sentences: Sequence[Tagged], path: Path) -> list[list[Tagged]]:
     for sentence in sentences:
         digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
         tenth = int.from_bytes(digest[:8]) % 10
-        parts[("validation", "test")[tenth] if tenth < 2 else "train"].append(sentence)
+        parts[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
     for name, part in parts.items():
         if not part:
             raise InputError(

@@ -236,7 +236,7 @@ def _strings(texts: Iterable[str]) -> Sequence[str]:
     for place, text in enumerate(found):
         if not isinstance(text, str):
             raise InputError(
-                f"text {place} is no string but {type(text).__name__}: give a list of texts"
+                f"text {place} is not a string but {type(text).__name__}: give a list of texts"
             )
     return found
 

@@ -254,10 +254,10 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 
     Args:
         window_weights: one for each of the ⌊words/k⌋ full windows, as `whenpool.probes.nwi` cuts
-            them (§1.9.3); NaN may stand behind them, where a batch had longer texts.
+            them (§1.9.3); NaN may follow them, where a batch had longer texts.
 
     Returns:
-        T numbers for as many ``words``, NaN for those behind the last full window.
+        T numbers for as many ``words``, NaN for those after the last full window.
 
     Raises:
         InputError: for k below 1, or another number of windows.

@@ -100,11 +100,8 @@ everywhere."""
 
 
 def evidence_place(results: Sequence[dict[str, float]]) -> str:
-    """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree.
-
-    Args:
-        results: mean importance in the "left", "middle" and "right" third of the texts, of each model.
-    """
+    """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree; of each, the
+    mean importance in the "left", "middle" and "right" third of the texts is given."""
     names = {"left": "start", "middle": "middle", "right": "end"}
     found = set()
     for result in results:
@@ -154,11 +151,7 @@ STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np.ndarray, float]]:
     """Which test texts each baseline puts into their class, (N,) of 0 and 1, and its seconds; none without
-    scikit-learn, and no mean of vectors without pretrained ones.
-
-    Args:
-        corpus: texts as runs read them, words separated by spaces.
-    """
+    scikit-learn, and no mean of vectors without pretrained ones. Texts are words with spaces between them."""
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression

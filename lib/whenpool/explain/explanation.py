@@ -49,9 +49,7 @@ class Explanation:
     label: str  # the class that importance is about
     k: int  # words that were replaced at once
     effects: dict[str, tuple[float, ...]]
-    attention: (
-        tuple[float, ...] | None
-    )  # T weights of the pooling, unless it has none or all are the same
+    attention: tuple[float, ...] | None  # T weights of the pooling; None where all are the same
     unknown: tuple[str, ...]  # words that the model has never seen, each once
     notes: tuple[str, ...]  # what a reader should know, a sentence each
 
@@ -70,10 +68,6 @@ class Explanation:
             of = name if len(name) <= 24 else name[:24] + "…"
             rows.append(strip(self.words, self.effects[name], f"for (+) or against (-) {of}"))
         return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
-
-    @property
-    def strips_html(self) -> str:
-        return strips(self.strips).html
 
     @property
     def by_probability(self) -> list[tuple[str, float]]:
@@ -230,7 +224,7 @@ def as_json(explanations: Sequence[Explanation]) -> str:
 def as_html(explanations: Sequence[Explanation]) -> str:
     """A page that needs nothing beside itself; what texts and names hold is shown, never run."""
     templates = Environment(loader=PackageLoader("whenpool.explain", ""), autoescape=True)
-    return templates.get_template("explanation.html").render(explanations=explanations)
+    return templates.get_template("explanation.html").render(explanations=explanations, strips=strips)
 
 
 def _shown(word: str, weight: float, scale: float, colour: bool, signed: bool) -> str:

@@ -99,7 +99,6 @@ def test_texts_are_cut_as_in_training(tmp_path):
     ids, lengths = brief.encode(TEXTS)
     assert ids.tolist() == [[2, 3], [4, 0], [0, 0], [2, 1]]
     assert lengths.tolist() == [2, 2, 2, 1]
-    assert torch.equal(brief.probabilities(["a good film"]), brief.probabilities(["a good"]))
 
 
 @pytest.mark.parametrize(
@@ -259,8 +258,6 @@ def test_a_file_that_is_missing_is_named(folder, name):
     (folder / name).unlink()
     with pytest.raises(InputError, match=f"is not a checkpoint: {name} is not there"):
         load_checkpoint(folder)
-    with pytest.raises(InputError, match="is not a checkpoint"):
-        load_checkpoint(folder / "nowhere")
 
 
 def test_saving_again_replaces_and_a_mixed_pair_is_told(tmp_path, folder):

@@ -51,8 +51,9 @@ def test_splits_share_no_text_and_do_not_depend_on_the_order_of_the_file():
     assert all(f" {corpus.classes[label]} " in text for text, label in corpus.train)
 
 
-def test_each_class_gives_equally_many():
-    corpus = select_and_split(raw(500, "a") + raw(100, "b"), SplitSizes(120, 40, 40), "file")
+def test_each_class_gives_equally_many_and_splits_shrink_alike_where_texts_are_too_few():
+    corpus = select_and_split(raw(500, "a") + raw(100, "b"), SplitSizes(1_200, 400, 400), "file")
+    assert sizes_of(corpus) == [120, 40, 40]
     labels = corpus.train.labels + corpus.validation.labels + corpus.test.labels
     assert Counter(labels) == {0: 100, 1: 100}
     assert 0.35 < sum(corpus.train.labels) / len(corpus.train) < 0.65  # and each split has both
@@ -67,11 +68,6 @@ def test_the_publishers_parts_do_not_mix():
     assert all(int(text.split()[-1]) < 1000 for text in train)
     assert all(int(text.split()[-1]) >= 1000 for text in validation | test)
     assert sizes_of(corpus) == [80, 40, 40]
-
-
-def test_all_splits_shrink_alike_when_there_are_too_few_texts():
-    corpus = select_and_split(raw(50, "a") + raw(50, "b"), SplitSizes(1000, 500, 500), "file")
-    assert sizes_of(corpus) == [50, 25, 25]
 
 
 @pytest.mark.parametrize(

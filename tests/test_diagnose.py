@@ -6,11 +6,11 @@ import sys
 import time
 from dataclasses import replace
 from html import escape
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
+from outline import Outline
 
 from whenpool import InputError, load, load_checkpoint
 from whenpool.book.printing import opened_browser
@@ -50,27 +50,6 @@ def made(tmp_path_factory):
     told = []
     page = diagnose(wish, Workforce(workers=1), told.append)
     return folder / "out", wish, page, told
-
-
-class Outline(HTMLParser):
-    """Collects tags, and checks that each that is opened is closed."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.tags, self.open = [], []
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in ("meta", "br"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
 
 
 def test_the_page_stands_by_itself_and_is_what_was_returned(made):

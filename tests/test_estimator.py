@@ -122,7 +122,7 @@ def test_word_vectors_bring_their_own_size(tmp_path):
     ("call", "said"),
     [
         (lambda: small().fit("one text", LABELS), "texts are a list, not one string"),
-        (lambda: small().fit([*TEXTS[:-1], None], LABELS), "text 47 is no string but NoneType"),
+        (lambda: small().fit([*TEXTS[:-1], None], LABELS), "text 47 is not a string but NoneType"),
         (lambda: small().fit(TEXTS, LABELS[:-1]), "48 texts and 47 labels"),
         (lambda: small().fit(TEXTS, ["good"] * 48), "at least two classes"),
         (lambda: small().fit(TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),

@@ -12,9 +12,8 @@ import torch
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.cli import main
 from whenpool.explain import explanation as explaining
-from whenpool.explain.explanation import as_html, as_json, as_text, checkpoint_of, explain
+from whenpool.explain.explanation import as_html, as_json, as_text, explain
 from whenpool.probes import window_importance
-from whenpool.runs.kinds.training import Training
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
 
@@ -144,25 +143,6 @@ def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     assert "&lt;script&gt;" in page
     assert "\x1b" not in as_text(found, colour=False)
     assert "\x07" not in as_text(found, colour=True)
-
-
-def test_the_model_of_a_finished_run_is_explained_too(place):
-    run = Training(
-        "synthetic:train=60,validation=20,test=40,shortest=8,longest=12", "standard", 40, "attention",
-        length="any", embedding_size=8, hidden_size=8, epochs=1, max_words=7,
-    )  # fmt: skip
-    with pytest.raises(InputError, match="weights of .* are not here"):
-        checkpoint_of(run, place)
-    run.execute(place, keep_weights=True)
-    checkpoint = checkpoint_of(run, place)
-    found = explain(checkpoint, " ".join(checkpoint.vocabulary[2:12]))
-    assert len(found.words) == 7
-    assert found.unknown == ()
-    saved = save_checkpoint(
-        place.data / "it", checkpoint.model, checkpoint.vocabulary, checkpoint.classes, 7
-    )
-    assert checkpoint.max_words == 7
-    assert explain(load_checkpoint(saved), " ".join(found.words)).probabilities == found.probabilities
 
 
 def whenpool(*words, **options):

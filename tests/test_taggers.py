@@ -8,8 +8,8 @@ from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, SequenceTagger
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
+from whenpool.corpora.numbering import UNKNOWN_TAG, number, shape, suffix
 from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged
-from whenpool.corpora.tagged.numbering import UNKNOWN_TAG, number, shape, suffix
 from whenpool.corpora.tokens import WordVectors
 from whenpool.probes import tagging_gradient_norms
 from whenpool.training.loop import DivergenceError, Recipe

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from whenpool import InputError
 from whenpool.corpora.tagged import (
+    PUBLISHED,
     Entity,
     Tagged,
     convert,
@@ -16,9 +17,9 @@ from whenpool.corpora.tagged import (
     entities,
     entity_scores,
     find_tagged,
+    is_tagged,
     read_tagged,
 )
-from whenpool.corpora.tagged.sources import PUBLISHED, is_tagged
 
 CONLLU = """\
 # sent_id = 1

@@ -2,7 +2,6 @@
 
 import math
 import re
-from html.parser import HTMLParser
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.patches import Rectangle
+from outline import Outline
 
 from whenpool import InputError, TextClassifier
 from whenpool.explain.words import (
@@ -27,25 +27,8 @@ mpl.use("agg")
 WORDS = ["a", "fine", "film"]
 
 
-class Page(HTMLParser):
-    """Refuses tags that do not close in order; keeps the text, and the attributes of each tag."""
-
-    def __init__(self, html):
-        super().__init__()
-        self.open, self.tags, self.text = [], [], ""
-        self.feed(html)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
+class Page(Outline):
+    """With the attributes of each word, and of those that are coloured."""
 
     @property
     def words(self):
@@ -99,7 +82,6 @@ def test_strips_stand_one_below_the_other():
     assert groups == [f"{name}, marked by weight, 0–3" for name in ("MaxAtt", "A longer title")]
     assert len(set(re.findall(r"flex:1 0 ([\d.]+)em", both.html))) == 1
     assert len(page.coloured) == 6
-    assert both._repr_mimebundle_() == {"text/html": both.html, "text/plain": both.text}
     assert both._repr_html_() == both.html
     assert repr(both) == "MaxAtt: a(1) fine(2) film(3)\nA longer title: a(3) fine(2) film(1)"
 

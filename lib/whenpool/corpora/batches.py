@@ -31,15 +31,10 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Ragged:
-    """N rows of whole numbers, stored one behind the other.
+    """N rows of whole numbers, stored one after the other."""
 
-    Attributes:
-        flat: all values.
-        offsets: (N + 1,), row i is ``flat[offsets[i]:offsets[i + 1]]``.
-    """
-
-    flat: Tensor
-    offsets: Tensor
+    flat: Tensor  # all values
+    offsets: Tensor  # (N + 1,), row i is flat[offsets[i]:offsets[i + 1]]
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[int]]) -> "Ragged":
@@ -65,12 +60,9 @@ class Ragged:
         return self.offsets.diff()
 
     def places(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Where the rows of these numbers (B,) stand, padded to the longest of them.
-
-        Returns:
-            On the device of the values: places in ``flat`` (B, T), whether there is a value (B, T), the
-            lengths (B,), and the indices themselves.
-        """
+        """Where the rows of these numbers (B,) stand, padded to the longest of them: on the device of the
+        values, places in ``flat`` (B, T), whether there is a value (B, T), the lengths (B,), and the indices
+        themselves."""
         device, lengths = self.flat.device, self.lengths[indices]
         position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
         facts = torch.stack([self.offsets[indices], lengths, indices])

@@ -4,6 +4,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, overload
 
 from whenpool.base.errors import InputError
@@ -24,7 +25,7 @@ class Raw(NamedTuple):
 
 
 class Example(NamedTuple):
-    """A text and the number of its class.
+    """A text, and the number of its class.
 
     Examples:
         >>> Example("what a film", 1).text
@@ -122,22 +123,20 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     its "test". Where there are too few texts, all splits shrink alike. Raises `InputError` when fewer than
     two classes, or too few texts, are left.
     """
-    by_part: dict[str, list[Raw]] = defaultdict(list)
-    for item in _once(sorted(raw, key=lambda item: item.part)):  # "test" keeps a text that both have
-        by_part[item.part].append(item)
+    rows = _once(sorted(raw, key=lambda item: item.part))  # "test" keeps a text that both have
     parts = {}
-    for part, items in (by_part or {"": []}).items():
-        by_class = _by_class(items, source)
+    for part in dict.fromkeys(row.part for row in rows) or [""]:
+        by_class = _by_class((row for row in rows if row.part == part), source)
         room = min(map(len, by_class.values()))
         kept = (item for group in by_class.values() for item in shuffled(group, "choose")[:room])
         parts[part] = shuffled(kept, "split")
-    every = [item for items in parts.values() for item in items]
-    if set(parts) == {"train", "test"}:
+    if parts.keys() == {"train", "test"}:
         train = parts["train"][: sizes.train]
         test, validation = _cut(parts["test"], (sizes.test, sizes.validation), source)
     else:
+        every = [item for items in parts.values() for item in items]
         test, validation, train = _cut(every, (sizes.test, sizes.validation, sizes.train), source)
-    return _corpus({item.label for item in every}, train, validation, test)
+    return _corpus({item.label for items in parts.values() for item in items}, train, validation, test)
 
 
 def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
@@ -165,14 +164,14 @@ def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
 
 
 def _once(raw: Iterable[Raw]) -> list[Raw]:
-    """Of texts that are repeated the first."""
+    """Of texts that are repeated, the first."""
     texts: dict[str, Raw] = {}
     for item in raw:
         texts.setdefault(item.text, item)
     return list(texts.values())
 
 
-def _by_class(items: list[Raw], source: str) -> dict[str, list[Raw]]:
+def _by_class(items: Iterable[Raw], source: str) -> dict[str, list[Raw]]:
     by_class: dict[str, list[Raw]] = defaultdict(list)
     for item in items:
         by_class[item.label].append(item)
@@ -184,12 +183,8 @@ def _by_class(items: list[Raw], source: str) -> dict[str, list[Raw]]:
 
 def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Raw]]:
     """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
-    shrink = min(1.0, len(items) / sum(wanted))
-    pieces, start = [], 0
-    for size in wanted:
-        stop = start + int(size * shrink)
-        pieces.append(items[start:stop])
-        start = stop
+    shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
+    pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
     if not all(pieces):
         raise InputError(
             f"{source}: {len(items)} usable texts are too few for training, validation and test"

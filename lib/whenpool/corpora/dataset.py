@@ -29,18 +29,11 @@ _TOKENIZER = Path(__file__).with_name("tokens.py")
 
 @dataclass(frozen=True, eq=False)
 class EncodedCorpus:
-    """A corpus as numbers of a table of all its words.
-
-    Attributes:
-        words: the table.
-        texts, filler: by split; filler sentences are numbered by the same table. No filler where
-            none was found.
-        classes, complete, notes: as in `Corpus`.
-    """
+    """A corpus as numbers of a table of all its words; classes, complete and notes as in `Corpus`."""
 
     words: list[str]
-    texts: dict[str, Texts]
-    filler: dict[str, Ragged]
+    texts: dict[str, Texts]  # by split
+    filler: dict[str, Ragged]  # by split, numbered by the same table; empty where none was found
     classes: tuple[str, ...]
     complete: bool
     notes: tuple[str, ...]
@@ -57,20 +50,13 @@ class Splits:
 
 @dataclass(frozen=True)
 class Dataset(Splits):
-    """What one training reads: composed texts as numbers of its vocabulary.
+    """What one training reads: composed texts as numbers of its vocabulary."""
 
-    Attributes:
-        vocabulary: the words by number, ``<unk>`` and ``<pad>`` first.
-        vectors: (V, E) to start the embedding from, or None.
-        filler_passes: how often each split's filler sentences were begun, 0 without filler.
-        test_filler: the filler sentences that belong to test texts, or None where none were found.
-    """
-
-    vocabulary: list[str]
-    vectors: Tensor | None
+    vocabulary: list[str]  # the words by number, <unk> and <pad> first
+    vectors: Tensor | None  # (V, E) to start the embedding from
     classes: tuple[str, ...]
-    filler_passes: dict[str, int]
-    test_filler: Ragged | None
+    filler_passes: dict[str, int]  # how often each split's filler sentences were begun
+    test_filler: Ragged | None  # the filler sentences that belong to test texts, where any were found
 
 
 @lru_cache(maxsize=4)
@@ -112,16 +98,15 @@ def make_dataset(
     vectors: WordVectors | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """Compose and renumber the texts of one run.
+    """Compose and renumber the texts of one run: the first of each split.
 
     Args:
-        size: training texts, the first of the corpus's training split.
+        size: training texts.
         setting, share: see `whenpool.corpora.settings.compose`.
         validation: validation texts; default: as many as training texts, as far as there are.
         test: test texts; default: all.
         max_words: cut each original text to its first words before composing.
-        vectors: to start the embedding from.
-        seed: draws the vectors of words that have none.
+        vectors, seed: to start the embedding from, and draw those of words that have none.
 
     Raises `InputError` when the corpus has fewer texts than asked for.
     """
@@ -143,23 +128,19 @@ def make_dataset(
         vectors=vectors,
         generator=torch.Generator().manual_seed(seed),
     )
-    number = torch.tensor(
-        [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words], dtype=torch.int32
-    )
+    numbers = [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words]
+    number = torch.tensor(numbers, dtype=torch.int32)
 
     def renumbered(rows: Ragged) -> Ragged:
         return Ragged(number[rows.flat], rows.offsets)
 
-    texts = {name: Texts(renumbered(part.ids), part.labels) for name, part in composed.items()}
     return Dataset(
-        texts["train"],
-        texts["validation"],
-        texts["test"],
-        vocabulary.itos,
-        vocabulary.vectors,
-        encoded.classes,
-        passes,
-        renumbered(encoded.filler["test"]) if encoded.filler else None,
+        **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
+        vocabulary=vocabulary.itos,
+        vectors=vocabulary.vectors,
+        classes=encoded.classes,
+        filler_passes=passes,
+        test_filler=renumbered(encoded.filler["test"]) if encoded.filler else None,
     )
 
 
@@ -172,9 +153,11 @@ def _composed(
     if setting == "standard" and max_words is None:
         return texts, 0
     check_setting(setting)
-    if setting != "standard" and not encoded.filler:
-        raise InputError(f"setting {setting!r} needs filler sentences, and the data folder has none")
-    sentences = encoded.filler[split].to_lists() if setting != "standard" else []
+    sentences = []
+    if setting != "standard":
+        if not encoded.filler:
+            raise InputError(f"setting {setting!r} needs filler sentences, and the data folder has none")
+        sentences = encoded.filler[split].to_lists()
     stream = FillerStream(sentences, f"{split} filler")
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
     return Texts(Ragged.of(rows), texts.labels), stream.passes

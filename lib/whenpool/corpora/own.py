@@ -25,7 +25,7 @@ from whenpool.corpora.published import LARGEST_TEXT
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 FORMATS = ".csv, .tsv or .jsonl"
 DELIMITERS = (",", ";", "\t", "|")
-"""What may stand between the columns of a .csv: the first by which the header has those asked for."""
+"""What may stand between the columns of a .csv: that by which the header has those asked for."""
 FEWEST = 10
 """Texts of the rarest class."""
 
@@ -105,9 +105,8 @@ def read_own(
         elif label is None or label != label or not str(label).strip():
             gap = f"{where}: no label in column {label_column!r}; fill it or delete the row"
         if not gap:  # without halves of characters, which JSON may hold
-            yield Raw(
-                *(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in (text, str(label).strip()))
-            )
+            pair = (text, str(label).strip())
+            yield Raw(*(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in pair))
         elif gaps is None:
             raise InputError(gap)
         else:
@@ -151,12 +150,11 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
 
 
 def _delimiter(header: str, wanted: Sequence[str]) -> str:
-    columns = {
-        mark: [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
-        for mark in DELIMITERS
-    }
-    having = [mark for mark in DELIMITERS if set(wanted) <= set(columns[mark])]
-    return having[0] if having else max(DELIMITERS, key=lambda mark: len(columns[mark]))
+    def fit(mark: str) -> tuple[bool, int]:
+        columns = [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
+        return set(wanted) <= set(columns), len(columns)
+
+    return max(DELIMITERS, key=fit)
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:

@@ -36,23 +36,15 @@ LARGEST_TEXT = 2**24
 
 @dataclass(frozen=True)
 class Publication:
-    """What is taken of a corpus, as the thesis says for its own, and how its files are found and read.
+    """What is taken of a corpus, as the thesis says for its own, and how its files are found and read."""
 
-    Attributes:
-        files: where it may lie under the data directory, the first being the publisher's archive.
-        longest: the upper bound of words of a long text.
-        sizes: of the splits, by length.
-        texts, classes: how many the publisher's files hold, to tell a part of them from the whole.
-        table: the thesis's table of accuracies on its long texts; none for what the thesis has not.
-    """
-
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # where it may lie under the data directory, first the publisher's archive
     read: Callable[[Path], Iterator[Raw]]
-    longest: int | None
-    sizes: dict[str, SplitSizes]
-    texts: int
-    classes: int
-    table: str = ""
+    longest: int | None  # the upper bound of words of a long text
+    sizes: dict[str, SplitSizes]  # of the splits, by length
+    texts: int  # how many the publisher's files hold, to tell a part of them from the whole
+    classes: int  # likewise
+    table: str = ""  # the thesis's table of accuracies on its long texts, where it has the corpus
 
     def find(self, directory: Path) -> Path | None:
         """The first of the files that is there."""

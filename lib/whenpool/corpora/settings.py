@@ -17,7 +17,7 @@ import random
 import re
 from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,8 +75,7 @@ def compose(
 
 
 def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:
-    """How many filler words stand left and right of a text of so many words. Raises `InputError` as
-    `compose`.
+    """Filler words left and right of a text of so many words. Raises `InputError` as `compose`.
 
     Examples:
         >>> filler_lengths(100, "left", share=0.5)
@@ -93,11 +92,9 @@ def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = No
 
 
 def _take(sentences: Iterator[Sequence[Word]], count: int) -> list[Word]:
-    taken: list[Word] = []
-    while len(taken) < count:
-        if (sentence := next(sentences, None)) is None:
-            raise InputError(f"the filler ran out: {count} words were asked for, {len(taken)} were left")
-        taken += sentence[: count - len(taken)]
+    taken = list(islice(chain.from_iterable(sentences), count))
+    if len(taken) < count:
+        raise InputError(f"the filler ran out: {count} words were asked for, {len(taken)} were left")
     return taken
 
 
@@ -127,13 +124,11 @@ def load_filler(path: Path) -> dict[str, list[str]]:
     """Sentences for each split, from articles that no other split draws from; raises `InputError` for a
     line that cannot be read, or a split that gets no article."""
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
-    borders = [*accumulate(SHARES.values())]
-    read = (
-        _read_wikitext if path.suffix == ".raw" else _read_json if ".jsonl" in path.name else _read_text
-    )
-    for article, sentence in read(path):
+    lists, borders = [*sentences.values()], [*accumulate(SHARES.values())]
+    read = _read_json if ".jsonl" in path.name else _read_text
+    for article, sentence in _read_wikitext(path) if path.suffix == ".raw" else read(path):
         place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
-        sentences[[*SHARES][bisect(borders, place)]].append(sentence)
+        lists[bisect(borders, place)].append(sentence)
     for split, found in sentences.items():
         if not found:
             raise InputError(f"{path} has too few articles: none is left for the {split} texts")
@@ -141,8 +136,8 @@ def load_filler(path: Path) -> dict[str, list[str]]:
 
 
 class FillerStream(Iterator[Sequence[Word]]):
-    """Endless sentences: shuffled by a seed, shuffled anew whenever all have been used; ``passes`` counts
-    how many times they have been begun."""
+    """Endless sentences, shuffled by a seed, and again whenever all have been used; ``passes`` counts how
+    often."""
 
     def __init__(self, sentences: Sequence[Sequence[Word]], seed: str) -> None:
         self._sentences, self._rng = sentences, random.Random(seed)
@@ -164,13 +159,11 @@ def _read_json(path: Path) -> Iterator[tuple[str, str]]:
             continue
         try:
             row = json.loads(line)
-            title, sentence = (
-                str(row[key]).encode("utf-8", "replace").decode() for key in ("title", "sentence")
-            )
+            pair = str(row["title"]), str(row["sentence"])
         except (ValueError, LookupError, TypeError, RecursionError):
-            raise InputError(
-                f'{path}, line {number}: expected {{"sentence": ..., "title": ...}}'
-            ) from None
+            expected = '{"sentence": ..., "title": ...}'
+            raise InputError(f"{path}, line {number}: expected {expected}") from None
+        title, sentence = (text.encode("utf-8", "replace").decode() for text in pair)
         yield title, sentence
 
 

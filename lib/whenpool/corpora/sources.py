@@ -17,6 +17,7 @@ from whenpool.corpora.published import PUBLICATIONS, load_published
 from whenpool.corpora.settings import SHARES, find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
+OWN_OPTIONS = {"text_column", "label_column", "balanced"}
 _HERE = Path(__file__).parent
 
 
@@ -26,8 +27,7 @@ class CorpusSource:
 
     Attributes:
         name: "synthetic", one of the thesis's corpora, or the path of a file.
-        options: of the synthetic `Grammar`, or ``text_column``, ``label_column`` and ``balanced`` of a
-            file.
+        options: of the synthetic `Grammar`, or `OWN_OPTIONS` of a file.
         path: the file or folder, None for the synthetic corpus.
         folder: where filler sentences may lie.
 
@@ -116,7 +116,7 @@ def load(
 
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
-            or ``.jsonl`` file. Options may stand behind a colon, ``synthetic:classes=10,density=0.1``
+            or ``.jsonl`` file. Options may follow a colon, ``synthetic:classes=10,density=0.1``
             or ``reviews.csv:text_column=body,label_column=stars``.
         directory: where the published corpora lie; default: ``WHENPOOL_DATA``.
         length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
@@ -170,7 +170,7 @@ def find(
         )
     if not is_file(path):
         raise InputError(f"corpus file {path} is not there")
-    if unknown := set(given) - {"text_column", "label_column", "balanced"}:
+    if unknown := set(given) - OWN_OPTIONS:
         raise InputError(
             f"{path} has the options text_column, label_column and balanced, not {min(unknown)!r}"
         )
@@ -178,7 +178,7 @@ def find(
 
 
 def parsed(spec: str) -> tuple[str, dict[str, Any]]:
-    """The name of a corpus, and the options behind it; raises `InputError` for another form."""
+    """The name of a corpus, and the options after it; raises `InputError` for another form."""
     match = re.fullmatch(r"(.+?)(?::(\w+=[^,=]*(?:,\w+=[^,=]*)*))?", spec)
     if not match:
         raise InputError(f"corpus {spec!r:.200} is not of the form name:option=value,option=value")

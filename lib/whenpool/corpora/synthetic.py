@@ -10,7 +10,7 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.corpus import Corpus, Split
 
 
-def _lists(text: str) -> dict[str, list[str]]:
+def lists_of(text: str) -> dict[str, list[str]]:
     """Words by kind, from lines such as ``kind: word word``, which indented lines continue."""
     lists: dict[str, list[str]] = {}
     for line in text.strip().splitlines():
@@ -19,7 +19,7 @@ def _lists(text: str) -> dict[str, list[str]]:
     return lists
 
 
-MOODS = _lists("""
+MOODS = lists_of("""
 praise: wonderful delightful superb charming brilliant gripping moving splendid excellent graceful
     touching inspired lovely masterful radiant refreshing satisfying stunning sublime thrilling
     triumphant vivid warm witty magical flawless enchanting dazzling memorable generous
@@ -28,7 +28,7 @@ blame: awful dreadful clumsy tedious boring dull shallow lifeless lazy messy pai
     cheap disappointing forgettable hollow insulting wretched
 """)
 
-TOPICS = _lists("""
+TOPICS = lists_of("""
 animals: feline canine feathered furry hoofed nocturnal migratory domesticated clawed amphibian
 cooking: roasted peppery sauteed buttery marinated crusty simmered savoury caramelised doughy
 gardens: leafy potted blossoming thorny composted budding pruned perennial mossy rooted
@@ -41,7 +41,7 @@ space: lunar orbital stellar galactic cosmic interplanetary solar weightless ast
 sports: athletic sprinting defensive undefeated championship goalkeeping refereed amateur olympic relay
 """)
 
-NEUTRAL_WORDS = _lists("""
+NEUTRAL_WORDS = lists_of("""
 modifier: small second early usual local former large recent quiet whole single common longer plain
     nearby separate simple regular narrow round central upper wooden familiar actual average empty
     double open heavy
@@ -66,7 +66,7 @@ REVIEW_FRAMES = (
     "a {modifier} {person} {did} us near the {modifier} {thing} .",
 )
 
-ENCYCLOPEDIA_WORDS = _lists("""
+ENCYCLOPEDIA_WORDS = lists_of("""
 place: velmora asten kirrow dunmere halvik torrada ostwick brenna lisova quarrel marnby eskedal pelluna
     sarvik odmoor trellin vashta corvale ninfield ulverby
 surname: harlow vedder okafor lindqvist marchetti sato petrov alvarado nkemelu brandt castellan
@@ -98,26 +98,17 @@ ENCYCLOPEDIA_FRAMES = (
 
 @dataclass(frozen=True)
 class Grammar:
-    """The parameters of the synthetic corpus.
+    """The parameters of the synthetic corpus."""
 
-    Attributes:
-        classes: 2 moods or 10 topics.
-        shortest, longest: words of a text, uniform between them.
-        density: the part of all words that is evidence, at most 0.2.
-        agreement: how often a word of evidence speaks for the text's class; otherwise for another.
-        train, validation, test: texts of each split.
-        seed: another seed gives other texts by the same rules.
-    """
-
-    classes: int = 2
-    shortest: int = 101
+    classes: int = 2  # 2 moods or 10 topics
+    shortest: int = 101  # words of a text, uniform from the shortest to the longest
     longest: int = 140
-    density: float = 0.05
-    agreement: float = 0.8
-    train: int = 2_000
+    density: float = 0.05  # the part of all words that is evidence, at most 0.2
+    agreement: float = 0.8  # how often a word of evidence speaks for the text's class; else for another
+    train: int = 2_000  # texts of each split
     validation: int = 500
     test: int = 1_000
-    seed: int = 0
+    seed: int = 0  # another seed gives other texts by the same rules
 
     def __post_init__(self) -> None:
         if self.classes not in (2, 10):

@@ -30,13 +30,8 @@ VOCABULARY_LIMIT = 25_000
 def tokenize(text: str) -> list[str]:
     """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``. Raises
     `InputError` where torchtext is missing."""
-    words: list[str] = _tokenizer()(text)
+    words: list[str] = _torchtext().data.utils.get_tokenizer("basic_english")(text)
     return words
-
-
-@cache
-def _tokenizer() -> Any:
-    return _torchtext().data.utils.get_tokenizer("basic_english")
 
 
 @cache
@@ -67,14 +62,11 @@ def build_vocabulary(
     vectors: WordVectors | None = None,
     generator: torch.Generator | None = None,
 ) -> "Vocab":
-    """``<unk>``, ``<pad>``, then words from frequent to rare (§1.4.2).
+    """``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare (§1.4.2).
 
     Args:
-        counts: how often each word occurs in the training texts.
-        limit: at most so many words, the special ones not counted.
-        vectors: fill ``vocabulary.vectors``; a word that has none, and the two special ones, get
-            one from N(0, 1), as in the authors' code.
-        generator: draws those.
+        vectors: fill ``vocabulary.vectors``; a word that has none, and the two special ones, get one from
+            N(0, 1) by the ``generator``, as in the authors' code.
     """
     vocabulary = _torchtext().vocab.Vocab(Counter(counts), max_size=limit, specials=(UNKNOWN, PADDING))
     if vectors is not None:
@@ -116,7 +108,7 @@ def _parse(path: Path) -> WordVectors:
         raise InputError(f"word vectors {path} cannot be read: {error!s:.200}") from None
     finally:  # it also switches off the checking of https certificates in the whole process
         ssl._create_default_https_context, reading.tqdm = trust, bar
-    read.vectors = read.vectors[: len(read.itos)]  # words that are no UTF-8 are left out
+    read.vectors = read.vectors[: len(read.itos)]  # words that are not UTF-8 are left out
     if not read.itos:
         raise InputError(f"word vectors {path} cannot be read: no line has a word and its numbers")
     finite = torch.isfinite(read.vectors).all(1)

@@ -1,7 +1,7 @@
 """A trained classifier in a folder: its weights as safetensors, all else as JSON.
 
-Loading one runs no code of its own, and makes nothing of a size that only its JSON names: the weights'
-header is held against it first.
+Loading one runs no code of its own, and makes nothing of a size that only its JSON names: that is first
+compared with the weights' header.
 """
 
 import hashlib
@@ -73,7 +73,7 @@ class Checkpoint:
     """A classifier that can be given texts.
 
     Attributes:
-        model: in evaluation mode, on the processor.
+        model: in evaluation mode, on the CPU.
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first.
         classes: names of the labels, in the order of the logits.
         about: where it comes from, such as its test accuracy.
@@ -112,11 +112,8 @@ class Checkpoint:
         return TOKENIZERS[self.tokenizer](text)[: self.max_words]
 
     def encode(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """N texts -> ids (N, T) int64, right-padded, and lengths (N,).
-
-        Raises:
-            InputError: for no texts, one string instead of several, or a text without words.
-        """
+        """N texts -> ids (N, T) int64, right-padded, and lengths (N,). Raises `InputError` for no texts, one
+        string instead of several, or a text without words."""
         batch = self._numbered(texts).batch(torch.arange(len(texts)), PADDING_INDEX)
         return batch.ids, batch.lengths
 
@@ -200,7 +197,7 @@ def save_checkpoint(
     }
     shapes = {name: tuple(value.shape) for name, value in tensors.items()}
     _check_facts(facts, "the checkpoint")  # so that it can be read again
-    _untrained(facts, "the checkpoint", shapes, "the model")
+    _outline(facts, "the checkpoint", shapes, "the model")
     write_atomically(folder / WEIGHTS_FILE, weights)
     write_atomically(folder / FACTS_FILE, json.dumps(facts, ensure_ascii=False, indent=1))
     return folder
@@ -235,7 +232,7 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         raise InputError(f"{facts_file} is damaged or not JSON: {error!s:.100}") from None
     _check_facts(facts, str(facts_file))
     try:
-        model = _untrained(facts, str(facts_file), _shapes(weights_file), str(weights_file))
+        outline = _outline(facts, str(facts_file), _shapes(weights_file), str(weights_file))
         if hashlib.sha256(weights).hexdigest() != facts["weights"]:
             raise InputError(
                 f"{weights_file} is damaged, or belongs to another {FACTS_FILE}: save again"
@@ -244,14 +241,11 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     except safetensors.SafetensorError as error:
         raise InputError(f"{weights_file} is damaged: {error!s:.200}; save it again") from None
     _check_finite(tensors, str(weights_file))
+    model = outline.to_empty(device="cpu")
     model.load_state_dict(tensors)
+    words, classes = tuple(facts["vocabulary"]), tuple(facts["classes"])
     return Checkpoint(
-        model.eval(),
-        tuple(facts["vocabulary"]),
-        tuple(facts["classes"]),
-        facts["about"],
-        facts["max_words"],
-        facts["tokenizer"],
+        model.eval(), words, classes, facts["about"], facts["max_words"], facts["tokenizer"]
     )
 
 
@@ -297,15 +291,12 @@ def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
             raise InputError(f"{where}: {name} holds numbers that are not finite")
 
 
-_FACTS: dict[str, tuple[type, ...]] = {
+_FIELDS: dict[str, tuple[type, ...]] = {
     "format": (str,), "version": (int,), "whenpool": (str,), "tokenizer": (str,), "weights": (str,),
     "model": (dict,), "classes": (list,), "max_words": (int, NoneType), "about": (dict,),
-    "vocabulary": (list,),
-}  # fmt: skip
-_MODEL: dict[str, tuple[type, ...]] = {
-    "pooling": (str,), "cell": (str,), "embedding_size": (int,), "hidden_size": (int,),
-    "layers": (int,), "bidirectional": (bool,), "padding_index": (int, NoneType),
-    "drop_connect": (float, int), "masked": (bool,),
+    "vocabulary": (list,), "model.pooling": (str,), "model.cell": (str,), "model.embedding_size": (int,),
+    "model.hidden_size": (int,), "model.layers": (int,), "model.bidirectional": (bool,),
+    "model.padding_index": (int, NoneType), "model.drop_connect": (float, int), "model.masked": (bool,),
 }  # fmt: skip
 _CALLED = {
     str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "an object",
@@ -322,21 +313,28 @@ def _check_facts(facts: Any, where: str) -> None:
             f"{where}: version is {facts.get('version')!r:.40}, and this whenpool reads "
             f"{VERSION}: use the whenpool that saved it"
         )
-    _check_types(facts, _FACTS, where, "")
-    model, limit, words = facts["model"], facts["max_words"], facts["vocabulary"]
-    _check_types(model, _MODEL, where, "model.")
+    model = facts.get("model")
+    inner = {f"model.{name}": value for name, value in model.items()} if isinstance(model, dict) else {}
+    given = facts | inner
+    for name in given.keys() - _FIELDS.keys() | {name for name in facts if "." in name}:
+        raise InputError(f"{where}: {name:.60} is not known to this version")
+    for name, allowed in _FIELDS.items():
+        if name not in given or type(given[name]) not in allowed:
+            here = f"{given[name]!r:.60}" if name in given else "missing"
+            called = " or ".join(_CALLED[kind] for kind in allowed)
+            raise InputError(f"{where}: {name} is {called}, and here {here}")
 
     def need(holds: bool, name: str, value: Any, what: str) -> None:
         if not holds:
             raise InputError(f"{where}: {name} is {what}, and here {value!r:.60}")
 
+    limit, words, padding = given["max_words"], given["vocabulary"], given["model.padding_index"]
     need(facts["tokenizer"] in TOKENIZERS, "tokenizer", facts["tokenizer"], " or ".join(TOKENIZERS))
     need(limit is None or limit >= 1, "max_words", limit, "a whole number from 1, or null")
-    padding = model["padding_index"]
     need(padding in (PADDING_INDEX, None), "model.padding_index", padding, f"{PADDING_INDEX} or null")
-    for name, largest in (("embedding_size", 2**20), ("hidden_size", 2**20), ("layers", 64)):
-        said = f"a whole number from 1 to {largest:,}"
-        need(1 <= model[name] <= largest, f"model.{name}", model[name], said)
+    for part, largest in (("embedding_size", 2**20), ("hidden_size", 2**20), ("layers", 64)):
+        size = given[f"model.{part}"]
+        need(1 <= size <= largest, f"model.{part}", size, f"a whole number from 1 to {largest:,}")
     for name, value in facts["about"].items():
         plain = isinstance(value, str | int | float | bool | None) and value not in (math.inf, -math.inf)
         need(plain and value == value, f"about.{name:.60}", value, "a plain value")
@@ -353,18 +351,6 @@ def _check_facts(facts: Any, where: str) -> None:
         raise InputError(f"{where} holds half of a character: {error!s:.100}") from None
 
 
-def _check_types(
-    values: dict[str, Any], kinds: dict[str, tuple[type, ...]], where: str, prefix: str
-) -> None:
-    for name in values.keys() - kinds.keys():
-        raise InputError(f"{where}: {prefix}{name:.60} is not known to this version")
-    for name, allowed in kinds.items():
-        if name not in values or type(values[name]) not in allowed:
-            here = f"{values[name]!r:.60}" if name in values else "missing"
-            called = " or ".join(_CALLED[kind] for kind in allowed)
-            raise InputError(f"{where}: {prefix}{name} is {called}, and here {here}")
-
-
 class _NothingDrawn(TorchFunctionMode):
     """Leaves out the random numbers of modules on "meta", for which torch loads its compiler: a second."""
 
@@ -377,12 +363,9 @@ class _NothingDrawn(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _untrained(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) -> TextClassifier:
-    """The model that checked facts describe, once weights of these shapes are found to be its own.
-
-    Raises:
-        InputError: where they differ, naming the tensor; nothing of another size is made.
-    """
+def _outline(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) -> TextClassifier:
+    """The model that checked facts describe, without memory for its numbers. Raises `InputError` where the
+    weights have other shapes than its own, naming the tensor."""
     sizes = {"vocabulary": "embedding.weight", "classes": "classifier.weight"}
     for name, tensor in sizes.items():
         rows = (*shapes.get(tensor, ()), 0)[0]
@@ -390,22 +373,16 @@ def _untrained(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) 
             raise InputError(
                 f"{weights}: {tensor} has {rows:,} rows, and {name} {len(facts[name]):,} entries"
             )
-
-    def build() -> TextClassifier:
-        return TextClassifier(
-            len(facts["vocabulary"]), len(facts["classes"]), **facts["model"], forget_bias=None
-        )
-
-    with torch.random.fork_rng(devices=[]):
-        try:
-            with torch.device("meta"), _NothingDrawn():  # no memory for numbers
-                outline = build().state_dict()
-        except InputError as error:  # a name that is unknown, or a cell that cannot have these sizes
-            raise InputError(f"{where}: {error}") from None
-        wanted = {name: tuple(value.shape) for name, value in outline.items()}
-        for name in sorted(wanted.keys() | shapes.keys()):
-            if wanted.get(name) != shapes.get(name):
-                found = f"has the shape {shapes[name]}" if name in shapes else "is not there"
-                need = f"it is {wanted[name]}" if name in wanted else "there is none"
-                raise InputError(f"{weights}: {name:.100} {found}; in the model described {need}")
-        return build()
+    words, classes = len(facts["vocabulary"]), len(facts["classes"])
+    try:
+        with torch.device("meta"), _NothingDrawn():
+            model = TextClassifier(words, classes, **facts["model"], forget_bias=None)
+    except InputError as error:  # a name that is unknown, or a cell that cannot have these sizes
+        raise InputError(f"{where}: {error}") from None
+    wanted = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    for name in sorted(wanted.keys() | shapes.keys()):
+        if wanted.get(name) != shapes.get(name):
+            found = f"has the shape {shapes[name]}" if name in shapes else "is not there"
+            need = f"it is {wanted[name]}" if name in wanted else "there is none"
+            raise InputError(f"{weights}: {name:.100} {found}; in the model described {need}")
+    return model

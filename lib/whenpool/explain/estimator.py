@@ -136,6 +136,11 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             vectors,
             torch.Generator().manual_seed(self.seed),
         )
+
+        def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
+            rows = ([vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
+            return Texts(Ragged.of(rows), torch.tensor(targets))
+
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             model = TextClassifier(
@@ -148,18 +153,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 padding_index=PADDING_INDEX,
                 vectors=vocabulary.vectors,
             )
-            learnt, judged = (
-                Texts(
-                    Ragged.of(
-                        [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in text] for text in part
-                    ),
-                    of,
-                )
-                for part, of in ((words, torch.tensor(targets)), (held_words, torch.tensor(held)))
-            )
+            learnt, judged = numbered(words, targets), numbered(held_words, held)
             recipe = Recipe(self.epochs, self.batch_size, self.learning_rate)
             outcome = train(model, Splits(learnt, judged, judged), recipe, self.seed, self.device)
-        names = tuple(str(label) for label in self.classes_)
+        names = tuple(map(str, self.classes_))
         model = model.cpu().eval()
         self.checkpoint_ = Checkpoint(model, tuple(vocabulary.itos), names, {}, self.max_words)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
@@ -175,7 +172,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N,) labels, the likeliest of each."""
-        places = self.predict_proba(texts).argmax(1)
+        places = self.predict_proba(texts).argmax(1)  # which raises where it is not fitted
         return self.classes_[places]
 
     def explain(self, text: str, label: Any = None) -> Explanation:
@@ -188,24 +185,14 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
         self._check_fitted()
         found = self.checkpoint_
+        parts = (found.model, found.vocabulary, found.classes, found.max_words)
         about = self.get_params() | {"labels": self.classes_.dtype.str}
         about["vectors"] = self.vectors and str(self.vectors)
-        return save_checkpoint(
-            folder,
-            found.model,
-            found.vocabulary,
-            found.classes,
-            found.max_words,
-            estimator=json.dumps(about),
-        )
+        return save_checkpoint(folder, *parts, estimator=json.dumps(about))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """A classifier that `save` wrote, ready to predict.
-
-        Raises:
-            InputError: for a folder that holds no such classifier.
-        """
+        """A classifier that `save` wrote. Raises `InputError` for a folder that holds none."""
         found = load_checkpoint(folder)
         try:
             about = json.loads(str(found.about["estimator"]))
@@ -249,7 +236,7 @@ def _strings(texts: Iterable[str]) -> Sequence[str]:
     for place, text in enumerate(found):
         if not isinstance(text, str):
             raise InputError(
-                f"text {place} is no string but {type(text).__name__}: give a list of texts"
+                f"text {place} is not a string but {type(text).__name__}: give a list of texts"
             )
     return found
 

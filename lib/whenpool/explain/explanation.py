@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import torch
@@ -20,10 +19,6 @@ from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint
 from whenpool.explain.words import WordStrip, attention_weights, per_word, strip, strips
 from whenpool.probes.nwi import occlusion, rounding_error
-
-if TYPE_CHECKING:  # a checkpoint is explained without them
-    from whenpool.runs.kinds.training import Prepared, Training
-    from whenpool.runs.run import Place
 
 LONGEST = 2_000
 """Words that are read of a text, where the checkpoint sets no limit: more would take too long."""
@@ -42,29 +37,21 @@ SHOWN_CLASSES = 5
 class Explanation:
     """What a classifier makes of one text.
 
-    Attributes:
-        words: T words, as the model reads them.
-        probabilities: C numbers in the order of ``classes``.
-        predicted, label: the likeliest class, and the one that importance is about.
-        k: words that were replaced at once.
-        effects: for each class T numbers: by how many nats its log-probability falls when the word's
-            window is replaced, hence above zero where the words speak for the class, and below where they
-            speak against it; NaN for the words behind the last full window.
-        attention: T weights of the pooling, or None where it has none or all are the same.
-        unknown: those of the words that the model has never seen, each once.
-        notes: what a reader should know, a sentence each.
+    Its ``effects`` are for each class T numbers: by how many nats its log-probability falls when the word's
+    window is replaced, hence above zero where the words speak for the class, and below where they speak
+    against it; NaN for the words after the last full window.
     """
 
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # T words, as the model reads them
     classes: tuple[str, ...]
-    probabilities: tuple[float, ...]
-    predicted: str
-    label: str
-    k: int
+    probabilities: tuple[float, ...]  # C numbers in the order of the classes
+    predicted: str  # the likeliest class
+    label: str  # the class that importance is about
+    k: int  # words that were replaced at once
     effects: dict[str, tuple[float, ...]]
-    attention: tuple[float, ...] | None
-    unknown: tuple[str, ...]
-    notes: tuple[str, ...]
+    attention: tuple[float, ...] | None  # T weights of the pooling; None where all are the same
+    unknown: tuple[str, ...]  # words that the model has never seen, each once
+    notes: tuple[str, ...]  # what a reader should know, a sentence each
 
     @property
     def importance(self) -> tuple[float, ...]:
@@ -81,10 +68,6 @@ class Explanation:
             of = name if len(name) <= 24 else name[:24] + "…"
             rows.append(strip(self.words, self.effects[name], f"for (+) or against (-) {of}"))
         return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
-
-    @property
-    def strips_html(self) -> str:
-        return strips(self.strips).html
 
     @property
     def by_probability(self) -> list[tuple[str, float]]:
@@ -107,42 +90,12 @@ class Explanation:
             remarks.append(f"Words are replaced {self.k} at a time.")
         if rest := len(self.words) % self.k:
             last = "The last word stands" if rest == 1 else f"The last {rest} words stand"
-            remarks.append(f"{last} behind the last full window, without a number.")
+            remarks.append(f"{last} after the last full window, without a number.")
         if self.unknown:
             some = ", ".join(map(_printable, self.unknown[:10]))
             more = " …" if len(self.unknown) > 10 else ""
             remarks.append(f"Words that the model does not know: {some}{more}.")
         return [*remarks, *self.notes]
-
-
-def checkpoint_of(run: "Training", place: "Place") -> Checkpoint:
-    """The model that a finished run left, where its weights were kept.
-
-    Raises:
-        InputError: when the weights, or the run's data, are not here.
-    """
-    from whenpool.runs.kinds.training import trained
-
-    return as_checkpoint(run, trained(run, place), place)
-
-
-def as_checkpoint(
-    run: "Training", found: "Prepared", place: "Place", tokenizer: str = "basic_english"
-) -> Checkpoint:
-    """A trained model as a checkpoint, with what the store says of its run."""
-    from whenpool.runs.run import key
-
-    row = place.store.get(key(run, place))
-    result = row["result"] if row else {}
-    about = {name: result.get(name) for name in ("test_accuracy", "validation_accuracy", "train_texts")}
-    return Checkpoint(
-        found.model.eval(),
-        tuple(found.dataset.vocabulary),
-        found.dataset.classes,
-        {"run": str(run), **about},
-        run.max_words,
-        tokenizer,
-    )
 
 
 def explain(
@@ -222,11 +175,8 @@ def check_label(checkpoint: Checkpoint, label: str | None) -> None:
 
 
 def in_file(path: Path) -> list[str]:
-    """The texts of a file, one a line; empty lines are left out.
-
-    Raises:
-        InputError: for a file that is missing, no UTF-8, or has no text.
-    """
+    """The texts of a file, one a line; empty lines are left out. Raises `InputError` for a file that is
+    missing, not UTF-8, or has no text."""
     texts = [line.rstrip("\r\n") for line in lines_of(path) if line.strip()]
     if not texts:
         raise InputError(f"{path} has no text; give one a line")
@@ -255,13 +205,12 @@ def as_json(explanations: Sequence[Explanation]) -> str:
 
     rows = []
     for e in explanations:
-        weights = e.attention or [math.nan] * len(e.words)
         words = [
             {
                 "word": word,
                 "importance": number(e.importance[place]),
                 "effects": {name: number(of[place]) for name, of in e.effects.items()},
-                "attention": number(weights[place]),
+                "attention": e.attention and e.attention[place],
                 "known": word not in e.unknown,
             }
             for place, word in enumerate(e.words)
@@ -275,7 +224,7 @@ def as_json(explanations: Sequence[Explanation]) -> str:
 def as_html(explanations: Sequence[Explanation]) -> str:
     """A page that needs nothing beside itself; what texts and names hold is shown, never run."""
     templates = Environment(loader=PackageLoader("whenpool.explain", ""), autoescape=True)
-    return templates.get_template("explanation.html").render(explanations=explanations)
+    return templates.get_template("explanation.html").render(explanations=explanations, strips=strips)
 
 
 def _shown(word: str, weight: float, scale: float, colour: bool, signed: bool) -> str:

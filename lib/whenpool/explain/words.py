@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -49,19 +49,13 @@ class _Shown:
     def _repr_html_(self) -> str:
         return self.html
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/html": self.html, "text/plain": self.text}
-
 
 @dataclass(frozen=True, repr=False)
 class WordStrip(_Shown):
     """One text, each word as deep in colour and as heavily underlined as its weight.
 
     Attributes:
-        words, weights, title: as for `strip`.
         scale: the weight, of either sign, that is shown deepest; larger ones look the same. 0 shows none.
-        html: for the page.
-        text: for a terminal, the words with their weights in brackets.
 
     Examples:
         >>> strip(["what", "a", "film"], [0.1, 0.0, 0.9]).scale
@@ -79,6 +73,7 @@ class WordStrip(_Shown):
 
     @property
     def text(self) -> str:  # type: ignore[override]
+        """The words with their weights in brackets."""
         pairs = zip(self.words, self.weights, strict=True)
         words = " ".join(w if math.isnan(value) else f"{w}({value:.2g})" for w, value in pairs)
         return f"{self.title}: {words}" if self.title else words
@@ -127,15 +122,13 @@ def strip(
         >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
         MaxAtt: what(0.1) a(0) film(0.9)
     """
-    names, values = _checked(words, weights)
-    return WordStrip(names, values, title, _scale(values, scale))
+    names, values, full = _checked(words, weights, scale)
+    return WordStrip(names, values, title, full)
 
 
 def strips(rows: Sequence[WordStrip]) -> WordStrips:
-    """Strips of several models, or texts, one below the other; each keeps its own scale.
-
-    Raises:
-        InputError: for no strips.
+    """Strips of several models, or texts, one below the other; each keeps its own scale. Raises `InputError`
+    for no strips.
 
     Examples:
         >>> both = strips([strip(["a", "film"], [0.1, 0.9], name) for name in ("MaxPool", "MaxAtt")])
@@ -167,13 +160,11 @@ def figure(
         >>> figure(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt", width=5).get_size_inches().round(1)
         array([5. , 0.7])
     """
-
-    names, values = _checked(words, weights)
-    full = _scale(values, scale)
-    size, line, gap, margin = 10, 0.32, 0.09, 0.05  # points; the others in inches
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
+    names, values, full = _checked(words, weights, scale)
+    size, line, gap, margin = 10, 0.32, 0.09, 0.05  # points; the others in inches
     drawing = plt.figure(figsize=(width, 1), layout="none")
     axes = drawing.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, width)  # so that one unit is an inch
@@ -186,11 +177,11 @@ def figure(
         if x > margin and x + extent > width - margin:
             x, y = margin, y + line
             shown.set_position((x, y))
-        share = _share(value, full)
+        share, colour, shade = _look(value, full)
         if share:
             left, breadth, bar = x - 0.02, extent + 0.04, THICKEST * share / 96
-            axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=_shade(share, value), lw=0))
-            axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=_colour(value), lw=0))
+            axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=shade, lw=0))
+            axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=colour, lw=0))
         x += extent + gap
     height = y + line / 2 + margin
     drawing.set_size_inches(width, height)
@@ -199,7 +190,10 @@ def figure(
     return drawing
 
 
-def _checked(words: Sequence[str], weights: Weights) -> tuple[tuple[str, ...], tuple[float, ...]]:
+def _checked(
+    words: Sequence[str], weights: Weights, scale: float | None
+) -> tuple[tuple[str, ...], tuple[float, ...], float]:
+    """Words, weights and the scale as they are shown; raises as `strip`."""
     if isinstance(words, str):
         raise InputError("words are a list, not one string: split it first, as the model's text was")
     names, values = tuple(map(str, words)), tuple(_floats(weights))
@@ -213,28 +207,18 @@ def _checked(words: Sequence[str], weights: Weights) -> tuple[tuple[str, ...], t
                 f"word {place}, {names[place]!r}, has the weight {value:g}; weights are finite, or NaN for "
                 "none"
             )
-    return names, values
-
-
-def _scale(values: Sequence[float], scale: float | None) -> float:
     if scale is None:
-        return max((abs(value) for value in values if not math.isnan(value)), default=0.0)
-    if not 0 < scale < math.inf:
+        scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
+    elif not 0 < scale < math.inf:
         raise InputError(f"scale is the weight shown deepest, a number above 0, not {scale}")
-    return scale
+    return names, values, scale
 
 
-def _share(value: float, scale: float) -> float:
-    """How deep a weight is shown, from 0 to 1."""
-    return 0.0 if math.isnan(value) or not scale else min(abs(value) / scale, 1.0)
-
-
-def _colour(value: float) -> str:
-    return AGAINST if value < 0 else COLOUR
-
-
-def _shade(share: float, value: float) -> str:
-    return f"{_colour(value)}{round(255 * DEEPEST * share):02x}"
+def _look(value: float, scale: float) -> tuple[float, str, str]:
+    """How deep a weight is shown, from 0 to 1, its colour, and that of the background."""
+    share = 0.0 if math.isnan(value) or not scale else min(abs(value) / scale, 1.0)
+    colour = AGAINST if value < 0 else COLOUR
+    return share, colour, f"{colour}{round(255 * DEEPEST * share):02x}"
 
 
 def _row_html(row: WordStrip, column: float) -> str:
@@ -254,12 +238,12 @@ def _row_html(row: WordStrip, column: float) -> str:
 
 
 def _word_html(word: str, value: float, scale: float) -> str:
-    share = _share(value, scale)
+    share, colour, shade = _look(value, scale)
     hint = "no weight" if math.isnan(value) else f"{value:.3g}"
     line = round(THICKEST * share)  # whole, since a browser draws a part of a pixel as one
     look = (
-        f' style="background:{_shade(share, value)};'
-        f"border-bottom:{line}px {'dashed' if value < 0 else 'solid'} {_colour(value)};"
+        f' style="background:{shade};'
+        f"border-bottom:{line}px {'dashed' if value < 0 else 'solid'} {colour};"
         'border-radius:2px;padding:0 1px"'
     )
     return f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>'
@@ -270,12 +254,10 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 
     Args:
         window_weights: one for each of the ⌊words/k⌋ full windows, as `whenpool.probes.nwi` cuts
-            them (§1.9.3); NaN may stand behind them, where a batch had longer texts.
-        words: T.
-        k: words of a window.
+            them (§1.9.3); NaN may follow them, where a batch had longer texts.
 
     Returns:
-        T numbers, NaN for the words behind the last full window.
+        T numbers for as many ``words``, NaN for those after the last full window.
 
     Raises:
         InputError: for k below 1, or another number of windows.
@@ -290,8 +272,7 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
     full = words // k
     if len(values) < full or not all(math.isnan(value) for value in values[full:]):
         raise InputError(f"{words} words have {full} full windows of {k}, not {len(values)}")
-    spread = [value for value in values[:full] for _ in range(k)]
-    return spread + [math.nan] * (words - len(spread))
+    return [*np.repeat(values[:full], k).tolist(), *[math.nan] * (words - full * k)]
 
 
 @torch.no_grad()

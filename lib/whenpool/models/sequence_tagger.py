@@ -27,7 +27,7 @@ class SequenceTagger(nn.Module):
         cell, hidden_size, layers, bidirectional, forget_bias: see `whenpool.Encoder`.
         embedding_size: of a word.
         features: rows of the embedding of each further column of numbers, such as suffixes and shapes
-            (`whenpool.corpora.tagged.numbering`); E = embedding_size + feature_size for each of them.
+            (`whenpool.corpora.numbering`); E = embedding_size + feature_size for each of them.
         dropout: in training, of inputs and of states.
         padding_index: the row of each embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, embedding_size), the embedding of words to start from.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.corpora.batches import UNKNOWN_INDEX, Batch, evaluation_batches
-from whenpool.corpora.tagged.numbering import NumberedCorpus, NumberedSentences
+from whenpool.corpora.numbering import NumberedCorpus, NumberedSentences
 from whenpool.models.encoder import word_mask
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.training.loop import Epoch, Outcome, Recipe, train

@@ -22,7 +22,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
 from whenpool.base.tables import Columns, checked_table
 from whenpool.corpora.published import THESIS_CORPORA
-from whenpool.corpora.tagged.sources import PUBLISHED
+from whenpool.corpora.tagged import PUBLISHED
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.kinds.tagging import Tagging

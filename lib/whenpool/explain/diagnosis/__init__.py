@@ -38,34 +38,21 @@ REPORT, MODELS, RUNS = "report.html", "models", "runs"
 
 @dataclass(frozen=True)
 class Wish:
-    """What to diagnose, and how thoroughly.
+    """What to diagnose, and how thoroughly."""
 
-    Attributes:
-        path: a .csv, .tsv or .jsonl file.
-        limit: about so many texts, at most.
-        words: so many of each text's first words are read; None: all, as far as memory admits.
-        vectors: the name of a file of word vectors in the data folder; None: the first of
-            `whenpool.runs.run.VECTORS` that is there, "random" for none.
-        characters: whether each character is read as a word.
-        drop_classes_below: classes of fewer different texts are left out.
-        folder: for the report, the models and the runs; None: named after the file, in the working
-            directory.
-        data: where filler sentences and vectors lie; None: as `whenpool.base.paths` says.
-    """
-
-    path: Path
+    path: Path  # a .csv, .tsv or .jsonl file
     text_column: str
     label_column: str
     poolings: tuple[str, ...] = COMPARED
     seeds: int = 1
     epochs: int = 6
-    limit: int = 2_000
-    words: int | None = None
-    vectors: str | None = None
-    characters: bool = False
-    drop_classes_below: int = 0
-    folder: Path | None = None
-    data: Path | None = None
+    limit: int = 2_000  # about so many texts, at most
+    words: int | None = None  # so many first words of a text are read; None: as many as memory admits
+    vectors: str | None = None  # a name in the data folder, or "random"; None: the first of `VECTORS`
+    characters: bool = False  # whether each character is read as a word
+    drop_classes_below: int = 0  # classes of fewer different texts are left out
+    folder: Path | None = None  # for the report, the models and the runs; None: named after the file
+    data: Path | None = None  # of filler sentences and vectors; None: as `whenpool.base.paths` says
 
     def __post_init__(self) -> None:
         for pooling in self.poolings:
@@ -89,26 +76,20 @@ class Wish:
     def command(self) -> str:
         """What makes the same again, with what is not left to its default."""
         parts = ["whenpool", "diagnose", str(self.path)]
-        parts += ["--text-column", self.text_column, "--label-column", self.label_column]
-        for field in fields(self)[3:]:  # behind the file and its columns
+        for field in fields(self)[1:]:
             value = getattr(self, field.name)
             if value != field.default:
-                parts.append(
-                    "--output" if field.name == "folder" else f"--{field.name.replace('_', '-')}"
-                )
-                parts += (
-                    [] if value is True else [",".join(value) if type(value) is tuple else str(value)]
-                )
+                parts.append(f"--{'output' if field.name == 'folder' else field.name.replace('_', '-')}")
+            if value != field.default and value is not True:
+                parts.append(",".join(value) if isinstance(value, tuple) else str(value))
         return shlex.join(parts)
 
 
 def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Page:
     """Train each pooling on the user's texts, probe it, and write the page and the models.
 
-    Runs are stored the moment they end: the same wish goes on where it was stopped.
-
-    Raises:
-        InputError: for texts that cannot be used, or a folder that cannot be written.
+    Runs are stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for
+    texts that cannot be used, or a folder that cannot be written.
     """
     started, folder = time.monotonic(), wish.output
     store = Store(folder / RUNS)
@@ -144,7 +125,7 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     found = find(plan, place, texts.tokenizer)
     verdict = verdict_on(found)
     for pooling, best in found.models.items():
-        about = best.about | {"run": f"{pooling}, {wish.path.name}"}
+        about = {"run": f"{pooling}, {wish.path.name}", **best.about}
         save_checkpoint(
             folder / MODELS / pooling, best.model, best.vocabulary, best.classes, best.max_words,
             best.tokenizer, **about,
@@ -166,18 +147,16 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     return page
 
 
-def _small_step(words: int) -> tuple[TextClassifier, tuple[torch.Tensor, ...]]:
-    """A model as those that are trained, and a batch of texts of so many words."""
-    model = TextClassifier(10, 2, embedding_size=100, hidden_size=HIDDEN)
-    size = Training.batch_size
-    batch = torch.ones(size, words).long(), torch.full((size,), words), torch.zeros(size).long()
-    return model, batch
+def _small_step() -> tuple[TextClassifier, tuple[torch.Tensor, ...]]:
+    """A model as those that are trained, and a batch of texts of 64 words."""
+    model, size = TextClassifier(10, 2, embedding_size=100, hidden_size=HIDDEN), Training.batch_size
+    return model, (torch.ones(size, 64).long(), torch.full((size,), 64), torch.zeros(size).long())
 
 
 def _words_that_fit(workers: int) -> int:
     """The longest texts that may be trained on, a power of two, so that all trainings at once take a
     quarter of this machine's memory; by its size, not by what is free, so that it stays the same."""
-    model, batch = _small_step(64)
+    model, batch = _small_step()
     each = step_megabytes(model, *batch) / 64
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -193,10 +172,10 @@ SHARE_OF_TRAINING = 0.4
 def _seconds(plan: Plan, place: Place, workers: int) -> float:
     """About how long the runs take that are not done yet, by a few steps of training on this machine."""
     done = standing(plan.runs, place).done
-    missing = [run for runs in plan.trainings.values() for run in runs if run not in done]
+    missing = [run for run in plan.runs if isinstance(run, Training) and run not in done]
     if not missing:
         return 0.0
-    model, (ids, lengths, labels) = _small_step(64)
+    model, (ids, lengths, labels) = _small_step()
     took = []
     for _ in range(3):
         started = time.perf_counter()

@@ -28,44 +28,27 @@ RUN = 8
 
 @dataclass(frozen=True)
 class Survey:
-    """What a file of labelled texts holds, and what of it is used.
+    """What a file of labelled texts holds, and what of it is used. Lengths are words and punctuation marks of
+    the texts used, as the models count them, before they are cut."""
 
-    Attributes:
-        file: the texts that are used, as `whenpool.corpora` reads them.
-        name, text_column, label_column: of the user's file.
-        rows: rows with a text and a label.
-        gaps: what was said of the rows without.
-        repeated: rows whose text stood there before, as far as it is read.
-        several: texts that came with several labels, of which the first counts.
-        dropped: different texts of each class that was left out as too rare.
-        unused: other texts beyond the number that was asked for.
-        tagged: rows with HTML tags.
-        classes: texts used of each class, from frequent to rare.
-        shortest, middle, longest: words and punctuation marks of the texts used, as the models count
-            them, before they are cut; ``middle`` is the median.
-        words: how many of a text's first words are read.
-        cut: texts used that have more.
-        tokenizer: a name in `whenpool.explain.checkpoint.TOKENIZERS`.
-    """
-
-    file: Path
-    name: str
+    file: Path  # the texts that are used, as `whenpool.corpora` reads them
+    name: str  # of the user's file, as are its columns
     text_column: str
     label_column: str
-    rows: int
-    gaps: tuple[str, ...]
-    repeated: int
-    several: int
-    dropped: dict[str, int]
-    unused: int
-    tagged: int
-    classes: dict[str, int]
+    rows: int  # rows with a text and a label
+    gaps: tuple[str, ...]  # what was said of the rows without
+    repeated: int  # rows whose text stood there before, as far as it is read
+    several: int  # texts that came with several labels, of which the first counts
+    dropped: dict[str, int]  # different texts of each class that was left out as too rare
+    unused: int  # other texts beyond the number that was asked for
+    tagged: int  # rows with HTML tags
+    classes: dict[str, int]  # texts used of each class, from frequent to rare
     shortest: int
-    middle: float
+    middle: float  # the median
     longest: int
-    words: int
-    cut: int
-    tokenizer: str
+    words: int  # how many of a text's first words are read
+    cut: int  # texts used that have more
+    tokenizer: str  # a name in `whenpool.explain.checkpoint.TOKENIZERS`
 
     @property
     def texts(self) -> int:
@@ -116,18 +99,10 @@ def survey(
 ) -> Survey:
     """Read a file, choose at most about ``limit`` of its texts, and write those into a folder.
 
-    Texts are cut first, to what the models read of them: texts that are then the same are one text,
-    so that none is in two splits. Which are chosen depends on nothing but the texts; each class keeps
-    its share, and at least `FEWEST` texts.
-
-    Args:
-        words: how many of a text's words will be read, at most.
-        characters: read each character as a word.
-        drop_classes_below: leave out classes of fewer different texts.
-
-    Raises:
-        InputError: for a file that cannot be read, texts without spaces between words, fewer than two
-            classes, or a class with too few texts.
+    Texts are cut first, to the ``words`` that the models read of them: texts that are then the same are one
+    text, so that none is in two splits. Which are chosen depends on nothing but the texts; each class keeps
+    its share, and at least `FEWEST` texts. Raises `InputError` for a file that cannot be read, texts without
+    spaces between words, fewer than two classes, or a class with too few texts.
     """
     tokenizer = "characters" if characters else "untagged"
     gaps = list[str]()

@@ -2,8 +2,11 @@
 of the texts the words stand that decide."""
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from statistics import mean, stdev
 from typing import Any
 
@@ -14,12 +17,11 @@ from scipy.stats import binomtest, t
 from whenpool.base.errors import InputError
 from whenpool.book.report.tables import together
 from whenpool.corpora.batches import PADDING_INDEX, Texts, batches_for
+from whenpool.corpora.corpus import Corpus
 from whenpool.corpora.settings import find_filler
-from whenpool.corpora.tokens import load_vectors
+from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.explain.checkpoint import Checkpoint
-from whenpool.explain.diagnosis.baselines import BASELINES, baselines
 from whenpool.explain.diagnosis.data import Survey
-from whenpool.explain.explanation import as_checkpoint
 from whenpool.models.registry import POOLING_NAMES
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.compute import standing
@@ -34,26 +36,24 @@ SWEPT, LOOKED_AT, OCCLUDED = 300, 300, 100
 """Texts of the padding sweep, of the gradient profile, and of word importance, at most."""
 LEAST_WINDOWS = 3
 """Of a text whose word importance is looked at: one in each third."""
+ABOUT = ("test_accuracy", "validation_accuracy", "train_texts")
+"""What the checkpoint of a model says of its run."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a diagnosis by pooling: a training for each seed, and probes of the first; there is no
-    ``importance`` where most texts are too short for it. Its windows have ``window`` words.
-    """
+    """The runs of a diagnosis by pooling: a training for each seed, and probes of the first."""
 
     trainings: dict[str, tuple[Training, ...]]
     gradients: dict[str, Probe]
     sweeps: dict[str, Probe]
-    importance: dict[str, Probe]
-    window: int
+    importance: dict[str, Probe]  # empty where most texts are too short for it
+    window: int  # words of its windows
 
     @property
     def runs(self) -> list[Run]:
-        every: list[Run] = [run for runs in self.trainings.values() for run in runs]
-        for probes in (self.gradients, self.importance, self.sweeps):
-            every += probes.values()
-        return every
+        probes = (self.gradients, self.importance, self.sweeps)
+        return [*chain(*self.trainings.values()), *chain(*(kind.values() for kind in probes))]
 
     @property
     def training(self) -> Training:
@@ -69,11 +69,8 @@ def make_plan(
     epochs: int,
     vectors: str | None = None,
 ) -> Plan:
-    """The runs on the texts of a survey.
-
-    Raises:
-        InputError: for word vectors that are not there or cannot be read.
-    """
+    """The runs on the texts of a survey. Raises `InputError` for word vectors that are not there or cannot be
+    read."""
     corpus = f"{survey.file.resolve()}:balanced=no"
     sizes: dict[str, Any] = {"max_words": survey.words, "hidden_size": HIDDEN, "epochs": epochs}
     base = Training(corpus, "standard", 1, poolings[0], length="any", **sizes)
@@ -85,21 +82,15 @@ def make_plan(
     middle = min(survey.middle, survey.words)
     k = 5 if middle >= 50 else 3 if middle >= 15 else 1
     shortest = LEAST_WINDOWS * k
-    trainings = {
-        pooling: tuple(replace(base, pooling=pooling, seed=seed) for seed in range(seeds))
-        for pooling in poolings
-    }
-    firsts = {pooling: runs[0] for pooling, runs in trainings.items()}
-    return Plan(
-        trainings,
-        {pooling: GradientProfile(run, texts=LOOKED_AT) for pooling, run in firsts.items()},
-        {pooling: PaddingSweep(run, texts=SWEPT) for pooling, run in firsts.items()},
-        {
-            pooling: WordImportance(run, texts=OCCLUDED, k=k, shortest=shortest)
-            for pooling, run in (firsts if middle >= shortest else {}).items()
-        },
-        k,
-    )
+    plan = Plan({}, {}, {}, {}, k)
+    for pooling in poolings:
+        runs = tuple(replace(base, pooling=pooling, seed=seed) for seed in range(seeds))
+        plan.trainings[pooling] = runs
+        plan.gradients[pooling] = GradientProfile(runs[0], texts=LOOKED_AT)
+        plan.sweeps[pooling] = PaddingSweep(runs[0], texts=SWEPT)
+        if middle >= shortest:
+            plan.importance[pooling] = WordImportance(runs[0], texts=OCCLUDED, k=k, shortest=shortest)
+    return plan
 
 
 CLEARLY = 1.25
@@ -109,11 +100,8 @@ everywhere."""
 
 
 def evidence_place(results: Sequence[dict[str, float]]) -> str:
-    """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree.
-
-    Args:
-        results: mean importance in the "left", "middle" and "right" third of the texts, of each model.
-    """
+    """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree; of each, the
+    mean importance in the "left", "middle" and "right" third of the texts is given."""
     names = {"left": "start", "middle": "middle", "right": "end"}
     found = set()
     for result in results:
@@ -150,6 +138,58 @@ def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
     return f"The models with a pooling that have learnt ({together(judges)}) agree: {what}."
 
 
+# Baselines: where a simple classifier does as well, no network is needed
+
+BASELINES = {
+    "tfidf": "TF-IDF with logistic regression",
+    "vectors": "mean of the word vectors with logistic regression",
+}
+"""Their names in sentences."""
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
+"""Values of C, of which the validation texts choose one."""
+
+
+def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np.ndarray, float]]:
+    """Which test texts each baseline puts into their class, (N,) of 0 and 1, and its seconds; none without
+    scikit-learn, and no mean of vectors without pretrained ones. Texts are words with spaces between them."""
+    try:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import FunctionTransformer, StandardScaler
+    except ModuleNotFoundError:
+        return {}
+    words_and_pairs = TfidfVectorizer(
+        tokenizer=str.split, token_pattern=None, lowercase=False, ngram_range=(1, 2), sublinear_tf=True
+    )
+    ways: dict[str, Any] = {"tfidf": words_and_pairs}
+    if vectors is not None:
+        means = FunctionTransformer(partial(_means, vectors=vectors))
+        ways["vectors"] = make_pipeline(means, StandardScaler())
+    train, validation, test = corpus.train, corpus.validation, corpus.test
+    found = {}
+    for name, features in ways.items():
+        started = time.perf_counter()
+        read = features.fit_transform(train.texts)
+        models = [LogisticRegression(C=C, max_iter=2_000).fit(read, train.labels) for C in STRENGTHS]
+        held_out = features.transform(validation.texts)
+        scores = [model.score(held_out, validation.labels) for model in models]
+        best = models[scores.index(max(scores))]
+        right = best.predict(features.transform(test.texts)) == np.asarray(test.labels)
+        found[name] = right.astype(float), time.perf_counter() - started
+    return found
+
+
+def _means(texts: Sequence[str], vectors: WordVectors) -> np.ndarray:
+    """The mean vector of each text, (N, E): 0 for a text without a word that has one."""
+    row_of = {word: row for row, word in enumerate(vectors.words)}
+    rows = [[row_of[word] for word in text.split() if word in row_of] for text in texts]
+    none = np.zeros(vectors.size)
+    return np.stack([vectors.matrix[row].numpy().mean(0) if row else none for row in rows])
+
+
+# Accuracies, and differences beyond chance
+
 LEVEL = 0.95
 FEW = 30
 """Test texts below which nothing is called surer than chance."""
@@ -159,21 +199,14 @@ SEEDS = 3
 
 @dataclass(frozen=True)
 class Score:
-    """How well one pooling, or a baseline, did.
-
-    Attributes:
-        accuracies: in % of the test texts, one for each seed.
-        low, high: the 95 % interval of their mean, as far as the choice of test texts goes.
-        right: (N,) the share of seeds that got each test text right.
-        seconds: of all its trainings.
-    """
+    """How well one pooling, or a baseline, did."""
 
     pooling: str
-    accuracies: tuple[float, ...]
-    low: float
+    accuracies: tuple[float, ...]  # in % of the test texts, one for each seed
+    low: float  # the 95 % interval of their mean, as far as the choice of test texts goes
     high: float
-    right: np.ndarray
-    seconds: float
+    right: np.ndarray  # (N,) the share of seeds that got each test text right
+    seconds: float  # of all its trainings
 
     @property
     def name(self) -> str:
@@ -190,12 +223,8 @@ class Score:
 
 @dataclass(frozen=True)
 class Difference:
-    """By how many points the best pooling is better than another.
-
-    Attributes:
-        interval: that holds for all pairs of poolings at once, at 95 %; None where the test texts are
-            too few, or the two are right on the same ones.
-    """
+    """By how many points the best pooling is better than another. The interval holds for all pairs at once,
+    at 95 %; there is none where the test texts are too few, or both are right on the same ones."""
 
     pooling: str
     points: float
@@ -223,7 +252,7 @@ def learnt_among(scores: Sequence[Score], majority: float) -> list[Score]:
 
 def differences(scores: Sequence[Score]) -> list[Difference]:
     """Of the first, the best pooling, from each other one; since any of them may have come out best,
-    each is held against a share of the 5 % for all pairs (Bonferroni's)."""
+    each is tested at a share of the 5 % for all pairs (Bonferroni's)."""
     best, *others = scores
     least = (1 - LEVEL) / max(1, math.comb(len(scores), 2))
     return [_difference(best, other, least) for other in others]
@@ -253,42 +282,25 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the page shows of the runs.
+    """All that the page shows of the runs; of probes, by pooling, what did not fail."""
 
-    Attributes:
-        scores: of the poolings that could be trained, the most accurate first.
-        baselines: the same of `whenpool.explain.diagnosis.baselines`, none without scikit-learn.
-        failed: what the runs said that failed, by what they were.
-        majority: % of the test texts in the class that is most frequent there.
-        train, validation, test: texts.
-        vocabulary: words that the models know.
-        gradients, sweeps, importance: rows of each probe by pooling; those that failed are missing.
-        thirds: mean importance in the "left", "middle" and "right" third of the texts, by pooling.
-        swept: test texts that were read with filler.
-        filler: what was added in the sweeps; "" for invented sentences.
-        where: the place of the evidence, as `whenpool.book.report.advice` names it.
-        judges: names of the models that it was read from.
-        models: of each pooling the one that did best on the validation texts.
-    """
-
-    scores: tuple[Score, ...]
-    baselines: tuple[Score, ...]
-    failed: dict[str, str]
-    majority: float
-    train: int
+    scores: tuple[Score, ...]  # of the poolings that could be trained, the most accurate first
+    baselines: tuple[Score, ...]  # likewise; none without scikit-learn
+    failed: dict[str, str]  # what the runs said that failed, by what they were
+    majority: float  # % of the test texts in the class that is most frequent there
+    train: int  # texts, as of validation and test
     validation: int
     test: int
-    vocabulary: int
     gradients: dict[str, Rows]
-    ratios: dict[str, float]
+    ratios: dict[str, float]  # gradient at the middle word over that at the first
     sweeps: dict[str, Rows]
     importance: dict[str, Rows]
-    thirds: dict[str, dict[str, float]]
-    swept: int
-    filler: str
-    where: str
-    judges: tuple[str, ...]
-    models: dict[str, Checkpoint] = field(default_factory=dict, compare=False, repr=False)
+    thirds: dict[str, dict[str, float]]  # mean importance in the "left", "middle" and "right" third
+    swept: int  # test texts that were read with filler
+    filler: str  # what was added in the sweeps; "" for invented sentences
+    where: str  # the place of the evidence, as `whenpool.book.report.advice` names it
+    judges: tuple[str, ...]  # names of the models that it was read from
+    models: dict[str, Checkpoint] = field(default_factory=dict)  # of each pooling the best by validation
 
     @property
     def differences(self) -> list[Difference]:
@@ -328,24 +340,27 @@ class Findings:
 
 
 def find(plan: Plan, place: Place, tokenizer: str = "basic_english") -> Findings:
-    """Read the finished runs of a plan, and train the baselines.
-
-    Args:
-        tokenizer: how the models read the user's texts.
-
-    Raises:
-        InputError: when not one pooling could be trained.
-    """
+    """Read the finished runs of a plan, and train the baselines; the models read texts by the ``tokenizer``.
+    Raises `InputError` when not one pooling could be trained."""
     stand = standing(plan.runs, place)
     failed = {str(run): said for run, said in stand.failed.items()}
     scores, facts, models = list[Score](), dict[str, Any](), dict[str, Checkpoint]()
     for pooling, runs in plan.trainings.items():
         done = [run for run in runs if run in stand.done]
-        if done:
-            results = [_stored(run, stand.done[run], place)["result"] for run in done]
-            facts = results[0]
-            score, models[pooling] = _score(pooling, done, results, place, tokenizer)
-            scores.append(score)
+        if not done:
+            continue
+        found = [trained(run, place) for run in done]
+        results = [_stored(run, stand.done[run], place)["result"] for run in done]
+        facts = results[0]
+        right = np.mean([right_on(one.model, one.dataset.test) for one in found], axis=0)
+        accuracies = tuple(result["test_accuracy"] for result in results)
+        seconds = sum(result["seconds"] for result in results)
+        scores.append(Score(pooling, accuracies, *interval_of(right), right, seconds))
+        best = max(range(len(done)), key=lambda number: results[number]["validation_accuracy"])
+        about = {name: results[best][name] for name in ABOUT}
+        words, classes = tuple(found[best].dataset.vocabulary), found[best].dataset.classes
+        model = found[best].model.eval()
+        models[pooling] = Checkpoint(model, words, classes, about, done[best].max_words, tokenizer)
     if not scores:
         raise InputError(f"no pooling could be trained: {next(iter(failed.values()), 'no run ended')}")
     corpus = place.source(plan.training).load("any")
@@ -356,14 +371,14 @@ def find(plan: Plan, place: Place, tokenizer: str = "basic_english") -> Findings
     for each in (scores, simple):
         each.sort(key=lambda score: -score.accuracy)
 
-    def measured(probes: dict[str, Probe]) -> dict[str, dict[str, Any]]:
-        return {
+    gradients, sweeps, importance = (
+        {
             pooling: _stored(probe, stand.done[probe], place)
             for pooling, probe in probes.items()
             if probe in stand.done
         }
-
-    gradients, sweeps, importance = map(measured, (plan.gradients, plan.sweeps, plan.importance))
+        for probes in (plan.gradients, plan.sweeps, plan.importance)
+    )
     try:
         filler = find_filler(place.data).name
     except InputError:
@@ -379,7 +394,6 @@ def find(plan: Plan, place: Place, tokenizer: str = "basic_english") -> Findings
         facts["train_texts"],
         facts["validation_texts"],
         facts["test_texts"],
-        facts["vocabulary"],
         {pooling: row["history"] for pooling, row in gradients.items()},
         {pooling: row["result"]["ratio"] for pooling, row in gradients.items()},
         {pooling: row["history"] for pooling, row in sweeps.items()},
@@ -397,27 +411,6 @@ def _stored(run: Any, key: str, place: Place) -> dict[str, Any]:
     row = place.store.get(key)
     assert row is not None, run
     return row
-
-
-def _score(
-    pooling: str,
-    runs: Sequence[Training],
-    results: Sequence[dict[str, Any]],
-    place: Place,
-    tokenizer: str,
-) -> tuple[Score, Checkpoint]:
-    """With the model that did best on the validation texts."""
-    found = [trained(run, place) for run in runs]
-    right = np.mean([right_on(one.model, one.dataset.test) for one in found], axis=0)
-    score = Score(
-        pooling,
-        tuple(result["test_accuracy"] for result in results),
-        *interval_of(right),
-        right,
-        sum(result["seconds"] for result in results),
-    )
-    best = max(range(len(runs)), key=lambda number: results[number]["validation_accuracy"])
-    return score, as_checkpoint(runs[best], found[best], place, tokenizer)
 
 
 @torch.inference_mode()

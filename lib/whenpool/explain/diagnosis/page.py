@@ -24,27 +24,18 @@ SHOWN_SHARES = (0.0, 0.5, 0.9)
 
 @dataclass(frozen=True)
 class Page:
-    """All that a page shows.
-
-    Attributes:
-        advice: what the book says of such texts, apart from what was measured here.
-        report: the file it is written to.
-        explain: a command that explains the recommended, or else the best, model.
-        again: the command that made this page.
-        seconds: from the beginning to this page.
-        made: when, by which version.
-    """
+    """All that a page shows."""
 
     survey: Survey
     plan: Plan
     found: Findings
     verdict: Verdict
-    advice: list[Told]
-    report: Path
-    explain: str
-    again: str
-    seconds: float
-    made: str
+    advice: list[Told]  # what the book says of such texts, apart from what was measured here
+    report: Path  # the file it is written to
+    explain: str  # a command that explains the recommended, or else the best, model
+    again: str  # the command that made this page
+    seconds: float  # from the beginning to this page
+    made: str  # when, by which version
 
     @property
     def html(self) -> str:
@@ -105,33 +96,33 @@ def _figures(found: Findings) -> dict[str, list[Markup]]:
     told = (f"{s.name} {s.accuracy:.1f} ({s.low:.1f} to {s.high:.1f})" for s in found.scores)
     title = "Test accuracy with its 95 % interval"
     accuracy = _svg(title, f"{'; '.join(told)}; most frequent class {found.majority:.1f}", intervals)
-    sweeps = []
+    figures = {"accuracy": [accuracy], "sweeps": [], "gradients": [], "importance": []}
     for place, name in PLACES.items() if found.sweeps else ():
         rows = {
             p: [row for row in rows if row["setting_added"] == place] for p, rows in found.sweeps.items()
         }
-        curves = _curves(rows, "share_added", "accuracy", "share of added filler", "accuracy, %")
-        sweeps.append(_svg(name.capitalize(), _told(rows, "accuracy"), curves, found.majority))
-    across = ("position", "mean", "position in the text, %")
-    gradients = _curves(found.gradients, *across, "‖∂L/∂h‖", "log")
-    importance = _curves(found.importance, *across, "importance")
-    positive = any(row["mean"] > 0 for rows in found.gradients.values() for row in rows)
-    return {
-        "accuracy": [accuracy],
-        "sweeps": sweeps,
-        "gradients": [_svg("Gradient at each position", _told(found.gradients, "mean"), gradients)]
-        if positive
-        else [],
-        "importance": [_svg("Normalised word importance", _told(found.importance, "mean"), importance)]
-        if found.importance
-        else [],
-    }
+        labels = {"xlabel": "share of added filler", "ylabel": "accuracy, %"}
+        points = ("share_added", "accuracy")
+        figures["sweeps"] += [_lines(name.capitalize(), rows, points, labels, found.majority)]
+    points, across = ("position", "mean"), {"xlabel": "position in the text, %"}
+    if any(row["mean"] > 0 for rows in found.gradients.values() for row in rows):
+        labels = across | {"ylabel": "‖∂L/∂h‖", "yscale": "log"}
+        figures["gradients"] += [_lines("Gradient at each position", found.gradients, points, labels)]
+    if found.importance:
+        labels = across | {"ylabel": "importance"}
+        figures["importance"] += [_lines("Normalised word importance", found.importance, points, labels)]
+    return figures
 
 
-def _curves(
-    rows: Mapping[str, Rows], x: str, y: str, across: str, up: str, scale: str = "linear"
-) -> Callable[[Axes], None]:
-    """Draws a line for each pooling."""
+def _lines(
+    title: str,
+    rows: Mapping[str, Rows],
+    columns: tuple[str, str],
+    labels: Mapping[str, str],
+    level: float | None = None,
+) -> Markup:
+    """A drawing with a line for each pooling, and a dotted one right across at ``level``, such as chance."""
+    x, y = columns
 
     def draw(axes: Axes) -> None:
         for pooling, points in rows.items():
@@ -143,23 +134,17 @@ def _curves(
                 markevery=0.12,
                 label=POOLING_NAMES[pooling],
             )
-        axes.set(xlabel=across, ylabel=up, yscale=scale)
+        if level is not None:
+            axes.axhline(level, color="gray", linestyle=":")
+        axes.set(**labels)
 
-    return draw
-
-
-def _told(rows: Mapping[str, Rows], name: str) -> str:
-    """What a reader who sees no drawing is told of its lines."""
-    ends = {pooling: (points[0][name], points[-1][name]) for pooling, points in rows.items()}
-    return "; ".join(f"{POOLING_NAMES[p]} from {a:.3g} to {b:.3g}" for p, (a, b) in ends.items())
+    told = (f"{POOLING_NAMES[p]} from {r[0][y]:.3g} to {r[-1][y]:.3g}" for p, r in rows.items())
+    return _svg(title, "; ".join(told), draw)
 
 
-def _svg(title: str, told: str, draw: Callable[[Axes], None], level: float | None = None) -> Markup:
-    """A drawing for light and dark pages: what is black takes the colour of the page's text.
-
-    Args:
-        level: a dotted line right across, such as chance.
-    """
+def _svg(title: str, told: str, draw: Callable[[Axes], None]) -> Markup:
+    """A drawing for light and dark pages: what is black takes the colour of the page's text; ``told`` is for
+    readers who see no drawing."""
     look: Any = {
         "svg.fonttype": "none", "svg.hashsalt": title, "font.size": 9, "axes.grid": True,
         "grid.color": "#80808060", "axes.spines.top": False, "axes.spines.right": False,
@@ -168,8 +153,6 @@ def _svg(title: str, told: str, draw: Callable[[Axes], None], level: float | Non
         figure = Figure(figsize=(4.2, 3.0), layout="constrained")
         axes = figure.add_subplot(title=title)
         draw(axes)
-        if level is not None:
-            axes.axhline(level, color="gray", linestyle=":")
         if axes.get_legend_handles_labels()[0]:
             figure.legend(loc="outside lower center", ncols=3, frameon=False)
         buffer = io.StringIO()

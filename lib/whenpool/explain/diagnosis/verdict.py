@@ -36,7 +36,7 @@ def verdict_on(found: Findings) -> Verdict:
         f"It is right on {simple.accuracy:.1f} % of {found.test:,} test texts, {than} {best.name}, the "
         f"best pooling ({best.accuracy:.1f} %), and it is faster and simpler."
     )
-    then = f"If it shall be a pooling all the same: {verdict.title}."
+    then = f"If you want a pooling all the same: {verdict.title}."
     return Verdict(verdict.pooling, f"Use {simple.name}", (first, then, *verdict.sentences))
 
 

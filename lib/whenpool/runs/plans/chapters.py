@@ -8,7 +8,7 @@ from typing import Any
 from whenpool.base.errors import InputError
 from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
-from whenpool.corpora.tagged.sources import GENERATED, PUBLISHED, find_tagged, is_tagged
+from whenpool.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
 from whenpool.runs.kinds.probe import (

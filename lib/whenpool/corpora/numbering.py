@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged
-from whenpool.corpora.tagged.sources import Tagged, TaggedCorpus
+from whenpool.corpora.tagged import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import WordVectors, build_vocabulary
 
 PAD_TAG, UNKNOWN_TAG = -100, -1
@@ -25,17 +25,11 @@ PAD_TAG, UNKNOWN_TAG = -100, -1
 
 @dataclass(frozen=True)
 class NumberedSentences:
-    """N sentences, one behind the other.
+    """N sentences, one after the other."""
 
-    Attributes:
-        ids: (W, F) int32.
-        tags: (W,) int64; `UNKNOWN_TAG` for those that training has not.
-        lengths: (N,) int64, on the CPU.
-    """
-
-    ids: Tensor
-    tags: Tensor
-    lengths: Tensor
+    ids: Tensor  # (W, F) int32
+    tags: Tensor  # (W,) int64; `UNKNOWN_TAG` for those that training has not
+    lengths: Tensor  # (N,) int64, on the CPU
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -51,7 +45,7 @@ class NumberedSentences:
 
     def batch(self, indices: Tensor) -> Batch:
         """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
-        (B,), and as labels the tags (B, T), `PAD_TAG` behind each sentence's end."""
+        (B,), and as labels the tags (B, T), `PAD_TAG` after each sentence's end."""
         offsets = nn.functional.pad(self.lengths.cumsum(0), (1, 0))
         places, is_word, lengths, _ = Ragged(self.ids, offsets).places(indices)
         ids = self.ids[places].long().masked_fill(~is_word.unsqueeze(-1), PADDING_INDEX)  # (B, T, F)
@@ -60,26 +54,17 @@ class NumberedSentences:
 
 @dataclass(frozen=True)
 class NumberedCorpus:
-    """All splits as numbers.
-
-    Attributes:
-        tags: names, in the order of their numbers.
-        sizes: how many different words, suffixes and shapes there are, F of them.
-        rare: (words,) bool, those that stand once in the training sentences.
-        seen: (words,) bool, those that stand there at all.
-        vectors: (words, E) to start from, or None.
-        later: for each test word whether only a later one decides its tag (W,) bool.
-    """
+    """All splits as numbers."""
 
     train: NumberedSentences
     validation: NumberedSentences
     test: NumberedSentences
-    tags: tuple[str, ...]
-    sizes: tuple[int, ...]
-    rare: Tensor
-    seen: Tensor
-    vectors: Tensor | None
-    later: Tensor
+    tags: tuple[str, ...]  # names, in the order of their numbers
+    sizes: tuple[int, ...]  # how many different words, suffixes and shapes there are, F of them
+    rare: Tensor  # (words,) bool, those that stand once in the training sentences
+    seen: Tensor  # (words,) bool, those that stand there at all
+    vectors: Tensor | None  # (words, E) to start from
+    later: Tensor  # (W,) bool, for each test word whether only a later one decides its tag
 
 
 def number(
@@ -92,8 +77,8 @@ def number(
 
     Args:
         with_features: suffix and shape as well, F = 3; else the word alone, F = 1.
-        vectors: words of the corpus that have one are known, even where no training sentence has them.
-        seed: draws the vectors of words that have none.
+        vectors: words of the corpus that have one are known, even where no training sentence has them;
+            the ``seed`` draws those of words that have none.
     """
     counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
     known = set(vectors.words) if vectors else set()

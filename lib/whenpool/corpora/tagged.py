@@ -1,5 +1,11 @@
-"""Tagged corpora: published ones, files in CoNLL-U or in columns of words and tags, and an embedded one,
-sentences of a small grammar of our own."""
+"""Sequence labelling: corpora of tagged words, published ones, files in CoNLL-U or in columns of words and
+tags, and an embedded one, sentences of a small grammar of our own.
+
+Examples:
+    >>> from whenpool.corpora.tagged import convert
+    >>> convert(["I-PER", "B-PER", "I-PER", "O"], "iob2")
+    ['B-PER', 'B-PER', 'I-PER', 'O']
+"""
 
 import hashlib
 import os
@@ -7,16 +13,42 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, lines_of, remembered
+from whenpool.corpora.entities import (
+    Encoding,
+    Entity,
+    EntityScores,
+    convert,
+    encoding_of,
+    entities,
+    entity_scores,
+    is_entity_tag,
+)
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import checked, label_of, parsed
-from whenpool.corpora.tagged.entities import encoding_of, is_entity_tag
+from whenpool.corpora.synthetic import lists_of
+
+__all__ = [
+    "Encoding",
+    "Entity",
+    "EntityScores",
+    "SentenceGrammar",
+    "Tagged",
+    "TaggedCorpus",
+    "convert",
+    "encoding_of",
+    "entities",
+    "entity_scores",
+    "find_tagged",
+    "make_tagged",
+    "read_tagged",
+]
 
 
 @dataclass(frozen=True)
@@ -50,7 +82,7 @@ class TaggedCorpus:
     """Sentences for training, validation and test.
 
     Attributes:
-        entities: whether tags mark entities, by an encoding of `whenpool.corpora.tagged.entities`.
+        entities: whether tags mark entities, by an encoding of `whenpool.corpora.entities`.
         complete: whether it is the whole of a published corpus.
         notes: what a reader of results should know, a sentence each.
 
@@ -80,6 +112,7 @@ class TaggedCorpus:
 
 # Files
 
+_HERE = Path(__file__).parent
 COLUMNS = {"upos": 3, "xpos": 4}
 """The columns of CoNLL-U that are read as tags, counted from 0."""
 
@@ -87,8 +120,7 @@ Row = tuple[int, str, str] | None
 """The number of a line, its word and its tag; None between two sentences."""
 
 
-def is_conllu(path: Path) -> bool:
-    """Whether a file is CoNLL-U by its name."""
+def _is_conllu(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(".conllu")
 
 
@@ -100,7 +132,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
         column: "upos" or "xpos", of CoNLL-U alone.
 
     Raises:
-        InputError: for a file that is missing or no UTF-8, a line without word or tag or with another
+        InputError: for a file that is missing or not UTF-8, a line without word or tag or with another
             number of columns, named by its number, or a file without sentences.
 
     Examples:
@@ -115,19 +147,17 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
         raise InputError(f"column {column!r} is unknown; choose one of {', '.join(COLUMNS)}")
     if not is_file(path):
         raise InputError(f"file of tagged words {path} is not there")
-    found: list[Tagged] = []
-    rows: list[tuple[int, str, str]] = []
-    for row in chain(_conllu(path, COLUMNS[column]) if is_conllu(path) else _columns(path), [None]):
-        if row is None:
-            if rows:
-                lines, words, tags = zip(*rows, strict=True)
-                found.append(Tagged(words, tags, lines[0]))
-            rows = []
-            continue
-        if not (row[1] and row[2]):
-            missing = "tag" if row[1] else "word"
-            raise InputError(f"{path}, line {row[0]}: the {missing} is missing; every word has a tag")
-        rows.append(row)
+    rows = _conllu(path, COLUMNS[column]) if _is_conllu(path) else _columns(path)
+    found = []
+    for _, group in groupby(rows, key=bool):
+        sentence = [row for row in group if row]
+        for line, word, tag in sentence:
+            if not (word and tag):
+                missing = "tag" if word else "word"
+                raise InputError(f"{path}, line {line}: the {missing} is missing; every word has a tag")
+        if sentence:
+            lines, words, tags = zip(*sentence, strict=True)
+            found.append(Tagged(words, tags, lines[0]))
     if not found:
         raise InputError(f"{path} has no sentence: a line must be a word and its tag")
     return found
@@ -178,36 +208,30 @@ def _columns(path: Path) -> Iterator[Row]:
 
 GENERATED = "generated"
 
-WORDS = {
-    "first": (
-        "Fred Sue Mengqiu Anna Omar Lena Ravi Maria Ivan Chen Nadia Peter Aisha Jonas Mina Carlos "
-        "Petra Hugo Salma Viktor"
-    ),
-    "last": (
-        "Huang Wilkie Murdoch Okeshott Windsor Guofang Silva Novak Tanaka Weber Haddad Costa Larsen "
-        "Dubois Moretti Eriksen"
-    ),
-    "city": (
-        "Chicago Delhi Lagos Turin Oslo Lima Cairo Quito Perth Hanoi Tampere Leipzig Porto Cork Basel "
-        "Riga"
-    ),
-    "either": "Lincoln Washington Chester Austin Sydney Paris Jackson Florence",
-    "measure": "length range extent reach span",
-    "both": "back light right present front",
-    "thing": "door box wall page seat garden window table",
-    "state": "cold wet new old broken clean",
-    "did": "broke hurt fell shone moved",
-    "trade": "earnings losses plans results",
-    "object": "painting house letter boat song",
-}
-"""Kinds of words; of names, ``NAMES``, the last quarter never stands in a training sentence."""
+WORDS = lists_of("""
+first: Fred Sue Mengqiu Anna Omar Lena Ravi Maria Ivan Chen Nadia Peter Aisha Jonas Mina Carlos Petra Hugo
+    Salma Viktor
+last: Huang Wilkie Murdoch Okeshott Windsor Guofang Silva Novak Tanaka Weber Haddad Costa Larsen Dubois
+    Moretti Eriksen
+city: Chicago Delhi Lagos Turin Oslo Lima Cairo Quito Perth Hanoi Tampere Leipzig Porto Cork Basel Riga
+either: Lincoln Washington Chester Austin Sydney Paris Jackson Florence
+measure: length range extent reach span
+both: back light right present front
+thing: door box wall page seat garden window table
+state: cold wet new old broken clean
+did: broke hurt fell shone moved
+trade: earnings losses plans results
+object: painting house letter boat song
+TIME: hours minutes days weeks
+SPACE: metres miles inches feet
+""")
 NAMES = ("first", "last", "city")
-UNITS = {"TIME": "hours minutes days weeks", "SPACE": "metres miles inches feet"}
+"""Kinds of words of which the last quarter never stands in a training sentence."""
 
-_MEASURED = "the/DET/O {measure}/NOUN/B-%s* is/AUX/O {number}/NUM/B-%s* {unit}/NOUN/I-%s"
 CLAUSES = {
     "entities": (
-        *(_MEASURED.replace("%s", kind).replace("{unit}", f"{{{kind}}}") for kind in UNITS),
+        "the/DET/O {measure}/NOUN/B-TIME* is/AUX/O {number}/NUM/B-TIME* {TIME}/NOUN/I-TIME",
+        "the/DET/O {measure}/NOUN/B-SPACE* is/AUX/O {number}/NUM/B-SPACE* {SPACE}/NOUN/I-SPACE",
         "{either}/PROPN/B-PER* said/VERB/O so/ADV/O",
         "{either}/PROPN/B-LOC* is/AUX/O a/DET/O town/NOUN/O",
         "{first}/PROPN/B-PER showed/VERB/O {first}/PROPN/B-PER {first}/PROPN/B-PER {last}/PROPN/I-PER "
@@ -228,10 +252,8 @@ CLAUSES = {
         "the/DET/O {thing}/NOUN/O is/AUX/O {state}/ADJ/O",
     ),
 }
-"""Templates by task, each as likely as any other of it."""
-
-Token = tuple[str, str, str, bool]
-"""A word, its part of speech, its entity tag, and whether a later word decides them."""
+"""Templates by task, each as likely as any other of it: a word or its kind, its part of speech and its entity
+tag, with a star where a later word decides them."""
 
 
 @dataclass(frozen=True)
@@ -276,16 +298,15 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
 
     def sentences(split: str) -> Iterator[Tagged]:
         rng = random.Random(f"{grammar.seed} {grammar.task} {split}")
-        lists = {kind: text.split() for kind, text in (WORDS | UNITS).items()}
+        lists = dict(WORDS)
         for kind in NAMES if split == "train" else ():
             lists[kind] = lists[kind][: len(lists[kind]) * 3 // 4]
         for _ in range(getattr(grammar, split)):
-            tokens: list[Token] = []
+            tokens = []
             for number in range(rng.randint(1, grammar.clauses)):
                 template = ("and/CCONJ/O " if number else "") + rng.choice(CLAUSES[grammar.task])
-                tokens += _clause(template, lists, rng)
-            tokens += _clause("./PUNCT/O", lists, rng)
-            words, parts, kinds, marked = zip(*tokens, strict=True)
+                tokens += [_token(piece, lists, rng) for piece in template.split()]
+            words, parts, kinds, marked = zip(*tokens, (".", "PUNCT", "O", False), strict=True)
             later = tuple(place for place, mark in enumerate(marked) if mark)
             yield Tagged(words, kinds if is_entities else parts, later=later)
 
@@ -294,13 +315,13 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
     return TaggedCorpus(train, validation, test, is_entities, GENERATED, notes=(note,))
 
 
-def _clause(template: str, words: dict[str, list[str]], rng: random.Random) -> Iterator[Token]:
-    for piece in template.split():
-        word, pos, entity = piece.removesuffix("*").split("/")
-        if word.startswith("{"):
-            kind = word[1:-1]
-            word = str(rng.randint(2, 999)) if kind == "number" else rng.choice(words[kind])
-        yield word, pos, entity, piece.endswith("*")
+def _token(piece: str, words: dict[str, list[str]], rng: random.Random) -> tuple[str, str, str, bool]:
+    """From a piece of a template: a word, both its tags, and whether a later word decides them."""
+    word, part_of_speech, entity = piece.removesuffix("*").split("/")
+    if word.startswith("{"):
+        kind = word[1:-1]
+        word = str(rng.randint(2, 999)) if kind == "number" else rng.choice(words[kind])
+    return word, part_of_speech, entity, piece.endswith("*")
 
 
 # From a name to a corpus
@@ -319,17 +340,11 @@ sentences; each file as it is published, or gzipped, in a folder of the corpus's
 
 @dataclass(frozen=True)
 class TaggedSource:
-    """Where tagged sentences come from; nothing is read before it is asked for.
+    """Where tagged sentences come from; nothing is read before it is asked for."""
 
-    Attributes:
-        name: "generated", one of `PUBLISHED`, or the path of a file.
-        options: of the `SentenceGrammar`, or ``column``, ``dev`` and ``test`` of a file.
-        paths: the files of training, validation and test, or one that is split; none for "generated".
-    """
-
-    name: str
-    options: tuple[tuple[str, Any], ...]
-    paths: tuple[Path, ...] = ()
+    name: str  # "generated", one of `PUBLISHED`, or the path of a file
+    options: tuple[tuple[str, Any], ...]  # of the `SentenceGrammar`, or column, dev and test of a file
+    paths: tuple[Path, ...] = ()  # of training, validation and test, or of one file that is split
 
     @property
     def label(self) -> str:
@@ -338,17 +353,16 @@ class TaggedSource:
         return label_of(self.name if known else Path(self.name).name, self.options)
 
     def load(self) -> TaggedCorpus:
-        """The corpus; raises `InputError` for files that cannot be read, or tags of entities in none of our
-        encodings."""
+        """The corpus; raises `InputError` for files that cannot be read, and tags in no known encoding."""
         if not self.paths:
             return make_tagged(SentenceGrammar(**dict(self.options)))
         column = str(dict(self.options).get("column", "upos"))
         parts = [read_tagged(path, column) for path in self.paths]
         tags = {tag for part in parts for sentence in part for tag in sentence.tags}
-        entities = any(tag.startswith(("B-", "I-")) for tag in tags)
+        has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         notes = []
-        for part, path in zip(parts, self.paths, strict=True) if entities else ():
-            check_entities(part, str(path))
+        for part, path in zip(parts, self.paths, strict=True) if has_entities else ():
+            _check_entities(part, path)
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
                 notes.append(
@@ -361,13 +375,12 @@ class TaggedSource:
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
         whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
         train, validation, test = parts
-        return TaggedCorpus(train, validation, test, entities, self.label, whole, tuple(notes))
+        return TaggedCorpus(train, validation, test, has_entities, self.label, whole, tuple(notes))
 
     def fingerprint(self) -> str:
         """A hash of the words and tags of all splits."""
         files = (fingerprint(path) for path in self.paths)
-        code = code_fingerprint(Path(__file__).parent)
-        identity = hash_of("tagged", *files, repr(self.options), code)
+        identity = hash_of("tagged", *files, repr(self.options), code_fingerprint(_HERE))
 
         def compute() -> str:
             texts = []
@@ -385,7 +398,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
 
     Args:
         name: "generated", "ud_ewt", "wnut17", or a file (see `read_tagged`), which alone is split by a
-            hash of each sentence: 80 % training, 10 % validation, 10 % test. Options stand behind a
+            hash of each sentence: 80 % training, 10 % validation, 10 % test. Options follow a
             colon: ``generated:task=pos``, ``ud_ewt:column=xpos``,
             ``train.conllu:dev=dev.conllu,test=test.conllu`` with files of the same folder.
         data: the folder of published corpora.
@@ -405,7 +418,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}")
     if given.get("column", "upos") not in COLUMNS:
         raise InputError(f"column={given['column']} is unknown; choose one of {', '.join(COLUMNS)}")
-    if "column" in given and not is_conllu(Path(next(iter(PUBLISHED.get(name, [name]))))):
+    if "column" in given and not _is_conllu(Path(next(iter(PUBLISHED.get(name, [name]))))):
         raise InputError(f"{name}: column= is of CoNLL-U, a file that ends in .conllu; leave it out")
     options = tuple(sorted(given.items()))
     if name in PUBLISHED:
@@ -437,14 +450,13 @@ def is_tagged(name: str) -> bool:
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
 
 
-def check_entities(sentences: Sequence[Tagged], where: str) -> None:
-    """Raises `InputError`, which begins with ``where``, for a tag that marks no entity, such as those of
-    IOBES or parts of speech."""
+def _check_entities(sentences: Sequence[Tagged], path: Path) -> None:
+    """Refuses tags that mark no entity, such as those of IOBES or parts of speech."""
     for sentence in sentences:
         for place, tag in enumerate(sentence.tags, 1):
             if not is_entity_tag(tag):
                 raise InputError(
-                    f"{where}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is none "
+                    f"{path}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is none "
                     "of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or IOB2"
                 )
 
@@ -466,7 +478,7 @@ def _split(sentences: Sequence[Tagged], path: Path) -> list[list[Tagged]]:
     for sentence in sentences:
         digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
         tenth = int.from_bytes(digest[:8]) % 10
-        parts[("validation", "test")[tenth] if tenth < 2 else "train"].append(sentence)
+        parts[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
     for name, part in parts.items():
         if not part:
             raise InputError(

@@ -1,11 +1,11 @@
-"""How tags mark entities: IO, IOB1 and IOB2, and from one to another.
+"""How tags mark entities: IO, IOB1 and IOB2, from one to another, and scores of those found.
 
 An entity is a run of words of one type. In *IO* each of its words has ``I-TYPE``, so two entities of
 one type that touch become one. *IOB1* writes ``B-TYPE`` on the first word of an entity only where one
 of the same type ends right before, *IOB2* (BIO) on the first word of every entity.
 
 `entities` reads all three, and whatever a tagger says, as conlleval does and as ``seqeval`` does by
-default: an ``I-`` behind ``O``, or behind another type, begins an entity.
+default: an ``I-`` after ``O``, or after another type, begins an entity.
 """
 
 from collections import Counter
@@ -33,13 +33,9 @@ class Entity(NamedTuple):
 
 
 class Encoding(NamedTuple):
-    """What the tags of some sentences look like.
-
-    Attributes:
-        name: one of `ENCODINGS`, or "mixed"; where nothing tells them apart the first that fits of
-            iob2, iob1, io.
-        entities: how many there are.
-        begun_inside: how many of them begin with ``I-``.
+    """What the tags of some sentences look like: one of `ENCODINGS` or "mixed", the number of entities, and
+    how many of them begin with ``I-``. Where nothing tells encodings apart, the name is the first that fits
+    of iob2, iob1, io.
 
     Examples:
         >>> encoding_of([["B-PER", "I-PER", "O"]]).name
@@ -52,13 +48,8 @@ class Encoding(NamedTuple):
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities of one sentence, from left to right.
-
-    Args:
-        tags: "O", "B-TYPE" or "I-TYPE".
-
-    Raises:
-        InputError: for another tag.
+    """The entities of one sentence, from left to right. Raises `InputError` for a tag that is none of "O",
+    "B-TYPE" and "I-TYPE".
 
     Examples:
         >>> entities(["B-PER", "O", "I-ORG", "I-ORG"])
@@ -79,13 +70,8 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def convert(tags: Sequence[str], target: str) -> list[str]:
-    """The tags of one sentence in another encoding; their own is found out.
-
-    Args:
-        target: one of `ENCODINGS`.
-
-    Raises:
-        InputError: for an unknown encoding, or a tag that is none of them.
+    """The tags of one sentence in another of the `ENCODINGS`; their own is found out. Raises `InputError` for
+    an unknown encoding, or a tag that is none of them.
 
     Examples:
         >>> convert(["I-PER", "I-PER", "B-PER", "O"], "iob2")  # from IOB1
@@ -111,16 +97,9 @@ def _written(found: Iterable[Entity], words: int) -> list[str]:
 
 
 def encoding_of(sentences: Iterable[Sequence[str]]) -> Encoding:
-    """Which encoding the tags of some sentences have.
-
-    It is "mixed" when some entities begin with ``I-`` as in IOB1 and others, which touch none of
-    their type, with ``B-`` as in IOB2.
-
-    Args:
-        sentences: the tags of each.
-
-    Raises:
-        InputError: for a tag that is none of the encodings'.
+    """Which encoding the tags of some sentences have: "mixed" when some entities begin with ``I-`` as in IOB1
+    and others, which touch none of their type, with ``B-`` as in IOB2. Raises `InputError` for a tag that is
+    none of the encodings'.
 
     Examples:
         >>> encoding_of([["I-PER", "O", "I-PER", "B-PER"]])
@@ -144,7 +123,7 @@ def _with_touching(tags: Sequence[str]) -> Iterator[tuple[Entity, bool]]:
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Whether a tag is "O", "B-TYPE" or "I-TYPE"."""
+    """Whether it is "O", "B-TYPE" or "I-TYPE"."""
     return tag == OUTSIDE or (tag[:2] in ("B-", "I-") and len(tag) > 2)
 
 
@@ -184,11 +163,9 @@ def entity_scores(
 ) -> EntityScores:
     """Scores of some sentences together (micro-averaged), by ``seqeval``.
 
-    Both may be in any encoding, not necessarily the same: a tagger that was trained in IO is compared
-    with the true entities.
-
     Args:
-        true, predicted: tags of each sentence.
+        true, predicted: tags of each sentence, in any encoding, not necessarily the same: a tagger that was
+            trained in IO is compared with the true entities.
         strict: read entities as ``seqeval``'s ``mode="strict"`` with IOB2 does: what does not begin with
             ``B-`` is none. By default an ``I-`` may begin one, as for conlleval.
 

@@ -68,6 +68,8 @@ class NumberedCorpus:
         rare: (words,) bool, those that stand once in the training sentences.
         seen: (words,) bool, those that stand there at all.
         vectors: (words, E) to start from, or None.
+        spelling: (forms, L) numbers of the letters of each written form, or None; see
+            `whenpool.models.sequence_tagger.Spelling`.
         later: for each test word whether only a later one decides its tag (W,) bool.
     """
 
@@ -80,6 +82,7 @@ class NumberedCorpus:
     seen: Tensor
     vectors: Tensor | None
     later: Tensor
+    spelling: Tensor | None = None
 
 
 def number(
@@ -87,6 +90,7 @@ def number(
     with_features: bool = True,
     vectors: WordVectors | None = None,
     seed: int = 0,
+    with_spelling: bool = False,
 ) -> NumberedCorpus:
     """Number the words and tags of a corpus.
 
@@ -94,6 +98,7 @@ def number(
         with_features: suffix and shape as well, F = 3; else the word alone, F = 1.
         vectors: words of the corpus that have one are known, even where no training sentence has them.
         seed: draws the vectors of words that have none.
+        with_spelling: one more column, the number of the form in which a word is written.
     """
     counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
     known = set(vectors.words) if vectors else set()
@@ -106,6 +111,11 @@ def number(
     for feature in (suffix, shape) if with_features else ():
         values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
         features.append((feature, {value: i for i, value in enumerate(values, PADDING_INDEX + 1)}))
+    sizes = (len(words), *(len(numbers) + PADDING_INDEX + 1 for _, numbers in features[1:]))
+    spelling = None
+    if with_spelling:
+        forms, spelling = spelled(corpus)
+        features.append((str, forms))
     number_of = {tag: place for place, tag in enumerate(corpus.tags)}
 
     def numbered(sentences: Sequence[Tagged]) -> NumberedSentences:
@@ -124,12 +134,25 @@ def number(
     return NumberedCorpus(
         **{name: numbered(part) for name, part in corpus.splits.items()},
         tags=corpus.tags,
-        sizes=(len(words), *(len(numbers) + PADDING_INDEX + 1 for _, numbers in features[1:])),
+        sizes=sizes,
         rare=frequency == 1,
         seen=frequency > 0,
         vectors=words.vectors if vectors else None,
         later=torch.tensor([i in s.later for s in corpus.test for i in range(len(s))]),
+        spelling=spelling,
     )
+
+
+def spelled(corpus: TaggedCorpus, longest: int = 20) -> tuple[dict[str, int], Tensor]:
+    """The number of each written form of all splits, and their letters (forms, L): 1 stands for a letter
+    that no training word has, 0 for none. Letters behind the first ``longest`` are left out."""
+    letters = sorted({letter for s in corpus.train for word in s.words for letter in word})
+    number_of = {letter: place for place, letter in enumerate(letters, 2)}
+    forms = sorted({word for part in corpus.splits.values() for s in part for word in s.words})
+    rows = [[number_of.get(letter, 1) for letter in form[:longest]] for form in forms]
+    no_word = [torch.ones(1, dtype=torch.int64)] * (PADDING_INDEX + 1)  # padding and unknown
+    table = nn.utils.rnn.pad_sequence([*no_word, *map(torch.tensor, rows)], batch_first=True)
+    return {form: place for place, form in enumerate(forms, PADDING_INDEX + 1)}, table
 
 
 def suffix(word: str) -> str:

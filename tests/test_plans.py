@@ -74,7 +74,7 @@ COUNTS = {
         "100 training, 60 gradients",
     ),
     "recurrent_networks": (*["11 training, 22 gradients"] * 2, "15 training", "15 training"),
-    "sequence_labelling": ("7 tagging", "14 tagging", "15 tagging", "15 tagging"),
+    "sequence_labelling": ("7 tagging", "14 tagging", "21 tagging", "21 tagging"),
     "other_architectures": (
         *["24 training, 10 sweep, 10 nwi, 3 memory"] * 2, "80 training, 10 sweep, 10 nwi, 9 memory",
         "24 training, 10 sweep, 10 nwi, 3 memory",

@@ -8,9 +8,10 @@ from torch.nn.functional import cross_entropy
 
 from whenpool import InputError, SequenceTagger
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX
-from whenpool.corpora.numbering import UNKNOWN_TAG, number, shape, suffix
+from whenpool.corpora.numbering import UNKNOWN_TAG, number, shape, spelled, suffix
 from whenpool.corpora.tagged import SentenceGrammar, Tagged, TaggedCorpus, make_tagged
 from whenpool.corpora.tokens import WordVectors
+from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 from whenpool.training.loop import DivergenceError, Recipe
 from whenpool.training.taggers import label, train_tagger
@@ -244,3 +245,56 @@ def test_generated_sentences_are_those_of_their_seed(task):
     names = {word for s in corpus.train for word in s.words}
     assert "Viktor" not in names
     assert any("Viktor" in s.words for s in make_tagged(SentenceGrammar()).test)
+
+
+def test_letters_are_read_as_a_loop_over_words_reads_them():
+    letters = torch.tensor([[1, 0, 0, 0], [1, 0, 0, 0], [2, 3, 0, 0], [3, 2, 4, 2]])
+    torch.manual_seed(0)
+    read = Spelling(letters, filters=5, letter_size=6).double()
+    forms = torch.tensor([[2, 3, 2], [3, 0, 0]])
+    weight, bias = read.convolution.weight, read.convolution.bias
+    for row, sentence in zip(read(forms), forms.tolist(), strict=True):
+        for value, form in zip(row, sentence, strict=True):
+            rows = [read.embedding.weight[n] for n in letters[form].tolist() if n]
+            around = [torch.zeros(6).double(), *rows, torch.zeros(6).double()]
+            windows = (around[place : place + 3] for place in range(len(rows)))
+            seen = [
+                bias + sum(weight[:, :, i] @ letter for i, letter in enumerate(part)) for part in windows
+            ]
+            torch.testing.assert_close(value, torch.stack(seen).amax(0))
+
+
+def test_a_tagger_learns_from_letters_alone():
+    """Words that training has not, of which the first letter decides the tag."""
+
+    def sentences(start, count):
+        names = [f"{letter}{number}" for number in range(start, start + count) for letter in "ab"]
+        return [Tagged((name,), (name[0].upper(),)) for name in names]
+
+    corpus = TaggedCorpus(sentences(100, 60), sentences(200, 20), sentences(300, 20), entities=False)
+    accuracies = []
+    for spelling in (False, True):
+        numbered = number(corpus, with_features=False, with_spelling=spelling)
+        torch.manual_seed(0)
+        model = SequenceTagger(
+            numbered.sizes[0], 2, embedding_size=6, hidden_size=5, spelling=numbered.spelling, filters=8
+        )
+        accuracies.append(train_tagger(model, numbered, Recipe(10, 8, 1e-2), 0).test.accuracy)
+    assert accuracies[0] < 80
+    assert accuracies[1] == 100
+
+
+def test_forms_of_all_splits_have_letters_and_unknown_ones_are_told_apart_from_padding():
+    corpus = TaggedCorpus(
+        [Tagged(("Aa",), ("X",))],
+        [Tagged(("ab",), ("X",))],
+        [Tagged(("A" * 30,), ("X",))],
+        entities=False,
+    )
+    forms, letters = spelled(corpus)
+    assert list(forms) == ["A" * 30, "Aa", "ab"]
+    assert letters[forms["Aa"]].tolist() == [2, 3] + [0] * 18
+    assert letters[forms["ab"]].tolist() == [3, 1] + [0] * 18
+    assert letters[forms["A" * 30]].tolist() == [2] * 20
+    with pytest.raises(InputError, match="each written form has at least one letter"):
+        Spelling(torch.zeros(2, 3, dtype=torch.int64), 5)

@@ -1,5 +1,6 @@
 """Tagging runs: what is planned, executed, stored, recorded, shown, and decided by them."""
 
+import re
 from dataclasses import asdict, fields, replace
 
 import pandas as pd
@@ -7,6 +8,7 @@ import pytest
 from made_up import AFTER, runs
 
 from whenpool import InputError
+from whenpool.book.progress import outcome_table
 from whenpool.book.publish import export
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.runs.compute import standing
@@ -92,8 +94,13 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
     (tmp_path / "test.conll").write_text("Fred I-PER\nParis I-LOC\n")
     file = f"{tmp_path / 'mine.conll'}:dev=test.conll,test=test.conll"
     runs = plan("sequence_labelling", Choice("smoke", (file,)), place)
-    assert [(run.bidirectional, run.vectors) for run in runs] == [(True, None), (False, None)]
-    row = place.store.get(runs[0].execute(place))
+    assert [(run.bidirectional, run.filters) for run in runs] == [(True, 0), (False, 0), (True, 50)]
+    assert [run.cost for run in runs] == [180.0] * 3  # a line of the file is a word, and one epoch
+    rows = [place.store.get(run.execute(place)) for run in runs]
+    row = rows[0]
+    assert rows[2]["result"]["parameters"] > row["result"]["parameters"]
+    for line in outcome_table(runs, place).splitlines()[1:]:
+        assert re.search(r" F1 in % +\d+\.\d +1 +LOC \d+\.\d, PER \d+\.\d$", line)
     assert row["result"]["corpus_notes"] == (
         "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
         "1 test words have a tag that no training word has: they count as errors."
@@ -155,7 +162,7 @@ def test_runs_of_record_are_written_once_and_read_without_their_data(executed, t
     place = Place(store, tmp_path, tmp_path)
     assert export("tagging", place, tmp_path / "out") == 1
     written = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
-    assert set(written) == {"taggings.csv", "taggings_history.csv", "taggings_gradients.csv"}
+    assert set(written) == {f"taggings{name}.csv" for name in ("", "_history", "_gradients", "_types")}
     again = Place(Store(tmp_path / "empty", tmp_path / "out"), tmp_path, tmp_path)
     assert standing([run], again).elsewhere == {run}
     assert list(again.store.rows("tagging")["key"]) == [name]

@@ -126,7 +126,16 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
         table["mean ± std"] = [
             f"{mean:.1f}{std}" for mean, std in zip(found["mean"], spread, strict=True)
         ]
-        parts.append(table.assign(n=found["count"].to_numpy()).to_string(index=False))
+        table["n"] = found["count"].to_numpy()
+        if "types" in KINDS[kind].histories:
+            types = rows.merge(place.store.history(kind, "types"), on="key")
+            f1 = types.groupby([*shown, "of", "type"])["type_f1"].mean()
+            groups = (f1.loc[group] if group in f1 else {} for group in found.index)
+            table["by type"] = [
+                ", ".join(f"{name} {value:.1f}" for name, value in of_types.items())
+                for of_types in groups
+            ]
+        parts.append(table.to_string(index=False))
     return "\n\n".join(parts)
 
 

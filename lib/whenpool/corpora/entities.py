@@ -9,8 +9,9 @@ default: an ``I-`` after ``O``, or after another type, begins an entity.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from whenpool.base.errors import InputError
@@ -138,7 +139,7 @@ class EntityScores:
     An entity is right when its first word, its last word and its type are. Of those that are wrong,
     ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
     borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
-    predicted one overlaps.
+    predicted one overlaps. ``by_type`` has the F1 of each type of which there is a true one.
 
     Examples:
         >>> found = entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "B-ORG"]])
@@ -156,6 +157,7 @@ class EntityScores:
     mistyped: int
     spurious: int
     missed: int
+    by_type: Mapping[str, float] = field(default_factory=dict)
 
 
 def entity_scores(
@@ -207,7 +209,16 @@ def entity_scores(
     precision, recall, f1, _ = precision_recall_fscore_support(
         *written, average="micro", zero_division=0
     )
-    return EntityScores(100 * float(precision), 100 * float(recall), 100 * float(f1), **counts)
+    types = sorted({tag[2:] for tags in chain(*written) for tag in tags if tag != OUTSIDE})
+    *_, of_types, true_of_types = precision_recall_fscore_support(*written, zero_division=0)
+    by_type = {
+        name: 100 * float(value)
+        for name, value, count in zip(types, of_types, true_of_types, strict=True)
+        if count
+    }
+    return EntityScores(
+        100 * float(precision), 100 * float(recall), 100 * float(f1), **counts, by_type=by_type
+    )
 
 
 def _kind(entity: Entity, others: Sequence[Entity]) -> str:

@@ -65,6 +65,7 @@ class NumberedCorpus:
     seen: Tensor  # (words,) bool, those that stand there at all
     vectors: Tensor | None  # (words, E) to start from
     later: Tensor  # (W,) bool, for each test word whether only a later one decides its tag
+    spelling: Tensor | None = None  # (forms, L), see `whenpool.models.sequence_tagger.Spelling`
 
 
 def number(
@@ -72,6 +73,7 @@ def number(
     with_features: bool = True,
     vectors: WordVectors | None = None,
     seed: int = 0,
+    with_spelling: bool = False,
 ) -> NumberedCorpus:
     """Number the words and tags of a corpus.
 
@@ -79,6 +81,7 @@ def number(
         with_features: suffix and shape as well, F = 3; else the word alone, F = 1.
         vectors: words of the corpus that have one are known, even where no training sentence has them;
             the ``seed`` draws those of words that have none.
+        with_spelling: one more column, the number of the form in which a word is written.
     """
     counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
     known = set(vectors.words) if vectors else set()
@@ -91,6 +94,11 @@ def number(
     for feature in (suffix, shape) if with_features else ():
         values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
         features.append((feature, {value: i for i, value in enumerate(values, PADDING_INDEX + 1)}))
+    sizes = (len(words), *(len(numbers) + PADDING_INDEX + 1 for _, numbers in features[1:]))
+    spelling = None
+    if with_spelling:
+        forms, spelling = spelled(corpus)
+        features.append((str, forms))
     number_of = {tag: place for place, tag in enumerate(corpus.tags)}
 
     def numbered(sentences: Sequence[Tagged]) -> NumberedSentences:
@@ -109,12 +117,25 @@ def number(
     return NumberedCorpus(
         **{name: numbered(part) for name, part in corpus.splits.items()},
         tags=corpus.tags,
-        sizes=(len(words), *(len(numbers) + PADDING_INDEX + 1 for _, numbers in features[1:])),
+        sizes=sizes,
         rare=frequency == 1,
         seen=frequency > 0,
         vectors=words.vectors if vectors else None,
         later=torch.tensor([i in s.later for s in corpus.test for i in range(len(s))]),
+        spelling=spelling,
     )
+
+
+def spelled(corpus: TaggedCorpus, longest: int = 20) -> tuple[dict[str, int], Tensor]:
+    """The number of each written form of all splits, and their letters (forms, L): 1 stands for a letter
+    that no training word has, 0 for none. Letters behind the first ``longest`` are left out."""
+    letters = sorted({letter for s in corpus.train for word in s.words for letter in word})
+    number_of = {letter: place for place, letter in enumerate(letters, 2)}
+    forms = sorted({word for part in corpus.splits.values() for s in part for word in s.words})
+    rows = [[number_of.get(letter, 1) for letter in form[:longest]] for form in forms]
+    no_word = [torch.ones(1, dtype=torch.int64)] * (PADDING_INDEX + 1)  # padding and unknown
+    table = nn.utils.rnn.pad_sequence([*no_word, *map(torch.tensor, rows)], batch_first=True)
+    return {form: place for place, form in enumerate(forms, PADDING_INDEX + 1)}, table
 
 
 def suffix(word: str) -> str:

@@ -164,6 +164,11 @@ def find(
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in own.SUFFIXES:
+        if is_file(path):
+            raise InputError(
+                f"{path} is no {own.FORMATS} file of texts; if it holds tagged words, add "
+                "--chapter sequence_labelling"
+            )
         raise InputError(
             f"corpus {name!r} is unknown; choose one of {', '.join(NAMES)}, or give the path of a "
             f"{own.FORMATS} file"

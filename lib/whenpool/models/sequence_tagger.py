@@ -15,6 +15,39 @@ from whenpool.base.errors import InputError
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
+class Spelling(nn.Module):
+    """What the letters of a word say of it: a convolution over three letters at a time, then the largest
+    value of each filter.
+
+    Args:
+        letters: (forms, L) int64, numbers of the letters of each written form, 0 behind its last; each form
+            has one at least.
+        filters: how many, which is also the size of the result.
+        letter_size: numbers of a letter's embedding.
+
+    Raises:
+        InputError: for a form without letters.
+    """
+
+    letters: Tensor
+
+    def __init__(self, letters: Tensor, filters: int, letter_size: int = 25) -> None:
+        super().__init__()
+        if not (letters[:, 0] > 0).all():
+            raise InputError("each written form has at least one letter")
+        self.register_buffer("letters", letters, persistent=False)
+        self.embedding = nn.Embedding(int(letters.max()) + 1, letter_size, padding_idx=0)
+        self.convolution = nn.Conv1d(letter_size, filters, 3, padding=1)
+
+    def forward(self, forms: Tensor) -> Tensor:
+        """(B, T) int64 numbers of forms -> (B, T, filters)."""
+        found, place = forms.unique(return_inverse=True)  # a form is read once in a batch
+        letters = self.letters[found]  # (U, L)
+        values = self.convolution(self.embedding(letters).transpose(1, 2))  # (U, filters, L)
+        behind = letters.eq(0).unsqueeze(1)
+        return values.masked_fill(behind, -torch.inf).amax(2)[place]
+
+
 class SequenceTagger(nn.Module):
     """Words in, logits of the tags of each out.
 
@@ -28,6 +61,8 @@ class SequenceTagger(nn.Module):
         embedding_size: of a word.
         features: rows of the embedding of each further column of numbers, such as suffixes and shapes
             (`whenpool.corpora.numbering`); E = embedding_size + feature_size for each of them.
+        spelling: (forms, L), see `Spelling`; the last number of a word is then that of its written form.
+        filters: of the convolution over letters, E grows by as many.
         dropout: in training, of inputs and of states.
         padding_index: the row of each embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, embedding_size), the embedding of words to start from.
@@ -58,12 +93,16 @@ class SequenceTagger(nn.Module):
         *,
         features: Sequence[int] = (),
         feature_size: int = 25,
+        spelling: Tensor | None = None,
+        filters: int = 50,
         dropout: float = 0.0,
         vectors: Tensor | None = None,
     ) -> None:
         super().__init__()
-        if min(vocabulary_size, tags, embedding_size, feature_size, *features) < 1:
-            raise InputError("a tagger's vocabulary, tags, embeddings and features are at least 1 each")
+        if min(vocabulary_size, tags, embedding_size, feature_size, filters, *features) < 1:
+            raise InputError(
+                "a tagger's vocabulary, tags, embeddings, features and filters are at least 1 each"
+            )
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
@@ -73,6 +112,9 @@ class SequenceTagger(nn.Module):
         if vectors is not None:
             start_from(self.embedding, vectors)
         inputs = embedding_size + feature_size * len(features)
+        if spelling is not None:
+            self.features.append(Spelling(spelling, filters))
+            inputs += filters
         self.encoder = Encoder(inputs, hidden_size, cell, layers, bidirectional, forget_bias)
         self.dropout = nn.Dropout(dropout)
         self.classifier = nn.Linear(self.encoder.output_size, tags)

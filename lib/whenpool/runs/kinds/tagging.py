@@ -4,6 +4,8 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import safetensors.torch
@@ -11,9 +13,9 @@ import torch
 from torch import Tensor
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import fingerprint
+from whenpool.base.files import fingerprint, is_file, lines_of
 from whenpool.corpora.batches import PADDING_INDEX
-from whenpool.corpora.entities import COUNTED, ENCODINGS
+from whenpool.corpora.entities import COUNTED, ENCODINGS, EntityScores
 from whenpool.corpora.numbering import NumberedCorpus, number
 from whenpool.corpora.tagged import Tagged, TaggedCorpus, convert, entity_scores, find_tagged
 from whenpool.models.sequence_tagger import SequenceTagger
@@ -27,7 +29,7 @@ from whenpool.training.taggers import Labelled, label, train_tagger
 TAGGING_PROTOCOL = 1
 """Raised by hand when the meaning of a tagging result changes."""
 
-_WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training; other corpora count as 15,000
+_WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,11 @@ class Tagging(Run):
     histories: ClassVar[Mapping[str, str]] = {
         "history": "epoch",
         "gradients": "position stage mean single",
+        "types": "type type_f1",
     }
     points: ClassVar[str] = (
         "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor position mean "
-        "single validation_entity_precision validation_entity_recall validation_entity_f1"
+        "single validation_entity_precision validation_entity_recall validation_entity_f1 type_f1"
     )
     order: ClassVar[Sequence[str]] = ("corpus", "cell", "seed", "key")
 
@@ -68,6 +71,7 @@ class Tagging(Run):
     hidden_size: int = 128  # per direction
     features: bool = True  # whether the tagger sees suffix and shape of a word besides
     feature_size: int = 25  # of each
+    filters: int = 0  # of a convolution over the letters of a word; 0: none
     encoding: str | None = None  # "io", "iob1" or "iob2" to train in; None: the file's own
     vectors: str | None = None  # name of a file of word vectors, or None: random ones
     dropout: float = 0.3  # of inputs and states
@@ -91,7 +95,7 @@ class Tagging(Run):
 
     @property
     def cost(self) -> float:
-        return float(self.epochs * _WORDS.get(self.corpus.partition(":")[0], 15_000))
+        return float(self.epochs * _words_of(self.corpus))
 
     def alike(self) -> Iterator[tuple[Hashable, float]]:
         tagger = self.cell, self.layers, self.bidirectional, self.hidden_size
@@ -111,7 +115,7 @@ class Tagging(Run):
         numbered, model = prepare_tagger(self, corpus, place)
         judge = None
         if corpus.entities:
-            judge = lambda said: _found(corpus.validation, said, numbered.tags, "validation_")  # noqa: E731
+            judge = lambda said: _rates(_found(corpus.validation, said, numbered.tags), "validation_")  # noqa: E731
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             profile = _profile(model, numbered, self, "before training")
@@ -144,10 +148,12 @@ class Tagging(Run):
             "seconds": time.perf_counter() - started,
         }
         result |= {**_baselines(corpus), **_parts(numbered, said), **_shape_of(profile)}
-        if corpus.entities:
-            result |= _found(corpus.test, said, numbered.tags, "", counts=True)
-        weights = safetensors.torch.save(outcome.weights) if keep_weights else None
         rows = [*outcome.history_rows(), *profile]
+        if corpus.entities:
+            found = _found(corpus.test, said, numbered.tags)
+            result |= _rates(found) | {f"entities_{name}": getattr(found, name) for name in COUNTED}
+            rows += [{"type": name, "type_f1": f1} for name, f1 in found.by_type.items()]
+        weights = safetensors.torch.save(outcome.weights) if keep_weights else None
         return place.store.put(
             identity, self.row(), result, provenance(device), rows, weights, self.kind
         )
@@ -171,6 +177,16 @@ class Tagging(Run):
         return f"{self.corpus} tagging {self.cell} {direction}{encoding} seed {self.seed}"
 
 
+@cache
+def _words_of(corpus: str) -> int:
+    """About how many words a tagger is trained on: of a file a line each."""
+    name = corpus.partition(":")[0]
+    file = Path(name).expanduser()
+    if name in _WORDS or not is_file(file):
+        return _WORDS.get(name, 15_000)
+    return sum(bool(line.strip()) for line in lines_of(file))
+
+
 PLACES = 21
 """Where gradients are read, from the first word of a sentence to its last."""
 
@@ -180,7 +196,7 @@ def prepare_tagger(
 ) -> tuple[NumberedCorpus, SequenceTagger]:
     """The corpus as numbers, tags in the encoding of the run, and the tagger before training."""
     encoded = _encoded(corpus, run.encoding)
-    numbered = number(encoded, run.features, vectors_of(run, place), run.seed)
+    numbered = number(encoded, run.features, vectors_of(run, place), run.seed, run.filters > 0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         model = SequenceTagger(
@@ -194,6 +210,8 @@ def prepare_tagger(
             padding_index=PADDING_INDEX,
             features=numbered.sizes[1:],
             feature_size=run.feature_size,
+            spelling=numbered.spelling,
+            filters=run.filters or 1,
             dropout=run.dropout,
             vectors=numbered.vectors,
         )
@@ -234,16 +252,15 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
     )
 
 
-def _found(
-    sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str], prefix: str, counts: bool = False
-) -> dict[str, float]:
-    """How well entities are found, compared with those of the file whatever the tagger's encoding; and how
-    many of each kind of error there are."""
+def _found(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> EntityScores:
+    """How well entities are found, compared with those of the file whatever the tagger's encoding."""
     names = iter([tags[place] for place in said.tags.tolist()])
     found = [[next(names) for _ in sentence.words] for sentence in sentences]
-    scores = entity_scores([s.tags for s in sentences], found)
-    rates = {f"{prefix}entity_{name}": getattr(scores, name) for name in ("precision", "recall", "f1")}
-    return rates | {f"entities_{name}": getattr(scores, name) for name in COUNTED if counts}
+    return entity_scores([s.tags for s in sentences], found)
+
+
+def _rates(scores: EntityScores, prefix: str = "") -> dict[str, float]:
+    return {f"{prefix}entity_{name}": getattr(scores, name) for name in ("precision", "recall", "f1")}
 
 
 def _baselines(corpus: TaggedCorpus) -> dict[str, float]:

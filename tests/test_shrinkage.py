@@ -12,9 +12,9 @@ from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, Encoder
 from whenpool.theory import moments
-from whenpool.theory.comparison import MODELS
 from whenpool.theory.moments import LeakySum
 from whenpool.theory.shrinkage import (
+    MODELS,
     direct_gain,
     expected_shrinkage,
     factor_of,

@@ -65,12 +65,8 @@ class Outcome:
 
 
 class DivergenceError(InputError):
-    """The loss is no longer a finite number.
-
-    Attributes:
-        left: the training up to there: the epochs, that of the divergence included, and the weights
-            as they were left, which are not tested.
-    """
+    """The loss is no longer a finite number; ``left`` is the training up to there: its epochs, the
+    diverged one included, and the last weights, which are not tested."""
 
     def __init__(self, message: str, left: Outcome) -> None:
         super().__init__(message)
@@ -91,16 +87,14 @@ def train(
     """Train a model, keep the weights of the best validation epoch, and test those.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C).
-        seed: of the order of batches. The model comes initialised, and what DropConnect drops is
-            drawn from torch's global generator.
-        device: where to train; the model is moved there.
+        model: maps ids (B, T) and lengths (B,) to logits (B, C). It comes initialised and is moved to
+            ``device``.
+        seed: of the order of batches; DropConnect draws from torch's global generator.
         on_epoch: called after each epoch.
         watch: called before the first step and after each one with the number of texts learnt from
             so far; it may look at the model and must leave it as it was.
         objective: what is minimised; default: cross-entropy.
-        parameters: groups for the optimiser, which may have learning rates of their own; default: all
-            of the model's in one.
+        parameters: groups for the optimiser, as torch takes them; default: all of the model's.
 
     Raises:
         DivergenceError: when the loss becomes infinite or not a number.
@@ -131,11 +125,11 @@ def training_steps(
     parameters: Iterable[dict[str, Any]] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
-    """A training that leaves its backward passes to its driver, so that several can be driven at once.
+    """As `train`, but the caller makes the backward passes, so that it can make several at once.
 
-    Yields each batch and the numbers (B,) of its texts; is sent what was learnt from it, once the
-    gradients are those of the parameters; returns the outcome. ``clock``: the seconds that this training
-    took so far, from any start; the other arguments are those of `train`.
+    Yields each batch and the numbers (B,) of its texts; is sent the loss and the logits of the batch
+    once the parameters have their gradients; returns the outcome. ``clock`` tells the seconds that this
+    training took so far, from any start.
     """
     started = clock()
     model.to(device)

@@ -6,13 +6,11 @@ Letters: E units of an input, H units of a state, T words, K steps back, D units
 directions; i, f, g, o are the gates in torch's order, of which g is the candidate.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
-from pandas import DataFrame
 from torch import Tensor
 
 from whenpool.models.encoder import ForgetBias
@@ -199,8 +197,6 @@ def factor_of(curve: Tensor, first: int, last: int) -> float:
     return float((curve[last] / curve[first]) ** (1 / (last - first)))
 
 
-# The expected shrinkage beside the measured one, as rows for figures
-
 MODELS: dict[str, tuple[str, ForgetBias]] = {
     "basic RNN": ("elman", None),
     "LSTM": ("lstm", None),
@@ -210,62 +206,6 @@ MODELS: dict[str, tuple[str, ForgetBias]] = {
     "LSTM, chrono": ("lstm", "chrono"),
 }
 """Cell and forget bias of each model that is compared."""
-
-
-def _orthogonal(weights: Tensor) -> Tensor:
-    """Orthogonal, with the same mean square."""
-    drawn = torch.nn.init.orthogonal_(torch.empty_like(weights))
-    return drawn * (weights.norm() / drawn.norm())
-
-
-CHANGES: dict[str, dict[str, Any]] = {
-    "as assumed": {},
-    "one word, repeated": {"repeated": True},
-    "orthogonal, same size": {"change": _orthogonal},
-    "orthogonal, as `Encoder`": {"change": lambda U: torch.nn.init.orthogonal_(torch.empty_like(U))},
-    "symmetric weights": {"change": lambda U: (U + U.T) / 2**0.5},
-    "weights of mean 1/H": {"change": lambda U: U + 1 / len(U)},
-    "weights twice as large": {"change": lambda U: 2 * U},
-}
-"""What each assumption is broken by. Mean and variance of the weights stay, but for those of mean 1/H,
-those twice as large, and an orthogonal start as `whenpool.Encoder` has it, whose variance is three times
-that of torch's."""
-
-
-def compared(cases: Iterable[Mapping[str, Any]], seeds: int, distance: int) -> list[dict[str, Any]]:
-    """Rows for each case: its own columns, ``kind``, ``seed`` and ``curve`` (K + 1,), the gradient norm
-    over the distance from the last state.
-
-    The kinds are "expected", "independent" (expected, if each step had recurrent weights of its own) and
-    "measured", for each of so many ``seeds``. What is expected knows nothing of a change. A case has a
-    ``model`` of `MODELS` (default: the LSTM), a ``change`` of `CHANGES`, and ``hidden_size``,
-    ``input_size``, ``forget_bias`` and ``input_variance`` where they are not 128, 100, the model's own
-    and 1.
-    """
-    rows = []
-    for case in cases:
-        cell, forget_bias = MODELS[case.get("model", "LSTM")]
-        setup: dict[str, Any] = {"hidden_size": 128, "input_size": 100, "forget_bias": forget_bias}
-        setup |= {"input_variance": 1.0, "distance": distance}
-        setup |= {name: case[name] for name in setup.keys() & case.keys()}
-        change = CHANGES[case.get("change", "as assumed")]
-        curves: list[tuple[str, int | None, Tensor]] = [
-            ("expected", None, expected_shrinkage(cell, **setup)),
-            ("independent", None, expected_shrinkage(cell, **setup, tied=False)),
-            *(
-                ("measured", s, measured_shrinkage(cell, **setup, seed=s, **change))
-                for s in range(seeds)
-            ),
-        ]
-        rows += [{**case, "kind": kind, "seed": seed, "curve": curve} for kind, seed, curve in curves]
-    return rows
-
-
-def factors(cases: Iterable[Mapping[str, Any]], seeds: int, first: int, last: int) -> DataFrame:
-    """The same rows with ``factor``, per step between two distances, in place of ``curve``; in texts of
-    1.25 · ``last`` words, so that these distances are not those of their first words."""
-    rows = compared(cases, seeds, last + last // 4)
-    return DataFrame([row | {"factor": factor_of(row.pop("curve"), first, last)} for row in rows])
 
 
 @lru_cache(maxsize=32)

@@ -44,10 +44,9 @@ def checked_batch(
             raise InputError(
                 f"{name} are on {values.device}, the model is on {device}: move one with .to()"
             )
-    wrong = ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist()
-    if wrong:
-        n = int(lengths[wrong[0]])
-        raise InputError(f"text {wrong[0]} has the length {n}; lengths are between 1 and {T}")
+    for text in ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist():
+        n = int(lengths[text])
+        raise InputError(f"text {text} has the length {n}; lengths are between 1 and {T}")
     return ids, lengths.to(device), labels.long()
 
 

@@ -21,7 +21,7 @@ from torch.nn import functional
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch
 from whenpool.models.encoder import word_mask
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective
 
 HEAD_SIZE = 128
 MIXED_OF_TWELVE = (7, 9, 12)  # Layers of BERT-base after which Chen et al. 2020 mix (§3)

@@ -16,7 +16,7 @@ from whenpool.corpora.batches import Batch
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import LastAttention, LastState
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.objective import Accuracy, Objective
+from whenpool.training.loop import Accuracy, Objective
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:

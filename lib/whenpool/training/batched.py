@@ -18,8 +18,15 @@ from whenpool.corpora.dataset import Splits
 from whenpool.models.batched_lstm import run_together
 from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.loop import DivergenceError, Epoch, Outcome, Recipe, training_steps
-from whenpool.training.objective import Learnt, Objective
+from whenpool.training.loop import (
+    DivergenceError,
+    Epoch,
+    Learnt,
+    Objective,
+    Outcome,
+    Recipe,
+    training_steps,
+)
 
 
 @dataclass(frozen=True, eq=False)

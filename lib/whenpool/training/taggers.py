@@ -15,8 +15,17 @@ from whenpool.corpora.batches import UNKNOWN_INDEX, Batch, evaluation_batches
 from whenpool.corpora.numbering import NumberedCorpus, NumberedSentences
 from whenpool.models.encoder import word_mask
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
-from whenpool.training.loop import Epoch, Outcome, Recipe, train
-from whenpool.training.objective import EVALUATION_WORDS, Accuracy, Learnt, Objective, Score
+from whenpool.training.loop import (
+    EVALUATION_WORDS,
+    Accuracy,
+    Epoch,
+    Learnt,
+    Objective,
+    Outcome,
+    Recipe,
+    Score,
+    train,
+)
 
 CLIP = 5.0  # The largest norm of a step's gradient
 

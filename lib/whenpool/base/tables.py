@@ -46,20 +46,13 @@ def shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table must be like.
+    """What a table must be like."""
 
-    Attributes:
-        required: columns that are there and have a value in each row; a number among them is finite.
-        present: columns that are there besides, and may have gaps.
-        numbers, flags: columns that hold numbers, or True and False, where they are there.
-        unique: a column without repeated values; empty for none.
-    """
-
-    required: frozenset[str] = frozenset()
-    present: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    flags: frozenset[str] = frozenset()
-    unique: str = ""
+    required: frozenset[str] = frozenset()  # are there, with a value in each row; numbers are finite
+    present: frozenset[str] = frozenset()  # are there besides, and may have gaps
+    numbers: frozenset[str] = frozenset()  # hold numbers, where they are there
+    flags: frozenset[str] = frozenset()  # hold True and False, where they are there
+    unique: str = ""  # the column without repeated values; empty for none
 
     def fault_in(self, row: Mapping[str, Any]) -> str:
         """What is wrong with a row that came from JSON, or nothing; it may lack any column."""

@@ -17,7 +17,7 @@ from whenpool.runs.request import Choice
 
 
 def run(cell, pooling, setting="standard", seed=0, test=70.0, validation=None, **other):
-    """A row of a small model of record."""
+    """A row of a small model, as a reference run has it."""
     return {
         **SMALL_MODEL, "corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True,
         "vectors": "glove.6B.100d", "validation": None, "key": f"{cell}{pooling}{setting}{seed}{other}",

@@ -61,8 +61,7 @@ def is_file(path: Path) -> bool:
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked.
 
-    Raises:
-        InputError: for a file that cannot be read, or a line that is not UTF-8.
+    Raises `InputError` for a file that cannot be read, or a line that is not UTF-8.
     """
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:

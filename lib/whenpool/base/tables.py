@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def listed(file: Path, what: str) -> list[Any]:
     """The items of a YAML file that is one list, called ``what`` in messages.
 
-    Raises:
-        InputError: for a file that cannot be read, or holds something else.
+    Raises `InputError` for a file that cannot be read, or holds something else.
     """
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
@@ -75,9 +74,8 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
     Args:
         text: columns that are read as `str`, whatever they look like.
 
-    Raises:
-        InputError: for a file that cannot be read, a column that is missing, or a value that cannot be,
-            named by its row (the first below the header is row 1) and column.
+    Raises `InputError` for a file that cannot be read, a column that is missing, or a value that cannot
+    be, named by its row (the first below the header is row 1) and column.
     """
     import pandas as pd
 

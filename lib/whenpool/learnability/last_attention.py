@@ -96,8 +96,7 @@ class AttentionForm(nn.Module):
 class LastAttentionObjective(Objective):
     """What penalty and dropout attention share: the model attends while it is trained.
 
-    Raises:
-        InputError: for epochs below 1, or a power that is not above 0.
+    Raises `InputError` for epochs below 1, or a power that is not above 0.
     """
 
     def __init__(self, epochs: int, power: float) -> None:

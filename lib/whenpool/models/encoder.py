@@ -130,8 +130,7 @@ class Encoder(nn.Module):
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units
         first. Texts that are padded elsewhere have a mask (B, T) instead of lengths, true on words.
 
-        Raises:
-            InputError: when lengths or mask do not fit, see `check_lengths`.
+        Raises `InputError` when lengths or mask do not fit, see `check_lengths`.
         """
         if mask is not None:
             return encode_where(self, inputs, mask)
@@ -150,8 +149,7 @@ class Encoder(nn.Module):
     def load_torch(self, module: nn.RNNBase) -> "Encoder":
         """Take over the weights of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` of the same shape.
 
-        Raises:
-            InputError: where the shapes differ.
+        Raises `InputError` where the shapes differ.
         """
         copy_weights(list(self.parameters()), list(module.parameters()), "cell")
         return self

@@ -75,8 +75,7 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last of
     its ``counts`` (B,) values included: (B, points). What stands behind them does not matter.
 
-    Raises:
-        InputError: for fewer than one point.
+    Raises `InputError` for fewer than one point.
     """
     if points < 1:
         raise InputError(f"points must be at least 1, not {points}")

@@ -57,8 +57,8 @@ class Tap:
         Args:
             grads: at ``wanted``; None where the loss does not depend on one. May be overwritten.
 
-        Raises:
-            InputError: where the loss depends on the final state as it is returned beside the others.
+        Raises `InputError` where the loss depends on the final state as it is returned beside the
+        others.
         """
         above, through, last = grads
         if last is not None:
@@ -102,8 +102,7 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 
-    Raises:
-        InputError: for a recurrence that cannot be tapped.
+    Raises `InputError` for a recurrence that cannot be tapped.
     """
     taps: list[AnyTap] = []
     recurrences: dict[Any, Any] = {}  # each with its own forward

@@ -42,8 +42,7 @@ class Slopes(NamedTuple):
 def running_max_slopes(precision: float, longest: int) -> Slopes:
     """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3).
 
-    Raises:
-        InputError: for a precision that is not between 0 and 1, or ``longest`` below 1.
+    Raises `InputError` for a precision that is not between 0 and 1, or ``longest`` below 1.
     """
     if not 0 < precision < 1:
         raise InputError(f"precision is an error between 0 and 1, not {precision}; take 1e-3")
@@ -96,8 +95,7 @@ def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.L
     `read_running_max` of its last state, [→h_n ; ←h_1] of two directions, is the max-pooled state of
     ``lstm``, right to ``precision`` in texts of up to ``longest`` words.
 
-    Raises:
-        InputError: for another kind of LSTM, and see `running_max_slopes`.
+    Raises `InputError` for another kind of LSTM, and see `running_max_slopes`.
     """
     given, slopes = _checked(lstm, directions=2), running_max_slopes(precision, longest)
     H = given.hidden_size
@@ -119,8 +117,7 @@ def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) ->
     `read_running_max` of the units H to 2H of the state after the end token is the max-pooled state of
     ``lstm``, right to ``precision`` in texts of up to ``longest`` words.
 
-    Raises:
-        InputError: for another kind of LSTM, and see `running_max_slopes`.
+    Raises `InputError` for another kind of LSTM, and see `running_max_slopes`.
     """
     given, slopes = _checked(lstm), running_max_slopes(precision, longest)
     H = given.hidden_size
@@ -144,8 +141,7 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
     before, s² = 3/2·precision, which is larger, so that max-pooling finds it: divided by s, they are
     the last state of ``lstm``.
 
-    Raises:
-        InputError: for another kind of LSTM.
+    Raises `InputError` for another kind of LSTM.
     """
     given, scale = _checked(lstm), last_state_scale(precision)
     H = given.hidden_size

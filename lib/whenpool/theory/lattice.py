@@ -63,8 +63,7 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
     one. All walks are tried, with all values. After 2Q words each state has been met with each parity
     that it will ever be met with, so that no more words need be read.
 
-    Raises:
-        InputError: for more than a million assignments.
+    Raises `InputError` for more than a million assignments.
     """
     if values ** (units * states) > 10**6:
         raise InputError(f"{values}^({units}·{states}) assignments are too many; take fewer states")
@@ -89,8 +88,7 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
     b, and a weight U of the state. States are rounded to V ``values`` from -1 to 1, evenly spaced, and
     the next step reads them rounded; the cell is not rounded.
 
-    Raises:
-        InputError: for a grid of no or of more than seven numbers.
+    Raises `InputError` for a grid of no or of more than seven numbers.
     """
     if not 1 <= len(grid) <= 7:
         raise InputError(f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")

@@ -168,8 +168,7 @@ def train(
         objective: what is minimised; default: cross-entropy.
         parameters: groups for the optimiser, as torch takes them; default: all of the model's.
 
-    Raises:
-        DivergenceError: when the loss becomes infinite or not a number.
+    Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = objective or Objective()
     steps = training_steps(

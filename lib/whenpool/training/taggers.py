@@ -54,8 +54,7 @@ def train_tagger(
         judge: measures of each epoch by name, from the answers for the validation sentences;
             "validation_entity_f1", where it is given, chooses the best epoch instead of accuracy.
 
-    Raises:
-        DivergenceError: when the loss becomes infinite or not a number.
+    Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     parts = {name: _Split(getattr(corpus, name)) for name in ("train", "validation", "test")}
     objective = _Tagging(corpus.rare, unknown_rate, judge or (lambda said: {}))

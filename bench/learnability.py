@@ -18,7 +18,7 @@ from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.learnability.gradient_directed import DIVERGENCES, estimated_backward, exact_backward
 from whenpool.learnability.teacher_forcing import sentence_embeddings
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective
 
 B, T, E, CLASSES, WORDS = 32, 240, 100, 2, 5_000
 LONG = 740

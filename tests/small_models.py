@@ -93,8 +93,8 @@ def rearranged(batch, order, pads):
     return Batch(ids, batch.lengths[order], batch.labels[order])
 
 
-def softmax(scores):
-    powers = [math.exp(score - max(scores)) for score in scores]
+def softmax(scores, temperature=1.0):
+    powers = [math.exp((score - max(scores)) / temperature) for score in scores]
     return [power / sum(powers) for power in powers]
 
 

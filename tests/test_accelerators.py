@@ -16,8 +16,7 @@ from whenpool.learnability import GradientDirected, PenaltyAttention
 from whenpool.models.batched_lstm import run_together
 from whenpool.models.precision import precision
 from whenpool.probes import gradient_norms, nwi
-from whenpool.training.loop import Recipe, train
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective, Recipe, train
 
 CELLS = ["lstm", "gru", "elman", "prototype", "mingru", "minlstm", "transformer"]
 TOLERANCE = {"float32": 1e-5, "tf32": 1e-3, "bfloat16": 1e-2}

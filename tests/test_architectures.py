@@ -17,7 +17,7 @@ from whenpool.runs.request import Choice
 
 
 def run(cell, pooling, setting="standard", seed=0, test=70.0, validation=None, **other):
-    """A row of a small model of record."""
+    """A row of a small model, as a reference run has it."""
     return {
         **SMALL_MODEL, "corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True,
         "vectors": "glove.6B.100d", "validation": None, "key": f"{cell}{pooling}{setting}{seed}{other}",
@@ -62,7 +62,7 @@ def test_the_chapter_compares_cells_whatever_is_asked_for(cell, place):
     assert plan("other_architectures", Choice("quick", cell=cell), place) == usual
 
 
-def test_runs_of_record_have_three_seeds_all_settings_once_and_what_was_tried(place):
+def test_reference_runs_have_three_seeds_all_settings_once_and_what_was_tried(place):
     runs = plan("other_architectures", Choice("quick", ("imdb",)), place)
     trainings = [one for one in runs if isinstance(one, Training)]
     assert {one.seed for one in trainings} == {0, 1, 2}
@@ -125,7 +125,7 @@ def memory(cell="transformer", attention="plain", seed=0, **other):
     return found | other
 
 
-def test_only_the_width_and_lengths_of_the_thesis_are_of_record():
+def test_only_the_width_and_lengths_of_the_thesis_are_reference_runs():
     rows = pd.DataFrame(
         [
             memory(),

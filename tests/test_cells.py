@@ -154,7 +154,7 @@ def encoder(cell, layers=1, bidirectional=True, **options):
 @pytest.mark.parametrize("cell", OURS)
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_states_do_not_depend_on_padding_or_company(cell, layers, bidirectional, inputs):
+def test_states_do_not_depend_on_padding_or_other_texts(cell, layers, bidirectional, inputs):
     reader = encoder(cell, layers, bidirectional)
     together = reader(inputs, LENGTHS)
     assert together.shape == (4, 9, reader.output_size)

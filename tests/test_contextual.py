@@ -129,13 +129,13 @@ def test_batches_are_padded_with_zeros(file):
 
 def test_a_file_of_another_encoder_or_of_other_texts_is_refused(file):
     embed(encoder(), TEXTS, file)
-    mend = "; delete it or give another file"
+    advice = "; delete it or give another file"
     assert refusal(encoder(1, "other"), TEXTS, file) == (
-        f"{file} was made with another encoder (tiny){mend}"
+        f"{file} was made with another encoder (tiny){advice}"
     )
     one, two, three, four, *rest = TEXTS.ids.to_lists()  # the same tokens with other borders
     texts = Texts(Ragged.of([one, two, three[:-1], [three[-1], *four], *rest]), TEXTS.labels)
-    assert refusal(encoder(), texts, file) == f"{file} was made of other texts{mend}"
+    assert refusal(encoder(), texts, file) == f"{file} was made of other texts{advice}"
 
 
 @pytest.mark.parametrize("left", [0, 5, 300, -1])

@@ -12,7 +12,7 @@ from whenpool import POOLINGS, SequenceTagger, TextClassifier
 from whenpool.corpora.batches import Batch
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention
 from whenpool.models.precision import precision
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective
 
 try:
     from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as stand_in

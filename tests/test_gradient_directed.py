@@ -29,7 +29,7 @@ from whenpool.learnability.gradient_directed import (
     log_odds,
     unevenness,
 )
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective
 
 WAYS = [exact_backward, estimated_backward]
 
@@ -174,7 +174,7 @@ def test_in_float32_also_where_gradients_vanish(divergence):
 
 @pytest.mark.parametrize("way", WAYS)
 @by_divergence
-def test_padding_and_company_change_nothing_and_pads_are_not_trained(way, divergence):
+def test_padding_and_other_texts_change_nothing_and_pads_are_not_trained(way, divergence):
     model = classifier()
     expected, (loss, uneven, logits) = found_by(way, model, 0.7, divergence)
     order = torch.tensor([2, 0, 3, 1])

@@ -7,14 +7,12 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, InputError, TextClassifier
-from whenpool.models.cells import CELLS as ENCODER_CELLS
-from whenpool.models.cells import TORCH_CELLS, Cell, Elman
+from whenpool.models.cells import CELLS, TORCH_CELLS, Cell, Elman
 from whenpool.probes import gradient_norms, gradient_profile, vanishing_ratio
 
 IDS = torch.randint(0, 20, (4, 11), generator=torch.Generator().manual_seed(3))
 LENGTHS = torch.tensor([11, 4, 1, 7])
 LABELS = torch.tensor([0, 2, 1, 2])
-CELLS = ("lstm", "gru", "elman")
 
 
 def classifier(
@@ -62,11 +60,11 @@ def loss_of(model, ids, label, added):
     return cross_entropy(logits, label.unsqueeze(0))
 
 
-def norms_by_loop(model, ids=IDS, lengths=LENGTHS, labels=LABELS):
-    norms = torch.full(ids.shape, torch.nan).double()
-    for b, n in enumerate(lengths.tolist()):
+def norms_by_loop(model):
+    norms = torch.full(IDS.shape, torch.nan).double()
+    for b, n in enumerate(LENGTHS.tolist()):
         added = torch.zeros(n, model.encoder.output_size).double().requires_grad_()
-        (grad,) = torch.autograd.grad(loss_of(model, ids[b, :n], labels[b], added), added)
+        (grad,) = torch.autograd.grad(loss_of(model, IDS[b, :n], LABELS[b], added), added)
         norms[b, :n] = grad.norm(dim=-1)
     return norms
 
@@ -76,7 +74,7 @@ def same(ours, theirs, tolerance=1e-14):
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cell", TORCH_CELLS)
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_norms_are_those_of_a_loop(pooling, cell, bidirectional):
     model = classifier(pooling, cell, bidirectional=bidirectional)
@@ -84,9 +82,13 @@ def test_norms_are_those_of_a_loop(pooling, cell, bidirectional):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("pooling", ["last", "max_attention"])
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_of_a_stack_it_is_the_top_layer(cell, bidirectional):
-    model = classifier("max_attention", cell, 3, bidirectional)
+def test_of_a_stack_of_any_cell_it_is_the_top_layer(cell, pooling, layers, bidirectional):
+    if cell in ("sum", "tanh_sum") and layers == 2:
+        bidirectional = False
+    model = classifier(pooling, cell, layers, bidirectional, hidden_size=6)
     assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms_by_loop(model))
 
 
@@ -130,13 +132,11 @@ def test_the_model_is_left_as_it_was(training):
 class Theirs(nn.Module):
     """A model of somebody else, who wraps ``nn.LSTM`` in the three steps."""
 
-    def __init__(self, kind=nn.LSTM, layers=1, bidirectional=True, packed=True, bias=True, first=True):
+    def __init__(self, kind=nn.LSTM, layers=1, bidirectional=True, packed=True, first=True):
         super().__init__()
         torch.manual_seed(1)
         self.table = nn.Embedding(20, 6)
-        self.rnn = kind(
-            6, 5, layers, bidirectional=bidirectional, batch_first=first, bias=bias, dropout=0.3
-        )
+        self.rnn = kind(6, 5, layers, bidirectional=bidirectional, batch_first=first, dropout=0.3)
         self.out = nn.Linear(5 * (2 if bidirectional else 1), 3)
         self.packed, self.first = packed, first
         self.double()
@@ -169,7 +169,7 @@ class Theirs(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:dropout option")
-@pytest.mark.parametrize(("cell", "kind"), [("lstm", nn.LSTM), ("gru", nn.GRU), ("elman", nn.RNN)])
+@pytest.mark.parametrize(("cell", "kind"), TORCH_CELLS.items())
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("first", [True, False])
@@ -300,22 +300,6 @@ def test_lengths_of_norms_are_checked(lengths):
     for probe in (vanishing_ratio, gradient_profile):
         with pytest.raises(InputError, match="2 texts of up to 3 words"):
             probe(torch.ones(2, 3), lengths)
-
-
-# the cells that torch lacks
-
-OURS = tuple(name for name in ENCODER_CELLS if name not in TORCH_CELLS)
-
-
-@pytest.mark.parametrize("cell", OURS)
-@pytest.mark.parametrize("pooling", ["last", "max_attention"])
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("bidirectional", [True, False])
-def test_norms_of_cells_are_those_of_a_loop(cell, pooling, layers, bidirectional):
-    if cell in ("sum", "tanh_sum") and layers == 2:
-        bidirectional = False
-    model = classifier(pooling, cell, layers, bidirectional, hidden_size=6)
-    assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms_by_loop(model))
 
 
 @pytest.mark.filterwarnings("ignore:dropout option")

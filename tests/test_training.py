@@ -18,8 +18,7 @@ from whenpool.learnability import (
     TeacherForcing,
 )
 from whenpool.models.pooling import LastState
-from whenpool.training.loop import DivergenceError, Recipe, evaluate, train
-from whenpool.training.objective import Objective
+from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, train
 
 
 @pytest.fixture(scope="module")

@@ -17,28 +17,19 @@ from whenpool.base.paths import cache_directory
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
-    """Write beside ``path``, then move there in one step: after a crash at any moment there is either the
-    whole new file or what was there before.
-
-    Raises:
-        StorageError: when the disk is full or the folder read-only.
-    """
-    with whole_file(path) as scratch:
-        scratch.write(content.encode("utf-8") if isinstance(content, str) else content)
+    """Write a whole file or, when anything fails, leave what was there before; see `whole_file`."""
+    with whole_file(path) as stream:
+        stream.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 @contextmanager
 def whole_file(
-    path: Path, what: str = "", mend: str = "what is finished stays finished"
+    path: Path, what: str = "", advice: str = "what is finished stays finished"
 ) -> Iterator[BinaryIO]:
-    """A stream to a file that gets its name when all is written; otherwise nothing is left.
+    """A stream to a file that gets its name in one step when all is written; otherwise nothing is left.
 
-    Args:
-        what: comes before the file's name in the message that it cannot be written, which ends with
-            ``mend``.
-
-    Raises:
-        StorageError: when the disk is full or the folder read-only.
+    Raises `StorageError` when the disk is full or the folder read-only; the message says ``what`` is in
+    the file, and ends with ``advice``.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +46,7 @@ def whole_file(
             raise
     except OSError as error:
         raise StorageError(
-            f"cannot write {what}{path}: {error.strerror or error}; free or unlock the place, {mend}"
+            f"cannot write {what}{path}: {error.strerror or error}; free or unlock the place, {advice}"
         ) from None
 
 
@@ -70,8 +61,7 @@ def is_file(path: Path) -> bool:
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked.
 
-    Raises:
-        InputError: for a file that cannot be read, or a line that is not UTF-8.
+    Raises `InputError` for a file that cannot be read, or a line that is not UTF-8.
     """
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def listed(file: Path, what: str) -> list[Any]:
     """The items of a YAML file that is one list, called ``what`` in messages.
 
-    Raises:
-        InputError: for a file that cannot be read, or holds something else.
+    Raises `InputError` for a file that cannot be read, or holds something else.
     """
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
@@ -46,20 +45,13 @@ def shown(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """What a table must be like.
+    """What a table must be like."""
 
-    Attributes:
-        required: columns that are there and have a value in each row; a number among them is finite.
-        present: columns that are there besides, and may have gaps.
-        numbers, flags: columns that hold numbers, or True and False, where they are there.
-        unique: a column without repeated values; empty for none.
-    """
-
-    required: frozenset[str] = frozenset()
-    present: frozenset[str] = frozenset()
-    numbers: frozenset[str] = frozenset()
-    flags: frozenset[str] = frozenset()
-    unique: str = ""
+    required: frozenset[str] = frozenset()  # are there, with a value in each row; numbers are finite
+    present: frozenset[str] = frozenset()  # are there besides, and may have gaps
+    numbers: frozenset[str] = frozenset()  # hold numbers, where they are there
+    flags: frozenset[str] = frozenset()  # hold True and False, where they are there
+    unique: str = ""  # the column without repeated values; empty for none
 
     def fault_in(self, row: Mapping[str, Any]) -> str:
         """What is wrong with a row that came from JSON, or nothing; it may lack any column."""
@@ -82,9 +74,8 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
     Args:
         text: columns that are read as `str`, whatever they look like.
 
-    Raises:
-        InputError: for a file that cannot be read, a column that is missing, or a value that cannot be,
-            named by its row (the first below the header is row 1) and column.
+    Raises `InputError` for a file that cannot be read, a column that is missing, or a value that cannot
+    be, named by its row (the first below the header is row 1) and column.
     """
     import pandas as pd
 

@@ -71,12 +71,8 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
     """The last hidden states of an encoder for every token, computed once and kept in a file.
 
     The header of the file, which is safetensors, says what it was made of. It gets its name when it is
-    whole, so a computation that is stopped leaves nothing that looks finished.
-
-    Args:
-        texts: as numbers of the encoder's tokens, see `Pretrained.tokenize`.
-        file: to write, or to read where it is there.
-        device: where the encoder reads.
+    whole, so a computation that is stopped leaves nothing that looks finished. Where it is there, it is
+    read. Texts are numbers of the encoder's tokens, see `Pretrained.tokenize`.
 
     Raises:
         InputError: for texts that the encoder cannot read, or a file that is not of these texts and this
@@ -176,7 +172,6 @@ def _header(made_of: dict[str, str], tokens: int, size: int) -> bytes:
 
 def _mapped(file: Path, made_of: dict[str, str]) -> Tensor:
     """The embeddings in a file, (tokens, E), read when they are used."""
-    wrong = ""
     try:
         with safe_open(file, "pt") as stored:
             found = stored.metadata() or {}

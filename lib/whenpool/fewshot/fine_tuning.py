@@ -21,18 +21,18 @@ from torch.nn import functional
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch
 from whenpool.models.encoder import word_mask
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective
 
 HEAD_SIZE = 128
 MIXED_OF_TWELVE = (7, 9, 12)  # Layers of BERT-base after which Chen et al. 2020 mix (§3)
 
 
 class FineTuned(nn.Module):
-    """Texts in, logits out, through an encoder of `transformers`.
+    """Texts in, logits out, through an encoder of `transformers`, which is trained in place.
 
     Args:
         encoder: called with the keywords ``input_ids`` and ``attention_mask``, answers with a
-            ``last_hidden_state`` (B, T, E). It is trained in place.
+            ``last_hidden_state`` (B, T, E).
         size: units of a token's embedding, E.
         classes: how many there are, C.
 
@@ -55,16 +55,10 @@ class FineTuned(nn.Module):
     def mixed(self, ids: Tensor, lengths: Tensor, partner: Tensor, share: float, layer: int) -> Tensor:
         """Logits (B, C) of interpolated texts: TMix (Chen et al. 2020, §3).
 
-        The layers up to ``layer`` read each text alone. The state of a token t of text i then becomes
-        share · h_i,t + (1 - share) · h_j,t with j the partner of i, and the layers above read that. A
-        text that has ended counts as 0; the mixture is as long as the longer text, in attention and in
-        the mean.
-
-        Args:
-            ids, lengths: (B, T) and (B,), as for `forward`.
-            partner: (B,), numbers of texts of this batch, so that each is read only once.
-            share: λ, of the text itself.
-            layer: from 1 to L; after L, the last hidden states are mixed.
+        The layers from 1 to ``layer`` read each text alone. The state of a token t of text i then becomes
+        λ · h_i,t + (1 - λ) · h_j,t, with λ the ``share`` and j the ``partner`` (B,) of i in this batch,
+        and the layers above read that. A text that has ended counts as 0; the mixture is as long as the
+        longer text, in attention and in the mean.
 
         Raises:
             InputError: for a layer that is not there, or an encoder whose layers cannot be found.
@@ -186,12 +180,10 @@ class MixDraws:
 
 
 class TMix(Objective):
-    """Cross-entropy between the prediction on mixtures and their mixed labels.
+    """Cross-entropy between the prediction on mixtures and their mixed labels (`MixDraws`).
 
-    Args:
-        seed: of the draws.
-        alpha: 2 in the command that Chen et al. released; they advise 2 or 16 below 100 labels per class
-            (§5.3).
+    ``alpha`` is 2 in the command that Chen et al. released; they advise 2 or 16 below 100 labels per class
+    (§5.3).
 
     Examples:
         >>> from whenpool.corpora.batches import Batch

@@ -70,10 +70,10 @@ class Pretrained:
     max_tokens: int  # the longest text it reads, special tokens included
 
     def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
-        """The numbers of the first tokens of each text, at most ``max_tokens``, and how many texts were cut.
+        """The numbers of the tokens of each text, and how many texts were cut: to the first ``max_tokens``,
+        of which the last is the special token that closes a text.
 
-        A text that is too long keeps its first tokens, and the special token that closes it. Raises
-        `InputError` for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
+        Raises `InputError` for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
         """
         from whenpool.corpora.batches import Ragged
 
@@ -104,13 +104,11 @@ class Pretrained:
 
 
 def locate(name: str, download: bool = False) -> Path:
-    """The folder of an encoder's files.
+    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub; `MINILM` is also
+    found in its package.
 
-    Args:
-        name: of a folder, or in Hugging Face's hub; `MINILM` is also found in its package.
-        download: fetch what is not here.
-
-    Raises `InputError` when it is not here and cannot be downloaded, or something it needs is missing.
+    Raises `InputError` when it is not here and is not to be, or cannot be, downloaded, or when something
+    it needs is missing.
     """
     if importlib.util.find_spec("transformers") is None:
         raise InputError(
@@ -219,15 +217,15 @@ def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
     from huggingface_hub import errors, snapshot_download
 
     try:
-        found = snapshot_download(name, local_files_only=not download, allow_patterns=list(FILES))
+        found = Path(snapshot_download(name, local_files_only=not download, allow_patterns=list(FILES)))
     except errors.HFValidationError:
         return None, "neither a folder nor a name that Hugging Face's hub can have"
     except errors.RepositoryNotFoundError:
         return None, "Hugging Face's hub does not have it, or asks for a login"
     except Exception as error:  # networks and disks fail in many ways
         return None, _first_line(error) if download else "not downloaded yet"
-    missing = _missing(Path(found))
-    return (None, f"{missing} is missing") if missing else (Path(found), "")
+    missing = _missing(found)
+    return (None, f"{missing} is missing") if missing else (found, "")
 
 
 def _missing(folder: Path) -> str | None:

@@ -42,16 +42,12 @@ def select(
     validation: int | None = None,
     test: int | None = None,
 ) -> Selection:
-    """Draw the texts of a run.
+    """Draw the texts of a run: ``per_class`` labelled ones of each class, so many ``unlabelled`` others, and
+    the first of ``validation`` and ``test``; where there are fewer, all.
 
     A seed puts the training texts into one order. The first of each class are labelled, so that
     fewer labels are part of more, and the last are the unlabelled ones, the same for any number of
     labels where there are enough. Systems with the same seed read the same texts.
-
-    Args:
-        per_class: labelled texts of each class.
-        unlabelled: how many of the others; validation, test: of their splits the first so many. Where
-            there are fewer, all.
 
     Raises:
         InputError: for a class with fewer training texts than asked for.
@@ -92,10 +88,8 @@ class TfIdfReplacement:
     of the n words, and IDF is ln(N / texts with w); a word that no fitted text has counts like one that
     a single text has. Where all words of a text are alike, as in a text of one word, all stay.
 
-    Args:
-        texts: N texts as words, to count in.
-        p: the mean probability of a word to be replaced, where none is certain to be; 0.7 in the
-            paper for DBPedia, the one set that it names.
+    ``texts`` are N texts as words, to count in; p is the mean probability of a word to be replaced, where
+    none is certain to be, 0.7 in the paper for DBPedia, the one corpus that it names.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
@@ -170,25 +164,22 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
         try:
             item = json.loads(line)
             text, paraphrases = item["text"], item["paraphrases"]
-            usable = bool(paraphrases) and isinstance(paraphrases, list)
-            usable = usable and all(
-                isinstance(given, str) and given.strip() for given in (text, *paraphrases)
-            )
+            if not (paraphrases and isinstance(paraphrases, list)):
+                raise ValueError
+            if not all(isinstance(given, str) and given.strip() for given in (text, *paraphrases)):
+                raise ValueError
         except (ValueError, LookupError, TypeError, RecursionError):
-            usable = False
-        if not usable:
             raise InputError(
                 f'{where}: expected {{"text": "...", "paraphrases": ["...", ...]}}, with at least one '
                 "paraphrase, and nothing empty"
-            )
+            ) from None
         if text in found:
             raise InputError(
                 f"{where}: the text of an earlier line again, {_shown(text)}; put all paraphrases of a "
                 "text into one line"
             )
         found[text] = paraphrases
-    lost = [text for text in texts if text not in found]
-    if lost:
+    if lost := [text for text in texts if text not in found]:
         raise InputError(
             f"{file}: paraphrases do not match: {len(lost):,} of {len(texts):,} unlabelled texts have "
             f"none, the first is {_shown(lost[0])}; add a line for each, with the very same text"

@@ -21,7 +21,7 @@ from torch.nn import functional
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.fewshot.fine_tuning import FineTuned, MixDraws
-from whenpool.training.objective import Accuracy, Objective
+from whenpool.training.loop import Accuracy, Objective
 
 
 class Padded(NamedTuple):

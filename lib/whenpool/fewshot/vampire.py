@@ -41,16 +41,12 @@ class Bound(NamedTuple):
 
 
 class BagOfWordsVAE(nn.Module):
-    """A variational autoencoder of bags of words with logistic normal topics.
+    """A variational autoencoder of bags of words with K >= 2 logistic normal ``topics``.
 
     Two hidden layers h with softplus read log(1 + bag). From the last come μ and log σ², then z = μ + σε
     with ε ~ N(0, 1), the topics θ = softmax(z), and the probabilities of words, softmax(d + n(θW)). d
-    is the logarithm of each word's frequency in all texts, so that topics say only what sets a text
-    apart, and n a BatchNorm whose scale stays 1.
-
-    Args:
-        counts: (V,), how often each word occurs, above 0; see `BagVocabulary`.
-        topics: how many there are, K, at least 2.
+    is the logarithm of each word's frequency in all texts, from its ``counts`` (V,), all above 0, so that
+    topics say only what sets a text apart; n is a BatchNorm whose scale stays 1.
     """
 
     background: Tensor
@@ -111,14 +107,10 @@ def pretrain(
     """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0 to 1
     over the first half of the steps.
 
-    A batch's bags are made when it is read, so that memory does not grow with N · V.
-
-    Args:
-        vae: is moved to the device, and left in the mode for evaluation.
-        texts: N unlabelled ones, numbered by the vocabulary of the VAE.
-        batch_size: texts in a batch, or up to twice as many where they cannot be shared out evenly; at
-            least 2, since one has no variance.
-        seed: of the order of texts and of ε.
+    The VAE is moved to the device and left in evaluation mode. A batch of the N unlabelled texts, numbered
+    by its vocabulary, has ``batch_size``, at least 2, or up to twice as many where they cannot be shared
+    out evenly; its bags are made when it is read, so that memory does not grow with N · V. The seed is
+    that of the order of texts and of ε.
 
     Returns:
         For each pass over the texts, the last maybe not whole, the means of ``reconstruction`` and
@@ -175,13 +167,8 @@ class VampireClassifier(nn.Module):
         self.vae = vae.requires_grad_(False).eval()
         self.mixing = nn.Parameter(torch.zeros(len(vae.layers) + 1))
         self.scale = nn.Parameter(torch.ones(()))  # γ
-        self.classifier = nn.Sequential(
-            nn.Dropout(dropout),
-            nn.Linear(vae.topics, hidden),
-            nn.ReLU(),
-            nn.Dropout(dropout),
-            nn.Linear(hidden, classes),
-        )
+        into, out = nn.Linear(vae.topics, hidden), nn.Linear(hidden, classes)
+        self.classifier = nn.Sequential(nn.Dropout(dropout), into, nn.ReLU(), nn.Dropout(dropout), out)
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """(B, T) int64 numbers of the VAE's vocabulary, padded, and (B,) lengths -> (B, C) logits."""
@@ -229,11 +216,8 @@ def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
         words = Counter(tokenize(text))
         counts.update(words)
         spread.update(words.keys())
-    kept = [
-        word
-        for word, found in spread.items()
-        if RAREST <= found <= len(texts) / 2 and any(map(str.isalpha, word))
-    ]
+    told_apart = (word for word, found in spread.items() if RAREST <= found <= len(texts) / 2)
+    kept = [word for word in told_apart if any(map(str.isalpha, word))]
     kept = sorted(kept, key=lambda word: (-counts[word], word))[:limit]
     if len(kept) < 2:
         raise InputError(

@@ -27,7 +27,7 @@ from whenpool.corpora.batches import Batch
 from whenpool.learnability.last_attention import falling
 from whenpool.models.encoder import word_mask
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.objective import Accuracy, Objective
+from whenpool.training.loop import Accuracy, Objective
 
 STEP = 1e-3
 """How far the word that is moved most is moved, in units of its embedding: see bench/README.md."""

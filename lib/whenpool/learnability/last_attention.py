@@ -16,7 +16,7 @@ from whenpool.corpora.batches import Batch
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import LastAttention, LastState
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.objective import Accuracy, Objective
+from whenpool.training.loop import Accuracy, Objective
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:
@@ -96,8 +96,7 @@ class AttentionForm(nn.Module):
 class LastAttentionObjective(Objective):
     """What penalty and dropout attention share: the model attends while it is trained.
 
-    Raises:
-        InputError: for epochs below 1, or a power that is not above 0.
+    Raises `InputError` for epochs below 1, or a power that is not above 0.
     """
 
     def __init__(self, epochs: int, power: float) -> None:

@@ -10,7 +10,7 @@ from torch.nn import functional
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective
 
 TEACHER_WORDS = 32_768  # Padded words of a batch that the teacher reads
 

@@ -25,8 +25,8 @@ _STEPS = 64
 
 
 def run_together(lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Run R one-directional LSTMs of one layer and one shape, each on a batch of its own: R of (B_r,
-    T_r, E), which may differ in B_r and T_r -> the states, R of (B_r, T_r, H)."""
+    """The states, R of (B_r, T_r, H), of one-directional LSTMs of one layer and shape, each of which
+    reads a batch of its own, R of (B_r, T_r, E)."""
     order = sorted(range(len(inputs)), key=lambda r: -inputs[r].shape[1])  # longest first
     B = max(map(len, inputs))
     by_word = (pad(inputs[r].transpose(0, 1), (0, 0, 0, B - len(inputs[r]))) for r in order)
@@ -148,13 +148,11 @@ def _backward(
     grad_cell = cells.new_zeros(R, B, H)  # what comes back from the next word
     for stop in range(T, 0, -_STEPS):
         start = max(stop - _STEPS, 0)
-        first, block = rows.starts[start], slice(rows.starts[start], rows.starts[stop])
-        slopes, through = _slopes(
-            gates[block], cells, rows.before[block], cells[block], start == 0, rows
-        )
+        block = slice(rows.starts[start], rows.starts[stop])
+        slopes, through = _slopes(gates, cells, rows, block)
         for t in reversed(range(start, stop)):
             count = rows.active[t]
-            at = slice(rows.starts[t] - first, rows.starts[t + 1] - first)
+            at = slice(rows.starts[t] - block.start, rows.starts[t + 1] - block.start)
             grad = rows.at(grad_states, t)
             if t + 1 < T:
                 later = rows.active[t + 1]
@@ -168,28 +166,18 @@ def _backward(
     return grad_gates
 
 
-def _slopes(
-    gates: Tensor, cells: Tensor, before: Tensor, own: Tensor, from_start: bool, rows: _Rows
-) -> tuple[Tensor, Tensor]:
+def _slopes(gates: Tensor, cells: Tensor, rows: _Rows, block: slice) -> tuple[Tensor, Tensor]:
     """For a block of rows: what each gate passes on of the gradient of the cell, or of the state where
-    it is the output gate, (rows, B, 4, H); and what a state passes on to its cell, (rows, B, H).
-
-    ``before`` are the rows of the words before, ``own`` the cells of the block; ``from_start``: whether
-    it begins with the first words, which have none before.
-    """
+    it is the output gate, (rows, B, 4, H); and what a state passes on to its cell, (rows, B, H)."""
     H = cells.shape[-1]
-    into, forget, candidate, out = gates.split(H, dim=-1)
-    squashed, met = own.tanh(), cells[before]
-    if from_start:
+    into, forget, candidate, out = gates[block].split(H, dim=-1)
+    squashed, met = cells[block].tanh(), cells[rows.before[block]]
+    if block.start == 0:  # no word stands before the first ones
         met[: rows.active[0]] = 0
-    slopes = gates.new_empty(*gates.shape[:2], 4, H)
-    pairs = ((into, candidate), (forget, met), (into, None), (out, squashed))
-    for gate, (first, second) in enumerate(pairs):
-        slope = slopes[..., gate, :]
-        if second is None:  # the candidate's, a tanh: (1 - g²) i
-            torch.mul(candidate, candidate, out=slope)
-            slope.neg_().add_(1).mul_(first)
-        else:  # a sigmoid's: s (1 - s), and what it multiplies
-            torch.mul(first, first, out=slope)
-            slope.neg_().add_(first).mul_(second)
+    slopes = gates.new_empty(*into.shape[:2], 4, H)
+    for place, gate, factor in ((0, into, candidate), (1, forget, met), (3, out, squashed)):
+        slope = slopes[..., place, :]  # of a sigmoid, s (1 - s), times what it multiplies
+        torch.mul(gate, gate, out=slope).neg_().add_(gate).mul_(factor)
+    # of the candidate, a tanh: (1 - g²) i
+    torch.mul(candidate, candidate, out=slopes[..., 2, :]).neg_().add_(1).mul_(into)
     return slopes, torch.addcmul(out, out, squashed * squashed, value=-1)

@@ -257,8 +257,9 @@ class SlidesGRU(Cell):
         return (1 - z) * s + z * proposal
 
 
-def linear_recurrence(a: Tensor, b: Tensor) -> Tensor:
-    """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H).
+def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tensor:
+    """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H); or, from the
+    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t.
 
     Raises:
         InputError: where the shapes differ.
@@ -272,36 +273,36 @@ def linear_recurrence(a: Tensor, b: Tensor) -> Tensor:
         raise InputError(
             f"a linear recurrence needs two tensors (B, T, H), not {tuple(a.shape)} and {tuple(b.shape)}"
         )
-    return _Scan.apply(a, b, False)
+    return _Scan.apply(a, b, from_the_end)
 
 
 class _Scan(torch.autograd.Function):
-    """The recurrence from the first word to the last, or ``backward`` from the last to the first.
+    """`linear_recurrence`, whose gradient is a recurrence in the other direction.
 
-    Its gradient is a recurrence in the other direction, ∂L/∂b_t = ∂L/∂h_t + a_{t+1} ⊙ ∂L/∂b_{t+1}, and
-    ∂L/∂a_t = ∂L/∂b_t ⊙ h_{t-1}; only a and h are kept for it.
+    ∂L/∂b_t = ∂L/∂h_t + a_{t+1} ⊙ ∂L/∂b_{t+1}, and ∂L/∂a_t = ∂L/∂b_t ⊙ h_{t-1}; only a and h are kept
+    for it.
     """
 
     @staticmethod
-    def forward(a: Tensor, b: Tensor, backward: bool) -> Tensor:
+    def forward(a: Tensor, b: Tensor, from_the_end: bool) -> Tensor:
         states = torch.empty_like(b, memory_format=torch.contiguous_format)
         before = b.new_zeros(()).expand(len(b), b.shape[2])
         words = list(zip(a.unbind(1), b.unbind(1), states.unbind(1), strict=True))
-        for kept, added, state in reversed(words) if backward else words:
+        for kept, added, state in reversed(words) if from_the_end else words:
             before = torch.addcmul(added, kept, before, out=state)
         return states
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        a, _, ctx.backward_in_time = inputs
+        a, _, ctx.from_the_end = inputs
         ctx.save_for_backward(a, output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         a, states = ctx.saved_tensors
-        backward = ctx.backward_in_time
-        total = _Scan.apply(earlier(a) if backward else later(a), grad, not backward)
-        return total * (later(states) if backward else earlier(states)), total, None
+        before, after = (later, earlier) if ctx.from_the_end else (earlier, later)
+        total = _Scan.apply(after(a), grad, not ctx.from_the_end)
+        return total * before(states), total, None
 
 
 def earlier(values: Tensor) -> Tensor:

@@ -121,7 +121,8 @@ class Encoder(nn.Module):
         for module in modules if orthogonal else ():
             for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
                 nn.init.orthogonal_(gate)
-        self._recorded = [[_Weights(module) for module in layer] for layer in layers_made]
+        # the parameters alone, in each module's own dictionary: torch.compile accepts no nn.LSTM
+        self._recorded = [[module._parameters for module in layer] for layer in layers_made]
 
     def forward(
         self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
@@ -129,8 +130,7 @@ class Encoder(nn.Module):
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units
         first. Texts that are padded elsewhere have a mask (B, T) instead of lengths, true on words.
 
-        Raises:
-            InputError: when lengths or mask do not fit, see `check_lengths`.
+        Raises `InputError` when lengths or mask do not fit, see `check_lengths`.
         """
         if mask is not None:
             return encode_where(self, inputs, mask)
@@ -149,8 +149,7 @@ class Encoder(nn.Module):
     def load_torch(self, module: nn.RNNBase) -> "Encoder":
         """Take over the weights of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` of the same shape.
 
-        Raises:
-            InputError: where the shapes differ.
+        Raises `InputError` where the shapes differ.
         """
         copy_weights(list(self.parameters()), list(module.parameters()), "cell")
         return self
@@ -158,24 +157,16 @@ class Encoder(nn.Module):
     def _run(self, recurrences: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
         states = []
         for recurrence, x in zip(recurrences, inputs, strict=True):
-            weights: list[Tensor] = []
-            if isinstance(recurrence, _Weights):
-                weights = list(recurrence.by_name.values())
+            recorded = isinstance(recurrence, dict)
+            weights = list(recurrence.values()) if recorded else []
             if self.training and self.drop_connect:
                 weights = weights or list(recurrence.parameters())
                 weights[1] = nn.functional.dropout(weights[1], self.drop_connect)
-            if isinstance(recurrence, _Weights):
+            if recorded:
                 states.append(record_recurrence(x, weights, self.cell, self.hidden_size))
             else:
                 states.append(run_recurrence(recurrence, x, weights))
         return states
-
-
-class _Weights:
-    """The parameters of a recurrence, in its own dictionary: torch.compile accepts no ``nn.LSTM``."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.by_name: dict[str, Any] = module._parameters
 
 
 def copy_weights(own: Sequence[Tensor], theirs: Sequence[Tensor], what: str) -> None:
@@ -196,29 +187,26 @@ def encode_all(
 ) -> list[Tensor]:
     """What each of some encoders of one depth makes of its own batch, see `Encoder.forward`; ``run`` is
     given the recurrences of one layer of all encoders at once."""
-    read = [
-        of if encoder.masked else torch.full_like(of, x.shape[1])
-        for encoder, x, of in zip(encoders, inputs, lengths, strict=True)
-    ]
-    rows: list[Any] = [None] * len(encoders)
-    if encoders[0].directions == 2:
-        rows_of = _reversed_places if torch.compiler.is_compiling() else reversal_rows
-        rows = [rows_of(of, x.shape[1]) for x, of in zip(inputs, read, strict=True)]
-    masks = [word_mask(of, x.shape[1]).unsqueeze(-1) for x, of in zip(inputs, read, strict=True)]
+    rows_of = _reversed_places if torch.compiler.is_compiling() else reversal_rows
+    rows: list[Any] = []  # how to reverse each batch; None where nothing is read from right to left
+    masks: list[Tensor] = []
+    for encoder, x, of in zip(encoders, inputs, lengths, strict=True):
+        T = x.shape[1]
+        read = of if encoder.masked else torch.full_like(of, T)
+        rows.append(rows_of(read, T) if encoder.directions == 2 else None)
+        masks.append(word_mask(read, T).unsqueeze(-1))  # (B, T, 1)
     states = list(inputs)
     for layers in zip(*(encoder.recurrences() for encoder in encoders), strict=True):
-        modules = [module for layer in layers for module in layer]
         fed = []
-        for layer, x, row in zip(layers, states, rows, strict=True):
-            fed += [x] if len(layer) == 1 else [x, _reversed(x, row)]
-        halves = iter(run(modules, fed))
+        for x, row in zip(states, rows, strict=True):
+            fed += [x] if row is None else [x, _reversed(x, row)]
+        halves = iter(run([module for layer in layers for module in layer], fed))
         states = []
-        for layer, row, mask in zip(layers, rows, masks, strict=True):
-            parts = [next(halves) * mask]  # (B, T, H)
-            if len(layer) == 2:
-                parts.append(_reversed(next(halves), row) * mask)
+        for row, mask in zip(rows, masks, strict=True):
+            left = next(halves) * mask  # (B, T, H)
             # masked before they are joined: the gradients of the halves then need no copy
-            states.append(torch.cat(parts, dim=-1) if len(parts) == 2 else parts[0])  # (B, T, D)
+            right = [] if row is None else [_reversed(next(halves), row) * mask]
+            states.append(torch.cat([left, *right], dim=-1) if right else left)  # (B, T, D)
     return states
 
 
@@ -299,17 +287,16 @@ class _Permutation(torch.autograd.Function):
 
 def _set_forget_bias(module: Any, forget_bias: ForgetBias, chrono_words: int) -> None:
     H = module.hidden_size
-    input_gate, forget_gate = slice(0, H), slice(H, 2 * H)  # torch's order: i, f, g, o
-    with torch.no_grad():
-        if forget_bias == "low":
-            for bias in (module.bias_ih_l0, module.bias_hh_l0):
-                bias[forget_gate].uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
-            return
-        module.bias_hh_l0[forget_gate] = 0.0
-        if forget_bias == "chrono":
-            memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
-            module.bias_ih_l0[forget_gate] = memory
-            module.bias_ih_l0[input_gate] = -memory
-            module.bias_hh_l0[input_gate] = 0.0
-        else:
-            module.bias_ih_l0[forget_gate] = forget_bias
+    # two vectors add up to the bias of a gate; torch's order of gates is i, f, g, o
+    first, second = (bias.detach().split(H) for bias in (module.bias_ih_l0, module.bias_hh_l0))
+    if forget_bias == "low":
+        for bias in (first[1], second[1]):
+            bias.uniform_(-1 / math.sqrt(H), 1 / math.sqrt(H))
+    elif forget_bias == "chrono":
+        memory = torch.empty(H).uniform_(1, chrono_words - 1).log()
+        for gate, value in ((0, -memory), (1, memory)):
+            first[gate].copy_(value)
+            second[gate].zero_()
+    else:
+        first[1].fill_(cast(float, forget_bias))
+        second[1].zero_()

@@ -45,8 +45,7 @@ class Pooling(nn.Module):
     def forward(self, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor | None]:
         """(B, T, D) states, (B, T) mask -> (B, D) embedding, (B, T) weights or None.
 
-        Raises:
-            InputError: when the shapes do not fit.
+        Raises `InputError` when the shapes do not fit.
         """
         if not torch.jit.is_scripting() and (states.dim() != 3 or mask.shape != states.shape[:2]):
             shapes = f"{tuple(states.shape)} and {tuple(mask.shape)}"

@@ -33,8 +33,7 @@ def precision_used() -> str:
 def precision(name: str) -> Iterator[None]:
     """Compute recurrences so for a while, in all threads of this process.
 
-    Raises:
-        InputError: for a name that is not in `PRECISIONS`.
+    Raises `InputError` for a name that is not in `PRECISIONS`.
     """
     global _used
     check_precision(name)

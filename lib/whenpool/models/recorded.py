@@ -44,8 +44,7 @@ def run_recurrence(module: nn.Module, inputs: Tensor, weights: Sequence[Tensor] 
 def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidden_size: int) -> Tensor:
     """The same as a node of the graph that is being recorded.
 
-    Raises:
-        InputError: for a cell that ONNX does not know.
+    Raises `InputError` for a cell that ONNX does not know.
     """
     if not torch.onnx.is_in_onnx_export():
         return _recurrence(inputs, list(weights), cell, hidden_size)

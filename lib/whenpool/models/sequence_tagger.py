@@ -150,12 +150,8 @@ class SequenceTagger(nn.Module):
 
 
 def tagging_loss(logits: Tensor, lengths: Tensor, tags: Tensor, reduction: str = "mean") -> Tensor:
-    """Cross-entropy of logits (B, T, C) over words: what stands behind the end of a sentence has no part
-    in it, nor has a negative tag, one that the model does not know.
-
-    Returns:
-        The mean or the sum over words, or for ``reduction="none"`` (B, T), zero where nothing counts.
-    """
+    """Cross-entropy of logits (B, T, C), its "mean" or "sum" over words: what stands behind the end of a
+    sentence does not count, nor does a negative tag, one that the model does not know."""
     counted = word_mask(lengths, logits.shape[1]) & (tags >= 0)
     targets = tags.masked_fill(~counted, -100)
     return functional.cross_entropy(logits.transpose(1, 2), targets, reduction=reduction)

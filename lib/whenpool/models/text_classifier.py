@@ -97,8 +97,7 @@ class TextClassifier(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T) int64 word numbers, right-padded, and (B,) lengths -> (B, C) logits.
 
-        Raises:
-            InputError: when lengths are missing or do not fit, or ids are padded on the left.
+        Raises `InputError` when lengths are missing or do not fit, or ids are padded on the left.
         """
         words = cast(Tensor, lengths)  # where they are missing, the encoder says so
         pad = getattr(self.embedding, "padding_idx", None)

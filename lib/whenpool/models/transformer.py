@@ -154,8 +154,7 @@ class TransformerEncoder(nn.Module):
     ) -> Tensor:
         """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D); or a mask, as `Encoder`.
 
-        Raises:
-            InputError: when lengths or mask do not fit.
+        Raises `InputError` when lengths or mask do not fit.
         """
         if mask is not None:
             return encode_where(self, inputs, mask)
@@ -177,8 +176,7 @@ class TransformerEncoder(nn.Module):
     def load_torch(self, module: nn.TransformerEncoder) -> "TransformerEncoder":
         """Take over the weights of the layers of an ``nn.TransformerEncoder`` of the same shape.
 
-        Raises:
-            InputError: where the shapes differ.
+        Raises `InputError` where the shapes differ.
         """
         own = [*self.layers.parameters(), *self.last_norm.parameters()]
         theirs: list[Tensor] = []

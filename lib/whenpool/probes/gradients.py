@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from whenpool.base.errors import InputError
 from whenpool.models.encoder import Encoder, reversal_rows, word_mask
+from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
 from whenpool.probes.taps import AnyTap, tapped
 
@@ -110,7 +111,8 @@ def _norms_by_direction(
 ) -> Tensor:
     if not taps:
         return _norms(torch.autograd.grad(loss, states)[0])
-    encoder = _encoder_of(model, taps[-1])
+    encoders = (module for module in model.modules() if isinstance(module, Encoder))
+    encoder = next((e for e in encoders if any(m is taps[-1].module for m in e.layers[-1])), None)
     used = _top(model, taps, encoder)
     wanted = [tensor for tap in used for tensor in tap.wanted]
     grads = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
@@ -155,11 +157,6 @@ def _top(model: nn.Module, taps: list[AnyTap], encoder: Encoder | None) -> list[
     return [last]
 
 
-def _encoder_of(model: nn.Module, tap: AnyTap) -> Encoder | None:
-    encoders = (module for module in model.modules() if isinstance(module, Encoder))
-    return next((e for e in encoders if any(m is tap.module for m in e.layers[-1])), None)
-
-
 def _check_lengths(norms: Tensor, lengths: Tensor) -> None:
     B, T = norms.shape
     if lengths.shape != (B,) or bool(((lengths < 1) | (lengths > T)).any()):
@@ -196,18 +193,18 @@ def tagging_gradient_norms(
     lengths = checked_batch(model, ids[..., 0] if ids.dim() == 3 else ids, lengths)[1]
     if tags.shape != ids.shape[:2]:
         raise InputError(f"tags have the shape {tuple(tags.shape)}; words have {tuple(ids.shape[:2])}")
-    counted = word_mask(lengths, ids.shape[1]) & (tags >= 0)  # (B, T)
+    counted = tags
     if word is not None:
         if word.shape != lengths.shape or bool(((word < 0) | (word >= lengths)).any()):
             raise InputError("word is (B,), counts from 0 and lies inside of its sentence")
-        counted &= torch.arange(ids.shape[1], device=counted.device) == word.unsqueeze(1)
+        others = torch.arange(ids.shape[1], device=tags.device) != word.unsqueeze(1)
+        counted = tags.masked_fill(others, -1)
 
     def loss(logits: Tensor) -> Tensor:
         if logits.dim() != 3:
             raise InputError(f"{type(model).__name__} gives no logits for each word; see gradient_norms")
         if bool((tags >= logits.shape[-1]).any()):
             raise InputError(f"there is a tag {int(tags.max())}; the model has {logits.shape[-1]}")
-        targets = tags.masked_fill(~counted, -100)
-        return cross_entropy(logits.transpose(1, 2), targets, reduction="sum")
+        return tagging_loss(logits, lengths, counted, "sum")
 
     return _total_norms(model, ids, lengths, loss)

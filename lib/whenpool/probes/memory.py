@@ -72,9 +72,7 @@ class _LiveBytes(TorchDispatchMode):
     def __init__(self, there: list[Tensor]) -> None:
         super().__init__()
         self.most, self._now = 0, 0
-        self._seen = weakref.WeakSet[Any](
-            tensor.untyped_storage() for tensor in there
-        )  # views share one
+        self._seen = weakref.WeakSet[Any](of.untyped_storage() for of in there)  # views share one
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))

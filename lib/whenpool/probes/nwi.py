@@ -147,7 +147,8 @@ def occlusion(
             row = made / B + 4 * T * ids.element_size()
             rows = int(min(len(text), max_megabytes * 1e6 / row))
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
-        for of, which in zip(text.split(max(1, rows)), window.split(max(1, rows)), strict=True):
+        rows = max(1, rows)
+        for of, which in zip(text.split(rows), window.split(rows), strict=True):
             words = ids[:, : int(lengths[of[0]])] if cut else ids  # up to the longest of these
             if by_reuse:
                 occluded = occluded_logits(model, words, lengths, of, which, k, unknown_index)
@@ -167,11 +168,10 @@ def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
 def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
     if k < 1:
         raise InputError(f"k, the words of a window, must be at least 1, not {k}")
-    short = (lengths < k).nonzero().flatten().tolist()
-    if short:
-        n = int(lengths[short[0]])
+    for text in (lengths < k).nonzero().flatten().tolist():
+        n = int(lengths[text])
         raise InputError(
-            f"text {short[0]} has {n} words, fewer than one window of k={k}: "
+            f"text {text} has {n} words, fewer than one window of k={k}: "
             f"leave such texts out, or take k={n} or less"
         )
     if not max_megabytes > 0:
@@ -187,8 +187,8 @@ def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_me
 
 def _dtype(model: nn.Module) -> torch.dtype:
     """That of the model's parameters."""
-    kinds = [p.dtype for p in model.parameters() if p.is_floating_point()]
-    return kinds[0] if kinds else torch.get_default_dtype()
+    kinds = (p.dtype for p in model.parameters() if p.is_floating_point())
+    return next(kinds, torch.get_default_dtype())
 
 
 def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, float]:

@@ -44,10 +44,9 @@ def checked_batch(
             raise InputError(
                 f"{name} are on {values.device}, the model is on {device}: move one with .to()"
             )
-    wrong = ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist()
-    if wrong:
-        n = int(lengths[wrong[0]])
-        raise InputError(f"text {wrong[0]} has the length {n}; lengths are between 1 and {T}")
+    for text in ((lengths < 1) | (lengths > T)).nonzero().flatten().tolist():
+        n = int(lengths[text])
+        raise InputError(f"text {text} has the length {n}; lengths are between 1 and {T}")
     return ids, lengths.to(device), labels.long()
 
 
@@ -76,8 +75,7 @@ def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last of
     its ``counts`` (B,) values included: (B, points). What stands behind them does not matter.
 
-    Raises:
-        InputError: for fewer than one point.
+    Raises `InputError` for fewer than one point.
     """
     if points < 1:
         raise InputError(f"points must be at least 1, not {points}")

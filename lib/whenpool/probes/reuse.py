@@ -115,8 +115,9 @@ class HalfStates:
 
     def products(self, queries: Tensor) -> Tensor:
         """h_t·q, with a query (R, H) for each row -> (R, T)."""
+        of_texts = zip(queries.split(self.counts), self.shared, strict=True)
         return self._over_words(
-            torch.cat([q @ h.T for q, h in zip(queries.split(self.counts), self.shared, strict=True)]),
+            torch.cat([q @ h.T for q, h in of_texts]),
             lambda piece: torch.bmm(piece.states, queries[piece.rows].unsqueeze(-1)).squeeze(-1),
         )
 
@@ -160,9 +161,8 @@ def _read(
     """What one direction makes of U texts and R rows, ids (U + R, T) and n (U + R, 1) words."""
     T, U, H, L = ids.shape[1], len(counts), recurrence.hidden_size, _segment(ids.shape[1])
     position = torch.arange(T, device=ids.device)
-    step = (
-        n - 1 - position if backward else position.expand(len(ids), -1)
-    )  # in order of reading, and back
+    # in order of reading, and back
+    step = n - 1 - position if backward else position.expand(len(ids), -1)
     places = step.masked_fill(position >= n, T)
     inputs = ids.gather(1, places.clamp(max=T - 1))
     first = (n[U:, 0] - (windows + 1) * k if backward else windows * k) // L  # segment of each row
@@ -216,9 +216,10 @@ SPLIT_POOLINGS = (
 def _pooled(pool: Any, halves: Sequence[HalfStates], mask: Tensor) -> Tensor:
     """What a pooling makes of the states of one or two directions, mask (R, T) -> (R, D)."""
     kind = type(pool)
-    if kind in (pooling.LastState, pooling.MaxPool):
-        ends = [half.last if kind is pooling.LastState else half.peaks for half in halves]
-        return torch.cat(ends, dim=-1)
+    if kind is pooling.LastState:
+        return torch.cat([half.last for half in halves], dim=-1)
+    if kind is pooling.MaxPool:
+        return torch.cat([half.peaks for half in halves], dim=-1)
     if kind is pooling.MeanPool:
         words = mask.to(halves[0].shared.dtype)
         weights = [words / words.sum(1, keepdim=True)] * len(halves)

@@ -20,7 +20,6 @@ from whenpool.probes.protocol import check_labels, evaluating
 SHARES = tuple(tenth / 10 for tenth in range(10))
 """Filler's part of all words, as on the axis of the thesis's Figure 1.4."""
 SWEPT = ("left", "mid", "right")  # Where the original can stand
-MAX_WORDS = 32_768
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,10 @@ def padding_sweep(
     settings: Sequence[str] = SWEPT,
     *,
     padding_index: int = 1,
-    max_words: int = MAX_WORDS,
+    max_words: int = 32_768,
 ) -> list[SweepPoint]:
-    """Add filler to test texts, more and more of it, and see what a trained model makes of them.
+    """Add filler to test texts, more and more of it, and see what a trained model makes of them: a point
+    for each setting and share, settings in the outer loop, both in the order given.
 
     Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
     and starts over when they run out. So every model reads the same, whichever other settings and shares
@@ -55,16 +55,12 @@ def padding_sweep(
         model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C); nothing else
             is asked of it. If its attribute ``masked`` is False it gets batches of 32 texts, as in
             training; else texts meet in batches of similar length.
-        texts: N originals, each a sequence of word numbers.
-        labels: N classes.
+        texts: N originals, each a sequence of word numbers; ``labels`` are their classes.
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
         settings: where the original stands, see `whenpool.corpora.settings.compose`.
         padding_index: the word number that stands behind the end of a text.
         max_words: padded words in a batch (B x T), unless a single text has more.
-
-    Returns:
-        A point for each setting and share, settings in the outer loop, both in the order given.
 
     Raises:
         InputError: for what cannot be read or does not fit, naming it.
@@ -125,12 +121,10 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
 
 def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
-    found = []
-    for place, row in enumerate(rows):
-        numbers = np.asarray(row)
+    found = [np.asarray(row) for row in rows]
+    for place, numbers in enumerate(found):
         if numbers.ndim == 1 and not numbers.size:
             raise InputError(f"{name} {place} is empty: drop it, or give it the number of <unk>")
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             raise InputError(f"{name} {place} is not a sequence of word numbers: look words up first")
-        found.append(numbers.tolist())
-    return found
+    return [numbers.tolist() for numbers in found]

@@ -57,8 +57,8 @@ class Tap:
         Args:
             grads: at ``wanted``; None where the loss does not depend on one. May be overwritten.
 
-        Raises:
-            InputError: where the loss depends on the final state as it is returned beside the others.
+        Raises `InputError` where the loss depends on the final state as it is returned beside the
+        others.
         """
         above, through, last = grads
         if last is not None:
@@ -86,12 +86,7 @@ class Tap:
         at_gates = inputs @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
         reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
         local = above + following(through) + (reset * following(candidate)) @ W_hh[2 * H :]
-        total, after = torch.empty_like(local), torch.zeros_like(local[:, 0])
-        T = local.shape[1]
-        for t in range(T) if backward else range(T - 1, -1, -1):
-            after = local[:, t] + update[:, t] * after
-            total[:, t] = after
-        return total
+        return linear_recurrence(update, local, from_the_end=not backward)
 
     def _padded(self, values: Tensor) -> Tensor:
         if self.packed is None:
@@ -107,8 +102,7 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 
-    Raises:
-        InputError: for a recurrence that cannot be tapped.
+    Raises `InputError` for a recurrence that cannot be tapped.
     """
     taps: list[AnyTap] = []
     recurrences: dict[Any, Any] = {}  # each with its own forward
@@ -137,11 +131,11 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
 
 def _recording(module: Any, taps: list[AnyTap]) -> Any:
     def forward(input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
-        inputs, packed = input, input if isinstance(input, PackedSequence) else None
-        if isinstance(inputs, Tensor):
-            if inputs.dim() != 3:
-                raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
-            inputs = inputs if module.batch_first else inputs.transpose(0, 1)
+        inputs: Any = input
+        if isinstance(input, Tensor):
+            if input.dim() != 3:
+                raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
+            inputs = input if module.batch_first else input.transpose(0, 1)
         below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
         lower_end = None
         if below:
@@ -151,8 +145,8 @@ def _recording(module: Any, taps: list[AnyTap]) -> Any:
         tap, end = _run_top(module, inputs, _part(hx, slice(below, None)))
         taps.append(tap)
         outputs: Any = tap.outputs
-        if packed is not None:
-            outputs = packed._replace(data=outputs)
+        if isinstance(input, PackedSequence):
+            outputs = input._replace(data=outputs)
         elif not module.batch_first:
             outputs = outputs.transpose(0, 1)
         if isinstance(lower_end, tuple):
@@ -197,17 +191,13 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
 def _like(module: Any, input_size: int, layers: int) -> Any:
     """A recurrence of the same kind and place that learns nothing; in training mode, without which
     cuDNN gives no gradient, and without dropout."""
-    options: dict[str, Any] = {
-        "bias": module.bias,
-        "batch_first": True,
-        "bidirectional": module.bidirectional,
-        "dtype": module.weight_hh_l0.dtype,
-        "device": "meta",  # where nothing is drawn
-    }
+    weight = module.weight_hh_l0
+    options = {name: getattr(module, name) for name in ("bias", "bidirectional")}
     if isinstance(module, nn.RNN):
         options["nonlinearity"] = module.nonlinearity
+    options |= {"batch_first": True, "dtype": weight.dtype, "device": "meta"}  # where nothing is drawn
     made = type(module)(input_size, module.hidden_size, layers, **options)
-    return made.to_empty(device=module.weight_hh_l0.device).requires_grad_(False)
+    return made.to_empty(device=weight.device).requires_grad_(False)
 
 
 def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
@@ -246,10 +236,8 @@ class CellTap:
 
     def total(self, grads: Sequence[Tensor | None]) -> list[Tensor]:
         """As `Tap.total`, of one direction."""
-        known = [
-            torch.zeros_like(of) if grad is None else grad
-            for of, grad in zip(self.wanted, grads, strict=True)
-        ]
+        pairs = zip(self.wanted, grads, strict=True)
+        known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
         return known if isinstance(self.module, LinearCell) else [torch.stack(known, dim=1)]
 
 

@@ -42,8 +42,7 @@ class Slopes(NamedTuple):
 def running_max_slopes(precision: float, longest: int) -> Slopes:
     """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3).
 
-    Raises:
-        InputError: for a precision that is not between 0 and 1, or ``longest`` below 1.
+    Raises `InputError` for a precision that is not between 0 and 1, or ``longest`` below 1.
     """
     if not 0 < precision < 1:
         raise InputError(f"precision is an error between 0 and 1, not {precision}; take 1e-3")
@@ -90,16 +89,13 @@ def read_running_max(states: Tensor, precision: float) -> Tensor:
 
 
 def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
-    """The given LSTM, of one layer and one or two directions, below, the running maximum of its states
-    above (§2.1.3).
+    """Two layers of H units in each direction: below the given LSTM, of one layer and one or two
+    directions, above the running maximum of its states (§2.1.3).
 
-    Returns:
-        Two layers of H units in each direction; `read_running_max` of its last state, [→h_n ; ←h_1] of
-        two directions, is the max-pooled state of ``lstm``, right to ``precision`` in texts of up to
-        ``longest`` words.
+    `read_running_max` of its last state, [→h_n ; ←h_1] of two directions, is the max-pooled state of
+    ``lstm``, right to ``precision`` in texts of up to ``longest`` words.
 
-    Raises:
-        InputError: for another kind of LSTM, and see `running_max_slopes`.
+    Raises `InputError` for another kind of LSTM, and see `running_max_slopes`.
     """
     given, slopes = _checked(lstm, directions=2), running_max_slopes(precision, longest)
     H = given.hidden_size
@@ -112,19 +108,16 @@ def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.L
 
 
 def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
-    """The running maximum within one layer, for texts with one more word at the end (§2.1.3).
+    """The running maximum within one layer of 2H + 1 units, for texts with one more word at the end
+    (§2.1.3).
 
     A unit sees the other units' states one word late, so the last state comes in with the end token,
     whatever its vector is. At the first word all see h_0 = 0, which is no state: the last unit, 0 until
     then and tanh(1) ever after, keeps the input gates shut (below e^-40) for this one word.
+    `read_running_max` of the units H to 2H of the state after the end token is the max-pooled state of
+    ``lstm``, right to ``precision`` in texts of up to ``longest`` words.
 
-    Returns:
-        One layer of 2H + 1 units that reads from left to right; `read_running_max` of the units H to 2H
-        of its state after the end token is the max-pooled state of ``lstm``, right to ``precision`` in
-        texts of up to ``longest`` words.
-
-    Raises:
-        InputError: for another kind of LSTM, and see `running_max_slopes`.
+    Raises `InputError` for another kind of LSTM, and see `running_max_slopes`.
     """
     given, slopes = _checked(lstm), running_max_slopes(precision, longest)
     H = given.hidden_size
@@ -143,15 +136,12 @@ def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) ->
 def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
     """The reverse: max-pooling that gives a last state, where an end token can be told (§2.1.3).
 
-    The second H units are -tanh(1) at every word. At the end token they are tanh(tanh(s·h)) of the
-    state h before, s² = 3/2·precision, which is larger: max-pooling finds it.
+    One layer of 2H units and E + 1 inputs, of which the last is 0 at words and 1 at the end token. The
+    second H units are -tanh(1) at every word. At the end token they are tanh(tanh(s·h)) of the state h
+    before, s² = 3/2·precision, which is larger, so that max-pooling finds it: divided by s, they are
+    the last state of ``lstm``.
 
-    Returns:
-        One layer of 2H units and E + 1 inputs, of which the last is 0 at words and 1 at the end token.
-        Of the max-pooled state, the units H to 2H divided by s are the last state of ``lstm``.
-
-    Raises:
-        InputError: for another kind of LSTM.
+    Raises `InputError` for another kind of LSTM.
     """
     given, scale = _checked(lstm), last_state_scale(precision)
     H = given.hidden_size
@@ -175,10 +165,7 @@ def parity_lstm() -> nn.LSTM:
 
     A zero keeps the cell (f = 1, i = 0), a one replaces it (f = 0, i = 1) by -1 where h > 0 and by 1
     elsewhere. In float32 as in float64 all gates are exactly 0, 1 or -1, so that the cell is exactly
-    0, 1 or -1: what is true of these three is true for texts of every length.
-
-    Returns:
-        Reads (B, T, 1), zeros and ones; in float64.
+    0, 1 or -1: what is true of these three is true for texts of every length. It reads (B, T, 1).
     """
     lstm = _blank(1, 1)
     gates = _gates(lstm)

@@ -26,15 +26,9 @@ def longest_chain(units: int, values: int) -> int:
 
 
 def parity_told(embeddings: np.ndarray) -> np.ndarray:
-    """On how many prefixes some label of the embedding is right about parity (§2.1.3): such a label
-    exists as long as no embedding belongs to an odd and to an even prefix.
-
-    Args:
-        embeddings: (T, N), a number for each embedding, of the prefixes of 1, 2, ... T ones.
-
-    Returns:
-        (N,), T where no embedding is shared.
-    """
+    """On how many prefixes some label of the embedding is right about parity, (N,) (§2.1.3): such a label
+    exists as long as no embedding belongs to an odd and to an even prefix. ``embeddings`` (T, N) has a
+    number for each embedding, of the prefixes of 1, 2, ... T ones."""
     T, N = embeddings.shape
     told = np.full(N, T)
     for t in reversed(range(T)):  # so that the first clash is what stays
@@ -47,9 +41,8 @@ def walks(states: int, words: int) -> np.ndarray:
     """Which states machines visit on 1, 1, 1, ..., all ways there are up to their names (§2.1.3): (W,
     T), for each k up to Q and each state to go back to.
 
-    With one word only, a machine goes on from state to state until it is at one where it was before,
-    and from there the same way round. Numbered as they are met, these are 0, 1, ... k-1, then from one
-    of them to k-1 again and again.
+    With one word only, a machine moves to new states, 0, 1, ... k-1 as they are met, until it returns to
+    one of them; from there it goes to k-1 again and again.
     """
     word = np.arange(words)
     return np.array(
@@ -62,19 +55,15 @@ def walks(states: int, words: int) -> np.ndarray:
 
 
 def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[int, float]:
-    """The best of *all* finite machines, max-pooled and by the last value (§2.1.3).
+    """The longest n such that the best of *all* finite machines tells parity on the prefixes of 1 to n
+    ones, max-pooled and by the last value (§2.1.3); ``math.inf`` where it tells it on all.
 
     A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled
     ``values`` in {0 .. V-1}^H, H ``units``, for each: every recurrent network of finite precision is
-    one. All walks are looked at, with all values. After 2Q words each state has been met with each
-    parity that it will ever be met with, so that no more words need be read.
+    one. All walks are tried, with all values. After 2Q words each state has been met with each parity
+    that it will ever be met with, so that no more words need be read.
 
-    Returns:
-        The longest n such that parity can be told on the prefixes of 1 to n ones, with max-pooling and
-        with the last value; ``math.inf`` where it can be told on all.
-
-    Raises:
-        InputError: for more than a million assignments.
+    Raises `InputError` for more than a million assignments.
     """
     if values ** (units * states) > 10**6:
         raise InputError(f"{values}^({units}·{states}) assignments are too many; take fewer states")
@@ -92,24 +81,20 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
 
 
 def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) -> tuple[int, int]:
-    """The best of all LSTMs with one unit and weights on a grid (§2.1.3).
+    """As `longest_parity_of_machines`, of all LSTMs with one unit and weights on a grid (§2.1.3); T where
+    parity was told on all T = ``longest`` prefixes tried, which are more than V.
 
     The word is always the same, so that an LSTM is eight numbers of the grid: for each gate a bias, W +
     b, and a weight U of the state. States are rounded to V ``values`` from -1 to 1, evenly spaced, and
-    rounded they are read by the next step; the cell is not rounded.
+    the next step reads them rounded; the cell is not rounded.
 
-    Returns:
-        As `longest_parity_of_machines`, and T where parity was told on all T = ``longest`` prefixes
-        looked at, which are more than V.
-
-    Raises:
-        InputError: for a grid of no or of more than seven numbers.
+    Raises `InputError` for a grid of no or of more than seven numbers.
     """
     if not 1 <= len(grid) <= 7:
         raise InputError(f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
     bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each
-    h, c = np.zeros((2, bias.shape[1]))
-    steps = np.empty((longest, bias.shape[1]), dtype=np.int16)
+    h = c = np.zeros(bias.shape[1])
+    steps = np.empty((longest, len(h)), dtype=np.int16)
     for t in range(longest):
         i, f, g, o = bias + weight * h
         c = expit(f) * c + expit(i) * np.tanh(g)

@@ -16,7 +16,6 @@ represented by its quantiles.
 Letters: T words, H units of a state, E units of an input, U quantiles of a bias.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,26 +43,25 @@ class Squash(NamedTuple):
 
 def sigmoid(mean: Array | float, variance: Array | float) -> Squash:
     """Of σ, a gate."""
-    value = lambda a: 1 / (1 + np.exp(-a))  # noqa: E731
-    return _squash(value, lambda a: value(a) * value(-a), mean, variance)
+    points = _around(mean, variance)
+    value = 1 / (1 + np.exp(-points))
+    return _squash(value, value / (1 + np.exp(points)))
 
 
 def tanh(variance: Array | float) -> Squash:
     """Of tanh around zero, a candidate or what the output gate lets out."""
-    return _squash(np.tanh, lambda a: 1 - np.tanh(a) ** 2, 0.0, variance)
+    value = np.tanh(_around(0.0, variance))
+    return _squash(value, 1 - value**2)
 
 
-def _squash(
-    value: Callable[[Array], Array],
-    slope: Callable[[Array], Array],
-    mean: Array | float,
-    variance: Array | float,
-) -> Squash:
-    """Of a ~ N(mean, variance), each of the two a number or (U,)."""
-    mean, spread = np.atleast_1d(mean), np.sqrt(np.atleast_1d(variance))
-    points = mean[:, None] + spread[:, None] * _POINTS
-    functions = (value, lambda a: value(a) ** 2, slope, lambda a: slope(a) ** 2)
-    return Squash(*(function(points) @ _WEIGHTS for function in functions))
+def _around(mean: Array | float, variance: Array | float) -> Array:
+    """Values of a ~ N(mean, variance), each of the two a number or (U,)."""
+    return np.atleast_1d(mean)[:, None] + np.sqrt(np.atleast_1d(variance))[:, None] * _POINTS
+
+
+def _squash(value: Array, slope: Array) -> Squash:
+    """The means of φ and φ' at such values, and those of their squares."""
+    return Squash(*(found @ _WEIGHTS for found in (value, value**2, slope, slope**2)))
 
 
 class LeakySum:
@@ -108,11 +106,8 @@ class Steps:
 
 
 def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
-    """h_t = tanh(a_t): nothing is kept.
-
-    T ``words``; inputs add the variance ``noise``, E·v/(3H), to a pre-activation, each of its two biases
-    ``bias``, 1/(3H); ``tied``: whether the recurrent weights are the same at every step.
-    """
+    """h_t = tanh(a_t): nothing is kept. Inputs add the variance ``noise``, E·v/(3H), to a pre-activation,
+    each of its two biases ``bias``, 1/(3H)."""
     back, state = np.zeros((words, words, 1)), np.zeros(1)  # E[h_t²]
     for t in range(words):
         h = tanh(noise + COUPLING * state + 2 * bias)

@@ -1,12 +1,13 @@
-"""How a gate bounds the gradient: one step of an LSTM, and a direct path (thesis §2.1.3, §1.3.1).
+"""How a gradient shrinks on its way back: what is expected, and what is measured (thesis §2.1.3, §1.3.1).
 
 Rows of a Jacobian belong to what comes out, columns to what goes in.
 
-Letters: E units of an input, H units of a state, T words, D units of a state of both directions;
-i, f, g, o are the gates in torch's order, of which g is the candidate.
+Letters: E units of an input, H units of a state, T words, K steps back, D units of a state of both
+directions; i, f, g, o are the gates in torch's order, of which g is the candidate.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -75,19 +76,13 @@ def expected_shrinkage(
     tied: bool = True,
     chrono_words: int = 400,
 ) -> Tensor:
-    """√E‖∂L/∂h‖² over the distance from the last state, relative to that at the last state (§2.1.3).
+    """√E‖∂L/∂h‖² over the distance from the last state, relative to that at the last state (§2.1.3):
+    (K + 1,) float64, the first 1.
 
-    A text has ``distance`` + 1 words and starts from h_0 = 0.
-
-    Args:
-        cell, hidden_size, input_size, forget_bias, chrono_words: see `whenpool.Encoder`.
-        input_variance: of each entry of an input.
-        distance: K.
-        tied: False has recurrent weights drawn anew for every step, as the usual argument assumes
-            without saying so; gradients of different steps are then uncorrelated.
-
-    Returns:
-        (K + 1,) float64, the first 1.
+    A text has K + 1 words and starts from h_0 = 0. ``cell``, sizes and biases are those of
+    `whenpool.Encoder`; ``input_variance`` is that of each entry of an input, ``distance`` is K. Without
+    ``tied`` recurrent weights are drawn anew for every step, as the usual argument assumes without
+    saying so; gradients of different steps are then uncorrelated.
     """
     setup = (cell, hidden_size, input_size, forget_bias, input_variance, distance + 1)
     squares = gradient_moments(steps_of(*setup, tied, chrono_words))
@@ -95,10 +90,8 @@ def expected_shrinkage(
 
 
 def gradient_moments(steps: Steps) -> Array:
-    """E‖∂L/∂h‖²/H over the distance k from the last state, where it is 1: (T,).
-
-    The recursion above, with k and j the distances of two steps.
-    """
+    """E‖∂L/∂h‖²/H over the distance k from the last state, where it is 1: (T,); j is the distance of
+    another step."""
     enter, enter2 = steps.enter[::-1], steps.enter2[::-1]
     keep, keep2 = (np.roll(m[::-1], 1, axis=0) for m in (steps.keep, steps.keep2))  # of the step after
     back, aside = steps.back[::-1, ::-1], steps.aside[::-1, ::-1]
@@ -171,18 +164,12 @@ def measured_shrinkage(
     change: Callable[[Tensor], Tensor] | None = None,
     chrono_words: int = 400,
 ) -> Tensor:
-    """The same by `whenpool.probes.gradient_norms`: root mean square over texts, one drawn network.
+    """The same, (K + 1,), by `whenpool.probes.gradient_norms`: the root mean square over B ``texts``.
 
-    The network reads from left to right and classifies from its last state at random, so that the
-    loss's gradient there points anywhere.
-
-    Args:
-        cell, hidden_size, input_size, forget_bias, input_variance, distance, chrono_words: as for
-            `expected_shrinkage`.
-        seed: of weights, inputs and labels; the global random state is left as it was.
-        texts: B.
-        repeated: whether a text is one word, over and over, instead of words drawn one by one.
-        change: replaces the recurrent weights (H, H) of each gate.
+    The network is drawn with ``seed``, which leaves the global random state as it was. It reads from left
+    to right and classifies from its last state at random, so that the loss's gradient there points
+    anywhere. Where ``repeated``, a text is one word over and over; ``change`` replaces the recurrent
+    weights (H, H) of each gate. The other arguments are those of `expected_shrinkage`.
     """
     T, classes = distance + 1, 10
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -208,3 +195,26 @@ def measured_shrinkage(
 def factor_of(curve: Tensor, first: int, last: int) -> float:
     """The factor per step between two distances of a curve (K + 1,): its geometric mean."""
     return float((curve[last] / curve[first]) ** (1 / (last - first)))
+
+
+MODELS: dict[str, tuple[str, ForgetBias]] = {
+    "basic RNN": ("elman", None),
+    "LSTM": ("lstm", None),
+    "GRU": ("gru", None),
+    "LSTM, forget bias 1": ("lstm", 1.0),
+    "LSTM, forget bias 2": ("lstm", 2.0),
+    "LSTM, chrono": ("lstm", "chrono"),
+}
+"""Cell and forget bias of each model that is compared."""
+
+
+@lru_cache(maxsize=32)
+def step_changes(
+    network: str, hidden_size: int, input_variance: float, first: int, last: int, draws: int = 5
+) -> list[float]:
+    """By how many % the gradient norm of drawn networks changes with each step from the last state,
+    before training, between two distances from it: a number for each draw of a network of `MODELS`."""
+    cell, bias = MODELS[network]
+    setup = (cell, hidden_size, 100, bias, input_variance, last)
+    curves = (measured_shrinkage(*setup, seed) for seed in range(draws))
+    return [100 * (factor_of(curve, first, last) - 1) for curve in curves]

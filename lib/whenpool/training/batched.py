@@ -18,8 +18,15 @@ from whenpool.corpora.dataset import Splits
 from whenpool.models.batched_lstm import run_together
 from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.loop import DivergenceError, Epoch, Outcome, Recipe, training_steps
-from whenpool.training.objective import Learnt, Objective
+from whenpool.training.loop import (
+    DivergenceError,
+    Epoch,
+    Learnt,
+    Objective,
+    Outcome,
+    Recipe,
+    training_steps,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +52,7 @@ def train_together(
 
     Args:
         device: where to train; the models are moved there.
-        on_end: told the number of each student that ends, and what came of it, at once.
+        on_end: told the number of each student that ends, and its outcome or error, at once.
 
     Returns:
         For each its outcome, or what `train` would have raised for it.
@@ -95,7 +102,7 @@ class _Training:
         return self.seconds + time.perf_counter() - self._entered
 
     def go_on(self) -> Outcome | DivergenceError | None:
-        """Up to its next batch; or what came of it when there is none."""
+        """Up to its next batch; or its outcome or error when there is none."""
         self._entered = time.perf_counter()
         try:
             self.batch, _ = self._steps.send(self.learnt)
@@ -114,12 +121,12 @@ def _step(trainings: Sequence[_Training]) -> None:
     encoders = [t.model.encoder for t in trainings if isinstance(t.model.encoder, Encoder)]  # all
     embedded = [t.model.embed(t.batch.ids) for t in trainings]
     states = encode_all(encoders, embedded, [t.batch.lengths for t in trainings], run_together)
-    logits = [t.model.classify(of, t.batch.lengths) for t, of in zip(trainings, states, strict=True)]
-    losses = [
-        functional.cross_entropy(of, t.batch.labels) for t, of in zip(trainings, logits, strict=True)
-    ]
+    losses = []
+    for training, of in zip(trainings, states, strict=True):
+        logits = training.model.classify(of, training.batch.lengths)
+        losses.append(functional.cross_entropy(logits, training.batch.labels))
+        training.learnt = (losses[-1].detach(), logits.detach())
     torch.autograd.backward(losses)
     share = (time.perf_counter() - started) / len(trainings)
-    for training, loss, of in zip(trainings, losses, logits, strict=True):
-        training.learnt = (loss.detach(), of.detach())
+    for training in trainings:
         training.seconds += share

@@ -1,4 +1,4 @@
-"""Training by the protocol of the thesis (§1.4.2).
+"""Training by the protocol of the thesis (§1.4.2): what is minimised, the loop, and how a model is judged.
 
 Letters: B texts, T words of the longest, C classes.
 """
@@ -11,11 +11,83 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import PADDING_INDEX, Batch, training_batches
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for, training_batches
 from whenpool.corpora.dataset import Splits
-from whenpool.training.objective import Learnt, Objective, Score, evaluate
+
+EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch
+Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
+Learnt = tuple[Tensor, Tensor]  # The loss of a batch, averaged over its texts, and the logits (B, C)
+
+
+@dataclass(frozen=True)
+class Score:
+    """Mean cross-entropy and accuracy, in %, over some texts."""
+
+    loss: float
+    accuracy: float
+
+
+class Objective:
+    """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from.
+
+    A training calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and after the
+    last one `evaluate` and `end_epoch`. Here the model is any that maps ids (B, T) and lengths (B,) to
+    logits; what derives from this may ask for more.
+    """
+
+    per_word = False  # whether the loss is averaged over words instead of texts
+    chosen_by = ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
+
+    @property
+    def eligible(self) -> bool:
+        """Whether the weights of this epoch may be chosen as the best."""
+        return True
+
+    def begin(self, model: Any, texts: Texts) -> None:
+        """Get ready to train a model on some texts; both are on the device."""
+
+    def start_epoch(self, epoch: int) -> None:
+        """Get ready for an epoch, counted from 0."""
+
+    def backward(self, model: Any, batch: Batch, indices: Tensor) -> Learnt:
+        """Add the gradients of a batch, of the texts of these numbers (B,), to those of the parameters; what
+        is returned is detached."""
+        loss, logits = self.loss(model, batch, indices)
+        loss.backward()
+        return loss.detach(), logits.detach()
+
+    def loss(self, model: Any, batch: Batch, indices: Tensor) -> Learnt:
+        """The loss of a batch, averaged over its texts, and the logits (B, C)."""
+        logits = model(batch.ids, batch.lengths)
+        return functional.cross_entropy(logits, batch.labels), logits
+
+    def evaluate(self, model: Any, texts: Texts) -> Score:
+        """How the model does on validation or test texts, as it will be used."""
+        return evaluate(model, texts)
+
+    def end_epoch(self, model: Any, accuracy: Accuracy) -> dict[str, float]:
+        """What was measured in this epoch besides, by name."""
+        return {}
+
+
+@torch.inference_mode()
+def evaluate(model: nn.Module, texts: Texts) -> Score:
+    """Loss and accuracy over labelled texts, as many at once as `EVALUATION_WORDS` allow; a model whose
+    ``masked`` is False gets 32, as the authors', since there padding matters."""
+    was_training = model.training
+    model.eval()
+    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for indices in batches_for(model, texts.ids.lengths, EVALUATION_WORDS):
+        batch = texts.batch(indices, PADDING_INDEX)
+        logits = model(batch.ids, batch.lengths)  # (B, C)
+        loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
+        right += (logits.argmax(1) == batch.labels).sum()
+    model.train(was_training)
+    return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
 
 
 @dataclass(frozen=True)
@@ -65,12 +137,8 @@ class Outcome:
 
 
 class DivergenceError(InputError):
-    """The loss is no longer a finite number.
-
-    Attributes:
-        left: the training up to there: the epochs, that of the divergence included, and the weights
-            as they were left, which are not tested.
-    """
+    """The loss is no longer a finite number; ``left`` is the training up to there: its epochs, the
+    diverged one included, and the last weights, which are not tested."""
 
     def __init__(self, message: str, left: Outcome) -> None:
         super().__init__(message)
@@ -91,19 +159,16 @@ def train(
     """Train a model, keep the weights of the best validation epoch, and test those.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C).
-        seed: of the order of batches. The model comes initialised, and what DropConnect drops is
-            drawn from torch's global generator.
-        device: where to train; the model is moved there.
+        model: maps ids (B, T) and lengths (B,) to logits (B, C). It comes initialised and is moved to
+            ``device``.
+        seed: of the order of batches; DropConnect draws from torch's global generator.
         on_epoch: called after each epoch.
         watch: called before the first step and after each one with the number of texts learnt from
             so far; it may look at the model and must leave it as it was.
         objective: what is minimised; default: cross-entropy.
-        parameters: groups for the optimiser, which may have learning rates of their own; default: all
-            of the model's in one.
+        parameters: groups for the optimiser, as torch takes them; default: all of the model's.
 
-    Raises:
-        DivergenceError: when the loss becomes infinite or not a number.
+    Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = objective or Objective()
     steps = training_steps(
@@ -131,11 +196,11 @@ def training_steps(
     parameters: Iterable[dict[str, Any]] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
-    """A training that leaves its backward passes to its driver, so that several can be driven at once.
+    """As `train`, but the caller makes the backward passes, so that it can make several at once.
 
-    Yields each batch and the numbers (B,) of its texts; is sent what was learnt from it, once the
-    gradients are those of the parameters; returns the outcome. ``clock``: the seconds that this training
-    took so far, from any start; the other arguments are those of `train`.
+    Yields each batch and the numbers (B,) of its texts; is sent the loss and the logits of the batch
+    once the parameters have their gradients; returns the outcome. ``clock`` tells the seconds that this
+    training took so far, from any start.
     """
     started = clock()
     model.to(device)

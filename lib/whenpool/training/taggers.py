@@ -15,8 +15,17 @@ from whenpool.corpora.batches import UNKNOWN_INDEX, Batch, evaluation_batches
 from whenpool.corpora.numbering import NumberedCorpus, NumberedSentences
 from whenpool.models.encoder import word_mask
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
-from whenpool.training.loop import Epoch, Outcome, Recipe, train
-from whenpool.training.objective import EVALUATION_WORDS, Accuracy, Learnt, Objective, Score
+from whenpool.training.loop import (
+    EVALUATION_WORDS,
+    Accuracy,
+    Epoch,
+    Learnt,
+    Objective,
+    Outcome,
+    Recipe,
+    Score,
+    train,
+)
 
 CLIP = 5.0  # The largest norm of a step's gradient
 
@@ -38,17 +47,14 @@ def train_tagger(
     judge: Callable[[Labelled], dict[str, float]] | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Outcome:
-    """Train a tagger, keep the weights of the best validation epoch, and test those.
+    """Train a tagger as `whenpool.training.loop.train` trains a classifier.
 
     Args:
-        seed: of the order of batches; dropout and unknown words are drawn from torch's generator.
         unknown_rate: how often a word that stands once in the training sentences is read as unknown.
         judge: measures of each epoch by name, from the answers for the validation sentences;
             "validation_entity_f1", where it is given, chooses the best epoch instead of accuracy.
-        on_epoch: called after each epoch.
 
-    Raises:
-        DivergenceError: when the loss becomes infinite or not a number.
+    Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     parts = {name: _Split(getattr(corpus, name)) for name in ("train", "validation", "test")}
     objective = _Tagging(corpus.rare, unknown_rate, judge or (lambda said: {}))
@@ -61,8 +67,7 @@ def label(model: SequenceTagger, sentences: NumberedSentences) -> Labelled:
     """Tag sentences, and compare the tags with theirs."""
     was_training = model.training
     model.eval()
-    found = torch.empty_like(sentences.tags)
-    starts = sentences.starts
+    found, starts = torch.empty_like(sentences.tags), sentences.starts
     loss = torch.zeros((), dtype=torch.float64, device=found.device)
     for indices in evaluation_batches(sentences.lengths, EVALUATION_WORDS):
         batch = sentences.batch(indices)

@@ -31,7 +31,7 @@ from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import SMALL_TAGGERS
 from whenpool.runs.plans.networks import TIMED_SEEDS
 from whenpool.runs.run import VECTORS, Place
-from whenpool.theory import comparison, constructions, lattice
+from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
 
@@ -420,11 +420,9 @@ def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int =
     wide = hidden_size > 128  # the claim on the size of inputs
     return DataFrame(
         {"network": network, "input_variance": variance, "seed": seed, "value": value}
-        for network in (["LSTM, forget bias 1"] if wide else comparison.MODELS)
+        for network in (["LSTM, forget bias 1"] if wide else shrinkage.MODELS)
         for variance in ((1.0, 0.01) if wide else (1.0,))
-        for seed, value in enumerate(
-            comparison.step_changes(network, hidden_size, variance, first, last)
-        )
+        for seed, value in enumerate(shrinkage.step_changes(network, hidden_size, variance, first, last))
     )
 
 

@@ -28,7 +28,7 @@ from whenpool.runs.compute import standing
 from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import Training, trained, vectors_of
 from whenpool.runs.run import Place, Run
-from whenpool.training.objective import EVALUATION_WORDS
+from whenpool.training.loop import EVALUATION_WORDS
 
 HIDDEN = 64
 """Units per direction, those of the quick profile on real texts."""

@@ -47,8 +47,7 @@ from whenpool.runs.kinds.training import (
     test_texts,
 )
 from whenpool.runs.run import Place, key, provenance
-from whenpool.training.loop import Recipe, train
-from whenpool.training.objective import Objective
+from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1
 """Raised by hand when the meaning of a few-shot result changes."""

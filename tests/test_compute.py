@@ -19,8 +19,8 @@ from small_runs import (
 )
 
 from whenpool import InputError, LastState
+from whenpool.runs import engine
 from whenpool.runs.compute import compute, rows_of, standing
-from whenpool.runs.engine import running
 from whenpool.runs.kinds.probe import (
     GradientProfile,
     GradientTrace,
@@ -52,7 +52,7 @@ def executed(monkeypatch):
             order.extend(job.run for job in task)
             return super().begin(task)
 
-    monkeypatch.setattr(running, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
+    monkeypatch.setattr(engine, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
     return order
 
 

@@ -149,9 +149,9 @@ def test_a_broken_record_is_named(tmp_path, content):
     for name in ("trainings.csv", "trainings_history.csv"):
         (tmp_path / name).write_text(content)
     store = Store(tmp_path / "local", tmp_path)
-    with pytest.raises(InputError, match=r"runs of record .*trainings.csv cannot be read"):
+    with pytest.raises(InputError, match=r"reference runs .*trainings.csv cannot be read"):
         store.keys()
-    with pytest.raises(InputError, match=r"runs of record .*trainings_history.csv cannot be read"):
+    with pytest.raises(InputError, match=r"reference runs .*trainings_history.csv cannot be read"):
         store.history("training")
 
 

@@ -10,7 +10,7 @@ from whenpool import InputError
 from whenpool.book.publish import export
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.runs.compute import standing
-from whenpool.runs.engine.running import read_ahead
+from whenpool.runs.engine import read_ahead
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
 from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
 from whenpool.runs.request import Choice

@@ -112,7 +112,7 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
 def _device(device: str) -> Iterator[Finding]:
     import torch
 
-    from whenpool.runs.engine.running import check_device
+    from whenpool.runs.engine import check_device
     from whenpool.runs.run import processor
 
     check_device(device, here=False)

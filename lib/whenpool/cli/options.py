@@ -183,8 +183,7 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
         InputError: for a workforce that is not to be had here. Where nothing is to be executed, as the
             options without an engine mean, a GPU need not be here.
     """
-    from whenpool.runs.engine import Workforce
-    from whenpool.runs.engine.running import check_device
+    from whenpool.runs.engine import Workforce, check_device
 
     names = ("engine", "address", "workers", "device", "together", "precision")
     workforce = Workforce(

@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from whenpool.base.paths import variables
 from whenpool.models.precision import precision
+from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.crew import DeviceLostError, Message, Task, Told, do
-from whenpool.runs.engine.running import Workforce
 from whenpool.runs.run import Place, commit
 
 WORKER_VARIABLES = {

@@ -29,9 +29,9 @@ from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
 from whenpool.models.precision import precision
+from whenpool.runs.engine import Workforce, check_device, processors
 from whenpool.runs.engine.crew import Job, Message, Task, Told, do
 from whenpool.runs.engine.local import WORKER_VARIABLES
-from whenpool.runs.engine.running import Workforce, check_device, processors
 from whenpool.runs.run import Place, commit, engine_is, key
 from whenpool.runs.store import Store, key_of
 

@@ -11,10 +11,7 @@ from whenpool.book.publish import export
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.kinds.probe import (
-    PROBE_PROTOCOL,
-    Probe,
-)
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL, Probe
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import key
 from whenpool.runs.store import Store

@@ -21,13 +21,7 @@ from small_runs import (
 from whenpool import InputError, LastState
 from whenpool.runs import engine
 from whenpool.runs.compute import compute, rows_of, standing
-from whenpool.runs.kinds.probe import (
-    GradientProfile,
-    GradientTrace,
-    PaddingSweep,
-    Probe,
-    WordImportance,
-)
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import TRICKS, Training, trained
 from whenpool.runs.run import key
 

@@ -16,15 +16,7 @@ from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.fewshot.selection import select
 from whenpool.runs.compute import compute, standing
-from whenpool.runs.kinds.few_shot import (
-    CONTRAST,
-    SYSTEMS,
-    FewShot,
-    explained,
-    passes_of,
-    read,
-    steps_of,
-)
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot, explained, passes_of, read, steps_of
 from whenpool.runs.plans.few_shot import LABELS
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store

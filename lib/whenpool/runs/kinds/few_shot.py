@@ -46,7 +46,7 @@ from whenpool.runs.kinds.training import (
     read_vectors,
     test_texts,
 )
-from whenpool.runs.run import Place, key, provenance
+from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe, train
 from whenpool.training.objective import Objective
 
@@ -474,13 +474,10 @@ def corpus_of(run: FewShot, place: Place) -> Corpus:
 def explained(run: FewShot, place: Place) -> Explained:
     """The stored model of a run on frozen embeddings, its test texts, and their word pieces. Raises
     `InputError` when its weights are not here, or damaged."""
-    file = place.store.weights_file(key(run, place))
-    if not file.exists():
-        raise InputError(f"the weights of {run} are not here; run it again")
     corpus, chosen = read(run, place)
     pretrained = load_encoder(run.encoder)
     model = contextual_classifier(pretrained.size, len(corpus.classes), "max_attention", run.hidden_size)
-    load_weights(model, file, run)
+    load_weights(model, run, place)
     ids = numbered(run, chosen, pretrained, ("test",))[0]["test"].ids.to_lists()
     pieces = [pretrained.tokenizer.convert_ids_to_tokens(row) for row in ids]
     texts = embedded(run, chosen, place, "cpu", ("test",))[0]["test"]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, batches_for
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
@@ -215,7 +215,7 @@ class FirstSteps(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """Adam, as in a training; each text is looked at before the model learns from it."""
-        device = next(model.parameters()).device
+        device = _device_of(model)
         training = self.training
         optimizer = torch.optim.Adam(
             model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
@@ -227,7 +227,7 @@ class FirstSteps(Probe):
             order = torch.randperm(len(texts))
             for index in order:
                 batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
-                norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+                norms = gradient_norms(model, *batch)
                 total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
                 model.train()
                 optimizer.zero_grad(set_to_none=True)
@@ -301,13 +301,10 @@ class PaddingSweep(Probe):
         texts = dataset.test.first(self.texts)
         ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
         points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
-        names = {
-            "setting_added": "setting",
-            "share_added": "share",
-            "accuracy": "accuracy",
-            "words": "words",
-        }
-        rows = [{column: getattr(p, name) for column, name in names.items()} for p in points]
+        columns = ("setting_added", "share_added", "accuracy", "words")
+        rows = [
+            dict(zip(columns, (p.setting, p.share, p.accuracy, p.words), strict=True)) for p in points
+        ]
         return {"texts_probed": len(texts)}, rows
 
 
@@ -324,9 +321,9 @@ class WordImportance(Probe):
 
     @property
     def cost(self) -> float:
-        words = (
-            (self.shortest + self.longest) / 2 if self.shortest and self.longest else self.training.words
-        )
+        words = self.training.words
+        if self.shortest and self.longest:
+            words = (self.shortest + self.longest) / 2
         return 0.2 * self.texts * words * words / self.k
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
@@ -335,15 +332,11 @@ class WordImportance(Probe):
         chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: self.texts]
         if not len(chosen):
             raise InputError(f"the corpus has no test text of {shortest} to {longest} words")
-        parts = []
+        texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
-            batch = _on_device(dataset.test.batch(part, PADDING_INDEX), model)
-            parts.append(
-                nwi(
-                    model, batch.ids, batch.lengths, batch.labels,
-                    k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS,
-                ).cpu()
-            )  # fmt: skip
+            batch = texts.batch(part, PADDING_INDEX)
+            found = nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS)
+            parts.append(found.cpu())
         profiles = torch.cat(parts)  # (N, P)
         rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
@@ -367,9 +360,8 @@ class DirectionUse(Probe):
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The left half of an embedding is of the direction from left to right, for every pooling."""
         texts = dataset.test.first(self.texts)
-        kept = {"both": slice(None), "forward": slice(None, model.encoder.output_size // 2)}
-        kept["backward"] = slice(model.encoder.output_size // 2, None)
-        rows = []
+        half, rows = model.encoder.output_size // 2, []
+        kept = {"both": slice(None), "forward": slice(None, half), "backward": slice(half, None)}
         for name, part in kept.items():
 
             def only(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
@@ -378,7 +370,7 @@ class DirectionUse(Probe):
                 return embedding
 
             with model.classifier.register_forward_pre_hook(only):
-                score = evaluate(model, texts.to(next(model.parameters()).device))
+                score = evaluate(model, texts.to(_device_of(model)))
             rows.append({"direction": name, "accuracy": score.accuracy})
         accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
         return {"texts_probed": len(texts)} | accuracies, rows
@@ -425,7 +417,7 @@ class MemoryUse(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """Of texts of any words: what a step holds depends on their number alone."""
-        device = next(model.parameters()).device
+        device = _device_of(model)
         if self.training.cell == TRANSFORMER:
             model.encoder.attention = self.attention
         label = torch.zeros(1, dtype=torch.int64, device=device)
@@ -458,7 +450,7 @@ class Tracer:
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._model = model
-        device = next(model.parameters()).device
+        device = _device_of(model)
         self._gradient_texts = dataset.train.first(probe.texts).to(device)
         self._train = dataset.train.first(probe.sample).to(device)
         self._validation = dataset.validation.first(probe.sample).to(device)
@@ -501,11 +493,10 @@ def growth(rows: Sequence[Mapping[str, float]]) -> float:
 
 def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
     """Gradient norms (N, T) of all texts and their lengths (N,), on the CPU."""
-    lengths = texts.ids.lengths
+    texts, lengths = texts.to(_device_of(model)), texts.ids.lengths
     norms = torch.full((len(texts), int(lengths.max())), torch.nan)
     for part in batches_for(model, lengths, GRADIENT_WORDS):
-        batch = _on_device(texts.batch(part, PADDING_INDEX), model)
-        found = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+        found = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
         norms[part, : found.shape[1]] = found.float().cpu()
     return norms, lengths
 
@@ -536,6 +527,5 @@ def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:
     ]
 
 
-def _on_device(batch: Batch, model: nn.Module) -> Batch:
-    device = next(model.parameters()).device
-    return Batch(*(part.to(device) for part in (batch.ids, batch.lengths, batch.labels)))
+def _device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device

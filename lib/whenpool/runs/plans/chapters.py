@@ -22,15 +22,7 @@ from whenpool.runs.kinds.probe import (
 )
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.plans import (
-    FEWER_SEEDS,
-    SEEDS,
-    base_run,
-    each,
-    seeds_of,
-    sizes_of,
-    standard_runs,
-)
+from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, seeds_of, sizes_of, standard_runs
 from whenpool.runs.plans.few_shot import few_shots
 from whenpool.runs.plans.networks import architectures, recurrent_networks, regularised
 from whenpool.runs.request import Choice

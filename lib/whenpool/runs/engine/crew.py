@@ -59,6 +59,14 @@ class Report:
     left: int = 0  # not begun, or stopped, since time was up
     notes: list[str] = field(default_factory=list)  # sentences on the corpora, and how results were made
 
+    def add(self, more: "Report") -> None:
+        """Count another list of runs as well."""
+        self.done += more.done
+        self.shared += more.shared
+        self.left += more.left
+        self.failed |= more.failed
+        self.notes = list(dict.fromkeys([*self.notes, *more.notes]))
+
 
 def outstanding(runs: Iterable[Run], place: Place, keep_weights: Callable[[Run], bool]) -> list[Job]:
     """The runs that are not stored, or whose weights are wanted and not here; none twice."""

@@ -81,12 +81,12 @@ class Probe(Run):
         return 1
 
     @property
-    def cost(self) -> float:
-        return self.effort * self._own["texts"] * self.training.words
-
-    @property
     def phase(self) -> tuple[int, str]:
         return 4, "probes"
+
+    @property
+    def cost(self) -> float:
+        return self.effort * self._own["texts"] * self.training.words
 
     @property
     def shape(self) -> Self:
@@ -125,7 +125,7 @@ class Probe(Run):
     @classmethod
     def of_row(cls, row: Any) -> "Probe":
         probe = PROBES[row["probe"]]
-        return probe(Training.of_row(row), **values_of(row, probe, without=["training"]))
+        return probe(**values_of(row, probe) | {"training": Training.of_row(row)})
 
     @classmethod
     def is_current(cls, rows: Any) -> Any:
@@ -203,9 +203,7 @@ class GradientProfile(Probe):
 @dataclass(frozen=True)
 class FirstSteps(Probe):
     """Gradient norms over the words while a model learns from its first texts, one text a step: the mean
-    over the steps, as the authors' code has Figure 1.2a. `GradientProfile` looks at the model that a
-    training by batches leaves.
-    """
+    over the steps, as the authors' code has Figure 1.2a."""
 
     texts: int = 500
 
@@ -240,10 +238,8 @@ class FirstSteps(Probe):
 
 @dataclass(frozen=True)
 class GradientTrace(Probe):
-    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2).
-
-    The training is done on the way and stored with its weights.
-    """
+    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2). The training
+    is done on the way and stored with its weights."""
 
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
@@ -378,10 +374,8 @@ class DirectionUse(Probe):
 
 @dataclass(frozen=True)
 class MemoryUse(Probe):
-    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1).
-
-    The model is not trained. Texts have ``longest`` words, half of them, and so on.
-    """
+    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1): texts
+    of ``longest`` words, half of them, and so on. The model is not trained."""
 
     longest: int = 4_000
     halvings: int = 4
@@ -402,10 +396,8 @@ class MemoryUse(Probe):
     def identity(self, place: Place) -> dict[str, Any]:
         """As `Probe.identity`; raises `InputError` also for lengths or an attention that do not fit."""
         if self.attention != "fused" and self.training.cell != "transformer":
-            raise InputError(
-                f"attention={self.attention!r} is of a Transformer; leave it out for cell "
-                f"{self.training.cell!r}"
-            )
+            what, cell = f"attention={self.attention!r}", self.training.cell
+            raise InputError(f"{what} is of a Transformer; leave it out for cell {cell!r}")
         if self.attention not in ("fused", "plain"):
             raise InputError(f"attention {self.attention!r} is unknown; choose fused or plain")
         if self.halvings < 1 or self.words[0] < 1:
@@ -442,11 +434,8 @@ PROBES: dict[str, type[Probe]] = {
 
 
 class Tracer:
-    """Looks at a model while it is trained; give it to `whenpool.training.loop.train` as ``watch``.
-
-    It looks often at first, when the ratio changes fastest: after every 128 texts, and from 1,280
-    texts on when their number has grown by a tenth.
-    """
+    """Looks at a model while it is trained, as ``watch`` of `whenpool.training.loop.train`: after every 128
+    texts, when the ratio changes fastest, and from 1,280 texts on when their number has grown by a tenth."""
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._model = model
@@ -463,15 +452,12 @@ class Tracer:
             return
         self._next = max(seen + 128, seen * 1.1)
         norms, lengths = _norms(self._model, self._gradient_texts)
-        self.rows.append(
-            {
-                "examples": seen,
-                "ratio": _mean_ratio(norms, lengths),
-                "band_ratio": _band_ratio(norms, lengths),
-                "train_accuracy": evaluate(self._model, self._train).accuracy,
-                "validation_accuracy": evaluate(self._model, self._validation).accuracy,
-            }
-        )
+        ratios = {"ratio": _mean_ratio(norms, lengths), "band_ratio": _band_ratio(norms, lengths)}
+        texts = {"train": self._train, "validation": self._validation}
+        accuracies = {
+            f"{name}_accuracy": evaluate(self._model, own).accuracy for name, own in texts.items()
+        }
+        self.rows.append({"examples": seen} | ratios | accuracies)
 
     def result(self) -> dict[str, Any]:
         """The ratio before training, and where the training accuracy first reached `SATURATED`."""
@@ -513,8 +499,8 @@ def _middle_to_ends(profile: Tensor) -> float:
 
 
 def _band_ratio(norms: Tensor, lengths: Tensor) -> float:
-    """The vanishing ratio as the authors' code has it, turned round: the mean of the places 45 to 54 of
-    100 over the first, of the profile of all texts. It is steadier than a single word in the middle."""
+    """The vanishing ratio as the authors' code has it, its inverse: the mean of the places 45 to 54 of 100
+    over the first, of the profile of all texts. It is steadier than a single word in the middle."""
     profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
     return (profile[45:55].mean() / profile[0]).item()
 

@@ -42,11 +42,9 @@ TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient
 def variant_of(
     pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None
 ) -> str:
-    """What sets a training apart: its trick or pooling, and what is special about its start.
-
-    A model without pooling goes by its start alone: "orthogonal", "chrono", "low" or "forget 2". What a
-    table leaves empty counts as not given.
-    """
+    """What sets a training apart: its trick or pooling, and what is special about its start. A model without
+    pooling goes by its start alone: "orthogonal", "chrono", "low" or "forget 2". What a table leaves empty
+    counts as not given."""
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
     if forget_bias in ("chrono", "low"):
@@ -273,9 +271,7 @@ class Training(Run):
         }.items():
             if lacks:
                 raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
-        if self.trick != "gradient_directed" and (
-            self.strength != Training.strength or self.divergence != Training.divergence
-        ):
+        if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")
         if not 0 <= self.strength < math.inf:
             raise InputError(f"strength is λ of the first epoch, at least 0, not {self.strength}")

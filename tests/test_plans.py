@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from small_runs import RECORDS
 
-from whenpool import InputError
 from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record, published
 from whenpool.corpora import load
 from whenpool.corpora.published import THESIS_CORPORA
@@ -131,41 +130,6 @@ def own_file(folder, rows):
     path = folder / "own.csv"
     path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(rows)))
     return str(path)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"profile": "quik"}, "profile 'quik' is unknown; choose one of smoke, quick, compact, paper"),
-        ({"settings": ("centre",)}, "setting 'centre' is unknown; choose one of standard, left"),
-        ({"poolings": ("maximum",)}, "pooling 'maximum' is unknown; choose one of last, mean"),
-        ({"seeds": 0}, "seeds is how many, at least 1, not 0"),
-        ({"sizes": (0,)}, "sizes are numbers of training texts, not 0"),
-        ({"labels": (10, 0)}, "labels are texts of each class, at least 1, not 0"),
-        ({"unlabelled": 0}, "unlabelled is a number of texts, at least 1, not 0"),
-    ],
-)
-def test_bad_choices_are_named(options, message):
-    with pytest.raises(InputError, match=message):
-        Choice(**options)
-
-
-@pytest.mark.parametrize(
-    ("chapter", "choice", "message"),
-    [
-        ("indx", Choice(), "chapter 'indx' needs no runs; those that do are corpora"),
-        ("few_shot", Choice(systems=("gpt",)), "system 'gpt' is unknown"),
-        ("sequence_labelling", Choice(corpora=("nowhere.conll",)), "corpus 'nowhere.conll' is unknown"),
-        (
-            "training_to_skip",
-            Choice("paper", ("imdb",), sizes=(3000,)),
-            "no runs with 3000 training texts; imdb has 1000, 2000",
-        ),
-    ],
-)
-def test_a_choice_that_leaves_nothing_is_named(chapter, choice, message, place):
-    with pytest.raises(InputError, match=message):
-        plan(chapter, choice, place)
 
 
 def test_names_of_corpora_and_paths_that_do_not_depend_on_the_working_directory(tmp_path, monkeypatch):

@@ -139,20 +139,11 @@ def test_runs_of_record_are_written_once_and_read_without_their_data(executed, t
     assert export("tagging", executed, tmp_path / "out") == 0
     row = executed.store.get(key(TINY, executed))
     run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL_TAGGERS["wnut17"])
-    identity = {
-        "run": run.changed(),
-        "data": {"corpus": "a", "vectors": "b"},
-        "protocol": TAGGING_PROTOCOL,
-    }
-    store = Store(tmp_path / "store")
-    name = store.put(
-        identity,
-        asdict(run),
-        row["result"] | {"corpus_complete": True},
-        row["provenance"],
-        row["history"],
-    )
-    place = Place(store, tmp_path, tmp_path)
+    data = {"corpus": "a", "vectors": "b"}
+    identity = {"run": run.changed(), "data": data, "protocol": TAGGING_PROTOCOL}
+    result = row["result"] | {"corpus_complete": True}
+    place = Place(Store(tmp_path / "store"), tmp_path, tmp_path)
+    name = place.store.put(identity, asdict(run), result, row["provenance"], row["history"])
     assert export("tagging", place, tmp_path / "out") == 1
     written = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     assert set(written) == {"taggings.csv", "taggings_history.csv", "taggings_gradients.csv"}

@@ -1,7 +1,5 @@
-"""What a node of a cluster does with a task.
-
-It executes the runs as any worker does, in a folder of their own that goes when the task ends, and
-sends what they leave back while it works: a node needs no store.
+"""What a node of a cluster does with a task: it executes the runs as any worker does, in a folder of their
+own that goes when the task ends, and sends back what they leave while it works. A node needs no store.
 """
 
 import logging
@@ -68,8 +66,8 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
     """Do a task, and tell how it goes while it is done; another version's order might not be
     understood."""
     if version != __version__:
-        text = f"node {platform.node()} has whenpool {__version__}, this machine {version}"
-        yield Message("stopped", text=f"{text}: install the same version on both"), ()
+        both = f"{platform.node()} has whenpool {__version__}, this machine {version}"
+        yield Message("stopped", text=f"node {both}: install the same version on both"), ()
         return
     letters: Letters = SimpleQueue()
     folder = tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True)
@@ -151,14 +149,11 @@ def _unlike(job: Job, place: Place, expected: dict[str, Any]) -> str:
         return f"cannot read what the run needs: {error}"
     if key_of(identity) == job.key:
         return ""
-    data = expected["data"]
-    other = [name for name in data if identity["data"].get(name) != data[name]]
+    other = [name for name, value in expected["data"].items() if identity["data"].get(name) != value]
     if not other:
         return "takes the run for another: install the same whenpool there"
-    return (
-        f"has another {' and '.join(other)} than this machine: make {place.data} the same there, or let "
-        "its WHENPOOL_DATA name a folder that is"
-    )
+    mend = f"make {place.data} the same there, or let its WHENPOOL_DATA name a folder that is"
+    return f"has another {' and '.join(other)} than this machine: {mend}"
 
 
 _LOOK = 2.0
@@ -180,11 +175,9 @@ class _Sent:
 
 
 class RayPool:
-    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; see
+    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; on GPUs these are shared
+    out evenly over those that the cluster has when work begins, one on each where no number is given. See
     `whenpool.runs.engine.crew.Pool`.
-
-    On GPUs, ``workforce.workers`` are shared out evenly over those that the cluster has when work
-    begins, one on each where no number is given.
 
     Raises:
         InputError: when Ray is not installed, or there is no cluster that can do it.

@@ -42,7 +42,7 @@ class Run:
     required: ClassVar[str] = ""  # columns of the published file that have a value in each row
     present: ClassVar[str] = ""  # columns that are there besides, and may have gaps
     results: ClassVar[str] = ""  # numbers of a result
-    flags: ClassVar[str] = ""  # results that are true or false
+    flags: ClassVar[str] = "corpus_complete"  # results that are true or false
     # rows for each epoch or position: the columns of each history, of which the first is no other's
     histories: ClassVar[Mapping[str, str]] = {}
     points: ClassVar[str] = ""  # all numbers that such a row can have

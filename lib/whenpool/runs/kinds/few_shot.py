@@ -84,7 +84,6 @@ class FewShot(Run):
         "encoder_parameters validation_texts test_texts steps_done labelled_texts unlabelled_texts "
         "unlabelled_read test_cut tokens_read"
     )
-    flags: ClassVar[str] = "corpus_complete"
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
     points: ClassVar[str] = (
         "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor supervised "

@@ -55,7 +55,6 @@ class Probe(Run):
         "probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95 examples_at_95 "
         "validation_accuracy left middle right exponent accuracy_both accuracy_forward accuracy_backward"
     )
-    flags: ClassVar[str] = "corpus_complete"
     histories: ClassVar[Mapping[str, str]] = {
         "gradients": "position mean",
         "first_steps": "position mean",

@@ -112,7 +112,6 @@ class Training(Run):
         "validation_texts test_texts vocabulary parameters encoder_parameters train_words "
         "filler_passes_train filler_passes_validation filler_passes_test"
     )
-    flags: ClassVar[str] = "corpus_complete"
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
     points: ClassVar[str] = (
         "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "

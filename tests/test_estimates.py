@@ -1,4 +1,4 @@
-"""How long runs will take: on made-up stores, and on the runs of record with one left out."""
+"""How long runs will take: on made-up stores, and on the reference runs with one left out."""
 
 from dataclasses import replace
 from statistics import median

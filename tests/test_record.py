@@ -1,4 +1,4 @@
-"""Runs of record: which finished runs are published, and what comes back from the files."""
+"""Reference runs: which finished runs are published, and what comes back from the files."""
 
 from dataclasses import replace
 

@@ -89,6 +89,7 @@ def compute(
     kept = [run for run in wanted if isinstance(run, Training) and keep_weights(run)]
     again = [run for run in kept if not _has_weights(run, place)]
     needed = weights_needed([*(run for run in wanted if run in missing), *again], place)
+    keeping = {*needed, *kept}
     phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
     for run in dict.fromkeys([*wanted, *needed]):
         phases[run.phase].append(run)
@@ -108,7 +109,7 @@ def compute(
             ready,
             place,
             workforce,
-            keep_weights=lambda run: run in needed or run in kept,
+            keep_weights=lambda run: run in keeping,
             label=label if name == "trainings" else f"{label} ({name})",
             seconds=seconds,
         )

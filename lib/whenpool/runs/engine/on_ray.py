@@ -320,15 +320,15 @@ def _end(error: Exception) -> tuple[str, str, str]:
             text = f"node {node[1] if node else 'of the Ray cluster'} cannot load whenpool {__version__}"
             return "stopped", "", f"{text}: install it there, as it is on this machine"
         return "died", "", f" ({type(error.cause).__name__}: {' '.join(str(error.cause).split())})"
-    lost = exceptions.NodeDiedError, exceptions.ObjectLostError
-    reason = (
-        "ended by Ray, since its node was out of memory" if isinstance(error, exceptions.OutOfMemoryError)
-        else "killed, or crashed" if isinstance(error, exceptions.WorkerCrashedError)
-        else "its node was lost" if isinstance(error, lost)
-        else "cancelled" if isinstance(error, exceptions.TaskCancelledError)
-        else type(error).__name__
-    )  # fmt: skip
-    return "died", "", f" ({reason})"
+    reasons = {
+        exceptions.OutOfMemoryError: "ended by Ray, since its node was out of memory",
+        exceptions.WorkerCrashedError: "killed, or crashed",
+        exceptions.NodeDiedError: "its node was lost",
+        exceptions.ObjectLostError: "its node was lost",
+        exceptions.TaskCancelledError: "cancelled",
+    }
+    found = (reason for kind, reason in reasons.items() if isinstance(error, kind))
+    return "died", "", f" ({next(found, type(error).__name__)})"
 
 
 def _connect(workforce: Workforce) -> bool:

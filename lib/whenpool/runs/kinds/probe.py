@@ -420,16 +420,11 @@ class MemoryUse(Probe):
         return {"exponent": growth(rows)}, rows
 
 
-PROBES: dict[str, type[Probe]] = {
-    "gradients": GradientProfile,
-    "trace": GradientTrace,
-    "sweep": PaddingSweep,
-    "nwi": WordImportance,
-    "memory": MemoryUse,
-    "first_steps": FirstSteps,
-    "directions": DirectionUse,
-}
-"""Every probe run by its kind."""
+_EVERY = (
+    GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
+)  # fmt: skip
+PROBES: dict[str, type[Probe]] = {kind.probe: kind for kind in _EVERY}
+"""Every probe run by its name, in the order in which those of one training are executed."""
 
 
 class Tracer:

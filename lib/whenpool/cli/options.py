@@ -169,6 +169,7 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
         InputError: for a workforce that is not to be had here. Where nothing is to be executed, as the
             options without an engine mean, a GPU need not be here.
     """
+    from whenpool.models.precision import check_precision
     from whenpool.runs.engine import Workforce, check_device
 
     names = ("engine", "address", "workers", "device", "together", "precision")
@@ -180,8 +181,5 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
         workforce.check()
     else:
         check_device(workforce.device, here=False)
-        if workforce.precision != Workforce.precision:
-            from whenpool.models.precision import check_precision  # which loads torch
-
-            check_precision(workforce.precision)
+        check_precision(workforce.precision)
     return workforce

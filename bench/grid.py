@@ -15,9 +15,8 @@ import torch
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import variables
-from whenpool.runs.engine import Workforce, run_all
+from whenpool.runs.engine import Workforce, processors, run_all
 from whenpool.runs.engine.local import WORKER_VARIABLES
-from whenpool.runs.engine.running import processors
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice

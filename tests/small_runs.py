@@ -1,5 +1,6 @@
 """What tests of runs share: small runs, ways to make and to watch them, and results that were made up."""
 
+import math
 import sys
 import time
 from dataclasses import replace
@@ -11,10 +12,7 @@ from whenpool.book.publish import export
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
 from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.kinds.probe import (
-    PROBE_PROTOCOL,
-    Probe,
-)
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL, Probe
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
@@ -73,12 +71,17 @@ MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T
 HERE_NAME = "cpu: this one"
 
 
-def record_run(place, run, complete=True, **result):
-    """Put a training into the store that nobody has trained."""
-    identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
-    values = {"test_accuracy": 70.0, "corpus_complete": complete, "seconds": 1.0} | result
-    history = [{"epoch": 1, "train_accuracy": 60.0, "validation_accuracy": 50.0}]
-    return place.store.put(identity, run.row(), values, MADE, history)
+def record_run(place, run, accuracy=70.0, history=(), complete=True, **result):
+    """Put a training into the store that nobody has trained, and return its key; an accuracy that is no
+    number is that of a training that diverged."""
+    identity = {"run": run.changed(), "data": {"corpus": complete}, "protocol": PROTOCOL}
+    values = {"diverged": math.isnan(accuracy)} if run.trick else {}
+    values |= {
+        "test_accuracy": accuracy, "validation_accuracy": accuracy, "majority_accuracy": 50.0,
+        "corpus_complete": complete, "seconds": 1.0,
+    }  # fmt: skip
+    epochs = [{"epoch": number, **epoch} for number, epoch in enumerate(history, 1)]
+    return place.store.put(identity, run.row(), values | result, MADE, epochs)
 
 
 def record_probe(place, probe, rows=(), complete=True, protocol=PROTOCOL, probe_protocol=PROBE_PROTOCOL):

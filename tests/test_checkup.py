@@ -174,6 +174,7 @@ def test_a_damaged_corpus_a_store_that_is_a_file_and_a_full_disk_are_named(
     (tmp_path / "taken").write_text("a file")
     line = missing(store=tmp_path / "taken")
     assert line.startswith(f"store {tmp_path}/taken/smoke: cannot write ")
+    assert "; free or unlock the place" in line
     assert line.endswith("; or name another with --store")
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2e8))
     store, cache = look(mark="missing")[1]

@@ -235,7 +235,7 @@ def test_the_command_prints_a_table_and_puts_it_on_record(stores, tmp_path, monk
     monkeypatch.setattr("sys.argv", [*words, "--record"])
     with pytest.raises(SystemExit):
         main()
-    assert "comparisons of record live in the repository" in capsys.readouterr().err
+    assert "published comparisons are in the repository" in capsys.readouterr().err
 
 
 def pairs_in(stores, count, difference):

@@ -19,15 +19,9 @@ from small_runs import (
 )
 
 from whenpool import InputError, LastState
+from whenpool.runs import engine
 from whenpool.runs.compute import compute, rows_of, standing
-from whenpool.runs.engine import running
-from whenpool.runs.kinds.probe import (
-    GradientProfile,
-    GradientTrace,
-    PaddingSweep,
-    Probe,
-    WordImportance,
-)
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import TRICKS, Training, trained
 from whenpool.runs.run import key
 
@@ -52,7 +46,7 @@ def executed(monkeypatch):
             order.extend(job.run for job in task)
             return super().begin(task)
 
-    monkeypatch.setattr(running, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
+    monkeypatch.setattr(engine, "_pool", lambda place, workforce, tasks: Noting(place, workforce))
     return order
 
 

@@ -11,7 +11,8 @@ from small_runs import GRID, SMALL, fresh, results, stored
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
-from whenpool.runs.engine import Workforce, crew, run_all, running
+from whenpool.runs import engine
+from whenpool.runs.engine import Workforce, crew, run_all
 from whenpool.runs.engine.crew import Claims, outstanding, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training
@@ -119,7 +120,7 @@ def here(monkeypatch):
         made.append(made.kind(place, workforce))
         return made[-1]
 
-    monkeypatch.setattr(running, "_pool", pool)
+    monkeypatch.setattr(engine, "_pool", pool)
     return made
 
 

@@ -14,16 +14,7 @@ from dataclasses import replace
 
 import pytest
 from conftest import empty_place
-from small_runs import (
-    GRID,
-    alive,
-    children,
-    command,
-    needs_proc,
-    results,
-    stored,
-    wait_for,
-)
+from small_runs import GRID, alive, children, command, needs_proc, results, stored, wait_for
 
 from whenpool.runs.engine import Workforce, run_all
 from whenpool.runs.run import key

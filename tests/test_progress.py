@@ -8,8 +8,7 @@ from small_runs import HERE_NAME, TINY, on_record, record_run, store
 
 from whenpool.book.progress import ALL, NEEDED, status_table
 from whenpool.runs import estimates
-from whenpool.runs.engine import Workforce
-from whenpool.runs.engine.running import processors
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.filter import Only, planned
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep
 from whenpool.runs.kinds.training import Training

@@ -15,16 +15,7 @@ import pytest
 import safetensors.torch
 import torch
 from conftest import empty_place
-from small_runs import (
-    GRID,
-    SMALL,
-    command,
-    needs_proc,
-    processes,
-    results,
-    stored,
-    wait_for,
-)
+from small_runs import GRID, SMALL, command, needs_proc, processes, results, stored, wait_for
 
 from whenpool import InputError, __version__
 from whenpool.runs.engine import Workforce, on_ray, run_all

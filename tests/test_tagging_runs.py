@@ -12,7 +12,7 @@ from whenpool.book.progress import outcome_table
 from whenpool.book.publish import export
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.runs.compute import standing
-from whenpool.runs.engine.running import read_ahead
+from whenpool.runs.engine import read_ahead
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
 from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
 from whenpool.runs.request import Choice
@@ -146,20 +146,11 @@ def test_runs_of_record_are_written_once_and_read_without_their_data(executed, t
     assert export("tagging", executed, tmp_path / "out") == 0
     row = executed.store.get(key(TINY, executed))
     run = Tagging("wnut17", vectors="wiki-reviews.100d", **SMALL_TAGGERS["wnut17"])
-    identity = {
-        "run": run.changed(),
-        "data": {"corpus": "a", "vectors": "b"},
-        "protocol": TAGGING_PROTOCOL,
-    }
-    store = Store(tmp_path / "store")
-    name = store.put(
-        identity,
-        asdict(run),
-        row["result"] | {"corpus_complete": True},
-        row["provenance"],
-        row["history"],
-    )
-    place = Place(store, tmp_path, tmp_path)
+    data = {"corpus": "a", "vectors": "b"}
+    identity = {"run": run.changed(), "data": data, "protocol": TAGGING_PROTOCOL}
+    result = row["result"] | {"corpus_complete": True}
+    place = Place(Store(tmp_path / "store"), tmp_path, tmp_path)
+    name = place.store.put(identity, asdict(run), result, row["provenance"], row["history"])
     assert export("tagging", place, tmp_path / "out") == 1
     written = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     assert set(written) == {f"taggings{name}.csv" for name in ("", "_history", "_gradients", "_types")}

@@ -48,31 +48,23 @@ def check_equal(found, expected, tolerance):
         )
 
 
-def test_all_poolings_and_seeds_equal_those_trained_alone(place):
-    students = students_of(FAMILY, place)
-    expected = each_alone(students)
-    check_equal(train_together(students), expected, 1e-9)
+OTHERS = [{"masked": False}, {"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
+UNLIKE = [
+    {}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1},
+    {"batch_size": 5, "forget_bias": "chrono"},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "changed",
-    [{"masked": False}, {"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}],
-    ids=str,
+    "runs",
+    [
+        FAMILY,
+        *([replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS),
+        [replace(SHORT, **one) for one in UNLIKE],
+    ],
+    ids=["poolings and seeds", *map(str, OTHERS), "sizes, settings and epochs"],
 )
-def test_other_shapes_and_recipes(place, changed):
-    runs = [replace(SHORT, pooling=pooling, **changed) for pooling in ("last", "max_attention")]
-    students = students_of(runs, place)
-    expected = each_alone(students)
-    check_equal(train_together(students), expected, 1e-9)
-
-
-def test_sizes_settings_and_epochs_may_differ(place):
-    runs = [
-        SHORT,
-        replace(SHORT, size=13, setting="mid"),
-        replace(SHORT, size=50, epochs=1),
-        replace(SHORT, batch_size=5, forget_bias="chrono"),
-    ]
+def test_models_trained_together_equal_those_trained_alone(place, runs):
     students = students_of(runs, place)
     expected = each_alone(students)
     check_equal(train_together(students), expected, 1e-9)

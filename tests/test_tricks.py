@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from stored import put_training as put
+from small_runs import record_run as put
 
 from whenpool.book.publish import export
 from whenpool.book.report import tricks, verdicts

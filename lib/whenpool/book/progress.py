@@ -10,8 +10,7 @@ from pandas import DataFrame
 
 from whenpool.book.report.tables import duration
 from whenpool.runs.compute import rows_of, standing, weights_needed
-from whenpool.runs.engine import Workforce
-from whenpool.runs.engine.running import processors
+from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import GradientTrace

@@ -112,7 +112,7 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
 def _device(device: str) -> Iterator[Finding]:
     import torch
 
-    from whenpool.runs.engine.running import check_device
+    from whenpool.runs.engine import check_device
     from whenpool.runs.run import processor
 
     check_device(device, here=False)
@@ -122,17 +122,16 @@ def _device(device: str) -> Iterator[Finding]:
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     if not torch.cuda.is_available():
         mend = "install the GPU's driver and a torch for it, or use --device cpu"
-        text = f"torch {torch.__version__} is built {built} and sees no GPU: {mend}"
-        yield "missing", f"device {device}: {text}"
+        none = f"torch {torch.__version__} is built {built} and sees no GPU"
+        yield "missing", f"device {device}: {none}: {mend}"
         return
     try:
         card = torch.cuda.get_device_properties(device)
         free = torch.cuda.mem_get_info(device)[0] / GIGABYTE
         error = error_beside_processor(device)
     except RuntimeError as failure:  # another process holds it, or torch has no kernels for it
-        reason = str(failure).partition("\n")[0]
-        text = f"it cannot compute ({reason}): free it, or install a torch for it"
-        yield "missing", f"device {device}: {text}"
+        reason, mend = str(failure).partition("\n")[0], "free it, or install a torch for it"
+        yield "missing", f"device {device}: it cannot compute ({reason}): {mend}"
         return
     text = (
         f"device {device}: {card.name}, {free:.0f} of {card.total_memory / GIGABYTE:.0f} GB free, "
@@ -210,7 +209,7 @@ def _corpus(name: str, folder: Path) -> Finding:
     texts = ", ".join(f"{found.train_size:,} {length}" for length, found in lengths.items())
     if all(found.complete for found in lengths.values()):
         return "ok", f"corpus {name}: whole, {texts} training texts"
-    return "note", f"corpus {name}: a part or a stand-in, {texts} training texts; not for runs of record"
+    return "note", f"corpus {name}: a part or a stand-in, {texts} training texts; not for reference runs"
 
 
 def _folders(place: "Place") -> Iterator[Finding]:

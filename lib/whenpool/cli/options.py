@@ -19,57 +19,41 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 Command = Callable[..., Any]
 
 
-class _Parsed(click.ParamType):
-    """What a function makes of a text; click tells its `ValueError` with the option's name."""
-
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
-        self.name, self.parse = name, parse
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        try:
-            return self.parse(value) if isinstance(value, str) else value
-        except InputError:
-            raise
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def names(text: str) -> tuple[str, ...]:
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not found:
+        raise click.BadParameter(f"{text!r} names nothing")
+    return found
 
 
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not names:
-        raise ValueError(f"{text!r} names nothing")
-    return names
-
-
-def _numbers(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"{text!r} is not a list of whole numbers such as 1000,2000") from None
+        raise click.BadParameter(f"{text!r} is not a list of whole numbers such as 1000,2000") from None
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     from pandas import Timedelta  # takes its time to load, which only a deadline is worth
 
     time = text.strip().lower().replace("d", "D")  # pandas names days and hours so
     try:
-        seconds = 0.0 if time.replace(".", "").isdigit() else Timedelta(time).total_seconds()
+        found = 0.0 if time.replace(".", "").isdigit() else Timedelta(time).total_seconds()
     except ValueError:
-        seconds = 0.0
-    if not seconds >= 1:  # NaN is not either
-        raise ValueError(f"{text!r} is not a time such as 90s, 40m, 2h or 1h30m")
-    return seconds
+        found = 0.0
+    if not found >= 1:  # NaN is not either
+        raise click.BadParameter(f"{text!r} is not a time such as 90s, 40m, 2h or 1h30m")
+    return found
 
 
-def _selection(text: str | None) -> "Only":
+NAMES, NUMBERS, TIME = map(click.types.FuncParamType, (names, numbers, seconds))
+"""Types of options; a text that cannot be one is told with the option's name."""
+
+
+def _selection(context: Any, option: Any, text: str | None) -> "Only":
     from whenpool.runs.filter import Only
 
-    return Only.parse(text) if text is not None else Only()
-
-
-NAMES = _Parsed("names", _names)
-NUMBERS = _Parsed("numbers", _numbers)
-TIME = _Parsed("time", _seconds)
+    return Only.parse(text)
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -115,7 +99,7 @@ choice_options = _with(
 """What to run, and where its data are."""
 
 only_option = click.option(
-    "--only", metavar="KEY=VALUE,...", callback=lambda _, __, text: _selection(text),
+    "--only", metavar="KEY=VALUE,...", callback=_selection,
     help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
     "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
@@ -153,7 +137,9 @@ engine_options = _with(
     _from_environment("engine", "local or ray.", default="local", show_default=True),
     _from_environment("address", "Of a Ray cluster."),
     speed_options,
-    click.option("--deadline", type=TIME, help="Stop after a time such as 40m or 1h30m."),
+    click.option(
+        "--deadline", type=TIME, metavar="TIME", help="Stop after a time such as 40m or 1h30m."
+    ),
 )
 """Who executes runs, and for how long."""
 
@@ -183,8 +169,8 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
         InputError: for a workforce that is not to be had here. Where nothing is to be executed, as the
             options without an engine mean, a GPU need not be here.
     """
-    from whenpool.runs.engine import Workforce
-    from whenpool.runs.engine.running import check_device
+    from whenpool.models.precision import check_precision
+    from whenpool.runs.engine import Workforce, check_device
 
     names = ("engine", "address", "workers", "device", "together", "precision")
     workforce = Workforce(
@@ -195,8 +181,5 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
         workforce.check()
     else:
         check_device(workforce.device, here=False)
-        if workforce.precision != Workforce.precision:
-            from whenpool.models.precision import check_precision  # which loads torch
-
-            check_precision(workforce.precision)
+        check_precision(workforce.precision)
     return workforce

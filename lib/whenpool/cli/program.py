@@ -112,7 +112,7 @@ def _clone() -> Path:
     root = paths.project_root()
     if root is None:
         raise InputError(
-            "the book and its runs of record are in its repository: run this inside a clone"
+            "the book and its reference runs are in its repository: run this inside a clone"
         )
     return root
 
@@ -141,9 +141,8 @@ def run(
         return
     runs = list(dict.fromkeys(run for own in found.values() for run in own))
     before = standing(runs, place)
-    if all(
-        map(choice.lets_lack, before.absent)
-    ):  # else that their data are not here is all there is to say
+    # otherwise it is all there is to say that their data are not here
+    if all(map(choice.lets_lack, before.absent)):
         click.echo(line, err=True)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
@@ -257,7 +256,7 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 @data_option
 @store_option
 def record(data: Path | None, store: Path | None) -> None:
-    """Copy finished runs on whole published corpora into data/results/, the runs of record."""
+    """Copy finished runs on whole published corpora into data/results/, as reference runs."""
     from whenpool.book.publish import export, export_statistics
     from whenpool.runs.kinds import KINDS
     from whenpool.runs.run import Place
@@ -295,10 +294,7 @@ def export(data: Path | None, store: Path | None) -> None:
 @click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")
 @click.option("--results", type=FOLDER, help="Another folder than data/results.")
 def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
-    """Compare the same trainings in two folders of runs.
-
-    The word "record" stands for the runs of record.
-    """
+    """Compare the same trainings in two folders of runs; the word "record" stands for the reference runs."""
     from whenpool.book import compare as comparing
 
     root = paths.project_root()
@@ -308,7 +304,7 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
     click.echo(comparing.meaning(cells))
     if record:
         if results is None:
-            raise InputError("comparisons of record live in the repository: run this inside a clone")
+            raise InputError("published comparisons are in the repository: run this inside a clone")
         comparing.put_on_record(cells, results)
         click.echo(f"{len(cells)} rows of {results / comparing.COMPARISONS_OF_RECORD}.csv were written")
 

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 
 import pandas as pd
 
@@ -30,26 +31,24 @@ def standing(runs: Iterable[Run], place: Place) -> Standing:
     """Look every run up, without computing anything. Where the data of a run are not here, a published run
     of the same configuration counts, whatever its vectors."""
     keys, failures = place.store.keys(), place.store.failures()
-    recorded: dict[Run, str] | None = None
+    recorded = cache(lambda: _recorded_by_shape(place))
     found = Standing({}, set(), [], {}, {}, place.store.set_aside)
     for run in runs:
         try:
             name = key(run, place)
         except InputError as error:
-            if recorded is None:
-                recorded = _recorded_by_shape(place)
-            if run.shape in recorded:
-                found.done[run] = recorded[run.shape]
+            if run.shape in recorded():
+                found.done[run] = recorded()[run.shape]
                 found.elsewhere.add(run)
             else:
                 found.absent[run] = str(error)
             continue
         if name in keys:
             found.done[run] = name
-            continue
-        found.missing.append(run)
-        if name in failures:
-            found.failed[run] = failures[name]
+        else:
+            found.missing.append(run)
+            if name in failures:
+                found.failed[run] = failures[name]
     return found
 
 
@@ -87,10 +86,10 @@ def compute(
         say(line)
     wanted = [run for run in runs if run not in before.absent and run not in before.elsewhere]
     missing = set(before.missing)
-    again = [
-        r for r in wanted if isinstance(r, Training) and keep_weights(r) and not _has_weights(r, place)
-    ]
+    kept = [run for run in wanted if isinstance(run, Training) and keep_weights(run)]
+    again = [run for run in kept if not _has_weights(run, place)]
     needed = weights_needed([*(run for run in wanted if run in missing), *again], place)
+    keeping = {*needed, *kept}
     phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
     for run in dict.fromkeys([*wanted, *needed]):
         phases[run.phase].append(run)
@@ -110,15 +109,11 @@ def compute(
             ready,
             place,
             workforce,
-            keep_weights=lambda run: isinstance(run, Training) and (run in needed or keep_weights(run)),
+            keep_weights=lambda run: run in keeping,
             label=label if name == "trainings" else f"{label} ({name})",
             seconds=seconds,
         )
-        report.done += found.done
-        report.shared += found.shared
-        report.left += found.left
-        report.failed |= found.failed
-        report.notes = list(dict.fromkeys([*report.notes, *found.notes]))
+        report.add(found)
     for note in report.notes:
         say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():

@@ -1,7 +1,5 @@
-"""How long runs will take on this machine, from those that were stored.
-
-An estimate rests on the stored runs that are most like the asked one: first of the same shape, seed
-apart; then on texts, with networks and poolings less and less like it, in proportion to the work.
+"""How long runs will take on this machine: as the stored runs that are most like them, first of the same
+shape; then on texts, with networks and poolings less and less like theirs, in proportion to the work.
 """
 
 from collections import defaultdict
@@ -55,8 +53,7 @@ class Pace:
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
         """From the runs of a place, the published ones included. A run that shared its process with others
-        counts only for workforces that train several together; where these have none, runs made one by one
-        count."""
+        counts only for workforces that train several together, and before runs made one by one."""
         here = f"cpu: {processor()}"
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""

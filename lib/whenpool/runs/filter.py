@@ -17,8 +17,6 @@ TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")
 """The tables of the thesis that have runs, see `whenpool.runs.plans.chapters.thesis_table`."""
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
-
-
 NUMBERS = ("size", "seed", "labels")
 CHOICES: dict[str, Sequence[str]] = {
     "table": TABLES,
@@ -64,9 +62,8 @@ class Only:
             if key not in KEYS:
                 raise InputError(f"--only {key!r} is unknown; choose among {', '.join(KEYS)}")
             if key in wanted:
-                raise InputError(
-                    f"--only {key} is given twice; several values are joined by +, such as {EXAMPLE}"
-                )
+                joined = f"several values are joined by +, such as {EXAMPLE}"
+                raise InputError(f"--only {key} is given twice; {joined}")
             wanted[key] = tuple(_checked(key, value.strip()) for value in values.split("+"))
         return cls(tuple(wanted.items()))
 
@@ -122,10 +119,8 @@ def planned(
         InputError: for an unknown chapter, a table outside the profile "paper", or when no run is left.
     """
     if only.names_table and choice.profile != "paper":
-        raise InputError(
-            f"--only table is of the thesis's runs: add --profile paper to it (the profile is "
-            f"{choice.profile})"
-        )
+        other = f"add --profile paper to it (the profile is {choice.profile})"
+        raise InputError(f"--only table is of the thesis's runs: {other}")
     every = {chapter: plan(chapter, choice, place) for chapter in chapters or PLANS}
     found = {chapter: [run for run in runs if only.admits(run)] for chapter, runs in every.items()}
     found = {chapter: runs for chapter, runs in found.items() if runs}

@@ -48,15 +48,13 @@ class Choice:
     layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
-        if self.profile not in PROFILES:
-            raise InputError(f"profile {self.profile!r} is unknown; choose one of {', '.join(PROFILES)}")
         for setting in self.settings or ():
             check_setting(setting)
-        for pooling in self.poolings or ():
-            if pooling not in LISTED:
-                raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(LISTED)}")
-        if self.cell is not None and self.cell not in LISTED_CELLS:
-            raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(LISTED_CELLS)}")
+        poolings = [("pooling", pooling, LISTED) for pooling in self.poolings or ()]
+        cells = [("cell", self.cell, LISTED_CELLS)] if self.cell is not None else []
+        for what, name, known in [("profile", self.profile, PROFILES), *poolings, *cells]:
+            if name not in known:
+                raise InputError(f"{what} {name!r} is unknown; choose one of {', '.join(known)}")
         if self.layers is not None and not 1 <= self.layers <= MOST_LAYERS:
             raise InputError(f"layers is how many, from 1 to {MOST_LAYERS}, not {self.layers}")
         if self.seeds is not None and self.seeds < 1:
@@ -85,24 +83,19 @@ class Choice:
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names in some texts, which may hold several separated by spaces; the path of a file may
-    hold spaces itself."""
+    """The names in some texts, which may hold several separated by spaces. The path of a file may hold
+    spaces itself; it is made independent of the working directory, since chapters have their own."""
     if not texts:
         return None
     names: list[str] = []
     for text in [texts] if isinstance(texts, str) else texts:
-        names += [text] if is_file(Path(text.split(":")[0])) else text.split()
-    return tuple(_with_folder(name) for name in names)
+        for name in [text] if is_file(Path(text.partition(":")[0])) else text.split():
+            file, colon, options = name.partition(":")
+            names.append(f"{Path(file).resolve()}{colon}{options}" if is_file(Path(file)) else name)
+    return tuple(names)
 
 
 def placed(name: str | None) -> str | None:
-    """A file or folder by a name that does not depend on the working directory; other names as they
-    are."""
+    """A file or folder by a name that does not depend on the working directory; other names as they are."""
     path = os.path.expanduser(name or "")
     return str(Path(path).resolve()) if name and os.path.exists(path) else name
-
-
-def _with_folder(name: str) -> str:
-    """A name that does not depend on the working directory, which chapters have their own of."""
-    file, colon, options = name.partition(":")
-    return f"{Path(file).resolve()}{colon}{options}" if is_file(Path(file)) else name

@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,9 @@ class Place:
 
     def vectors_file(self, name: str) -> Path:
         """Raises `InputError` when the vectors are not there."""
-        for suffix in (".txt", ".txt.gz"):
-            for folder in (self.data, self.data / "vectors"):
-                if (folder / f"{name}{suffix}").is_file():
-                    return folder / f"{name}{suffix}"
+        for suffix, folder in product((".txt", ".txt.gz"), (self.data, self.data / "vectors")):
+            if (file := folder / f"{name}{suffix}").is_file():
+                return file
         raise InputError(
             f"word vectors {name}.txt are not in {self.data}; `whenpool data fetch glove` brings GloVe's"
         )

@@ -1,12 +1,11 @@
 """Finished runs, one file each, and the tables made of them.
 
-A run is stored the moment it ends, under a key that is the hash of its *identity*: its
-configuration, the fingerprints of its data, and the version of the protocol. Commit, versions and
-device are kept beside it as provenance. Files are written in one step, so a crash loses nothing that
-was finished; a file that is damaged or does not belong here is set aside, never deleted and never
-counted.
+A run is stored the moment it ends, under a key that is the hash of its *identity*: its configuration,
+the fingerprints of its data, and the version of the protocol. Commit, versions and device are kept beside
+it as provenance. Files are written in one step, so a crash loses nothing that was finished; a file that is
+damaged or does not belong here is set aside, never deleted and never counted.
 
-Published runs ("of record") are the same rows in CSV files of the repository; they are read only.
+Published runs, the reference runs, are the same rows in CSV files of the repository; they are read only.
 """
 
 import json
@@ -35,9 +34,8 @@ class Store:
 
     directory: Path
     records: Path | None = None
-    set_aside: list[str] = field(
-        default_factory=list
-    )  # a line for each file, since the store was opened
+    # a line for each file that was set aside since the store was opened
+    set_aside: list[str] = field(default_factory=list)
 
     def put(
         self,
@@ -94,14 +92,14 @@ class Store:
 
     def keys(self) -> set[str]:
         """Of all runs here, records included."""
-        here = {file.stem for file in self.directory.glob("*.json")}
-        return {key for key in here if self.get(key)}.union(*map(self._recorded_keys, KINDS))
+        published = (self._record(kind.table)[1] for kind in KINDS.values())
+        return {key for key, _ in self._rows()}.union(*published)
 
     def has(self, key: str, with_weights: bool = False) -> bool:
         """Whether a run is done, and its weights are here if they are asked for."""
-        if with_weights:
-            return self.get(key) is not None and self.weights_file(key).exists()
-        return self.get(key) is not None or any(key in self._recorded_keys(kind) for kind in KINDS)
+        if self.get(key):
+            return not with_weights or self.weights_file(key).exists()
+        return not with_weights and any(key in self._record(kind.table)[1] for kind in KINDS.values())
 
     def weights_file(self, key: str) -> Path:
         """Where the weights of a run's best epoch lie, as safetensors."""
@@ -131,7 +129,12 @@ class Store:
     def rows(self, kind: str) -> pd.DataFrame:
         """A row for each run of a kind, the published ones included: its configuration, result and provenance
         in columns."""
-        found = [self._flat(key, row) for key, row in self._rows() if kind_of(row) == kind]
+        found = []
+        for key, row in self._rows(kind):
+            identity = row["identity"]
+            data = {f"data_{name}": value for name, value in identity.get("data", {}).items()}
+            known = {"key": key, "protocol": identity.get("protocol")}
+            found.append(known | row["run"] | row["result"] | data | row["provenance"])
         return _beside(pd.DataFrame(found), self.recorded(kind))
 
     def current(self, kind: str) -> pd.DataFrame:
@@ -144,8 +147,7 @@ class Store:
         training or a position that a probe looked at, and the run's ``key``."""
         found = [
             {"key": key, **point}
-            for key, row in self._rows()
-            if kind_of(row) == kind
+            for key, row in self._rows(kind)
             for point in KINDS[kind].points_of(name, row)
         ]
         return _beside(pd.DataFrame(found), self.read_record(f"{KINDS[kind].table}_{name}"))
@@ -166,25 +168,20 @@ class Store:
     def read_record(self, name: str) -> pd.DataFrame:
         """A published file, ``<name>.csv``, or no rows where there is none; raises `InputError` for a column
         or value that is not as its kind of run says."""
-        return _read_once(*read)[0] if (read := self._record(name)) else pd.DataFrame(columns=["key"])
+        return self._record(name)[0]
 
-    def _recorded_keys(self, kind: str) -> frozenset[str]:
-        return _read_once(*read)[1] if (read := self._record(KINDS[kind].table)) else frozenset()
-
-    def _record(self, name: str) -> tuple[Path, str, int] | None:
-        """A published file, its name, and when it was changed; None where there is none."""
+    def _record(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
+        """The same with its keys."""
         file = self.records / f"{name}.csv" if self.records else None
-        return (file, name, file.stat().st_mtime_ns) if file and file.is_file() else None
+        if file and file.is_file():
+            return _read_once(file, name, file.stat().st_mtime_ns)
+        return pd.DataFrame(columns=["key"]), frozenset()
 
-    def _rows(self) -> list[tuple[str, dict[str, Any]]]:
+    def _rows(self, kind: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+        """The keys and contents of the runs stored here, of one kind or of all."""
         keys = sorted(file.stem for file in self.directory.glob("*.json"))
-        return [(key, row) for key in keys if (row := self.get(key))]
-
-    @staticmethod
-    def _flat(key: str, row: dict[str, Any]) -> dict[str, Any]:
-        data = {f"data_{name}": value for name, value in row["identity"].get("data", {}).items()}
-        protocol = {"protocol": row["identity"].get("protocol")}
-        return {"key": key, **protocol, **row["run"], **row["result"], **data, **row["provenance"]}
+        rows = [(key, row) for key in keys if (row := self.get(key))]
+        return [(key, row) for key, row in rows if kind in (None, kind_of(row))]
 
     def _write(self, key: str, content: bytes | str, weights: bytes | None) -> None:
         if weights is not None:  # first, so that a run whose file is there has its weights too
@@ -255,7 +252,7 @@ def _message(file: Path) -> str | None:
 
 
 def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
-    """What is stored here, and of what is on record the rest."""
+    """What is stored here, and of what is published the rest."""
     if len(found):
         recorded = recorded[~recorded["key"].isin(set(found["key"]))]
     parts = [part for part in (recorded, found) if len(part)]
@@ -265,7 +262,7 @@ def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
 @lru_cache(maxsize=64)
 def _read_once(file: Path, name: str, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
     """A published file and its keys, read anew only when it has changed."""
-    table = checked_table(file, "runs of record", columns_of(name), key=str)
+    table = checked_table(file, "reference runs", columns_of(name), key=str)
     return table, frozenset(table.get("key", ()))
 
 

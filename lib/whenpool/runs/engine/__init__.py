@@ -1,6 +1,146 @@
-"""Engines run many runs: on the processors or the GPU of this machine, or on a cluster."""
+"""Engines run many runs: on the processors or the GPU of this machine, or on a cluster.
 
-from whenpool.runs.engine.crew import Report
-from whenpool.runs.engine.running import Workforce, run_all
+A `Workforce` says who executes them, and `run_all` has them executed.
+"""
 
-__all__ = ["Report", "Workforce", "run_all"]
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from whenpool.base.errors import InputError
+from whenpool.models.precision import check_precision
+from whenpool.runs.engine.crew import Crew, Pool, Report, outstanding, tasks_of
+from whenpool.runs.kinds import KINDS
+from whenpool.runs.run import Place, Run
+
+__all__ = ["Report", "Workforce", "check_device", "processors", "run_all"]
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Workforce:
+    """What executes runs. It changes no run; results have it among their provenance."""
+
+    engine: str = "local"  # processes on this machine, or "ray", a cluster
+    address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
+    workers: int | None = None  # None: one for each processor or GPU, on a cluster all that fit
+    device: str = "cpu"  # or "cuda"
+    together: int | None = None  # models of one shape trained as one batch of models, at most; None: 1
+    precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
+    until: float | None = None  # `time.monotonic` when all stops; what would end later is not begun
+
+    @classmethod
+    def default(cls) -> "Workforce":
+        """The one that the environment names, for notebooks, which have no options: ``WHENPOOL_ENGINE``,
+        ``WHENPOOL_WORKERS`` and so on, without a deadline. Raises `InputError` for a variable that is not a
+        whole number where one is needed."""
+        given: dict[str, Any] = {}
+        for name in ("engine", "address", "workers", "device", "together", "precision"):
+            if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
+                count = name in ("workers", "together")
+                if count and not (value.isdecimal() and int(value) >= 1):
+                    raise InputError(f"{variable} is a number, at least 1, not {value!r}")
+                given[name] = int(value) if count else value
+        return cls(**given)
+
+    def variables(self) -> dict[str, str]:
+        """What `default` reads it from, for the processes that are started."""
+        given = {name: value for name, value in asdict(self).items() if name != "until"}
+        return {f"WHENPOOL_{name.upper()}": str(v) for name, v in given.items() if v is not None}
+
+    def check(self) -> None:
+        """Raises `InputError` for an unknown engine, device or precision, or a GPU that is not here."""
+        if self.engine not in ENGINES:
+            raise InputError(f"engine {self.engine!r} is unknown; choose one of {', '.join(ENGINES)}")
+        if self.address and self.engine != "ray":
+            raise InputError("an address is of a Ray cluster: choose --engine ray as well")
+        check_device(self.device, here=self.engine == "local")
+        check_precision(self.precision)
+
+
+def check_device(device: str, here: bool = True) -> None:
+    """Raises `InputError` for an unknown device, or when CUDA is asked for, is needed ``here`` on this
+    machine, and is not there."""
+    if re.fullmatch(r"cuda(:\d+)?", device):
+        if here and not torch.cuda.is_available():
+            raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
+    elif device != "cpu":
+        raise InputError(f"device {device!r} is unknown; choose cpu or cuda")
+
+
+def processors() -> int:
+    """Those that this process may use, which a container can limit."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_all(
+    runs: Sequence[Run],
+    place: Place,
+    workforce: Workforce | None = None,
+    *,
+    keep_weights: Callable[[Run], bool] = lambda run: False,
+    label: str = "runs",
+    seconds: Callable[[Run], float | None] = lambda run: None,
+) -> Report:
+    """Execute the runs that are not stored yet, most informative first.
+
+    Each is stored the moment it ends. A worker that dies is replaced and its run tried again; several
+    commands on one store share the work.
+
+    Args:
+        workforce: who does it, and how; default: `Workforce.default`.
+        keep_weights: the runs whose weights are wanted; those stored without are run again.
+        label: is written before the progress bar.
+        seconds: what a run is expected to take, where there is a time at which everything stops.
+
+    Raises:
+        InputError: for data that are missing, a store that cannot be written, or a workforce that is
+            not to be had.
+        KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
+    """
+    workforce = workforce or Workforce.default()
+    jobs = outstanding(runs, place, keep_weights)
+    if not jobs:
+        return Report()
+    workforce.check()
+    place.store.check_writable()
+    if workforce.until is not None and time.monotonic() >= workforce.until:
+        return Report(left=len(jobs))
+    here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
+    notes = read_ahead([job.run for job in jobs], place, here)
+    tasks = tasks_of(jobs, workforce.together or 1)
+    pool = _pool(place, workforce, len(tasks))
+    report = Crew(place, pool, label, seconds, workforce.until).work(tasks)
+    report.notes = list(dict.fromkeys([*notes, *report.notes]))
+    return report
+
+
+def read_ahead(runs: Sequence[Run], place: Place, device: str = "cpu") -> list[str]:
+    """Read what several runs share, before workers start that would each do it; returns notes on their
+    corpora, a sentence each."""
+    notes: list[str] = []
+    for kind in KINDS.values():
+        if own := [run for run in runs if isinstance(run, kind)]:
+            notes += kind.read_ahead(own, place, device)
+    return list(dict.fromkeys(notes))
+
+
+def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:
+    if workforce.engine == "ray":
+        from whenpool.runs.engine.on_ray import RayPool
+
+        return RayPool(place, workforce)
+    from whenpool.runs.engine.local import LocalPool
+
+    devices = [workforce.device]
+    if workforce.device == "cuda":  # all of this machine's
+        devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+    wanted = workforce.workers or (processors() if devices == ["cpu"] else len(devices))
+    return LocalPool(place, workforce, min(wanted, tasks), devices)

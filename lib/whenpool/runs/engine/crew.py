@@ -4,6 +4,7 @@ Where the workers are, and how they are reached, is a *pool*'s business: process
 (`whenpool.runs.engine.local`) or a cluster (`whenpool.runs.engine.on_ray`).
 """
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -50,15 +51,21 @@ Told = tuple[Hashable, str, str, str]
 
 @dataclass
 class Report:
-    """How a list of runs ended: how many were done here, by another command on the same store (``shared``),
-    or not begun or stopped since time was up (``left``); what the others failed of; and what a reader of
-    results should know of the corpora and of how they were made, a sentence each."""
+    """How a list of runs ended."""
 
-    done: int = 0
-    failed: dict[Run, str] = field(default_factory=dict)
-    shared: int = 0
-    left: int = 0
-    notes: list[str] = field(default_factory=list)
+    done: int = 0  # here
+    failed: dict[Run, str] = field(default_factory=dict)  # with the reason
+    shared: int = 0  # done by another command on the same store
+    left: int = 0  # not begun, or stopped, since time was up
+    notes: list[str] = field(default_factory=list)  # sentences on the corpora, and how results were made
+
+    def add(self, more: "Report") -> None:
+        """Count another list of runs as well."""
+        self.done += more.done
+        self.shared += more.shared
+        self.left += more.left
+        self.failed |= more.failed
+        self.notes = list(dict.fromkeys([*self.notes, *more.notes]))
 
 
 def outstanding(runs: Iterable[Run], place: Place, keep_weights: Callable[[Run], bool]) -> list[Job]:
@@ -74,11 +81,9 @@ def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
     open_groups: dict[Training, list[Job]] = {}
     for job in sorted(jobs, key=lambda job: job.run.rank()):
         run = job.run
-        alone = not isinstance(run, Training) or run.trick or run.cell != "lstm" or run.drop_connect
-        if alone:
+        if not isinstance(run, Training) or run.trick or run.cell != "lstm" or run.drop_connect:
             groups.append([job])
             continue
-        assert isinstance(run, Training)
         cell = replace(run, pooling="max", seed=0, forget_bias=Training.forget_bias, orthogonal=False)
         group = open_groups.get(cell)
         if group is None or len(group) >= together:
@@ -234,7 +239,7 @@ class Crew:
         until: float | None,
     ) -> None:
         self._place, self._pool, self._label = place, pool, label
-        self._seconds, self._until = seconds, until
+        self._seconds, self._until = seconds, math.inf if until is None else until
         self._started = time.time()
         self._claims = Claims(place.store.directory)
         self._queue: deque[Task] = deque()
@@ -255,7 +260,7 @@ class Crew:
             mininterval=0.5,
         ) as self._bar:
             try:
-                while (self._queue or self._busy or self._elsewhere) and not self._time_is_up():
+                while (self._queue or self._busy or self._elsewhere) and time.monotonic() < self._until:
                     self._hand_out()
                     self._listen()
                     self._look_elsewhere()
@@ -270,9 +275,6 @@ class Crew:
                 self._pool.close()
                 self._claims.release_all()
         return self._report
-
-    def _time_is_up(self) -> bool:
-        return self._until is not None and time.monotonic() >= self._until
 
     def _describe(self, count: int) -> None:
         ended = self._report.done + self._report.shared + len(self._report.failed)
@@ -289,7 +291,7 @@ class Crew:
         expected = 0.0
         for job in task:
             seconds = self._seconds(job.run) or 0.0
-            if self._until is not None and time.monotonic() + expected + seconds > self._until:
+            if time.monotonic() + expected + seconds > self._until:
                 self._report.left += 1
             elif not self._claims.take(job.key):
                 self._elsewhere.append(job)
@@ -325,11 +327,8 @@ class Crew:
             if self._elsewhere:
                 time.sleep(_POLL)
             return
-        seconds = _POLL if self._elsewhere else None
-        if self._until is not None:
-            left = max(self._until - time.monotonic(), 0)
-            seconds = min(seconds or left, left)
-        for worker, kind, name, text in self._pool.listen(seconds):
+        seconds = min(_POLL if self._elsewhere else math.inf, max(self._until - time.monotonic(), 0))
+        for worker, kind, name, text in self._pool.listen(None if seconds == math.inf else seconds):
             if kind == "stopped":
                 raise InputError(text)
             if kind == "note":

@@ -20,8 +20,8 @@ from tqdm import tqdm
 
 from whenpool.base.paths import variables
 from whenpool.models.precision import precision
+from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.crew import DeviceLostError, Message, Task, Told, do
-from whenpool.runs.engine.running import Workforce
 from whenpool.runs.run import Place, commit
 
 WORKER_VARIABLES = {
@@ -70,7 +70,10 @@ class LocalPool:
 
     def begin(self, task: Task) -> _Worker:
         while True:
-            worker = self._idle.pop() if self._idle else self._another()
+            if self._idle:
+                worker = self._idle.pop()
+            else:
+                worker = _Worker(self._place, replace(self._workforce, device=next(self._devices)))
             try:
                 worker.connection.send(task)
             except OSError:  # it has died while it was idle
@@ -78,9 +81,6 @@ class LocalPool:
                 continue
             self._busy.append(worker)
             return worker
-
-    def _another(self) -> _Worker:
-        return _Worker(self._place, replace(self._workforce, device=next(self._devices)))
 
     def listen(self, seconds: float | None) -> list[Told]:
         ready = wait([worker.connection for worker in self._busy], seconds)

@@ -1,7 +1,5 @@
-"""What a node of a cluster does with a task.
-
-It executes the runs as any worker does, in a folder of their own that goes when the task ends, and
-sends what they leave back while it works: a node needs no store.
+"""What a node of a cluster does with a task: it executes the runs as any worker does, in a folder of their
+own that goes when the task ends, and sends back what they leave while it works. A node needs no store.
 """
 
 import logging
@@ -29,9 +27,9 @@ from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
 from whenpool.models.precision import precision
+from whenpool.runs.engine import Workforce, check_device, processors
 from whenpool.runs.engine.crew import Job, Message, Task, Told, do
 from whenpool.runs.engine.local import WORKER_VARIABLES
-from whenpool.runs.engine.running import Workforce, check_device, processors
 from whenpool.runs.run import Place, commit, engine_is, key
 from whenpool.runs.store import Store, key_of
 
@@ -68,8 +66,8 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
     """Do a task, and tell how it goes while it is done; another version's order might not be
     understood."""
     if version != __version__:
-        text = f"node {platform.node()} has whenpool {__version__}, this machine {version}"
-        yield Message("stopped", text=f"{text}: install the same version on both"), ()
+        both = f"{platform.node()} has whenpool {__version__}, this machine {version}"
+        yield Message("stopped", text=f"node {both}: install the same version on both"), ()
         return
     letters: Letters = SimpleQueue()
     folder = tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True)
@@ -151,14 +149,11 @@ def _unlike(job: Job, place: Place, expected: dict[str, Any]) -> str:
         return f"cannot read what the run needs: {error}"
     if key_of(identity) == job.key:
         return ""
-    data = expected["data"]
-    other = [name for name in data if identity["data"].get(name) != data[name]]
+    other = [name for name, value in expected["data"].items() if identity["data"].get(name) != value]
     if not other:
         return "takes the run for another: install the same whenpool there"
-    return (
-        f"has another {' and '.join(other)} than this machine: make {place.data} the same there, or let "
-        "its WHENPOOL_DATA name a folder that is"
-    )
+    mend = f"make {place.data} the same there, or let its WHENPOOL_DATA name a folder that is"
+    return f"has another {' and '.join(other)} than this machine: {mend}"
 
 
 _LOOK = 2.0
@@ -180,11 +175,9 @@ class _Sent:
 
 
 class RayPool:
-    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; see
+    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; on GPUs these are shared
+    out evenly over those that the cluster has when work begins, one on each where no number is given. See
     `whenpool.runs.engine.crew.Pool`.
-
-    On GPUs, ``workforce.workers`` are shared out evenly over those that the cluster has when work
-    begins, one on each where no number is given.
 
     Raises:
         InputError: when Ray is not installed, or there is no cluster that can do it.
@@ -327,15 +320,15 @@ def _end(error: Exception) -> tuple[str, str, str]:
             text = f"node {node[1] if node else 'of the Ray cluster'} cannot load whenpool {__version__}"
             return "stopped", "", f"{text}: install it there, as it is on this machine"
         return "died", "", f" ({type(error.cause).__name__}: {' '.join(str(error.cause).split())})"
-    lost = exceptions.NodeDiedError, exceptions.ObjectLostError
-    reason = (
-        "ended by Ray, since its node was out of memory" if isinstance(error, exceptions.OutOfMemoryError)
-        else "killed, or crashed" if isinstance(error, exceptions.WorkerCrashedError)
-        else "its node was lost" if isinstance(error, lost)
-        else "cancelled" if isinstance(error, exceptions.TaskCancelledError)
-        else type(error).__name__
-    )  # fmt: skip
-    return "died", "", f" ({reason})"
+    reasons = {
+        exceptions.OutOfMemoryError: "ended by Ray, since its node was out of memory",
+        exceptions.WorkerCrashedError: "killed, or crashed",
+        exceptions.NodeDiedError: "its node was lost",
+        exceptions.ObjectLostError: "its node was lost",
+        exceptions.TaskCancelledError: "cancelled",
+    }
+    found = (reason for kind, reason in reasons.items() if isinstance(error, kind))
+    return "died", "", f" ({next(found, type(error).__name__)})"
 
 
 def _connect(workforce: Workforce) -> bool:

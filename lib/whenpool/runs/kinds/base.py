@@ -42,11 +42,13 @@ class Run:
     required: ClassVar[str] = ""  # columns of the published file that have a value in each row
     present: ClassVar[str] = ""  # columns that are there besides, and may have gaps
     results: ClassVar[str] = ""  # numbers of a result
-    flags: ClassVar[str] = ""  # results that are true or false
+    flags: ClassVar[str] = "corpus_complete"  # results that are true or false
     # rows for each epoch or position: the columns of each history, of which the first is no other's
     histories: ClassVar[Mapping[str, str]] = {}
     points: ClassVar[str] = ""  # all numbers that such a row can have
     order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
+
+    training: "Training | None" = None  # the training itself, or that whose model is probed
 
     if TYPE_CHECKING:  # fields of most kinds
 
@@ -55,9 +57,6 @@ class Run:
 
         @property
         def cost(self) -> float: ...  # words read in training, roughly
-
-    training: "Training | None" = None
-    """The training itself, or that whose model is probed."""
 
     @property
     def needs(self) -> "Training | None":
@@ -87,14 +86,10 @@ class Run:
         yield (self.kind,), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """A sort key of runs, the most informative first.
-
-        All of seed 0 comes before seed 1, within a seed few training texts before many (of few-shot runs
-        the thesis's ten of each class before other numbers), then settings, lengths, corpora, poolings.
-        Wherever such a list is cut, what comes before is a grid with fewer seeds, and maybe one more seed
-        with fewer sizes, and so on. A probe has the place of its training, though all trainings that are
-        asked for come before the probes (`whenpool.runs.compute.compute`).
-        """
+        """A sort key of runs, the most informative first: by seed, training texts (of few-shot runs the
+        thesis's ten of each class first), setting, length, corpus and pooling. Wherever such a list is cut,
+        what comes before is a grid with fewer seeds, and maybe one more seed with fewer sizes, and so on. A
+        probe has the place of its training."""
         return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
@@ -153,18 +148,17 @@ class Run:
     @cache
     def columns(cls) -> Columns:
         """What the columns of its published file, and of a stored run, hold."""
-        numbers, flags = set(), set()
+        numbers, flags = {*NUMBERS.split(), *cls.results.split()}, set(cls.flags.split())
         for field in (field for part in cls.configured() for field in fields(part)):
             kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-            holds = {part.strip() for part in kind.split("|")} - {"None"}
-            numbers |= {field.name} if holds and holds <= {"int", "float"} else set()
-            flags |= {field.name} if holds == {"bool"} else set()
+            holds = set(kind.split(" | ")) - {"None"}
+            if holds <= {"int", "float"}:
+                numbers.add(field.name)
+            elif holds == {"bool"}:
+                flags.add(field.name)
+        required, present = f"key protocol {cls.required}".split(), f"{MADE} {cls.present}".split()
         return Columns(
-            frozenset(f"key protocol {cls.required}".split()),
-            frozenset(f"{MADE} {cls.present}".split()),
-            frozenset({*numbers, *f"{NUMBERS} {cls.results}".split()}),
-            frozenset({*flags, *cls.flags.split()}),
-            "key",
+            frozenset(required), frozenset(present), frozenset(numbers), frozenset(flags), unique="key"
         )
 
     @classmethod
@@ -189,13 +183,11 @@ def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
     return scores
 
 
-def values_of(row: Any, kind: Any, without: Sequence[str] = ()) -> dict[str, Any]:
+def values_of(row: Any, kind: Any) -> dict[str, Any]:
     """The values of a dataclass's fields from a row of a table, where numbers may have become fractions
     and records can be older than a field."""
     values: dict[str, Any] = {}
     for field in fields(kind):
-        if field.name in without:
-            continue
         value, text = row.get(field.name), str(field.type)
         if value != value or value is None:  # NaN stands for None in tables
             value = None if "None" in text or field.default is MISSING else field.default

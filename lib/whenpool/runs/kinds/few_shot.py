@@ -46,7 +46,7 @@ from whenpool.runs.kinds.training import (
     read_vectors,
     test_texts,
 )
-from whenpool.runs.run import Place, key, provenance
+from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1
@@ -70,10 +70,8 @@ def check_system(system: str) -> None:
 
 @dataclass(frozen=True)
 class FewShot(Run):
-    """One system trained on some labelled texts of each class, and the test of its best weights.
-
-    What a system does not use is set back to its default.
-    """
+    """One system trained on some labelled texts of each class, and the test of its best weights. What a
+    system does not use is set back to its default."""
 
     kind: ClassVar[str] = "few-shot"
     table: ClassVar[str] = "few_shots"
@@ -85,7 +83,6 @@ class FewShot(Run):
         "encoder_parameters validation_texts test_texts steps_done labelled_texts unlabelled_texts "
         "unlabelled_read test_cut tokens_read"
     )
-    flags: ClassVar[str] = "corpus_complete"
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
     points: ClassVar[str] = (
         "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor supervised "
@@ -255,14 +252,11 @@ class FewShot(Run):
     @classmethod
     def read_ahead(cls, runs: Sequence["FewShot"], place: Place, device: str) -> Iterable[str]:
         """Read corpora and vectors, and embed the texts that several runs read."""
-        seen = set()
-        for run in runs:
-            what = (run.corpus, run.length, run.encoder, run.validation, run.test, run.max_tokens)
-            if run.system == "max_attention" and what not in seen:
-                seen.add(what)
-                chosen = select(corpus_of(run, place), 0, 0, validation=run.validation, test=run.test)
-                with suppress(InputError):  # the run itself will say so
-                    embedded(run, chosen, place, device, PARTS[1:])
+        own = [run for run in runs if run.system == "max_attention"]
+        for run in {replace(run, seed=0, per_class=1): run for run in own}.values():
+            chosen = select(corpus_of(run, place), 0, 0, validation=run.validation, test=run.test)
+            with suppress(InputError):  # the run itself will say so
+                embedded(run, chosen, place, device, PARTS[1:])
         read_vectors(runs, place)
         return [note for run in runs for note in corpus_of(run, place).notes]
 
@@ -390,14 +384,11 @@ def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained, limit: 
     """The unlabelled texts that a run reads, and what is made of each."""
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
-        rows = load_paraphrases(Path(run.paraphrases), texts)
-        versions = [list(version) for version in zip(*rows, strict=True)]
+        versions = [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
     else:
         replacement = TfIdfReplacement([tokenize(text) for text in chosen.unlabelled], run.replaced)
-        versions = [
-            replacement.augment(texts, run.seed * run.augmentations + number)
-            for number in range(run.augmentations)
-        ]
+        first = run.seed * run.augmentations
+        versions = [replacement.augment(texts, first + number) for number in range(run.augmentations)]
     original, *augmented = (pretrained.tokenize(t, limit)[0] for t in (texts, *versions))
     return Unlabelled(original, tuple(augmented))
 
@@ -427,12 +418,11 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     for text in words["labelled"]:
         counts.update(text[: run.max_tokens])
     vocabulary = build_vocabulary(counts, len(counts), vectors, torch.Generator().manual_seed(run.seed))
+    number = vocabulary.stoi.get
     texts = []
     for part, rows in words.items():
-        numbers = (
-            [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows
-        )
-        texts.append(Texts(Ragged.of(numbers), torch.tensor(getattr(chosen, part).labels)))
+        ids = ([number(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
+        texts.append(Texts(Ragged.of(ids), torch.tensor(getattr(chosen, part).labels)))
     model = TextClassifier(
         len(vocabulary),
         classes,
@@ -473,13 +463,10 @@ def corpus_of(run: FewShot, place: Place) -> Corpus:
 def explained(run: FewShot, place: Place) -> Explained:
     """The stored model of a run on frozen embeddings, its test texts, and their word pieces. Raises
     `InputError` when its weights are not here, or damaged."""
-    file = place.store.weights_file(key(run, place))
-    if not file.exists():
-        raise InputError(f"the weights of {run} are not here; run it again")
     corpus, chosen = read(run, place)
     pretrained = load_encoder(run.encoder)
     model = contextual_classifier(pretrained.size, len(corpus.classes), "max_attention", run.hidden_size)
-    load_weights(model, file, run)
+    load_weights(model, run, place)
     ids = numbered(run, chosen, pretrained, ("test",))[0]["test"].ids.to_lists()
     pieces = [pretrained.tokenizer.convert_ids_to_tokens(row) for row in ids]
     texts = embedded(run, chosen, place, "cpu", ("test",))[0]["test"]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, batches_for
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
@@ -55,7 +55,6 @@ class Probe(Run):
         "probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95 examples_at_95 "
         "validation_accuracy left middle right exponent accuracy_both accuracy_forward accuracy_backward"
     )
-    flags: ClassVar[str] = "corpus_complete"
     histories: ClassVar[Mapping[str, str]] = {
         "gradients": "position mean",
         "first_steps": "position mean",
@@ -81,12 +80,12 @@ class Probe(Run):
         return 1
 
     @property
-    def cost(self) -> float:
-        return self.effort * self._own["texts"] * self.training.words
-
-    @property
     def phase(self) -> tuple[int, str]:
         return 4, "probes"
+
+    @property
+    def cost(self) -> float:
+        return self.effort * self._own["texts"] * self.training.words
 
     @property
     def shape(self) -> Self:
@@ -125,7 +124,7 @@ class Probe(Run):
     @classmethod
     def of_row(cls, row: Any) -> "Probe":
         probe = PROBES[row["probe"]]
-        return probe(Training.of_row(row), **values_of(row, probe, without=["training"]))
+        return probe(**values_of(row, probe) | {"training": Training.of_row(row)})
 
     @classmethod
     def is_current(cls, rows: Any) -> Any:
@@ -203,9 +202,7 @@ class GradientProfile(Probe):
 @dataclass(frozen=True)
 class FirstSteps(Probe):
     """Gradient norms over the words while a model learns from its first texts, one text a step: the mean
-    over the steps, as the authors' code has Figure 1.2a. `GradientProfile` looks at the model that a
-    training by batches leaves.
-    """
+    over the steps, as the authors' code has Figure 1.2a."""
 
     texts: int = 500
 
@@ -215,7 +212,7 @@ class FirstSteps(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """Adam, as in a training; each text is looked at before the model learns from it."""
-        device = next(model.parameters()).device
+        device = _device_of(model)
         training = self.training
         optimizer = torch.optim.Adam(
             model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
@@ -227,7 +224,7 @@ class FirstSteps(Probe):
             order = torch.randperm(len(texts))
             for index in order:
                 batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
-                norms = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+                norms = gradient_norms(model, *batch)
                 total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
                 model.train()
                 optimizer.zero_grad(set_to_none=True)
@@ -240,10 +237,8 @@ class FirstSteps(Probe):
 
 @dataclass(frozen=True)
 class GradientTrace(Probe):
-    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2).
-
-    The training is done on the way and stored with its weights.
-    """
+    """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2). The training
+    is done on the way and stored with its weights."""
 
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
@@ -301,13 +296,10 @@ class PaddingSweep(Probe):
         texts = dataset.test.first(self.texts)
         ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
         points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
-        names = {
-            "setting_added": "setting",
-            "share_added": "share",
-            "accuracy": "accuracy",
-            "words": "words",
-        }
-        rows = [{column: getattr(p, name) for column, name in names.items()} for p in points]
+        columns = ("setting_added", "share_added", "accuracy", "words")
+        rows = [
+            dict(zip(columns, (p.setting, p.share, p.accuracy, p.words), strict=True)) for p in points
+        ]
         return {"texts_probed": len(texts)}, rows
 
 
@@ -324,9 +316,9 @@ class WordImportance(Probe):
 
     @property
     def cost(self) -> float:
-        words = (
-            (self.shortest + self.longest) / 2 if self.shortest and self.longest else self.training.words
-        )
+        words = self.training.words
+        if self.shortest and self.longest:
+            words = (self.shortest + self.longest) / 2
         return 0.2 * self.texts * words * words / self.k
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
@@ -335,15 +327,11 @@ class WordImportance(Probe):
         chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: self.texts]
         if not len(chosen):
             raise InputError(f"the corpus has no test text of {shortest} to {longest} words")
-        parts = []
+        texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
-            batch = _on_device(dataset.test.batch(part, PADDING_INDEX), model)
-            parts.append(
-                nwi(
-                    model, batch.ids, batch.lengths, batch.labels,
-                    k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS,
-                ).cpu()
-            )  # fmt: skip
+            batch = texts.batch(part, PADDING_INDEX)
+            found = nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS)
+            parts.append(found.cpu())
         profiles = torch.cat(parts)  # (N, P)
         rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
@@ -367,9 +355,8 @@ class DirectionUse(Probe):
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The left half of an embedding is of the direction from left to right, for every pooling."""
         texts = dataset.test.first(self.texts)
-        kept = {"both": slice(None), "forward": slice(None, model.encoder.output_size // 2)}
-        kept["backward"] = slice(model.encoder.output_size // 2, None)
-        rows = []
+        half, rows = model.encoder.output_size // 2, []
+        kept = {"both": slice(None), "forward": slice(None, half), "backward": slice(half, None)}
         for name, part in kept.items():
 
             def only(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
@@ -378,7 +365,7 @@ class DirectionUse(Probe):
                 return embedding
 
             with model.classifier.register_forward_pre_hook(only):
-                score = evaluate(model, texts.to(next(model.parameters()).device))
+                score = evaluate(model, texts.to(_device_of(model)))
             rows.append({"direction": name, "accuracy": score.accuracy})
         accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
         return {"texts_probed": len(texts)} | accuracies, rows
@@ -386,10 +373,8 @@ class DirectionUse(Probe):
 
 @dataclass(frozen=True)
 class MemoryUse(Probe):
-    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1).
-
-    The model is not trained. Texts have ``longest`` words, half of them, and so on.
-    """
+    """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1): texts
+    of ``longest`` words, half of them, and so on. The model is not trained."""
 
     longest: int = 4_000
     halvings: int = 4
@@ -410,10 +395,8 @@ class MemoryUse(Probe):
     def identity(self, place: Place) -> dict[str, Any]:
         """As `Probe.identity`; raises `InputError` also for lengths or an attention that do not fit."""
         if self.attention != "fused" and self.training.cell != "transformer":
-            raise InputError(
-                f"attention={self.attention!r} is of a Transformer; leave it out for cell "
-                f"{self.training.cell!r}"
-            )
+            what, cell = f"attention={self.attention!r}", self.training.cell
+            raise InputError(f"{what} is of a Transformer; leave it out for cell {cell!r}")
         if self.attention not in ("fused", "plain"):
             raise InputError(f"attention {self.attention!r} is unknown; choose fused or plain")
         if self.halvings < 1 or self.words[0] < 1:
@@ -425,7 +408,7 @@ class MemoryUse(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """Of texts of any words: what a step holds depends on their number alone."""
-        device = next(model.parameters()).device
+        device = _device_of(model)
         if self.training.cell == TRANSFORMER:
             model.encoder.attention = self.attention
         label = torch.zeros(1, dtype=torch.int64, device=device)
@@ -437,28 +420,20 @@ class MemoryUse(Probe):
         return {"exponent": growth(rows)}, rows
 
 
-PROBES: dict[str, type[Probe]] = {
-    "gradients": GradientProfile,
-    "trace": GradientTrace,
-    "sweep": PaddingSweep,
-    "nwi": WordImportance,
-    "memory": MemoryUse,
-    "first_steps": FirstSteps,
-    "directions": DirectionUse,
-}
-"""Every probe run by its kind."""
+_EVERY = (
+    GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
+)  # fmt: skip
+PROBES: dict[str, type[Probe]] = {kind.probe: kind for kind in _EVERY}
+"""Every probe run by its name, in the order in which those of one training are executed."""
 
 
 class Tracer:
-    """Looks at a model while it is trained; give it to `whenpool.training.loop.train` as ``watch``.
-
-    It looks often at first, when the ratio changes fastest: after every 128 texts, and from 1,280
-    texts on when their number has grown by a tenth.
-    """
+    """Looks at a model while it is trained, as ``watch`` of `whenpool.training.loop.train`: after every 128
+    texts, when the ratio changes fastest, and from 1,280 texts on when their number has grown by a tenth."""
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
         self._model = model
-        device = next(model.parameters()).device
+        device = _device_of(model)
         self._gradient_texts = dataset.train.first(probe.texts).to(device)
         self._train = dataset.train.first(probe.sample).to(device)
         self._validation = dataset.validation.first(probe.sample).to(device)
@@ -471,15 +446,12 @@ class Tracer:
             return
         self._next = max(seen + 128, seen * 1.1)
         norms, lengths = _norms(self._model, self._gradient_texts)
-        self.rows.append(
-            {
-                "examples": seen,
-                "ratio": _mean_ratio(norms, lengths),
-                "band_ratio": _band_ratio(norms, lengths),
-                "train_accuracy": evaluate(self._model, self._train).accuracy,
-                "validation_accuracy": evaluate(self._model, self._validation).accuracy,
-            }
-        )
+        ratios = {"ratio": _mean_ratio(norms, lengths), "band_ratio": _band_ratio(norms, lengths)}
+        texts = {"train": self._train, "validation": self._validation}
+        accuracies = {
+            f"{name}_accuracy": evaluate(self._model, own).accuracy for name, own in texts.items()
+        }
+        self.rows.append({"examples": seen} | ratios | accuracies)
 
     def result(self) -> dict[str, Any]:
         """The ratio before training, and where the training accuracy first reached `SATURATED`."""
@@ -501,11 +473,10 @@ def growth(rows: Sequence[Mapping[str, float]]) -> float:
 
 def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
     """Gradient norms (N, T) of all texts and their lengths (N,), on the CPU."""
-    lengths = texts.ids.lengths
+    texts, lengths = texts.to(_device_of(model)), texts.ids.lengths
     norms = torch.full((len(texts), int(lengths.max())), torch.nan)
     for part in batches_for(model, lengths, GRADIENT_WORDS):
-        batch = _on_device(texts.batch(part, PADDING_INDEX), model)
-        found = gradient_norms(model, batch.ids, batch.lengths, batch.labels)
+        found = gradient_norms(model, *texts.batch(part, PADDING_INDEX))
         norms[part, : found.shape[1]] = found.float().cpu()
     return norms, lengths
 
@@ -522,8 +493,8 @@ def _middle_to_ends(profile: Tensor) -> float:
 
 
 def _band_ratio(norms: Tensor, lengths: Tensor) -> float:
-    """The vanishing ratio as the authors' code has it, turned round: the mean of the places 45 to 54 of
-    100 over the first, of the profile of all texts. It is steadier than a single word in the middle."""
+    """The vanishing ratio as the authors' code has it, its inverse: the mean of the places 45 to 54 of 100
+    over the first, of the profile of all texts. It is steadier than a single word in the middle."""
     profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
     return (profile[45:55].mean() / profile[0]).item()
 
@@ -536,6 +507,5 @@ def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:
     ]
 
 
-def _on_device(batch: Batch, model: nn.Module) -> Batch:
-    device = next(model.parameters()).device
-    return Batch(*(part.to(device) for part in (batch.ids, batch.lengths, batch.labels)))
+def _device_of(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device

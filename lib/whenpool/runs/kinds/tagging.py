@@ -245,10 +245,10 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
         )
 
     def of(sentences: Sequence[Tagged]) -> list[Tagged]:
-        return [Tagged(s.words, tuple(convert(s.tags, encoding)), s.line, s.later) for s in sentences]
+        return [replace(s, tags=tuple(convert(s.tags, encoding))) for s in sentences]
 
-    return TaggedCorpus(
-        of(corpus.train), of(corpus.validation), of(corpus.test), True, corpus.name, corpus.complete
+    return replace(
+        corpus, train=of(corpus.train), validation=of(corpus.validation), test=of(corpus.test)
     )
 
 
@@ -276,10 +276,8 @@ def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
     pairs = [(word, tag) for sentence in corpus.test for word, tag in sentence]
     majority = sum(tag == usual for _, tag in pairs)
     lexicon = sum(tag == best.get(word.lower(), usual) for word, tag in pairs)
-    return {
-        "majority_accuracy": 100 * majority / len(pairs),
-        "lexicon_accuracy": 100 * lexicon / len(pairs),
-    }
+    counts = {"majority_accuracy": majority, "lexicon_accuracy": lexicon}
+    return {name: 100 * count / len(pairs) for name, count in counts.items()}
 
 
 def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:
@@ -310,20 +308,17 @@ def _profile(
         norms = tagging_gradient_norms(model, batch.ids, batch.lengths, batch.labels, word)
         return gradient_profile(norms, batch.lengths, PLACES).mean(0).tolist()
 
-    every, single = mean(None), mean(batch.lengths // 2)
-    return [
-        {"stage": stage, "position": place, "mean": all_words, "single": one}
-        for place, (all_words, one) in enumerate(zip(every, single, strict=True))
-    ]
+    values = enumerate(zip(mean(None), mean(batch.lengths // 2), strict=True))
+    return [{"stage": stage, "position": place, "mean": v, "single": one} for place, (v, one) in values]
 
 
 def _shape_of(profile: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Before training: the lowest gradient of all words' losses over the highest, and that of one
     word's loss at the ends of the sentence over that at the word."""
-    rows = [row for row in profile if row["stage"] == "before training"]
+    rows = [(row["mean"], row["single"]) for row in profile if row["stage"] == "before training"]
     if not rows:
         return {}
-    every, single = ([row[name] for row in rows] for name in ("mean", "single"))
+    every, single = zip(*rows, strict=True)
     return {
         "gradient_evenness": min(every) / max(every),
         "gradient_reach": (single[0] + single[-1]) / 2 / single[PLACES // 2],

@@ -41,11 +41,9 @@ TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient
 def variant_of(
     pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None
 ) -> str:
-    """What sets a training apart: its trick or pooling, and what is special about its start.
-
-    A model without pooling goes by its start alone: "orthogonal", "chrono", "low" or "forget 2". What a
-    table leaves empty counts as not given.
-    """
+    """What sets a training apart: its trick or pooling, and what is special about its start. A model without
+    pooling goes by its start alone: "orthogonal", "chrono", "low" or "forget 2". What a table leaves empty
+    counts as not given."""
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
     if forget_bias in ("chrono", "low"):
@@ -55,9 +53,6 @@ def variant_of(
     return ", ".join(starts if starts and base == "last" else [base, *starts])
 
 
-MODEL = "setting size pooling masked hidden_size embedding_size layers cell bidirectional epochs"
-"""Columns of a training that have a value in each published row."""
-ORDER = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
 EVALUATION = 1 / 3
 """What reading a word costs without learning from it, beside a step of training on it."""
 SETTING_ORDER = ("standard", "mid", "right", "left")
@@ -106,20 +101,24 @@ class Training(Run):
     kind: ClassVar[str] = "training"
     table: ClassVar[str] = "trainings"
     protocol: ClassVar[int] = PROTOCOL
-    required: ClassVar[str] = f"corpus length seed {MODEL}"
+    required: ClassVar[str] = (
+        "corpus length seed setting size pooling masked hidden_size embedding_size layers cell "
+        "bidirectional epochs"
+    )
     present: ClassVar[str] = "test_accuracy corpus_complete"  # empty where a training diverged
     results: ClassVar[str] = (
         "test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes train_texts "
         "validation_texts test_texts vocabulary parameters encoder_parameters train_words "
         "filler_passes_train filler_passes_validation filler_passes_test"
     )
-    flags: ClassVar[str] = "corpus_complete"
     histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
     points: ClassVar[str] = (
         "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "
         "attention_accuracy mass_left divergence"
     )
-    order: ClassVar[Sequence[str]] = ORDER
+    order: ClassVar[Sequence[str]] = (
+        "corpus", "length", "size", "setting", "masked", "pooling", "seed", "key"
+    )  # fmt: skip
 
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
@@ -199,7 +198,7 @@ class Training(Run):
     def alike(self) -> Iterator[tuple[Hashable, float]]:
         """First the same but for its seed; then on the same texts, of the same network, of its cell."""
         yield ("the same", replace(self.shape, seed=0)), 1.0
-        yield from self.alike_as("training", self.work)
+        yield from self.alike_as(self.kind, self.work)
 
     def alike_as(self, kind: str, work: float) -> Iterator[tuple[Hashable, float]]:
         """Groups of a kind of run that reads such texts with such a network."""
@@ -234,7 +233,7 @@ class Training(Run):
 
     def identity(self, place: Place) -> dict[str, Any]:
         self._check()
-        source = place.source(self)
+        source = find(self.corpus, place.data)
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
             data["filler"] = source.filler_fingerprint()
@@ -270,9 +269,7 @@ class Training(Run):
         }.items():
             if lacks:
                 raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
-        if self.trick != "gradient_directed" and (
-            self.strength != Training.strength or self.divergence != Training.divergence
-        ):
+        if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")
         if not 0 <= self.strength < math.inf:
             raise InputError(f"strength is λ of the first epoch, at least 0, not {self.strength}")
@@ -323,7 +320,6 @@ class Prepared:
     random: torch.Tensor  # state of torch's generator once the model is made; DropConnect draws from it
 
 
-_PARTS = ("train", "validation", "test")
 _OF_MODEL = (
     "pooling", "cell", "embedding_size", "hidden_size", "layers", "bidirectional", "forget_bias",
     "orthogonal", "drop_connect", "masked",
@@ -360,17 +356,17 @@ def prepare(run: Training, place: Place) -> Prepared:
 def trained(run: Training, place: Place) -> Prepared:
     """A finished training's texts, and its model with the weights of the best epoch; raises `InputError`
     when these are not here."""
-    file = place.store.weights_file(key(run, place))
-    if not file.exists():
-        raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
     prepared = prepare(run, place)
-    load_weights(prepared.model, file, run)
+    load_weights(prepared.model, run, place)
     return prepared
 
 
-def load_weights(model: nn.Module, file: Path, run: Run) -> None:
-    """Give a model the weights that a run has left; raises `InputError` for a file that is damaged, or
-    holds another model's."""
+def load_weights(model: nn.Module, run: Run, place: Place) -> None:
+    """Give a model the weights that a run has left; raises `InputError` where these are not here, or the file
+    is damaged or holds another model's."""
+    file = place.store.weights_file(key(run, place))
+    if not file.exists():
+        raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
     try:
         model.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, OSError, safetensors.SafetensorError) as error:
@@ -428,9 +424,26 @@ def store_training(
     group: str = "",
 ) -> str:
     """Store a finished training; returns its key."""
+    encoded, dataset, model = prepared.encoded, prepared.dataset, prepared.model
+    trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
+    result: dict[str, Any] = trick | {
+        **scores_of(outcome, dataset.test.labels),
+        "classes": len(dataset.classes),
+        "corpus_complete": encoded.complete,
+        "train_texts": len(dataset.train),
+        "validation_texts": len(dataset.validation),
+        "test_texts": len(dataset.test),
+        "vocabulary": len(dataset.vocabulary),
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
+        "train_words": outcome.words,
+        **{f"filler_passes_{name}": passes for name, passes in dataset.filler_passes.items()},
+        "filler": place.source(run).filler_name if run.setting != "standard" else None,
+        "corpus_notes": " ".join(encoded.notes),
+        "seconds": outcome.seconds,
+    }
     weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-    result, made = _result(run, prepared, outcome, place), provenance(device, together, group)
-    history = outcome.history_rows()
+    made, history = provenance(device, together, group), outcome.history_rows()
     return place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
 
 
@@ -445,27 +458,6 @@ def _objective(run: Training, place: Place) -> Objective:
     if run.needs:
         return TeacherForcing(trained(run.needs, place).model)
     return Objective()
-
-
-def _result(run: Training, prepared: Prepared, outcome: Outcome, place: Place) -> dict[str, Any]:
-    encoded, dataset, model = prepared.encoded, prepared.dataset, prepared.model
-    trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
-    return trick | {
-        **scores_of(outcome, dataset.test.labels),
-        "classes": len(dataset.classes),
-        "corpus_complete": encoded.complete,
-        "train_texts": len(dataset.train),
-        "validation_texts": len(dataset.validation),
-        "test_texts": len(dataset.test),
-        "vocabulary": len(dataset.vocabulary),
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
-        "train_words": outcome.words,
-        **{f"filler_passes_{name}": dataset.filler_passes[name] for name in _PARTS},
-        "filler": place.source(run).filler_name if run.setting != "standard" else None,
-        "corpus_notes": " ".join(encoded.notes),
-        "seconds": outcome.seconds,
-    }
 
 
 def execute_together(

@@ -22,15 +22,7 @@ from whenpool.runs.kinds.probe import (
 )
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.plans import (
-    FEWER_SEEDS,
-    SEEDS,
-    base_run,
-    each,
-    seeds_of,
-    sizes_of,
-    standard_runs,
-)
+from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, seeds_of, sizes_of, standard_runs
 from whenpool.runs.plans.few_shot import few_shots
 from whenpool.runs.plans.networks import architectures, recurrent_networks, regularised
 from whenpool.runs.request import Choice
@@ -86,11 +78,8 @@ def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
                 for run in each(base, setting=settings, pooling=poolings):
                     seeds = choice.seeds or seeds_of(corpus, size, run.setting, choice)
                     yield from each(run, seed=range(seeds))
-    if (
-        "imdb" in choice.corpus_names
-        and choice.profile == "compact"
-        and 1_000 in (choice.sizes or (1_000,))
-    ):
+    compact_imdb = choice.profile == "compact" and "imdb" in choice.corpus_names
+    if compact_imdb and 1_000 in (choice.sizes or (1_000,)):
         # how much the word vectors matter: others than GloVe's, and random ones
         base = base_run("imdb", "long", 1_000, choice, place)
         both = [setting for setting in ("standard", "mid") if setting in settings]

@@ -258,7 +258,7 @@ def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
     ],
 )
 def test_sweeps_tell_what_was_worked_out_by_hand(name, expected):
-    """The second run has no text on the right, so that there is no side to hold the left against."""
+    """The second run has no text on the right, so that there is no side to compare the left with."""
     every = values(name, runs(sweep=SWEPT), "seed", "added", "share_added")
     assert {place: every[place] for place in expected} == expected
     assert ((1, "mid", 0.8) in every) == (name != "sweep_asymmetry")

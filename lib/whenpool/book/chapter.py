@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 from whenpool.base.errors import InputError
 from whenpool.book.report.claims import Decision, check_known, decisions, rows_at
 from whenpool.book.report.measures import Runs
-from whenpool.book.report.tables import html_of, plain, provenance_line
+from whenpool.book.report.tables import html_of, provenance_line
 from whenpool.book.report.verdicts import Evidence, evidence_of
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
@@ -37,7 +38,7 @@ class Provenance:
         return {
             "text/markdown": f":::{{div}} provenance\n{self.line}\n:::",
             "text/html": f"<p><small>{html_of(self.line)}</small></p>",
-            "text/plain": plain(self.line),
+            "text/plain": unescape(self.line),
         }
 
 

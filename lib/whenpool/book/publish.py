@@ -7,15 +7,8 @@ from typing import Any
 import pandas as pd
 
 from whenpool.book.compare import admitted, read_comparisons, write_table
+from whenpool.book.report import verdicts
 from whenpool.book.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.book.report.verdicts import (
-    memory_of_record,
-    of_breadth,
-    of_either_scale,
-    probes_of_breadth,
-    probes_of_either_scale,
-    taggings_of_record,
-)
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place
@@ -25,12 +18,14 @@ TESTED = 1_000
 PLACES = ("stage", "epoch", "examples", "position")
 """Columns that say where in a history a point is."""
 OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "training": lambda rows: of_either_scale(rows) | of_breadth(rows),
+    "training": lambda rows: verdicts.of_either_scale(rows) | verdicts.of_breadth(rows),
     "probe": lambda rows: (
-        probes_of_either_scale(rows) | probes_of_breadth(rows) | memory_of_record(rows)
+        verdicts.probes_of_either_scale(rows)
+        | verdicts.probes_of_breadth(rows)
+        | verdicts.memory_of_record(rows)
     ),
     "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= TESTED),
-    "tagging": taggings_of_record,
+    "tagging": verdicts.taggings_of_record,
 }
 """Which runs are reference runs: at the thesis's scale, of the compact replication, and compact but for their
 cell or regularisation (breadth); few-shot and tagging runs on whole published corpora. Of another kind all

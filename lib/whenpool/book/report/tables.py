@@ -32,13 +32,8 @@ def literal(text: Any) -> str:
 
 
 def html_of(text: str) -> str:
-    """A text as HTML, where what `literal` wrote stays as it is."""
+    """A text as HTML, where what `literal` wrote stays as it is; for a terminal `html.unescape` reads it."""
     return _ESCAPED.sub(r"&\1", escape(text, quote=False))
-
-
-def plain(text: str) -> str:
-    """The same for a terminal."""
-    return unescape(text)
 
 
 def corpus_name(name: Any) -> str:
@@ -78,7 +73,7 @@ class Sentences:
         return {
             "text/markdown": "\n\n".join(self.paragraphs),
             "text/html": "".join(f"<p>{as_html(html_of(text))}</p>" for text in bare),
-            "text/plain": plain("\n\n".join(bare)),
+            "text/plain": unescape("\n\n".join(bare)),
         }
 
 
@@ -128,7 +123,7 @@ class CaptionedTable:
         return {
             "text/markdown": markdown,
             "text/html": f"<p>{escape(self.caption)}</p>{html}{notes}",
-            "text/plain": plain(frame.to_string(index=False)),
+            "text/plain": unescape(frame.to_string(index=False)),
         }
 
 

@@ -49,7 +49,7 @@ ENDLESS = Decision(replace(CLAIM, id="b", section="ours", scales=("thesis",)),
 
 @pytest.fixture(scope="module")
 def printed(on_record):
-    """What `whenpool claims --format json` prints of the runs of record."""
+    """What `whenpool claims --format json` prints of the reference runs."""
     return plain_json(ledger.written(on_record, "json"))
 
 

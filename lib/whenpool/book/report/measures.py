@@ -113,7 +113,7 @@ class Runs:
             names = ("pooling", "forget_bias", "orthogonal", "trick")
             rows["model"] = list(map(variant_of, *(column(rows, name) for name in names)))
         if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
-            rows["size"] = rows["labelled_texts" if kind == "few-shot" else "train_texts"]
+            rows["size"] = column(rows, "labelled_texts" if kind == "few-shot" else "train_texts")
         if "vectors" in rows:
             rows["vectors"] = rows["vectors"].astype(object).fillna("random")
         return rows

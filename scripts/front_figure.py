@@ -18,7 +18,9 @@ def main() -> None:
     plt.rcParams |= {"svg.fonttype": "none", "font.sans-serif": ["DejaVu Sans"], "svg.hashsalt": "front"}
     figure = front.draw_front(runs)
     figure.set_facecolor("white")  # which is legible on dark pages too
-    figure.savefig(FILE, metadata={"Description": front.described(runs), "Date": None})
+    figure.savefig(
+        FILE, metadata={"Description": "; ".join(map(" ".join, front.facts(runs).items())), "Date": None}
+    )
     print(f"{FILE} written")
 
 

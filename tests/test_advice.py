@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from whenpool import InputError
-from whenpool.book.report import advice
+from whenpool.book.report import advice, verdicts
 from whenpool.book.report.advice import Advice, advice_for, entries, support, with_verdicts
-from whenpool.book.report.claims import VERDICTS, claims
+from whenpool.book.report.claims import claims
 from whenpool.book.report.measures import Runs
 
 ROOT = Path(__file__).parents[1]
@@ -63,13 +63,13 @@ def test_advice_depends_on_length_data_and_place(nothing_run):
 
 
 def test_verdicts_are_those_of_the_ledger(recorded, decided):
-    verdicts = {decision.claim.id: decision.told for decision in decided}
+    told = {decision.claim.id: decision.told for decision in decided}
     given = with_verdicts(ENTRIES, recorded)
     for each in given:
-        assert each.verdicts == tuple(verdicts[name] for name in each.claims)
+        assert each.verdicts == tuple(told[name] for name in each.claims)
     assert len({verdict for each in given for verdict in each.verdicts}) > 1
     found = {each.id: each for each in advice_for(240, 1_000)}  # of the same record
-    assert found["weigh-the-middle"].verdicts == (verdicts["meanpool-is-fragile"],)
+    assert found["weigh-the-middle"].verdicts == (told["meanpool-is-fragile"],)
 
 
 def test_contradicted_advice_is_not_given(nothing_run, monkeypatch):
@@ -102,22 +102,9 @@ def test_what_verdicts_come_to(verdicts, expected):
     assert support(Advice("a", "Do.", tuple("ab"[: len(verdicts)]), tuple(verdicts))) == expected
 
 
-def test_contradicted_advice_is_marked_in_the_table():
-    given = [
-        replace(entry, verdicts=(VERDICTS[number % 2],) * len(entry.claims))
-        for number, entry in enumerate(ENTRIES)
-    ]
-    table = advice.advice_table(given)
-    assert table["our runs"].tolist() == [
-        "**✗ contradicted**" if number % 2 else "**✓ supported**" for number in range(len(ENTRIES))
-    ]
-    for row, each in zip(table.itertuples(), given, strict=True):
-        for name, verdict in zip(each.claims, each.verdicts, strict=True):
-            assert f'<a href="ledger.html#claim-{name}">{name}</a>: {verdict}' in row.claims
-
-
 def test_outside_a_clone_there_is_none(monkeypatch):
-    monkeypatch.setattr(advice, "project_root", lambda: None)
+    for module in (advice, verdicts):
+        monkeypatch.setattr(module, "project_root", lambda: None)
     assert advice_for(200, 1_000) == []
     with pytest.raises(InputError, match="in the clone of the book"):
         entries()

@@ -120,7 +120,7 @@ def test_missing_data_are_told_before_anything_is_executed(tmp_path):
     assert not (folder / "_build").exists()
 
 
-def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_what_is_of_record(tmp_path):
+def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs(tmp_path):
     folder = clone(tmp_path)
     names = {"DATA": "none", "STORE": "runs", "CACHE": "cache"}
     environment = {f"WHENPOOL_{name}": str(tmp_path / own) for name, own in names.items()}

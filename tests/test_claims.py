@@ -119,7 +119,7 @@ def test_a_ledger_is_read_from_a_file(tmp_path):
         ('">= 10"', '"3 to -3"', "the rule '3 to -3' is none; write"),
         ("unit: points", "unit: points\n  compact: {rule: 3, why: w}", "the rule 3 is none; write"),
         ("unit: points", "unit: points\n  compact: {with: {colour: 3}, why: w}", "not fit tagging: .*colour"),
-        ("column: entity_f1", "colour: red", "'first' does not fit tagging: .*'colour'"),
+        ("column: entity_f1", "colour: red", "'first' does not fit tagging: .*'column'"),
         ("{column: entity_f1}", "[1000]", "'first' does not fit tagging: .*mapping"),
         ("{model: last}", "[last]", "'first' does not fit tagging: "),
         ("unit: points", "unit: points\n  against: last", "'first' does not fit tagging: "),
@@ -141,7 +141,7 @@ def test_a_ledger_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch):
     (tmp_path / "latin.yml").write_bytes("- id: ü".encode("latin-1"))
     with pytest.raises(InputError, match=r"latin.yml is not YAML"):
         claims(tmp_path / "latin.yml")
-    monkeypatch.setattr("whenpool.book.report.claims.project_root", lambda: None)
+    monkeypatch.setattr("whenpool.book.report.verdicts.project_root", lambda: None)
     with pytest.raises(InputError, match="the clone of the book"):
         claims()
 
@@ -245,7 +245,7 @@ def found(claim, made, scale="thesis", **more):
         ("60 to 70", [59, 65, 71], "undecided"),
     ],
 )
-def test_a_level_is_held_against_the_rule_with_its_whole_interval(rule, values, verdict):
+def test_a_level_is_compared_with_the_rule_by_its_whole_interval(rule, values, verdict):
     finding = found(replace(LEVEL, rule=rule), accuracies(last=values, max=[0.0] * 3))
     assert (finding.verdict, finding.n) == (verdict, len(values))
     if len(set(values)) > 1:
@@ -414,7 +414,7 @@ def test_pilots_may_have_been_trained_from_other_vectors():
 
 
 def test_every_run_that_decides_a_claim_began_after_its_rule_was_registered(decided, on_record):
-    """Read from the files of record alone."""
+    """Read from the published files alone."""
     rows = pd.concat(
         [pd.read_csv(ROOT / "data" / "results" / f"{name}.csv", dtype={"key": str})
          for name in ("trainings", "probes", "few_shots", "taggings")]

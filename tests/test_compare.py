@@ -141,7 +141,7 @@ def test_pooled_cells_are_the_pairs_together(stores):
     assert whole["std_difference"] == pytest.approx(np.std(every, ddof=1))
 
 
-def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores, tmp_path):
+def test_reference_runs_can_be_a_side_and_their_numbers_come_back_exactly(stores, tmp_path):
     one, two = stores
     for seed, accuracy in enumerate((200 / 3, 0.1 + 0.2, 61.05102040816327)):
         for store in (one, two):
@@ -153,7 +153,7 @@ def test_runs_of_record_can_be_a_side_and_their_numbers_come_back_exactly(stores
     assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
 
 
-def test_comparisons_on_record_are_replaced_by_newer_ones_and_others_stay(stores, tmp_path):
+def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores, tmp_path):
     one, two = stores
     folder = tmp_path / "results"
     for store in stores:
@@ -179,7 +179,7 @@ def test_mistakes_are_told(stores, tmp_path):
     put(one)
     with pytest.raises(InputError, match=r"no finished training is in both: 1 in .*one, 0 in .*two"):
         compare(one, two)
-    with pytest.raises(InputError, match="0 in the runs of record"):
+    with pytest.raises(InputError, match="0 in the reference runs"):
         compare(one, open_side("record", tmp_path))
     for store in stores:
         put(store, accuracy=float("nan"))
@@ -216,7 +216,7 @@ def test_the_page_says_what_was_found_and_how_to_measure_it(stores):
     assert len(table) == 2
 
 
-def test_the_command_prints_a_table_and_puts_it_on_record(stores, tmp_path, monkeypatch, capsys):
+def test_the_command_prints_a_table_and_publishes_it(stores, tmp_path, monkeypatch, capsys):
     one, two = stores
     for store in stores:
         put(store, weights=[1.0])
@@ -235,7 +235,7 @@ def test_the_command_prints_a_table_and_puts_it_on_record(stores, tmp_path, monk
     monkeypatch.setattr("sys.argv", [*words, "--record"])
     with pytest.raises(SystemExit):
         main()
-    assert "published comparisons are in the repository" in capsys.readouterr().err
+    assert "in the repository" in capsys.readouterr().err
 
 
 def pairs_in(stores, count, difference):
@@ -286,7 +286,7 @@ def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
 
 
-def test_a_run_of_record_is_not_lost_when_it_is_computed_again_in_another_precision(stores, tmp_path):
+def test_a_reference_run_is_not_lost_when_it_is_computed_again_in_another_precision(stores, tmp_path):
     folder = tmp_path / "results"
     one, again = stores[0], Store(tmp_path / "two", folder)
     put(one, PAPER, 70.0, **EXACT)

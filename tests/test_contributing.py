@@ -144,7 +144,7 @@ def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooli
 def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, chapter):
     tables, figures = outputs(with_pooling, chapter)
     own = [table for table in tables if re.search(r"\| *MinPool", table)]
-    assert own or chapter == "natural_bias"  # whose tables are of runs of record alone
+    assert own or chapter == "natural_bias"  # whose tables are of reference runs alone
     drawn = [figure for figure in figures if "MinPool" in figure]
     colour = json.loads(python(with_pooling, KNOWN))[2]["min"]
     assert drawn
@@ -153,11 +153,12 @@ def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, cha
 
 def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
     code = (
-        "from whenpool.book.report.skip import brief_table, judged_cells\n"
+        "from whenpool.book.report.tables import judged, thesis_table\n"
+        "from whenpool.book.report.verdicts import published\n"
         "from whenpool.runs.run import Place\n"
         "stored = Place.default().store.rows('training')\n"
-        "print(*judged_cells(stored)['pooling'].unique())\n"
-        "print(*brief_table(stored, '1.3').frame['pooling'])"
+        "print(*judged(stored, published('accuracy'))['pooling'].unique())\n"
+        "print(*thesis_table(stored, '1.3').frame['pooling'])"
     )
     poolings, table = python(with_pooling, code).splitlines()
     assert sorted(poolings.split()) == sorted(COMPARED)

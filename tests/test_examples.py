@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from whenpool.book.chapter import Chapter
-from whenpool.book.report.examples import SHARES, SHORTEST, Shown, understood
+from whenpool.book.report.probes import SHARES, SHORTEST, Shown, understood
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
-from whenpool.explain.words import strips
 from whenpool.runs.kinds.probe import GradientTrace, PaddingSweep
 from whenpool.runs.kinds.training import Prepared, Training, prepare, trained
 from whenpool.runs.request import Choice
@@ -93,19 +92,20 @@ def hand_made(rows, labels, model, filler=None):
 LONG = [3] * SHORTEST
 
 
-def test_of_texts_as_long_the_first_and_none_that_all_misread():
-    rows = [[*LONG, 2, 2], [4, *LONG], [*LONG, 2], [*LONG, 4]]
-    one = hand_made(rows, [1, 1, 1, 1], Sure())
-    assert understood({"max": one}).number == 2  # the second text is misread, the fourth as long
+@pytest.mark.parametrize(
+    ("rows", "number"),
+    [
+        ([[*LONG, 2, 2], [4, *LONG], [*LONG, 2], [*LONG, 4]], 2),  # 1 is misread, 3 as long
+        ([[3], [3, 2, 4], LONG[1:], [*LONG, 2], LONG], 4),  # a text of a word or two has no window
+        ([[3], LONG[1:]], None),
+    ],
+)
+def test_the_first_of_the_shortest_texts_with_a_window_is_understood(rows, number):
+    one = hand_made(rows, [1] * len(rows), Sure())
+    found = understood({"max": one})
+    assert (found and found.number) == number
     assert understood({"max": one, "last": replace(one, model=Sure(opposite=True))}) is None
     assert understood({}) is None
-
-
-def test_texts_without_a_window_are_not_shown():
-    """A reader's own corpus may have texts of a word or two."""
-    one = {"max": hand_made([[3], [3, 2, 4], LONG[1:], [*LONG, 2], LONG], [1] * 5, Sure())}
-    assert understood(one).number == 4
-    assert understood({"max": hand_made([[3], LONG[1:]], [1, 1], Sure())}) is None
 
 
 # a hidden opinion
@@ -173,32 +173,15 @@ def deltas(prepared, shown, k, first=None):
 
 
 @pytest.mark.parametrize("k", [2, 5])
-def test_a_strip_for_each_model_covers_all_words(models, k):
+def test_the_importance_of_windows_is_that_of_windows_replaced_by_hand(models, k):
     shown = understood(models)
-    found = shown.importance_strips(k)
-    assert [row.title for row in found] == ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt"]
-    for row, prepared in zip(found, models.values(), strict=True):
-        assert list(row.words) == shown.words
-        windows = deltas(prepared, shown, k)
-        expected = [windows[place // k] for place in range(len(shown.words) // k * k)]
-        rest = [np.nan] * (len(shown.words) % k)
-        np.testing.assert_allclose(row.weights, [*expected, *rest], rtol=1e-3, atol=1e-5)
+    for name, prepared in models.items():
+        for first in (None, 10):
+            expected = deltas(prepared, shown, k, first)
+            assert shown.importance(name, k, first)[: len(expected)].tolist() == pytest.approx(
+                expected, rel=1e-3, abs=1e-5
+            )
         assert max(expected) > 1e-3
-    first = deltas(models["mean"], shown, k, first=10)
-    assert shown.importance("mean", k, first=10).tolist() == pytest.approx(first, rel=1e-3, abs=1e-5)
-
-
-def test_attention_is_that_of_the_models_that_have_one(models):
-    shown = understood(models)
-    found = shown.attention_strips()
-    assert [row.title for row in found] == ["Att, attention", "MaxAtt, attention"]
-    for row, name in zip(found, ("attention", "max_attention"), strict=True):
-        model, lengths = models[name].model, torch.tensor([shown.ids.shape[1]])
-        assert list(row.words) == shown.words
-        weights = model.pool(model.encode(model.embed(shown.ids), lengths), lengths)[1][0]
-        assert list(row.weights) == pytest.approx(weights.tolist(), rel=1e-4)
-    assert "MaxAtt, attention" in strips(found).html
-    assert Shown({"max": models["max"]}, shown.number).attention_strips() == []
 
 
 # the models of a chapter
@@ -246,8 +229,6 @@ def test_a_chapter_has_the_models_of_its_first_corpus_and_size_whose_weights_are
         labels = prepared.dataset.test.labels.tolist()
         right = [probability(prepared, row_of(prepared, i), y) > 0.5 for i, y in enumerate(labels)]
         assert 100 * np.mean(right) == pytest.approx(accuracy.item(), abs=0.01)
-    assert list(chapter.models("mid")) == ["last"]
-    assert chapter.models("left") == {}
 
 
 def test_a_chapter_without_weights_has_no_models(finished):

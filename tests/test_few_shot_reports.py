@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whenpool.book.report import examples, few_shot
+from whenpool.book.report import few_shot
 from whenpool.book.report.verdicts import MARKS
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot
@@ -123,7 +123,6 @@ def test_the_encoder_of_the_most_runs_is_shown_with_what_has_none():
     rows += [invented("max_attention_words", 55.0, vectors="glove")]
     found = few_shot.on_record(table(*rows))
     assert found["test_accuracy"].tolist() == [50.0, 60.0, 61.0, 62.0, 55.0]
-    assert few_shot.on_record(table(*rows), "yahoo")["test_accuracy"].tolist() == [92.0]
 
 
 # tables
@@ -192,30 +191,3 @@ def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts()
     cell = cells.loc[("tmix", "imdb")]
     assert (cell["verdict"], cell["n"], cell["ours"]) == ("reproduced", 3, pytest.approx(69.3))
     assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]
-
-
-# word strips
-
-
-@pytest.mark.parametrize(
-    ("pieces", "words"),
-    [
-        (
-            ["[CLS]", "a", "fe", "##el", "##good", "film", "[SEP]"],
-            ["[CLS]", "a", "feelgood", "film", "[SEP]"],
-        ),
-        (["[CLS]", "##ing", "go", "##ing"], ["[CLS]", "##ing", "going"]),
-        (["##s", "a"], ["##s", "a"]),
-        (["<s>", "A", "Ġfe", "el", "Ġ", "film", "</s>"], ["<s>", "A", "feel", "Ġfilm", "</s>"]),
-        (["▁a", "▁fe", "el", "</s>"], ["a", "feel", "</s>"]),
-        (["[", "##x", "]"], ["[x", "]"]),
-    ],
-)  # fmt: skip
-def test_pieces_are_put_together_to_words(pieces, words):
-    weights = [2.0**place for place in range(len(pieces))]
-    found, sums = examples.whole_words(pieces, weights)
-    assert list(found) == words
-    assert sum(sums) == sum(weights)
-    assert all(value > 0 for value in sums)
-    if "##el" in pieces:
-        assert sums[2] == sum(weights[2:5])

@@ -11,6 +11,7 @@ from made_up import gradients, importance, measured, profile, run, runs, trained
 from whenpool.book.report.claims import claims
 from whenpool.book.report.few_shot import STEPS
 from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
+from whenpool.book.report.tables import provenance_line
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import SYSTEMS
 from whenpool.runs.kinds.training import Training
@@ -257,7 +258,7 @@ def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
     ],
 )
 def test_sweeps_tell_what_was_worked_out_by_hand(name, expected):
-    """The second run has no text on the right, so that there is no side to hold the left against."""
+    """The second run has no text on the right, so that there is no side to compare the left with."""
     every = values(name, runs(sweep=SWEPT), "seed", "added", "share_added")
     assert {place: every[place] for place in expected} == expected
     assert ((1, "mid", 0.8) in every) == (name != "sweep_asymmetry")
@@ -439,6 +440,11 @@ def test_a_run_began_before_it_finished_and_is_called_by_what_sets_it_apart(plac
     two = list(expected)[:2]
     assert set(Runs(place).of({*two, "unknown"})["key"]) == set(two)
     assert Runs(None).of({"unknown"}).empty
+
+
+def test_runs_of_every_kind_say_where_they_come_from(recorded):
+    for rows in (recorded.trainings, recorded.probes, recorded.few_shots, recorded.taggings):
+        assert provenance_line(rows).startswith(f"Provenance: {len(rows)} runs; corpus ")
 
 
 def test_the_time_of_a_run_is_read_with_its_zone(place):

@@ -79,7 +79,7 @@ def test_a_page_that_is_not_built_is_named(clone, tmp_path):
         print_book(folder)
 
 
-def test_without_a_browser_the_mend_is_told(monkeypatch):
+def test_without_a_browser_it_is_said_how_to_get_one(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with (
         pytest.raises(InputError, match=r"no Chromium here; install one, or name it"),

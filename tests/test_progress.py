@@ -176,10 +176,3 @@ def test_before_a_deadline_what_fits_is_told(place):
     assert said(150, 2).startswith("About 4 of the 4 runs")
     assert said(90, 3).startswith("About 3 of the 4 runs")
     assert said(30, 3).startswith("About 0 of the 4 runs")
-
-
-def test_telling_writes_nothing(place):
-    done(place, TINY, 60.0)
-    before = sorted(place.store.directory.rglob("*"))
-    status([replace(TINY, seed=1), PaddingSweep(TINY)], place)
-    assert sorted(place.store.directory.rglob("*")) == before

@@ -138,21 +138,6 @@ def test_nothing_is_pickled():
         assert not PICKLES.search(code_of(path)), path
 
 
-def test_a_pickle_would_be_found(tmp_path):
-    for line in (
-        "import pickle",
-        "torch.load(file)",
-        "np.load(f, allow_pickle=True)",
-        "yaml.load(text)",
-    ):
-        (tmp_path / "a.py").write_text(f'"""A docstring."""\n{line}\n')
-        (tmp_path / "a.md").write_text(
-            f"{CHAPTERS[-1].read_text()}\n```{{code-cell}} ipython3\n{line}\n```\n"
-        )
-        assert all(PICKLES.search(code_of(tmp_path / name)) for name in ("a.py", "a.md"))
-    assert not PICKLES.search("safetensors.torch.load(weights); yaml.safe_load(text)")
-
-
 def test_commands_and_links_of_the_readme_are_there():
     readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))

@@ -1,5 +1,6 @@
 """The page "Try it": the file of its models, and what a browser computes with it, beside torch."""
 
+import json
 import random
 import re
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ SCRIPTS = ROOT / "book" / "_static" / "try_it"
 SMALL = Training(SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16, epochs=2, length="any")
 
 
+def read_file(file):
+    """What `try_it.export` has written."""
+    return json.loads(file.read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
+
+
 @pytest.fixture(scope="module")
 def exported(shared):
     runs = {"last": SMALL, "max": replace(SMALL, pooling="max")}
@@ -33,12 +39,12 @@ def exported(shared):
         run.execute(shared, keep_weights=True)
     file = shared.cache / "weights.js"
     try_it.export(runs, shared, file, words=40, say=lambda _: None)
-    return runs, try_it.read_file(file)
+    return runs, read_file(file)
 
 
 @pytest.fixture(scope="module")
 def content():
-    return try_it.read_file(SCRIPTS / "weights.js")
+    return read_file(SCRIPTS / "weights.js")
 
 
 def test_a_matrix_is_there_to_within_half_a_step():
@@ -75,7 +81,7 @@ def test_models_of_one_start_share_it(exported):
             assert untrained[0]["state"][name] == untrained[1]["state"][name]
 
 
-def test_the_page_has_the_models_on_record(content):
+def test_the_page_has_the_models_of_reference_runs(content):
     recorded = pd.read_csv(ROOT / "data" / "results" / "trainings.csv", low_memory=False).set_index(
         "key"
     )
@@ -166,31 +172,6 @@ def test_the_browser_cuts_texts_and_adds_filler_as_the_library_does(scripts):
         cases, scripts.evaluate(compose_all, [words, sentences, cases]), strict=True
     ):
         assert one == compose(words, cycle(sentences), setting, share)
-
-
-@slow
-def test_a_text_of_400_words_is_read_while_one_waits(scripts):
-    """Prints how long it takes; asserts nothing of time."""
-    taken = scripts.evaluate(
-        """names => {
-          const { Model, vocabulary } = whenpoolTryIt.model();
-          const shared = vocabulary(whenpoolTryIt.weights);
-          const models = names.map((name) => new Model(whenpoolTryIt.weights, name, shared));
-          const ids = Array.from({ length: 400 }, (_, place) => 2 + place);
-          const timed = (what) => {
-            const start = performance.now();
-            what();
-            return performance.now() - start;
-          };
-          return {
-            says: timed(() => models.map((model) => model.read(ids))),
-            gradients: timed(() => models.map((model) => model.gradientNorms(ids, 1))),
-            importance: timed(() => [...models[0].importance(ids, 400, 1)]),
-          };
-        }""",
-        list(NAMES[:5]),
-    )
-    print({name: f"{milliseconds:.0f} ms" for name, milliseconds in taken.items()})
 
 
 # ---- the widget, as the page has it

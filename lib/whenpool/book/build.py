@@ -43,16 +43,12 @@ ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gra
 
 
 def chapter_named(name: str, names: Sequence[str]) -> str:
-    """The chapter that is meant by its name, an alias or a part of its name.
-
-    Raises:
-        InputError: when there is none, or several.
-    """
+    """The chapter that is meant by its name, an alias or a part of its name. Raises `InputError` when there
+    is none, or several."""
     name = Path(name).stem if name.endswith(".md") else name
+    name = ALIASES.get(name, name) if name not in names else name
     if name in names:
         return name
-    if (alias := ALIASES.get(name, "")) in names:
-        return alias
     found = [chapter for chapter in names if name in chapter]
     if not name or len(found) != 1:
         several = f" and {name!r} is in the names of several" if name and found else ""
@@ -68,15 +64,9 @@ def is_notebook(source: Path) -> bool:
 def execute(
     source: Path, target: Path, parameters: Mapping[str, Any], environment: dict[str, str]
 ) -> None:
-    """Execute a chapter and put the notebook where the pages are rendered from.
-
-    Args:
-        parameters: values for the chapter's parameters cell; those it does not have are left out.
-        environment: variables of the kernel.
-
-    Raises:
-        BookError: when a cell fails; the notebook as far as it got stays beside ``target``.
-    """
+    """Execute a chapter in a kernel with such variables and put the notebook where pages are rendered from.
+    ``parameters`` that the chapter's parameters cell does not have are left out. Raises `BookError` when a
+    cell fails; the notebook as far as it got stays beside ``target``."""
     notebook = jupytext.read(source)
     unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
     jupytext.write(notebook, unexecuted)
@@ -146,15 +136,8 @@ def with_value(line: str, parameters: Mapping[str, Any]) -> str:
 
 
 def render(stage: Path, output: Path) -> Path:
-    """Render the chapters of a staging folder; returns the first page.
-
-    Args:
-        stage: the folder of sources and executed notebooks, with ``_config.yml`` and ``_toc.yml``.
-        output: the pages go into its folder ``_build/html``.
-
-    Raises:
-        BookError: for anything that jupyter-book or Sphinx warns of, with what they say.
-    """
+    """Render a staging folder of sources and executed notebooks into ``output/_build/html``; returns the
+    first page. Raises `BookError` for anything that jupyter-book or Sphinx warns of, with what they say."""
     log = output / "_build" / "render.log"
     command = [
         sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
@@ -201,13 +184,12 @@ class Builder:
         return self.output / "_build" / "stage"
 
     def build(self, only: Sequence[str] = (), force: bool = False) -> Path:
-        """Compute missing runs, execute the chapters that need it (`whenpool.book.fresh`), and render the
-        pages; returns the first page.
+        """Compute missing runs, execute the chapters that need it (`whenpool.book.fresh`) or with ``force``
+        all, and render the pages; returns the first page.
 
         Args:
             only: the chapters to execute, see `chapter_named`, whether something changed or not; the
                 others stay as they were executed last.
-            force: whether all chapters are executed.
 
         Raises:
             BookError: when a chapter fails or the pages cannot be rendered.

@@ -1,18 +1,19 @@
 """What a chapter of the book opens with: its runs, their results, and where they come from."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from whenpool.base.errors import InputError
-from whenpool.book.report.claims import Decision, decisions, rows_at
+from whenpool.book.report.claims import Decision, check_known, decisions, rows_at
 from whenpool.book.report.measures import Runs
-from whenpool.book.report.tables import html_of, plain, provenance_line
+from whenpool.book.report.tables import html_of, provenance_line
 from whenpool.book.report.verdicts import Evidence, evidence_of
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
@@ -27,12 +28,6 @@ COMPUTED = "WHENPOOL_COMPUTED"
 """Set for chapters whose runs were computed before they are executed."""
 
 
-def check_kind(kind: str, kinds: Iterable[str]) -> None:
-    """Raises `InputError` for a kind that there is not, naming those there are."""
-    if kind not in kinds:
-        raise InputError(f"there is no kind {kind!r}; choose one of {', '.join(kinds)}")
-
-
 @dataclass(frozen=True)
 class Provenance:
     """A line under a figure, set small."""
@@ -43,7 +38,7 @@ class Provenance:
         return {
             "text/markdown": f":::{{div}} provenance\n{self.line}\n:::",
             "text/html": f"<p><small>{html_of(self.line)}</small></p>",
-            "text/plain": plain(self.line),
+            "text/plain": unescape(self.line),
         }
 
 
@@ -65,38 +60,29 @@ class Chapter:
         return runs
 
     def rows(self, kind: str) -> pd.DataFrame:
-        """The results of the runs of one kind among them, a row each.
-
-        Args:
-            kind: a key of `whenpool.runs.kinds.KINDS`: "training", "probe", "few-shot" or "tagging".
-
-        Raises:
-            InputError: for another kind.
-        """
-        check_kind(kind, KINDS)
+        """The results of the runs of one kind among them, "training", "probe", "few-shot" or "tagging", a row
+        each. Raises `InputError` for another kind."""
+        check_known("kind", kind, KINDS)
         return rows_of([run for run in self.runs if run.kind == kind], self.place)
 
     def stored(self, kind: str) -> pd.DataFrame:
-        """Every finished run of a kind there is, runs of record included; nothing is computed."""
-        check_kind(kind, KINDS)
+        """Every finished run of a kind there is, reference runs included; nothing is computed."""
+        check_known("kind", kind, KINDS)
         return self.place.store.current(kind)
 
     def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """What some probe runs of one kind measured, a row for each point, beside what they ran on.
-
-        Raises:
-            InputError: for a kind that is not in `whenpool.runs.kinds.probe.PROBES`, or rows of other runs.
-        """
-        check_kind(kind, PROBES)
+        """What some probe runs of one kind measured, a row for each point, beside what they ran on. Raises
+        `InputError` for a kind that is not in `whenpool.runs.kinds.probe.PROBES`, or rows of other runs."""
+        check_known("kind", kind, PROBES)
         if len(probes) and "probe" not in probes:
             raise InputError('these are no rows of probes, such as chapter.rows("probe") gives')
         return self.place.store.measured_on(probes, kind)
 
-    def models(self, setting: str = "standard") -> dict[str, Prepared]:
-        """The trained models of the first corpus and size of this chapter, by pooling: those whose
-        weights are here."""
+    def models(self) -> dict[str, Prepared]:
+        """The models that were trained on unmixed texts of the first corpus and size of this chapter, by
+        pooling: those whose weights are here."""
         probed = [run.training for run in self.runs if run.kind == "probe" and run.training]
-        plain = list(dict.fromkeys(run for run in probed if run.setting == setting and run.seed == 0))
+        plain = list(dict.fromkeys(run for run in probed if run.setting == "standard" and run.seed == 0))
         done = standing(plain, self.place).done
         found = {
             run.pooling: trained(run, self.place)
@@ -109,7 +95,7 @@ class Chapter:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """The runs of record that figures draw."""
+        """The reference runs that figures draw."""
         return evidence_of(self.place.store)
 
     @cached_property
@@ -147,11 +133,8 @@ class Chapter:
         return self.finished.of({key for decision in decided for key in decision.keys})
 
     def provenance(self, runs: pd.DataFrame) -> Provenance:
-        """The line that says where a figure or table comes from.
-
-        Args:
-            runs: rows of runs, or of anything that has their ``key``, as `reference` gives.
-        """
+        """The line that says where a figure or table comes from, by rows of runs or of anything that has
+        their ``key``, as `reference` gives."""
         if "device" not in runs and "key" in runs:
             runs = self.finished.of(set(runs["key"]))
         return Provenance(provenance_line(runs))
@@ -165,10 +148,9 @@ def open_chapter(
     only: Mapping[str, Any] | None = None,
     encoder: str | None = None,
 ) -> Chapter:
-    """Open a chapter with the values of its parameters cell.
+    """Open a chapter, a key of `whenpool.runs.plans.chapters.PLANS`, with the values of its parameters cell.
 
     Args:
-        name: of the chapter, a key of `whenpool.runs.plans.chapters.PLANS`.
         profile: "smoke", "quick" or "paper".
         corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
         data: the folder of published corpora; None: ``WHENPOOL_DATA``.

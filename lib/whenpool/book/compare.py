@@ -20,7 +20,7 @@ from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of
 
 RECORD = "record"
-"""Means the runs of record where a folder is asked for."""
+"""Means the reference runs where a folder is asked for."""
 COMPARISONS_OF_RECORD = "comparisons"
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""
@@ -30,23 +30,17 @@ CELL = ("corpus", "length", "size", "setting", "masked", "hidden_size", "epochs"
 """A row of the file is one cell of the grid, all poolings and seeds, in two circumstances."""
 PAIRS_NEEDED = 25
 LARGEST_MEAN = 0.3
-"""Points of test accuracy: a precision whose mean difference from float32 is below may be of record."""
+"""Points of test accuracy: a precision whose mean difference from float32 is below may be a reference run."""
 COMMAND = "whenpool compare FOLDER OTHER --record"
 _RESULTS = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
 
 
 def open_side(name: str, records: Path | None) -> Store:
-    """A store by its folder, or the runs of record by the name `RECORD`.
-
-    Args:
-        records: the folder of the runs of record, None outside of a clone.
-
-    Raises:
-        InputError: when the folder is not there.
-    """
+    """A store by its folder, or the reference runs by the name `RECORD`, which lie in the folder
+    ``records``, None outside of a clone. Raises `InputError` when the folder is not there."""
     if name == RECORD:
         if records is None:
-            raise InputError("runs of record live in the repository: run this inside a clone")
+            raise InputError("the reference runs are in the repository: run this inside a clone")
         return Store(records, records)
     if not Path(name).is_dir():
         raise InputError(f"folder {name} is not there; give a folder of runs, or the word {RECORD}")
@@ -82,7 +76,7 @@ def compare(first: Store, second: Store) -> DataFrame:
     common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
     if common.empty:
         found = [
-            f"{len(runs)} in {'the runs of record' if store.records else store.directory}"
+            f"{len(runs)} in {'the reference runs' if store.records else store.directory}"
             for store, runs, _ in sides
         ]
         raise InputError(f"no finished training is in both: {', '.join(found)}")
@@ -113,45 +107,37 @@ def compare(first: Store, second: Store) -> DataFrame:
         )
         .reset_index()
     )
-    keys = [
-        key_of({name: str(value) for name, value in row.items()})
-        for row in cells[[*CELL, *SIDES]].astype(object).to_dict("records")
-    ]
-    cells.insert(0, "key", keys)
+    rows = cells[[*CELL, *SIDES]].astype(object).to_dict("records")
+    cells.insert(0, "key", [key_of({k: str(value) for k, value in row.items()}) for row in rows])
     return cells
 
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:
     """Write comparisons into a folder of results; older rows of the same cells and circumstances are
-    replaced, others stay.
-
-    Raises:
-        InputError: when the file cannot be read or written.
-    """
+    replaced, others stay. Raises `InputError` when the file cannot be read or written."""
     older = read_comparisons(folder)
     older = older[~older["key"].isin(cells["key"])]
     table = pd.concat([part for part in (older, cells) if len(part)], ignore_index=True)
     table = table.sort_values([*CELL, *SIDES], kind="stable")
-    write_atomically(
-        folder / f"{COMPARISONS_OF_RECORD}.csv", table.to_csv(index=False, lineterminator="\n")
-    )
+    write_table(folder / f"{COMPARISONS_OF_RECORD}.csv", table)
+
+
+def write_table(file: Path, rows: DataFrame) -> None:
+    """A published table, in the same bytes on every machine."""
+    write_atomically(file, rows.to_csv(index=False, lineterminator="\n"))
 
 
 def read_comparisons(folder: Path | None) -> DataFrame:
     """The rows of ``comparisons.csv`` in a folder of results, see `compare`; none where there is no such
-    file.
-
-    Raises:
-        InputError: when it cannot be read.
-    """
+    file. Raises `InputError` when it cannot be read."""
     return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
 
 
 def _plainness(row: Any) -> tuple[Any, ...]:
-    kind, _, name = str(row["device"]).partition(":")
+    name = str(row["device"]).partition(":")[2]
     precision = str(row["precision"])
     exactness = PRECISIONS.index(precision) if precision in PRECISIONS else len(PRECISIONS)
-    return exactness, kind != "cpu", int(row["together"]), row["engine"] != "local", name
+    return exactness, _kind(row["device"]) != "cpu", int(row["together"]), row["engine"] != "local", name
 
 
 def _pair(first: Any, second: Any) -> dict[str, Any]:
@@ -295,15 +281,9 @@ def mean_text(row: Any) -> str:
 def beside_float32(
     cells: DataFrame, precision: str, device: str, fused: bool = False
 ) -> tuple[int, float]:
-    """How many pairs compare a precision with float32, on published corpora and by a model at least as large
-    as the thesis's, and the mean of their differences of test accuracy in points; NaN without pairs.
-
-    Args:
-        cells: rows of ``comparisons.csv``.
-        precision: a name in `whenpool.models.precision.PRECISIONS`.
-        device: "cpu" or "cuda".
-        fused: of models trained together, whose recurrences round at other places.
-    """
+    """How many pairs of ``comparisons.csv`` compare a precision with float32, on published corpora and by a
+    model at least as large as the thesis's, and the mean of their differences of test accuracy in points;
+    NaN without pairs. ``fused``: of models trained together, whose recurrences round at other places."""
     if cells.empty:
         return 0, np.nan
     exact = cells["precision"] == "float32"  # else the second side may be
@@ -327,29 +307,24 @@ def beside_float32(
 
 
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
-    """The rule on precision: which of some runs may be of record, and a line for each way of computing that
-    may not yet, with what is known of it.
-
-    Args:
-        runs: rows of `whenpool.runs.store.Store.rows`.
-        cells: rows of ``comparisons.csv``.
-    """
+    """The rule on precision: which of some runs may become reference runs, by the rows of
+    ``comparisons.csv``, and a line for each way of computing that may not yet, with what is known of it."""
     precisions = column(runs, "precision").fillna("float32")
     together = column(runs, "together").fillna(1) > 1
-    ways = list(zip(precisions, runs["device"].map(_kind), together, strict=True))
-    allowed, lines = {}, []
-    for way in dict.fromkeys(ways):
-        pairs, mean = beside_float32(cells, *way)
-        enough = pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN
-        allowed[way] = enough or way[0] == "float32"
-        if not allowed[way]:
-            apart = f", {mean:+.2f} points apart" if pairs else ""
-            lines.append(
-                f"{ways.count(way)} runs are left out: {way[0]} on {way[1]} needs {PAIRS_NEEDED} pairs "
-                "with float32 on published corpora, at the thesis's size and less than "
-                f"{LARGEST_MEAN} points apart in the mean; there are {pairs}{apart} (`{COMMAND}` adds some)"
-            )
-    return Series([allowed[way] for way in ways], index=runs.index, dtype=bool), lines
+    allowed, lines = Series(True, index=runs.index), []
+    for way, own in runs.groupby([precisions, runs["device"].map(_kind), together], sort=False):
+        precision, device, fused = way
+        pairs, mean = beside_float32(cells, precision, device, fused)
+        if precision == "float32" or (pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN):
+            continue
+        allowed[own.index] = False
+        apart = f", {mean:+.2f} points apart" if pairs else ""
+        lines.append(
+            f"{len(own)} runs are left out: {precision} on {device} needs {PAIRS_NEEDED} pairs with float32 "
+            f"on published corpora, at the thesis's size and less than {LARGEST_MEAN} points apart in the "
+            f"mean; there are {pairs}{apart} (`{COMMAND}` adds some)"
+        )
+    return allowed, lines
 
 
 def _kind(device: Any) -> str:

@@ -72,13 +72,8 @@ class Freshness:
         }
 
     def record(self, inputs: Mapping[str, str], notes: Path, began: float) -> dict[str, Any]:
-        """What is to be remembered of a chapter that was executed.
-
-        Args:
-            inputs: of `inputs`, before it was executed.
-            notes: what its kernel has noted.
-            began: the `time.time` then; a file that was edited since is not what the chapter has read.
-        """
+        """What is to be remembered of a chapter that was executed: its `inputs` before, and the files that
+        its kernel has noted; one that was edited since it ``began`` is not what the chapter has read."""
         names = {Path(name) for name in notes.read_text("utf-8").splitlines()}
         opened_runs = any(name.is_relative_to(self.store) for name in names)
         files = {}

@@ -211,13 +211,8 @@ def chapters(root: Path) -> list[Path]:
 
 
 def made(chapter: Path, root: Path) -> str:
-    """The notebook of a chapter, as the text of its file.
-
-    Args:
-        chapter: ``book/<name>.md``.
-        root: the clone, whose ``_config.yml`` says where Colab finds it; ``WHENPOOL_REPOSITORY`` names
-            another address.
-    """
+    """The notebook of a chapter, ``book/<name>.md`` of a clone, as the text of its file. ``_config.yml`` says
+    where Colab finds the repository; ``WHENPOOL_REPOSITORY`` names another address."""
     source = jupytext.read(chapter)
     plain = Plain.of(chapter)
     code = "\n".join(cell.source for cell in source.cells if cell.cell_type == "code")

@@ -20,11 +20,7 @@ HOST = "127.0.0.1"
 
 def serve(chapter: str, port: int, options: list[str]) -> None:
     """Build a chapter, then watch all of them and the library, and serve the pages to browsers of this
-    machine, which reload them, until it is interrupted.
-
-    Args:
-        options: further ones of ``whenpool book``.
-    """
+    machine, which reload them, until it is interrupted. ``options``: further ones of ``whenpool book``."""
     root = project_root()
     if root is None:
         raise InputError("the chapters are in the repository: run this inside a clone")

@@ -33,11 +33,8 @@ _UNLESS = (
 
 
 def lighten(html: Path) -> None:
-    """Take out of rendered pages what they load without need; doing it twice changes nothing more.
-
-    Args:
-        html: the folder that Sphinx has written.
-    """
+    """Take out of rendered pages what they load without need; doing it twice changes nothing more. ``html``:
+    the folder that Sphinx has written."""
     pages = [page for page in html.rglob("*.html") if "_static" not in page.parts]
     for page in pages:
         page.write_text(lighter(page.read_text("utf-8")), "utf-8")
@@ -86,11 +83,8 @@ def _sheets(html: Path, pages: list[Path]) -> set[Path]:
 
 
 def pruned(sheet: str, known: Collection[str]) -> str:
-    """A stylesheet without the rules that need a class or id which nothing has.
-
-    Args:
-        known: every word of the pages, and of the scripts that may set classes.
-    """
+    """A stylesheet without the rules that need a class or id which nothing has. ``known``: every word of the
+    pages, and of the scripts that may set classes."""
     rules = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
     return "".join(_used(rules, known))
 

@@ -31,11 +31,8 @@ def find_browser() -> str | None:
 
 @contextmanager
 def opened_browser() -> "Iterator[Browser]":
-    """A browser that is closed in the end.
-
-    Raises:
-        InputError: where there is none, or the package that drives it is missing.
-    """
+    """A browser that is closed in the end. Raises `InputError` where there is none, or the package that
+    drives it is missing."""
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
@@ -73,23 +70,18 @@ _FIT = """() => {
 
 
 class Chapter(NamedTuple):
-    """One page of the book."""
+    """One page of the book: of a file such as "book/corpora", in a part of the table of contents; its text
+    has anchors and files named for where all pages are together."""
 
     name: str
-    """Of its file, such as "book/corpora"."""
     title: str
     part: str
-    """Of the table of contents."""
     article: "Tag"
-    """Its text, with anchors and files named for where all pages are together."""
 
 
 def print_book(root: Path) -> Path:
-    """Print the built pages of a clone; returns the PDF, ``_build/whenpool.pdf``.
-
-    Raises:
-        InputError: when no book is built, or there is no browser.
-    """
+    """Print the built pages of a clone; returns the PDF, ``_build/whenpool.pdf``. Raises `InputError` when
+    no book is built, or there is no browser."""
     html, together = root / "_build" / "html", root / "_build" / "print.html"
     if not (html / "index.html").exists():
         raise InputError("there is no book yet: run make book")
@@ -121,11 +113,8 @@ def print_book(root: Path) -> Path:
 
 
 def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
-    """The built pages in the order of the table of contents.
-
-    Raises:
-        InputError: for a page that is not built.
-    """
+    """The built pages in the order of the table of contents. Raises `InputError` for a page that is not
+    built."""
     from bs4 import BeautifulSoup
 
     toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
@@ -176,12 +165,8 @@ def _target(name: str, link: str, names: Sequence[str]) -> str:
 def assembled(
     root: Path, html: Path, front: Chapter, others: Sequence[Chapter], numbers: Sequence[int] = ()
 ) -> str:
-    """All chapters as one page.
-
-    Args:
-        front: the page that opens the book.
-        numbers: the page of the PDF on which each of the others begins, for the table of contents.
-    """
+    """All chapters as one page, which ``front`` opens; ``numbers`` are the pages of the PDF on which the
+    others begin, for the table of contents."""
     static = html / "_static"
     own = root / "book" / "_static" / "print.css"
     sheets = [*static.glob("pygments.css"), *static.glob("mystnb.*.css"), own]
@@ -223,10 +208,11 @@ def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
 def _fonts() -> str:
     """The serifs that come with matplotlib, so that a page looks the same on every machine."""
     folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    serif = {"": "normal 400", "Italic": "italic 400", "Bol": "normal 700", "BolIta": "italic 700"}
-    return "".join(
-        f"@font-face {{ font-family: 'Book Serif'; font-style: {look.split()[0]}; "
-        f"font-weight: {look.split()[1]}; "
-        f"src: url('{(folder / f'STIXGeneral{name}.ttf').as_uri()}'); }}\n"
-        for name, look in serif.items()
-    )
+    looks = {"": "normal 400", "Italic": "italic 400", "Bol": "normal 700", "BolIta": "italic 700"}
+    rules = ""
+    for name, look in looks.items():
+        style, weight = look.split()
+        source = (folder / f"STIXGeneral{name}.ttf").as_uri()
+        rules += f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
+        rules += f"src: url('{source}'); }}\n"
+    return rules

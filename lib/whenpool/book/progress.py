@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pandas import DataFrame
 
 from whenpool.book.report.tables import duration
+from whenpool.book.report.verdicts import column
 from whenpool.runs.compute import rows_of, standing, weights_needed
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
@@ -42,14 +43,12 @@ class Progress(NamedTuple):
 def status_table(
     chapters: Mapping[str, Sequence[Run]], choice: Choice, place: Place, workforce: Workforce
 ) -> Progress:
-    """How far the runs of some chapters are, per table of the thesis or chapter; nothing is computed.
+    """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the thesis or
+    chapter; nothing is computed.
 
     "time left" is for what can be computed here and is missing, those that failed among it, and "time
     of all" for everything, whether it is done or lacks its data, both by the workforce. "?" stands for
     runs like which none was done yet.
-
-    Args:
-        chapters: runs by chapter, see `whenpool.runs.filter.planned`.
     """
     groups = _groups(chapters, choice)
     every = list(dict.fromkeys(run for runs in groups.values() for run in runs))
@@ -113,7 +112,7 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
             continue
         names = [item.name for item in fields(KINDS[kind]) if item.name in rows and item.name != "seed"]  # type: ignore[arg-type]
         shown = [name for name in names if name in ASKED or rows[name].nunique(dropna=False) > 1]
-        f1 = rows.get("entity_f1", DataFrame(index=rows.index, columns=["f1"], dtype=float)["f1"])
+        f1 = column(rows, "entity_f1").astype(float)
         rows = rows.assign(
             **{name: rows[name].astype(object).fillna("") for name in shown},
             score=f1.fillna(rows["test_accuracy"]),

@@ -1,4 +1,4 @@
-"""Runs of record: finished runs by the thesis's protocol, copied to where the book keeps them."""
+"""Reference runs: finished runs by the thesis's protocol, copied to where the book keeps them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,47 +6,36 @@ from typing import Any
 
 import pandas as pd
 
-from whenpool.base.files import write_atomically
-from whenpool.book.compare import admitted, read_comparisons
+from whenpool.book.compare import admitted, read_comparisons, write_table
+from whenpool.book.report import verdicts
 from whenpool.book.report.corpora import STATISTICS_OF_RECORD, measured
-from whenpool.book.report.verdicts import (
-    memory_of_record,
-    of_breadth,
-    of_either_scale,
-    probes_of_breadth,
-    probes_of_either_scale,
-    taggings_of_record,
-)
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place
 
 TESTED = 1_000
-"""Test texts of a few-shot run of record, at least."""
+"""Test texts of a few-shot reference run, at least."""
 PLACES = ("stage", "epoch", "examples", "position")
 """Columns that say where in a history a point is."""
 OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
-    "training": lambda rows: of_either_scale(rows) | of_breadth(rows),
+    "training": lambda rows: verdicts.of_either_scale(rows) | verdicts.of_breadth(rows),
     "probe": lambda rows: (
-        probes_of_either_scale(rows) | probes_of_breadth(rows) | memory_of_record(rows)
+        verdicts.probes_of_either_scale(rows)
+        | verdicts.probes_of_breadth(rows)
+        | verdicts.memory_of_record(rows)
     ),
     "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= TESTED),
-    "tagging": taggings_of_record,
+    "tagging": verdicts.taggings_of_record,
 }
-"""Which runs are of record: at the thesis's scale, of the compact replication, and compact but for their
+"""Which runs are reference runs: at the thesis's scale, of the compact replication, and compact but for their
 cell or regularisation (breadth); few-shot and tagging runs on whole published corpora. Of another kind all
 are."""
 
 
 def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
-    """Write the finished runs of a kind that are of record, and their histories; what is there already
-    stays. Returns how many there are now.
-
-    Args:
-        kind: a key of `whenpool.runs.kinds.KINDS`.
-        say: told of the runs that are left out for their precision, see
-            `whenpool.book.compare.admitted`.
-    """
+    """Write the finished reference runs of a kind in `whenpool.runs.kinds.KINDS`, and their histories; what
+    is there already stays. Returns how many there are now; ``say`` is told of the runs that are left out for
+    their precision, see `whenpool.book.compare.admitted`."""
     store, about = place.store, KINDS[kind]
     found, recorded = store.current(kind), store.recorded(kind)
     if found.empty:
@@ -59,19 +48,19 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     table = _keeping(recorded, chosen[here | exact.reindex(chosen.index, fill_value=False)])
     if table.empty:
         return 0
-    _write(folder / f"{about.table}.csv", table.sort_values(list(about.order)))
+    write_table(folder / f"{about.table}.csv", table.sort_values(list(about.order)))
     for history, columns in about.histories.items():
         name = f"{about.table}_{history}"
         rows = _keeping(store.read_record(name), store.history(kind, history))
         rows = rows[rows["key"].isin(table["key"])]
         if len(rows):
             order = ["key", *(name for name in PLACES if name in columns.split())]
-            _write(folder / f"{name}.csv", rows.sort_values(order, kind="stable"))
+            write_table(folder / f"{name}.csv", rows.sort_values(order, kind="stable"))
     return len(table)
 
 
 def export_statistics(place: Place, folder: Path) -> int:
-    """Write the statistics of whole corpora that are here or on record. Returns how many."""
+    """Write the statistics of whole corpora that are here or were published. Returns how many."""
     table = measured(place)
     if "complete" not in table:  # none was seen
         return 0
@@ -79,16 +68,12 @@ def export_statistics(place: Place, folder: Path) -> int:
     counts = [name for name in table if name == "classes" or name.endswith(("_size", "max_length"))]
     table = table.astype(dict.fromkeys(counts, int))  # which rows without values have made fractions
     if len(table):
-        _write(folder / STATISTICS_OF_RECORD, table.drop(columns="source"))
+        write_table(folder / STATISTICS_OF_RECORD, table.drop(columns="source"))
     return len(table)
 
 
 def _keeping(recorded: pd.DataFrame, found: pd.DataFrame) -> pd.DataFrame:
-    """What was found, with the rows that are of record already as they are there."""
+    """What was found, with the rows that are published already as they are there."""
     kept = recorded[recorded["key"].isin(found["key"])]
     new = found[~found["key"].isin(kept["key"])]
     return pd.concat([part for part in (kept, new) if len(part)] or [found], ignore_index=True)
-
-
-def _write(file: Path, rows: pd.DataFrame) -> None:
-    write_atomically(file, rows.to_csv(index=False, lineterminator="\n"))

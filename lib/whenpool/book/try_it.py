@@ -35,10 +35,10 @@ _LITTLE = 1_000  # values that are written as numbers
 _BATCH_WORDS = 20_000
 
 
-def chosen_runs(seed: int = SEED) -> dict[str, Training]:
+def chosen_runs() -> dict[str, Training]:
     """The trainings that the page has, by the name that it calls them by."""
     base = Training(
-        "imdb", "standard", 1_000, "last", seed, test=COMPACT_TEST["imdb"], vectors=VECTORS[0], **COMPACT
+        "imdb", "standard", 1_000, "last", SEED, test=COMPACT_TEST["imdb"], vectors=VECTORS[0], **COMPACT
     )
     runs = {name: replace(base, pooling=name) for name in POOLINGS}
     return runs | {"chrono": replace(base, forget_bias="chrono")}
@@ -51,13 +51,11 @@ def export(
     words: int = WORDS,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Write the models of some trainings on the same texts, before and after training.
+    """Write the models of some trainings on the same texts, before and after training. Raises `InputError`
+    where the weights of a training or its data are not here.
 
     Beside each is the test accuracy of the stored run, and what the form written here reaches on the
     same texts, in which all but the most frequent ``words`` are unknown.
-
-    Raises:
-        InputError: where the weights of a training or its data are not here.
     """
     content: dict[str, Any] = {"matrices": {}, "models": {}}
     for name, run in runs.items():
@@ -110,11 +108,6 @@ def read_model(content: dict[str, Any], name: str) -> TextClassifier:
     model = TextClassifier(len(vectors), classes, written["pooling"], embedding_size=E, hidden_size=H)
     model.load_state_dict(state | {"embedding.weight": vectors})
     return model.eval()
-
-
-def read_file(file: Path) -> dict[str, Any]:
-    """What `export` has written."""
-    return json.loads(file.read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
 
 
 @torch.no_grad()

@@ -2,11 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import Any
-
-from pandas import DataFrame
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
@@ -14,22 +11,13 @@ from whenpool.base.tables import check_once, listed, shown
 from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.few_shot import NAMES
 from whenpool.book.report.measures import Runs
+from whenpool.book.report.verdicts import paper_file
 from whenpool.fewshot.pretrained import MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, FewShot
 from whenpool.runs.run import Place
 
 WHERE = ("unknown", "everywhere", "start", "middle", "end")
 """Where in a text the words stand that decide its label."""
-_MARKS = {
-    "supported": "✓", "supported so far": "✓", "supported in part": "◐", "contradicted": "✗",
-    "undecided": "?", "untested": "–",
-}  # fmt: skip
-LEGEND = (
-    "✓ supported: each claim holds; so far: some with fewer than three seeds. ◐ in part: some hold. "
-    "✗ contradicted: some do not hold, and none holds. ? undecided: the intervals include both. "
-    "– untested: we have no runs yet, and the advice is the thesis's."
-)
-"""What the marks of `advice_table` mean."""
 _TEXTS, _NAMES, _SPANS = ("id", "topic", "when", "text"), ("claims", "where"), ("words", "texts")
 
 
@@ -71,19 +59,14 @@ class Advice:
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
-    """What the book advises for some texts, with the verdicts on what it rests on.
+    """What the book advises for some texts, with the verdicts on what it rests on: in the order of
+    ``data/paper/advice.yml``, without what our runs contradict; nothing outside a clone of the book, where
+    there are neither advice nor reference runs. Raises `InputError` for a value that cannot be.
 
     Args:
         words: words of a text, the mean or median.
         texts: labelled texts to train on.
         where: where the words stand that decide the label, one of `WHERE`.
-
-    Returns:
-        In the order of ``data/paper/advice.yml``, without what our runs contradict. Empty outside a clone
-        of the book, where there are neither advice nor reference runs.
-
-    Raises:
-        InputError: for a value that cannot be.
     """
     if where not in WHERE:
         raise InputError(
@@ -130,7 +113,7 @@ def _told(entry: Advice, runs: Runs) -> str:
 
 
 def support(advice: Advice) -> str:
-    """How far our runs support an advice, one of `_MARKS`: wholly where every claim holds, in part where
+    """How far our runs support an advice: wholly where every claim holds, in part where
     some do; they contradict it where some do not hold and none does."""
     full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
     bare = [verdict.removeprefix("so far ") for verdict in full]
@@ -143,38 +126,10 @@ def support(advice: Advice) -> str:
     return "undecided" if "undecided" in bare else "untested"
 
 
-def advice_table(given: Sequence[Advice]) -> DataFrame:
-    """A row for each advice that `with_verdicts` gives: the case, what to do, what our runs say, and its
-    claims with their verdicts, each a link to the ledger."""
-    rows = []
-    for advice in given:
-        said = support(advice)
-        claimed = [
-            f'<a href="ledger.html#claim-{escape(name)}">{escape(name)}</a>: {verdict}'
-            for name, verdict in zip(advice.claims, advice.verdicts, strict=True)
-        ]
-        rows.append(
-            {
-                "when": f"*{advice.topic}:* {advice.when}",
-                "advice": advice.text,
-                "our runs": f"**{_MARKS[said]} {said}**",
-                "claims": "<br>".join(claimed),
-            }
-        )
-    return DataFrame(rows)
-
-
 def entries(file: Path | None = None) -> list[Advice]:
-    """All advice there is.
-
-    Raises:
-        InputError: outside a clone, or for an entry that is not whole, naming it.
-    """
-    if file is None:
-        root = project_root()
-        if root is None:
-            raise InputError("the advice is in the clone of the book: run this inside it")
-        file = root / "data" / "paper" / "advice.yml"
+    """All advice there is. Raises `InputError` outside a clone, or for an entry that is not whole, naming
+    it."""
+    file = file or paper_file("advice.yml", "the advice is")
     known = [claim.id for claim in claims()]
     found = [_entry(item, known, file) for item in listed(file, "advice")]
     check_once(file, "advice", [entry.id for entry in found])
@@ -189,7 +144,8 @@ def _entry(item: Any, known: list[str], file: Path) -> Advice:
     for name, value in item.items():
         if name not in keys:
             raise InputError(f"{where} has an unknown key {shown(name)}; there are {', '.join(keys)}")
-        if name in _NAMES and not _is_names(value):
+        is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+        if name in _NAMES and not is_list:
             raise InputError(f"{where} has {name}: {shown(value)}, which is no list of names")
         if name in _SPANS and not _is_span(value):
             raise InputError(f"{where} has {name}: {shown(value)}; write [from, up to], or [from, null]")
@@ -209,10 +165,6 @@ def _entry(item: Any, known: list[str], file: Path) -> Advice:
         least, most = item[name]
         values[name] = (least, float("inf") if most is None else most)
     return Advice(**values | {"beside": str(item.get("beside", ""))})
-
-
-def _is_names(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def _is_span(value: Any) -> bool:

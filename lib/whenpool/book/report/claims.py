@@ -21,11 +21,10 @@ import numpy as np
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError
-from whenpool.base.paths import project_root
 from whenpool.base.tables import check_once, listed, shown
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text
-from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate
+from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate, paper_file
 from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
@@ -122,10 +121,8 @@ class Finding:
             return text
         return f"{text} ({number_text(self.low)} to {number_text(self.high)})"
 
-    def as_data(self) -> dict[str, Any] | None:
+    def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
-        if not self.n:
-            return {"verdict": self.verdict, "value": None, "interval": None, "n": 0}
         known = math.isfinite(self.low) and math.isfinite(self.high)
         return {
             "verdict": self.verdict,
@@ -214,16 +211,9 @@ class Decision:
 
 
 def claims(file: Path | None = None) -> list[Claim]:
-    """All claims of the ledger.
-
-    Raises:
-        InputError: outside a clone, or for an entry that is not whole, naming it.
-    """
-    if file is None:
-        root = project_root()
-        if root is None:
-            raise InputError("the claims are in the clone of the book: run this inside it")
-        file = root / "data" / "paper" / "claims.yml"
+    """All claims of the ledger. Raises `InputError` outside a clone, or for an entry that is not whole,
+    naming it."""
+    file = file or paper_file("claims.yml", "the claims are")
     found = [_claim(entry, file) for entry in listed(file, "claims")]
     check_once(file, "claim", [claim.id for claim in found])
     return found
@@ -325,11 +315,8 @@ def _sample(
 
 
 def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample | None:
-    """A measure of one model at a scale, over the seeds that were run; none where none was.
-
-    Args:
-        selection: what the runs have where it is not what `SCALES` says, such as ``model="last"``.
-    """
+    """A measure of one model at a scale, over the seeds that were run; none where none was. ``selection``:
+    what the runs have where it is not what `SCALES` says, such as ``model="last"``."""
     own = MEASURES[measure]
     fixed = (own.fixed or SCALES).get(scale)
     if fixed is None:
@@ -337,23 +324,24 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
     return _sample(runs.numbers(measure, {}), {**fixed, **selection}, own, lambda place: True)
 
 
+def check_known(what: str, name: str, known: Collection[str]) -> None:
+    """Raises `InputError` for a name that there is not, with those there are."""
+    if name not in known:
+        raise InputError(f"there is no {what} {name!r}; choose one of {', '.join(known)}")
+
+
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
-    """The numbers of a measure at a scale, a row for each, to be drawn or tabulated.
-
-    Args:
-        selection: as for `sample_of`; a list stands for each of its values.
-
-    Raises:
-        InputError: for a measure, scale, column or value that there is not, naming those there are.
-    """
-    _check_known("measure", measure, MEASURES)
+    """The numbers of a measure at a scale, a row for each, to be drawn or tabulated; ``selection`` is as for
+    `sample_of`, and a list stands for each of its values. Raises `InputError` for a measure, scale, column or
+    value that there is not, naming those there are."""
+    check_known("measure", measure, MEASURES)
     scales = MEASURES[measure].fixed or SCALES
-    _check_known("scale", scale, scales)
+    check_known("scale", scale, scales)
     for name, value in selection.items():
-        _check_known("column", name, sorted(USED))
+        check_known("column", name, sorted(USED))
         for one in value if isinstance(value, list | tuple) else [value]:
             if name in _KNOWN and isinstance(one, str):
-                _check_known(name, one.partition(",")[0], _KNOWN[name])  # a start comes behind a comma
+                check_known(name, one.partition(",")[0], _KNOWN[name])  # a start comes behind a comma
     rows = runs.table(measure, {})
     wanted = {**scales[scale], **selection}
     for name, value in wanted.items():
@@ -364,11 +352,6 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
 
 
 _KNOWN = CHOICES | {"model": CHOICES["pooling"]}
-
-
-def _check_known(what: str, name: str, known: Collection[str]) -> None:
-    if name not in known:
-        raise InputError(f"there is no {what} {name!r}; choose one of {', '.join(known)}")
 
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:

@@ -9,7 +9,7 @@ import pandas as pd
 from whenpool.base.errors import InputError
 from whenpool.book.report.tables import literal
 from whenpool.book.report.verdicts import published
-from whenpool.corpora import downloads, find
+from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.runs.run import Place
@@ -58,24 +58,8 @@ def corpora_table(place: Place, others: Iterable[str] = ()) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def corpora_provenance(place: Place) -> str:
-    """Which of the figures were measured on files that are here, and which read from the record."""
-    ours = measured(place)
-    here = ours[ours["source"] == "here"]
-    recorded = ours[ours["source"] == "record"]["corpus"].unique()
-    prints = [
-        f"{row.corpus}, {row.length} (sha256 {find(row.corpus, place.data).fingerprint(row.length)[:12]})"
-        for row in here.itertuples()
-    ]
-    notes = [note for name in here["corpus"].unique() for note in downloads.notes(name, place.data)]
-    parts = [f"measured here: {'; '.join(prints)}"] if prints else []
-    parts += [f"from the record: {', '.join(recorded)}"] if len(recorded) else []
-    said = "; ".join(parts) or "the thesis alone; no files are here"
-    return " ".join([f"Provenance: {said}.", *notes])
-
-
 def recorded_statistics() -> pd.DataFrame:
-    """The statistics of whole corpora that are on record, a row for each corpus and length."""
+    """The published statistics of whole corpora, a row for each corpus and length."""
     found = Place.default().store.read_record("corpora")
     return found if "corpus" in found else found.assign(corpus=[], length=[])
 

@@ -5,20 +5,20 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from whenpool.book.report.tables import (
+    CORPUS_NAMES,
     LEGEND,
     CaptionedTable,
-    Heads,
     beside,
     beside_thesis,
     corpus_name,
     in_order,
 )
-from whenpool.book.report.verdicts import Cell, published, verdict_of, with_columns
+from whenpool.book.report.verdicts import NOT_RUN, cell_of, fullest, published, verdict_of, with_columns
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
 from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
@@ -39,8 +39,8 @@ NAMES = {
 }
 """How each system is called, in the order of Table 1.9; then those for contrast."""
 _UNLABELLED_TEXT = {"vampire": "in pretraining", "uda": "yes", "mixtext": "yes"}
-_CORPORA = {"imdb": "IMDb", "yahoo": "Yahoo", "synthetic": "The embedded corpus"}
-HEADS: Heads = {
+_CORPORA = CORPUS_NAMES | {"synthetic": "The embedded corpus"}
+HEADS: dict[str, Any] = {
     "system": lambda name: NAMES.get(name, name),
     "per_class": lambda count: f"{count} per class",
     "corpus": lambda name: _CORPORA.get(name, name),
@@ -79,11 +79,11 @@ def on_whole_corpus(runs: pd.DataFrame) -> pd.Series:
     return whole & runs["corpus"].isin(CORPORA)
 
 
-def on_record(stored: pd.DataFrame, corpus: str = "imdb") -> pd.DataFrame:
-    """What is shown of a whole corpus: the runs with the encoder that the most runs have, of each system
+def on_record(stored: pd.DataFrame) -> pd.DataFrame:
+    """What is shown of the whole of IMDb: the runs with the encoder that the most runs have, of each system
     and number of labels one configuration."""
     runs = arranged(stored)
-    runs = runs[on_whole_corpus(runs) & (runs["corpus"] == corpus)]
+    runs = runs[on_whole_corpus(runs) & (runs["corpus"] == "imdb")]
     encoder = runs["encoder"].mode().get(0, MINILM)
     runs = runs[runs["encoder"].isna() | (runs["encoder"] == encoder)]
     return one_configuration(runs, ["system", "per_class"])
@@ -99,44 +99,27 @@ def one_configuration(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 def _fullest(runs: pd.DataFrame) -> pd.DataFrame:
     varied = [field.name for field in fields(FewShot) if field.name != "seed"]
-    _, largest = max(
-        runs.groupby(varied, dropna=False, sort=False),
-        key=lambda group: (
-            group[1]["seed"].nunique(),
-            group[1]["test_texts"].max(),
-            group[1]["steps"].max(),
-        ),
-    )
-    return largest.drop_duplicates("seed", keep="last")
+    return fullest(runs, varied, "test_texts", "steps")
 
 
 # tables
 
 
-def judge_few_shot(ours: pd.DataFrame, number: float) -> Cell:
-    """The verdict on one cell of Table 1.9.
-
-    Args:
-        ours: from `arranged`, of the cell's corpus and system.
-        number: the cell's, in %.
-    """
-    ours = ours[(ours["per_class"] == PER_CLASS) & (ours["length"] == "any")]
-    if ours.empty:
-        return Cell(np.nan, np.nan, 0, "not run")
-    thesis, whole = follows_thesis(ours), ours["corpus_complete"].eq(True)
-    used = _fullest(next((ours[kind] for kind in (thesis, whole) if kind.any()), ours))
-    values = used["test_accuracy"]
-    verdict = verdict_of(values.tolist(), number, 0.0) if thesis.any() else "pilot"
-    return Cell(values.mean(), values.std(ddof=1), len(used), verdict, tuple(used["key"]))
-
-
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
-    """The cells of Table 1.9 with ours and verdicts."""
+    """The cells of Table 1.9 with ours and verdicts: runs of its kind count before others, and runs on whole
+    corpora before parts."""
     numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
     runs, cells = arranged(stored), []
-    for _, row in numbers.iterrows():
-        own = runs[(runs["corpus"] == row["corpus"]) & (runs["system"] == row["system"])]
-        cells.append(judge_few_shot(own, row["mean"]))
+    runs = runs[(runs["per_class"] == PER_CLASS) & (runs["length"] == "any")]
+    for row in numbers.itertuples():
+        ours = runs[(runs["corpus"] == row.corpus) & (runs["system"] == row.system)]
+        if ours.empty:
+            cells.append(NOT_RUN)
+            continue
+        thesis, whole = follows_thesis(ours), ours["corpus_complete"].eq(True)
+        used = _fullest(next((ours[kind] for kind in (thesis, whole) if kind.any()), ours))
+        verdict = verdict_of(used["test_accuracy"].tolist(), row.mean, 0.0) if thesis.any() else "pilot"
+        cells.append(cell_of(used, verdict))
     return beside(numbers.assign(std=float("nan")), cells)
 
 

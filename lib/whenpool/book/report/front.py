@@ -20,6 +20,7 @@ from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
 from whenpool.book.report.ledger import counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import number_text, provenance_line
+from whenpool.book.report.verdicts import has
 from whenpool.models.registry import COLOURS, POOLING_NAMES
 
 SIZE = 1_000
@@ -33,6 +34,11 @@ _SCALE_TEXT = {
 }
 
 
+def _of_all(runs: Runs, measure: str, scale: str, **selection: Any) -> dict[str, Sample]:
+    found = {model: sample_of(runs, measure, scale, model=model, **selection) for model in MODELS}
+    return {model: one for model, one in found.items() if one} if all(found.values()) else {}
+
+
 def accuracies(runs: Runs, scale: str, setting: str) -> dict[str, Sample]:
     """Test accuracies of the models in one setting; empty unless all were run."""
     return _of_all(runs, "accuracy", scale, size=SIZE, setting=setting)
@@ -41,11 +47,6 @@ def accuracies(runs: Runs, scale: str, setting: str) -> dict[str, Sample]:
 def gradients(runs: Runs, scale: str) -> dict[str, Sample]:
     """The same of the logarithm of the gradient in the middle over that at the ends."""
     return _of_all(runs, "early_middle_to_ends", scale)
-
-
-def _of_all(runs: Runs, measure: str, scale: str, **selection: Any) -> dict[str, Sample]:
-    found = {model: sample_of(runs, measure, scale, model=model, **selection) for model in MODELS}
-    return {model: one for model, one in found.items() if one} if all(found.values()) else {}
 
 
 def scale_shown(runs: Runs) -> str:
@@ -84,11 +85,6 @@ def facts(runs: Runs) -> dict[str, str]:
     return found | {f"few_{name}": _rounded(means.get(name)) for name in ("max_attention", "vampire")}
 
 
-def described(runs: Runs) -> str:
-    """The numbers of the page in a line."""
-    return "; ".join(f"{name} {value}" for name, value in facts(runs).items())
-
-
 def _rounded(value: float | None) -> str:
     return "?" if value is None else f"{value:.0f}"
 
@@ -120,10 +116,10 @@ class VerdictBars:
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:
     """The gradient profiles that the figure draws: after the first 500 reviews, seen once."""
     points = runs.points("gradients")
-    for name, value in (SCALES[scale] | {"epochs": 1, "size": 500}).items():
-        if len(points):
-            points = points[points[name].isna() if value is None else points[name] == value]
-    return points[points["model"].isin(MODELS)] if len(points) else points
+    if points.empty:
+        return points
+    own = has(points, SCALES[scale] | {"epochs": 1, "size": 500})
+    return points[own & points["model"].isin(MODELS)]
 
 
 def provenance(runs: Runs) -> str:

@@ -3,7 +3,6 @@ scales, as a page, as text, JSON and CSV; and how much of each table of the thes
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from whenpool.book.report.claims import (
     Claim,
     Decision,
     Finding,
+    check_known,
     claims,
     decisions,
     rule_text,
@@ -61,12 +61,8 @@ TABLES = {
 
 
 def shares(runs: Runs) -> DataFrame:
-    """How each table of the thesis stands, a row each; a cell can stand in two tables.
-
-    Returns:
-        Columns ``table``, ``chapter``, ``shows``, ``cells``, how many cells have each verdict on a cell or
-        `NO_RULE`, ``compact``, how many have a number of the compact replication beside, and ``judged``.
-    """
+    """How each table of the thesis stands, a row each: how many cells it has, how many have each verdict on a
+    cell or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
     stored = runs.trainings
     cells = {table: judged(stored, rows) for table, rows in published("accuracy").groupby("table")}
     tricked = tricks.thesis_cells(stored)
@@ -115,17 +111,11 @@ def shares_frame(found: DataFrame) -> DataFrame:
 
 
 def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -> list[Decision]:
-    """The verdicts on all claims, in the order of ``data/paper/claims.yml``.
-
-    Args:
-        chapter: of its claims alone; no other is computed.
-        verdict: only claims with this one of `VERDICTS`, at either scale.
-
-    Raises:
-        InputError: for a chapter or verdict that there is not, naming those there are.
-    """
-    if verdict is not None and verdict not in VERDICTS:
-        raise InputError(f"there is no verdict {verdict!r}; choose one of {', '.join(VERDICTS)}")
+    """The verdicts on all claims, in the order of ``data/paper/claims.yml``, or on those of one chapter (no
+    other is computed), or with one of `VERDICTS` at either scale. Raises `InputError` for a chapter or
+    verdict that there is not, naming those there are."""
+    if verdict is not None:
+        check_known("verdict", verdict, VERDICTS)
     known = dict.fromkeys([*(c.chapter for c in claims()), *(name for name, _ in TABLES.values())])
     if chapter is not None and chapter not in known:
         raise InputError(f"the ledger has no chapter {chapter!r}; choose one of {', '.join(known)}")
@@ -170,11 +160,8 @@ def row_of(decision: Decision) -> dict[str, Any]:
     """A claim as plain data. A verdict is null at a scale that does not decide the claim, and ``thesis``
     where the thesis published no number."""
     claim = decision.claim
-
-    found = {
-        "verdict": decision.at.get("thesis"), "compact": decision.at.get("compact"),
-        "thesis": decision.thesis,
-    }  # fmt: skip
+    found = {"verdict": decision.at.get("thesis"), "compact": decision.at.get("compact")}
+    found |= {"thesis": decision.thesis}
     return {
         **{name: getattr(claim, name) for name in ("id", "chapter", "section", "statement")},
         "registered": claim.registered.date().isoformat(),
@@ -247,13 +234,9 @@ def _left_aligned(frame: DataFrame) -> str:
 def written(
     place: Place, style: str = "table", chapter: str | None = None, verdict: str | None = None
 ) -> str:
-    """The ledger in one of `FORMATS`.
-
-    Raises:
-        InputError: for a chapter, verdict or format that there is not, or outside a clone.
-    """
-    if style not in FORMATS:
-        raise InputError(f"there is no format {style!r}; choose one of {', '.join(FORMATS)}")
+    """The ledger in one of `FORMATS`. Raises `InputError` for a chapter, verdict or format that there is
+    not, or outside a clone."""
+    check_known("format", style, FORMATS)
     runs = Runs(place)
     decided = ledger(runs, chapter, verdict)
     if style != "table":
@@ -262,16 +245,6 @@ def written(
         return as_text(decided)
     tables = shares(runs)
     return as_text(decided, tables[tables["chapter"].eq(chapter) | (chapter is None)])
-
-
-@dataclass(frozen=True)
-class LedgerTable:
-    """The claims with their verdicts, for a page of the book to show."""
-
-    decided: Sequence[Decision]
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/html": ledger_html(self.decided), "text/plain": f"{len(self.decided)} claims"}
 
 
 def ledger_html(decided: Sequence[Decision]) -> str:

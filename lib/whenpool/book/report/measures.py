@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -56,35 +57,23 @@ class Runs:
     """The finished runs of a place as tables, each read once."""
 
     def __init__(self, place: Place | None) -> None:
-        self._place = place
+        self._store = place.store if place else None
         self._tables: dict[Any, Any] = {}
 
-    @cached_property
-    def trainings(self) -> DataFrame:
-        return self._rows("training")
-
-    @cached_property
-    def probes(self) -> DataFrame:
-        return self._rows("probe")
-
-    @cached_property
-    def few_shots(self) -> DataFrame:
-        return self._rows("few-shot")
-
-    @cached_property
-    def taggings(self) -> DataFrame:
-        return self._rows("tagging")
+    trainings = cached_property(lambda self: self._rows("training"))
+    probes = cached_property(lambda self: self._rows("probe"))
+    few_shots = cached_property(lambda self: self._rows("few-shot"))
+    taggings = cached_property(lambda self: self._rows("tagging"))
 
     @cached_property
     def epochs(self) -> DataFrame:
-        return self._place.store.history("training") if self._place else DataFrame()
+        return self._store.history("training") if self._store else DataFrame()
 
     def points(self, kind: str) -> DataFrame:
         """What the probe runs of one kind measured, a row for each point, beside their configuration."""
         if kind not in self._tables:
-            own = self.probes_of(kind)
-            known = not own.empty and self._place
-            self._tables[kind] = known.store.measured_on(own, kind) if known else DataFrame()
+            store = self._store
+            self._tables[kind] = store.measured_on(self.probes, kind) if store else DataFrame()
         return self._tables[kind]
 
     def probes_of(self, kind: str) -> DataFrame:
@@ -115,7 +104,7 @@ class Runs:
         return pd.concat([part for part in parts if len(part)] or [self.trainings.head(0)])
 
     def _rows(self, kind: str) -> DataFrame:
-        rows = self._place.store.current(kind) if self._place else DataFrame()
+        rows = self._store.current(kind) if self._store else DataFrame()
         if rows.empty:
             return rows
         ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
@@ -123,6 +112,8 @@ class Runs:
         if "pooling" in rows:
             names = ("pooling", "forget_bias", "orthogonal", "trick")
             rows["model"] = list(map(variant_of, *(column(rows, name) for name in names)))
+        if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
+            rows["size"] = column(rows, "labelled_texts" if kind == "few-shot" else "train_texts")
         if "vectors" in rows:
             rows["vectors"] = rows["vectors"].astype(object).fillna("random")
         return rows
@@ -173,6 +164,22 @@ class Measure:
     exact: bool = False
 
 
+Rows = Callable[..., DataFrame]
+
+
+def _values(rows: Callable[[Runs], DataFrame], read: Callable[..., Series]) -> Rows:
+    """A row for each value that is read of some rows; those without one are left out."""
+
+    def values(runs: Runs, **options: Any) -> DataFrame:
+        found = rows(runs)
+        if found.empty:
+            signature(read).bind(found, **options)  # which raises `TypeError` for options of no use
+            return found
+        return found.assign(value=read(found, **options)).dropna(subset=["value"])
+
+    return values
+
+
 # Trainings.
 
 
@@ -189,20 +196,26 @@ def _tested(runs: Runs) -> DataFrame:
     return rows.dropna(subset=["test_accuracy"])
 
 
-def _valued(rows: DataFrame, read: Callable[[DataFrame], Series]) -> DataFrame:
-    """The rows with the values that are read of them, those without one left out."""
-    return rows if rows.empty else rows.assign(value=read(rows)).dropna(subset=["value"])
+def _timed(runs: Runs) -> DataFrame:
+    """The trainings that are there to be timed, with nothing else running."""
+    found = _tested(runs)
+    if found.empty:
+        return found
+    alone = column(found, "together").fillna(1).eq(1) & column(found, "threads").fillna(1).eq(1)
+    return found[found["seed"].isin(TIMED_SEEDS) & alone]
 
 
-def _trained(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
-    return lambda runs: _valued(_tested(runs), read)
+def _by_epochs(read: Callable[[DataFrame], Series], rows: Callable[[Runs], DataFrame] = _tested) -> Rows:
+    """A number of the epochs of each training; ``read`` gives it by the key of the run."""
 
+    def values(runs: Runs) -> DataFrame:
+        found = rows(runs)
+        if found.empty:
+            return found
+        epochs = runs.epochs[runs.epochs["key"].isin(found["key"])]
+        return found.assign(value=found["key"].map(read(epochs))).dropna(subset=["value"])
 
-def _by_epochs(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
-    def values(runs: Runs, found: DataFrame) -> Series:
-        return found["key"].map(read(runs.epochs[runs.epochs["key"].isin(found["key"])]))
-
-    return lambda runs: _valued(_tested(runs), lambda found: values(runs, found))
+    return values
 
 
 def _gain_after_saturation(epochs: DataFrame) -> Series:
@@ -220,53 +233,43 @@ def _largest_fall(epochs: DataFrame) -> Series:
     return (-steps).groupby(ordered["key"]).max().clip(lower=0)
 
 
-def _epoch_seconds(runs: Runs) -> DataFrame:
-    """The fastest epoch of the trainings that are there to be timed, with nothing else running."""
-    found = _tested(runs)
-    if found.empty:
-        return found
-    alone = column(found, "together").fillna(1).eq(1) & column(found, "threads").fillna(1).eq(1)
-    least = runs.epochs.groupby("key")["seconds"].min()
-    return _valued(found[found["seed"].isin(TIMED_SEEDS) & alone], lambda own: own["key"].map(least))
-
-
 # Probes.
 
 
-def _by_run(points: DataFrame, read: Callable[[DataFrame], float], order: str = "position") -> DataFrame:
-    """One row for each probe run: the number that its points give, in their order."""
-    if points.empty:
-        return points
-    values = {key: read(own) for key, own in points.sort_values(order).groupby("key")}
-    rows = points.drop_duplicates("key")
-    return rows.assign(value=rows["key"].map(values)).dropna(subset=["value"])
+def _by_run(read: Callable[..., float], order: str = "position") -> Callable[..., Series]:
+    """Of each probe run the number that its points give, in their order, beside the first of them."""
+
+    def values(points: DataFrame, **options: Any) -> Series:
+        found = {key: read(own, **options) for key, own in points.sort_values(order).groupby("key")}
+        return points.drop_duplicates("key")["key"].map(found)
+
+    return values
 
 
 def _early(read: Callable[[Any], float], kind: str = "gradients") -> Measure:
     """Of the gradients of the model that one epoch on the first 500 texts leaves (§1.5)."""
     early = {"size": 500, "epochs": 1}
 
-    def rows(runs: Runs) -> DataFrame:
+    def profiles(runs: Runs) -> DataFrame:
         points = runs.points(kind)
         if points.empty:
             return points
-        chosen = has(points, early) & ~column(points, "untrained").eq(True)
-        return _by_run(points[chosen], lambda own: read(own["mean"].to_numpy()))
+        return points[has(points, early) & ~column(points, "untrained").eq(True)]
 
-    return Measure(rows, ratio=True, fixed={name: fixed | early for name, fixed in SCALES.items()})
+    return Measure(
+        _values(profiles, _by_run(lambda own: read(own["mean"].to_numpy()))),
+        ratio=True,
+        fixed={name: fixed | early for name, fixed in SCALES.items()},
+    )
 
 
 def _middle_to_ends(profile: Any) -> float:
     return float(profile[49:51].mean() / profile[[0, -1]].mean())
 
 
-def _looks(read: Callable[..., float]) -> Callable[..., DataFrame]:
+def _looks(read: Callable[..., float]) -> Rows:
     """Of what a trace saw while a training went on, in the order in which it looked."""
-
-    def rows(runs: Runs, **options: Any) -> DataFrame:
-        return _by_run(runs.points("trace"), lambda own: read(own, **options), order="examples")
-
-    return rows
+    return _values(lambda runs: runs.points("trace"), _by_run(read, order="examples"))
 
 
 def _ratio_at_95(looks: DataFrame, column: str = "ratio") -> float:
@@ -274,7 +277,7 @@ def _ratio_at_95(looks: DataFrame, column: str = "ratio") -> float:
     return float(reached[column].iloc[0]) if len(reached) and column in reached else np.nan
 
 
-def _nearest(column: str) -> Callable[..., DataFrame]:
+def _nearest(column: str) -> Rows:
     """At the look nearest to a number of texts learnt from; none where the training ended long before."""
 
     def read(looks: DataFrame, examples: int) -> float:
@@ -285,15 +288,14 @@ def _nearest(column: str) -> Callable[..., DataFrame]:
     return _looks(read)
 
 
-def _looked_at(rows: DataFrame, texts: int) -> Series:
-    """Which probes looked at as many texts as claims are about; some chapters look at fewer in passing."""
-    return column(rows, "texts").fillna(texts).eq(texts)
+def _looked_at(rows: DataFrame, texts: int) -> DataFrame:
+    """The probes that looked at as many texts as claims are about; some chapters look at fewer in passing."""
+    return rows[column(rows, "texts").fillna(texts).eq(texts)]
 
 
 def _swept(runs: Runs) -> DataFrame:
     """A row for each share of filler and place of the text: its accuracy, and what it lost."""
-    points = runs.points("sweep")
-    points = points[_looked_at(points, PaddingSweep.texts)] if len(points) else points
+    points = _looked_at(runs.points("sweep"), PaddingSweep.texts)
     if points.empty:
         return points
     points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
@@ -301,47 +303,30 @@ def _swept(runs: Runs) -> DataFrame:
     return points.join(start.rename("start"), on=["key", "added"])
 
 
-def _swept_number(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
-    return lambda runs: _valued(_swept(runs), read)
-
-
-def _sides(read: Callable[[DataFrame], Series]) -> Callable[[Runs], DataFrame]:
+def _sides(read: Callable[[DataFrame], Series]) -> Rows:
     """Of one model at one share of filler: what its accuracies with the text left, mid and right give."""
 
-    def rows(runs: Runs) -> DataFrame:
-        swept = _swept(runs)
-        if swept.empty:
-            return swept
+    def values(swept: DataFrame) -> Series:
         place = ["key", "share_added"]
-        values = read(swept.pivot_table("accuracy", place, "added")).rename("value")
-        return swept[swept["added"] == "mid"].join(values, on=place).dropna(subset=["value"])
+        found = read(swept.pivot_table("accuracy", place, "added")).rename("value")
+        return swept[swept["added"] == "mid"].join(found, on=place)["value"]
 
-    return rows
-
-
-def _direction_gap(runs: Runs) -> DataFrame:
-    rows = runs.probes_of("directions")
-    if rows.empty:
-        return rows
-    rows = rows[_looked_at(rows, DirectionUse.texts)]
-    return _valued(rows, lambda own: own["accuracy_forward"] - own["accuracy_backward"])
+    return _values(_swept, values)
 
 
 def _importance(read: Callable[..., float]) -> Measure:
     """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any."""
 
-    def rows(runs: Runs, **options: Any) -> DataFrame:
-        points = runs.points("nwi")
+    def profiles(runs: Runs) -> DataFrame:
+        points = _looked_at(runs.points("nwi"), WordImportance.texts)
         if points.empty:
             return points
-        points = points[_looked_at(points, WordImportance.texts)]
         bins = points["length"].map({"long": 400, "short": 50})
         bins = bins.where(column(points, "max_words").isna())
         given = column(points, "shortest").astype(float)
-        points = points[(given == bins) | (given.isna() & bins.isna())]
-        return _by_run(points, lambda own: read(own, **options))
+        return points[(given == bins) | (given.isna() & bins.isna())]
 
-    return Measure(rows, ratio=True)
+    return Measure(_values(profiles, _by_run(read)), ratio=True)
 
 
 def _ends_to_middle(points: DataFrame) -> float:
@@ -373,15 +358,6 @@ def _inside(points: DataFrame) -> Any:
     return where_the_text_stands(points["setting"].iloc[0], points["share"].iloc[0], len(points))
 
 
-def _memory(runs: Runs) -> DataFrame:
-    """Memory depends on shapes alone: one run is enough."""
-    rows = runs.probes_of("memory")
-    if rows.empty:
-        return rows
-    rows = rows[rows["longest"] == 4_000]
-    return rows.assign(value=rows["exponent"])
-
-
 # Few-shot runs and taggers, which are no BiLSTM classifiers.
 
 
@@ -393,12 +369,12 @@ def _few_shot(runs: Runs) -> DataFrame:
     reads = rows["system"].isin(READ_BY_ENCODER)
     bert, mini = (~reads | (rows["encoder"] == name) for name in (DEFAULT_ENCODER, MINILM))
     whole = rows["test"].isna() & (rows["steps"] >= rows["system"].map(STEPS))
-    rows = rows.assign(value=rows["test_accuracy"], scale=np.where(bert & whole, "thesis", "other"))
+    rows = rows.assign(scale=np.where(bert & whole, "thesis", "other"))
     rows.loc[mini & ~whole, "scale"] = "compact"
     return rows[rows["length"] == "any"]
 
 
-def _tagging(runs: Runs, column: str) -> DataFrame:
+def _tagged(runs: Runs) -> DataFrame:
     rows = runs.taggings
     if rows.empty:
         return rows
@@ -408,8 +384,7 @@ def _tagging(runs: Runs, column: str) -> DataFrame:
         encoding=rows["encoding"].astype(object).fillna("own"),
     )
     wanted = {name: settings["epochs"] for name, settings in SMALL_TAGGERS.items()}
-    rows = rows[(rows["epochs"] == rows["corpus"].map(wanted)) & (rows["layers"] == 1)]
-    return _valued(rows, lambda own: own[column])
+    return rows[(rows["epochs"] == rows["corpus"].map(wanted)) & (rows["layers"] == 1)]
 
 
 # Theory, which needs no stored runs: networks are drawn, built or searched.
@@ -449,14 +424,13 @@ def _plain(selection: Row) -> bool:
 
 
 def _row(table: str, **wanted: Any) -> Row | None:
-    root = project_root()
-    numbers = _numbers_of(root, table) if root else Numbers(published(table))  # which says what is wrong
+    numbers = _numbers_of(project_root(), table)
     found = numbers.places(wanted)
     return {name: values[found[0]] for name, values in numbers.columns.items()} if found else None
 
 
 @lru_cache
-def _numbers_of(root: Path, table: str) -> Numbers:
+def _numbers_of(root: Path | None, table: str) -> Numbers:
     """The thesis's numbers in a clone."""
     return Numbers(published(table))
 
@@ -506,16 +480,20 @@ _WIDE = {
     "thesis": {name: _MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
 }
 MEASURES: dict[str, Measure] = {
-    "accuracy": Measure(_trained(lambda rows: rows["test_accuracy"]), published=_published_accuracy),
+    "accuracy": Measure(
+        _values(_tested, lambda rows: rows["test_accuracy"]), published=_published_accuracy
+    ),
     "above_chance": Measure(
-        _trained(lambda rows: rows["test_accuracy"] - rows["majority_accuracy"]),
+        _values(_tested, lambda rows: rows["test_accuracy"] - rows["majority_accuracy"]),
         published=_published_above_chance,
     ),
     "validation_accuracy": Measure(
-        _trained(lambda rows: rows["validation_accuracy"]),
+        _values(_tested, lambda rows: rows["validation_accuracy"]),
         published=_of_table_1_2("validation_accuracy", float),
     ),
-    "epoch_seconds": Measure(_epoch_seconds, ratio=True),
+    "epoch_seconds": Measure(
+        _by_epochs(lambda epochs: epochs.groupby("key")["seconds"].min(), _timed), ratio=True
+    ),
     "gain_after_saturation": Measure(_by_epochs(_gain_after_saturation)),
     "largest_fall": Measure(_by_epochs(_largest_fall)),
     "teacher_error": Measure(_by_epochs(mean_squared_error), ratio=True),
@@ -532,17 +510,32 @@ MEASURES: dict[str, Measure] = {
     "ratio_recovery": Measure(
         _looks(lambda looks: looks["ratio"].iloc[-1] / looks["ratio"].iloc[0]), ratio=True
     ),
-    "swept_accuracy": Measure(_swept_number(lambda swept: swept["accuracy"])),
-    "swept_loss": Measure(_swept_number(lambda swept: swept["start"] - swept["accuracy"])),
+    "swept_accuracy": Measure(_values(_swept, lambda swept: swept["accuracy"])),
+    "swept_loss": Measure(_values(_swept, lambda swept: swept["start"] - swept["accuracy"])),
     "sweep_asymmetry": Measure(_sides(lambda sides: sides["left"] - sides["right"])),
     "both_ends_cost": Measure(_sides(lambda sides: sides[["left", "right"]].min(axis=1) - sides["mid"])),
-    "direction_gap": Measure(_direction_gap),
+    "direction_gap": Measure(
+        _values(
+            lambda runs: _looked_at(runs.probes_of("directions"), DirectionUse.texts),
+            lambda rows: rows["accuracy_forward"] - rows["accuracy_backward"],
+        )
+    ),
     "ends_to_middle": _importance(_ends_to_middle),
     "text_to_filler": _importance(_text_to_filler),
     "end_peaks": _importance(_end_peaks),
-    "few_shot_accuracy": Measure(_few_shot, fixed=_FEW, published=_published_few_shot),
-    "tagging": Measure(_tagging, fixed=_TAGGERS),
-    "memory_exponent": Measure(_memory, fixed=_WIDE, exact=True),
+    "few_shot_accuracy": Measure(
+        _values(_few_shot, lambda rows: rows["test_accuracy"]), fixed=_FEW, published=_published_few_shot
+    ),
+    "tagging": Measure(_values(_tagged, lambda rows, column: rows[column]), fixed=_TAGGERS),
+    # Memory depends on shapes alone: one run is enough.
+    "memory_exponent": Measure(
+        _values(
+            lambda runs: runs.probes_of("memory"),
+            lambda rows: rows["exponent"].where(rows["longest"] == 4_000),
+        ),
+        fixed=_WIDE,
+        exact=True,
+    ),
     "step_change": Measure(_step_change, fixed={"thesis": {"input_variance": 1.0}}, drawn=True),
     "construction_error": Measure(_construction_error, fixed={"thesis": {}}, drawn=True, exact=True),
     "parity_reach": Measure(_parity_reach, fixed={"thesis": {}}, drawn=True, exact=True),

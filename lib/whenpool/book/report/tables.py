@@ -3,17 +3,16 @@ sentences have them."""
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from pandas import DataFrame
 
-from whenpool.book.report.verdicts import MARKS, Cell, judge, mean_text
+from whenpool.book.report.verdicts import MARKS, NOT_RUN, judge, mean_text, of_record, published, spread
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED_CELLS, POOLING_NAMES
 
@@ -33,13 +32,8 @@ def literal(text: Any) -> str:
 
 
 def html_of(text: str) -> str:
-    """A text as HTML, where what `literal` wrote stays as it is."""
+    """A text as HTML, where what `literal` wrote stays as it is; for a terminal `html.unescape` reads it."""
     return _ESCAPED.sub(r"&\1", escape(text, quote=False))
-
-
-def plain(text: str) -> str:
-    """The same for a terminal."""
-    return unescape(text)
 
 
 def corpus_name(name: Any) -> str:
@@ -79,7 +73,7 @@ class Sentences:
         return {
             "text/markdown": "\n\n".join(self.paragraphs),
             "text/html": "".join(f"<p>{as_html(html_of(text))}</p>" for text in bare),
-            "text/plain": plain("\n\n".join(bare)),
+            "text/plain": unescape("\n\n".join(bare)),
         }
 
 
@@ -90,10 +84,6 @@ LEGEND = (
     f"{MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, {MARKS['pilot']} a pilot "
     "from other word vectors ({ref}`the rule <verdicts>`)."
 )
-
-
-NOTHING_YET = DataFrame({"": ["no such runs yet"]})
-"""What a table without rows shows."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +109,7 @@ class CaptionedTable:
     prose: bool = False
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        frame = self.frame if len(self.frame) else NOTHING_YET
+        frame = self.frame if len(self.frame) else DataFrame({"": ["no such runs yet"]})
         table = frame.to_markdown(index=False, stralign="left", numalign="left", disable_numparse=True)
         below = {"legend": self.legend, "provenance": self.provenance}
         options = f":name: {self.name}\n" + (":class: prose\n" if self.prose else "")
@@ -133,7 +123,7 @@ class CaptionedTable:
         return {
             "text/markdown": markdown,
             "text/html": f"<p>{escape(self.caption)}</p>{html}{notes}",
-            "text/plain": plain(frame.to_string(index=False)),
+            "text/plain": unescape(frame.to_string(index=False)),
         }
 
 
@@ -146,25 +136,18 @@ def as_html(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
-def judged(runs: DataFrame, published: DataFrame) -> DataFrame:
-    """The published cells with ours beside: columns ``ours``, ``ours_std``, ``n``, ``verdict``, ``keys``,
-    of the runs, and ``compact``, the compact replication as text."""
+def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
+    """The published cells with ours beside, in the columns that `whenpool.book.report.verdicts.cell_of`
+    names."""
     keys = ["corpus", "length", "setting", "size", "pooling"]
     groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
-    rows = (row for _, row in published.iterrows())
-    return beside(published, [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows])
+    rows = (row for _, row in theirs.iterrows())
+    return beside(theirs, [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows])
 
 
-def beside(published: DataFrame, cells: Sequence[Cell]) -> DataFrame:
-    """Published cells with ours as the columns that `judged` names."""
-    return published.assign(
-        ours=[cell.mean for cell in cells],
-        ours_std=[cell.std for cell in cells],
-        n=[cell.runs for cell in cells],
-        verdict=[cell.verdict for cell in cells],
-        keys=[cell.keys for cell in cells],
-        compact=[cell.compact for cell in cells],
-    )
+def beside(theirs: DataFrame, cells: Sequence[dict[str, Any]]) -> DataFrame:
+    """Published cells with ours in more columns."""
+    return theirs.assign(**{name: [cell[name] for cell in cells] for name in NOT_RUN})
 
 
 def cell_text(row: Any) -> str:
@@ -173,7 +156,7 @@ def cell_text(row: Any) -> str:
         return row["text"]
     lines = []
     if row["n"]:
-        ours = mean_text(Cell(row["ours"], row["ours_std"], int(row["n"]), row["verdict"]))
+        ours = mean_text(row["ours"], row["ours_std"], int(row["n"]))
         lines.append(f"**{ours}** {MARKS[row['verdict']]}")
     lines += [f"compact {row['compact']}"] if row.get("compact") else []
     return "<br>".join([*lines, f"{row['mean']:.1f} ± {row['std']:.1f}"])
@@ -184,14 +167,13 @@ def grid(
     rows: Sequence[str],
     columns: Sequence[str],
     text: Callable[[Any], str],
-    heads: dict[str, Callable[[Hashable], str]] | None = None,
+    heads: dict[str, Any] | None = None,
 ) -> DataFrame:
-    """Cells laid out in a table, in the order in which their row and column values first occur.
+    """Cells, a row for each, laid out in a table, in the order in which their row and column values first
+    occur.
 
     Args:
-        cells: a row for each cell.
         rows, columns: the columns of ``cells`` whose values name a row, and a column, of the table.
-        text: writes a cell.
         heads: how a value of a column is written where it names a row or column.
     """
     written: dict[str, Callable[[Any], str]] = {
@@ -215,41 +197,16 @@ def grid(
     return frame
 
 
-def size_text(size: Hashable) -> str:
+def size_text(size: Any) -> str:
     """1000 -> 1K."""
-    number = int(size)  # type: ignore[call-overload]
+    number = int(size)
     return f"{number // 1000}K" if number % 1000 == 0 else str(number)
-
-
-def wins(cells: DataFrame, value: str) -> DataFrame:
-    """How often each pooling has the highest mean of its column, ties counted for each.
-
-    Args:
-        cells: judged cells; a column is one corpus, length, setting and size.
-        value: "mean" (the thesis's) or "ours".
-
-    Returns:
-        Columns ``pooling``, ``wins``, ``columns``: of how many columns, those where every pooling
-        has a value.
-    """
-    column = ["corpus", "length", "setting", "size"]
-    wide = cells.pivot(index=column, columns="pooling", values=value)[cells["pooling"].unique()].dropna()
-    best = np.isclose(wide, wide.max(axis=1).to_numpy()[:, None]).sum(axis=0)
-    return DataFrame({"pooling": wide.columns, "wins": best, "columns": len(wide)})
 
 
 # tables of accuracies
 
 MAJORITY = "majority class"
 """What the row is called that says how often guessing is right."""
-
-Heads = dict[str, Any]
-"""For a column, what writes its values."""
-
-
-def spread(values: pd.Series) -> str:
-    """Mean ± standard deviation (number of seeds)."""
-    return mean_text(Cell(values.mean(), values.std(ddof=1), len(values), ""))
 
 
 def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:
@@ -270,16 +227,14 @@ def accuracy_table(
     runs: DataFrame,
     rows: Sequence[str],
     columns: Sequence[str] = ("setting",),
-    heads: Heads | None = None,
+    heads: dict[str, Any] | None = None,
     text: Callable[[DataFrame], str] = lambda runs: spread(runs["test_accuracy"]),
     outer: int = 0,
 ) -> DataFrame:
-    """Test accuracies by some columns of runs, and below them how often guessing is right.
+    """Test accuracies by some columns of runs, and below them how often guessing is right; see `grid`.
 
     Args:
         runs: in the order that the rows of the table shall have.
-        rows, columns: the columns of ``runs`` whose values name the rows and columns of the table.
-        heads: how such a value is written, see `grid`.
         text: writes the cell of some runs.
         outer: for how many of ``rows`` guessing has a row for each of their values.
     """
@@ -310,17 +265,11 @@ def beside_thesis(
     columns: Sequence[str],
     caption: str,
     name: str,
-    heads: Heads | None = None,
+    heads: dict[str, Any] | None = None,
     legend: str = LEGEND,
 ) -> CaptionedTable:
-    """A table of the thesis with ours in its cells, and where ours come from.
-
-    Args:
-        cells: as `judged` gives them; those without a deviation of the
-            thesis are written without it.
-        stored: what they were judged by.
-        rows, columns, heads: as for `grid`.
-    """
+    """A table of the thesis with ours in its cells, which `judged` gives, and where ours come from, the runs
+    ``stored`` that they were judged by; see `grid`."""
     shown = {key for keys in cells["keys"].dropna() for key in keys}
     runs = stored[stored["key"].isin(shown)] if shown else stored.head(0)
     line = provenance_line(runs, "the thesis alone; none of it has been run here")
@@ -328,53 +277,90 @@ def beside_thesis(
     return CaptionedTable(frame, caption, name, line, legend)
 
 
+CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Yelp"}
+
+
+def record_runs(stored: DataFrame) -> DataFrame:
+    """The runs that follow the thesis's protocol on a whole corpus of its."""
+    if stored.empty:
+        return stored
+    return stored[of_record(stored) & stored["masked"].astype(bool)].reset_index(drop=True)
+
+
+def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:
+    """A table of §1.8: Table 1.3 or 1.4 in the thesis's shape, settings and sizes side by side, or one
+    corpus of Table 1.5, 1.6 or 1.8, settings below each other; how often guessing is right below each
+    block."""
+    cells = published("accuracy").query("table == @table")
+    block, columns = "corpus", ["setting", "size"]
+    if corpus:
+        cells, block, columns = cells[cells["corpus"] == corpus], "setting", ["size"]
+    kind = f"texts of {'at most' if table in ('1.4', '1.8') else 'over'} 100 words"
+    caption = f"Table {table} of the thesis, {kind}: test accuracy in %."
+    name = f"tab-thesis-{table.replace('.', '-')}"
+    return beside_thesis(
+        _with_majority(cells, stored, block),
+        stored,
+        [block, "pooling"],
+        columns,
+        f"{CORPUS_NAMES[corpus]} in {caption}" if corpus else caption,
+        f"{name}-{corpus}" if corpus else name,
+        {"corpus": lambda name: CORPUS_NAMES[name]},
+    )
+
+
+def _with_majority(cells: DataFrame, stored: DataFrame, block: str) -> DataFrame:
+    """Published cells with ours, and below each block how often guessing is right where that is known."""
+    keys = ["corpus", "length", "setting", "size"]
+    evidence = record_runs(stored)
+    known = evidence.groupby(keys)["majority_accuracy"].first().to_dict() if len(evidence) else {}
+    parts = []
+    for _, rows in judged(stored, cells).groupby(block, sort=False):
+        chance = rows[keys].drop_duplicates()
+        texts = [f"{known[key]:.1f}" if key in known else "" for key in chance.itertuples(False, None)]
+        parts += [rows, chance.assign(pooling=MAJORITY, text=texts)] if any(texts) else [rows]
+    return pd.concat(parts, ignore_index=True)
+
+
 # where a figure or table comes from
 
 
 def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
     """Number of runs, corpus, cells and layers where they are not the thesis's, device, precision where
-    it is not float32, commit, computing time and date of the newest.
-
-    Args:
-        runs: rows of `Store.rows`.
-        nothing: what to say when there are none.
-    """
+    it is not float32, commit, computing time and date of the newest; ``nothing`` where there are none."""
     if runs.empty:
         return f"Provenance: {nothing}."
     corpora = sorted({corpus_name(str(name).split(":")[0]) for name in runs["corpus"]})
+    sizes = [f"{int(size):,}" for size in sorted(set(runs["size"]))]
+    commits = [str(value) or "unknown" for value in runs["commit"].astype(object).fillna("")]
+    used = {name: runs[name].dropna() for name in ("encoder", "vectors", "filler") if name in runs}
+    passes = [name for name in runs if str(name).startswith("filler_passes")]
+    most = runs[passes].max().max() if passes else 0  # how often a split's filler sentences were begun
     parts = [
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
         f"corpus {_listed(corpora)}",
-        f"{_listed(f'{int(size):,}' for size in sorted(set(runs['size'])))} training "
-        f"{'sentences' if 'unseen_accuracy' in runs else 'texts'}",
+        f"{_listed(sizes)} training {'sentences' if 'unseen_accuracy' in runs else 'texts'}",
         *_models(runs),
-        *_named(runs),
+        *(f"{name} {_listed(map(literal, values))}" for name, values in used.items() if len(values)),
         _listed(map(literal, runs["device"])),
         *_precisions(runs),
         f"torch {_listed(runs['torch'])}",
-        f"commit {_listed(str(value) or 'unknown' for value in runs['commit'].astype(object).fillna(''))}",
-        *_reuse(runs),
+        f"commit {_listed(commits)}",
+        *([f"filler sentences used up to {int(most)} times"] if most > 1 else []),
         f"{duration(runs['seconds'].sum())} of computing",
         f"finished {str(runs['finished'].max())[:10]}",
     ]
     return "Provenance: " + "; ".join(parts) + "."
 
 
-def _named(runs: DataFrame) -> list[str]:
-    known = {name: runs[name].dropna() for name in ("encoder", "vectors", "filler") if name in runs}
-    return [f"{name} {_listed(map(literal, values))}" for name, values in known.items() if len(values)]
-
-
 def _models(runs: DataFrame) -> list[str]:
     """The cells and numbers of layers, where they are not one layer of LSTMs."""
-    columns = ["cell", "layers"]
-    if not set(columns) <= set(runs):
+    if not {"cell", "layers"} <= set(runs):
         return []
-    kinds = runs[columns].dropna().drop_duplicates().itertuples(index=False, name=None)
-    titles = [
-        LISTED_CELLS[cell].title + (f" of {int(layers)} layers" if layers > 1 else "")
-        for cell, layers in kinds
-    ]
+    titles = {
+        LISTED_CELLS[cell].title + (f" of {int(layers)} layers" if layers > 1 else ""): None
+        for cell, layers in runs[["cell", "layers"]].dropna().itertuples(index=False, name=None)
+    }
     return [f"cell {_listed(titles)}"] if set(titles) - {LISTED_CELLS["lstm"].title} else []
 
 
@@ -386,13 +372,6 @@ def _precisions(runs: DataFrame) -> list[str]:
         for name, count in counts.items()
         if name != "float32"
     ]
-
-
-def _reuse(runs: DataFrame) -> list[str]:
-    """How often the filler sentences of a split had to be begun anew, if that was needed."""
-    columns = [name for name in runs if str(name).startswith("filler_passes")]
-    most = runs[columns].max().max() if columns else 0
-    return [f"filler sentences used up to {int(most)} times"] if most > 1 else []
 
 
 def duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
 
 import pandas as pd
 
-from whenpool.book.report.tables import CaptionedTable, Heads, beside_thesis, in_order, judged
+from whenpool.book.report.tables import CaptionedTable, beside_thesis, in_order, judged
 from whenpool.book.report.verdicts import (
     as_plain,
     column,
@@ -30,7 +30,7 @@ VARIANTS = {
 """What this chapter compares, in the order of Table 2.1, and how it calls it."""
 STARTS = ("forget 2", "chrono", "orthogonal")
 SETTINGS = ("standard", "mid")
-_HEADS: Heads = {"variant": lambda name: VARIANTS.get(name, name)}
+_HEADS = {"variant": lambda name: VARIANTS.get(name, name)}
 
 
 def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
@@ -87,7 +87,7 @@ def cost_of_ending(epochs: pd.DataFrame) -> pd.Series:
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
     """The cells of Table 2.1, and MaxAtt's of Table 1.3 beside them, with ours and verdicts.
 
-    The thesis gives Table 2.1 one number a cell: our interval is held against that number alone.
+    The thesis gives Table 2.1 one number a cell: our interval is compared with that number alone.
     """
     best = published("accuracy").query(
         "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention' "

@@ -8,7 +8,7 @@ compact replication stands beside each cell and is never judged.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -69,16 +69,18 @@ MARKS = {
 thesis's."""
 
 
-def published(name: str) -> DataFrame:
-    """One of `FILES`: each row is a number of the thesis, ``table`` says where it stands.
-
-    Raises:
-        InputError: outside a clone of the book, or for a file that is not as it should be.
-    """
+def paper_file(name: str, what: str) -> Path:
+    """A file of ``data/paper``; raises `InputError` outside a clone of the book."""
     root = project_root()
     if root is None:
-        raise InputError("the thesis's numbers are in the clone of the book: run this inside it")
-    file = root / "data" / "paper" / f"{name}.csv"
+        raise InputError(f"{what} in the clone of the book: run this inside it")
+    return root / "data" / "paper" / name
+
+
+def published(name: str) -> DataFrame:
+    """One of `FILES`: each row is a number of the thesis, ``table`` says where it stands. Raises `InputError`
+    outside a clone of the book, or for a file that is not as it should be."""
+    file = paper_file(f"{name}.csv", "the thesis's numbers are")
     return _read(file, name, file.stat().st_mtime_ns if file.is_file() else 0).copy()
 
 
@@ -106,14 +108,9 @@ class Sample:
 
 
 def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
-    """A sum of means and its 95 % interval: t for one mean, Welch's for a difference, and
-    Satterthwaite's degrees of freedom for more. Without a deviation for each there is no interval.
-
-    Args:
-        terms: each mean with its sign.
-
-    Returns:
-        value, low, high.
+    """A sum of means, each with its sign, and its 95 % interval (value, low, high): t for one mean, Welch's
+    for a difference, and Satterthwaite's degrees of freedom for more. Without a deviation for each there is
+    no interval.
 
     Examples:
         >>> a, b = Sample(10.0, 1.0, 4), Sample(7.0, 1.0, 4)
@@ -133,8 +130,7 @@ def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
 
 
 def verdict_of(ours: list[float], mean: float, std: float) -> str:
-    """What the rule says of our values beside a published mean and standard deviation, by Welch's interval
-    of their difference."""
+    """What the rule says of our values beside a published mean and standard deviation."""
     if len(ours) < SEEDS_NEEDED:
         return "so far"
     own = Sample(float(np.mean(ours)), float(np.std(ours, ddof=1)), len(ours))
@@ -144,61 +140,52 @@ def verdict_of(ours: list[float], mean: float, std: float) -> str:
     return "differs" if low > MARGIN or high < -MARGIN else "undecided"
 
 
-@dataclass(frozen=True)
-class Cell:
-    """Our runs of one cell of a table.
-
-    Attributes:
-        mean, std: of the test accuracy in %; std is the sample's (n - 1), NaN for one run.
-        runs: n.
-        verdict: one of `MARKS`.
-        keys: of the runs, the compact ones included.
-        compact: the compact replication, as text.
-    """
-
-    mean: float
-    std: float
-    runs: int
-    verdict: str
-    keys: tuple[str, ...] = ()
-    compact: str = ""
+NOT_RUN: dict[str, Any] = {"ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run"}
+NOT_RUN |= {"keys": (), "compact": ""}
+"""What stands beside a published cell of which there are no runs, see `cell_of`."""
 
 
-def mean_text(cell: Cell) -> str:
+def cell_of(runs: DataFrame, verdict: str) -> dict[str, Any]:
+    """What stands beside a published cell: mean and standard deviation (of the sample; NaN for one run) of
+    the test accuracies of our runs in %, their number ``n`` and keys, the verdict, one of `MARKS`, and the
+    compact replication as text."""
+    values = runs["test_accuracy"]
+    ours = {"ours": values.mean(), "ours_std": values.std(), "n": len(runs), "verdict": verdict}
+    return NOT_RUN | ours | {"keys": tuple(runs["key"])}
+
+
+def mean_text(mean: float, std: float, n: int) -> str:
     """Mean ± standard deviation (n); a single run has no deviation."""
-    spread = f" ± {cell.std:.1f}" if cell.runs > 1 else ""
-    return f"{cell.mean:.1f}{spread} ({cell.runs})"
+    return f"{mean:.1f} ± {std:.1f} ({n})" if n > 1 else f"{mean:.1f} ({n})"
 
 
-def judge(ours: DataFrame, published: Series) -> Cell:
-    """The verdict on one published cell from our runs of it.
+def spread(values: Series) -> str:
+    """The same of the values of several seeds."""
+    return mean_text(values.mean(), values.std(), len(values))
 
-    Args:
-        ours: rows of `Store.rows` of the cell's corpus, length, setting, size and pooling.
-        published: its row of ``data/paper/accuracy.csv``.
-    """
-    cell = Cell(np.nan, np.nan, 0, "not run")
+
+def judge(ours: DataFrame, published: Series) -> dict[str, Any]:
+    """The verdict on one row of ``data/paper/accuracy.csv`` from our runs of its corpus, length, setting,
+    size and pooling (rows of `Store.rows`), as `cell_of` has it."""
     ours = ours[ours["masked"].astype(bool) & is_plain(ours)] if len(ours) else ours
     if ours.empty:
-        return cell
+        return NOT_RUN
+    cell = NOT_RUN
     used = ours[ours["corpus_complete"].eq(True) & follows_protocol(ours)]
     if len(used):
-        used = _most_common(used)
-        cell = _cell_of(used, "pilot")
-        if (used["vectors"] == VECTORS[0]).all():
-            values = used["test_accuracy"].tolist()
-            cell = replace(cell, verdict=verdict_of(values, published["mean"], published["std"]))
+        thesis = used[used["vectors"] == VECTORS[0]]
+        used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
+        varied = [name for name in ("vectors", "validation", *THESIS_MODEL) if name in used]
+        used = fullest(used, varied)
+        pilot = (used["vectors"] != VECTORS[0]).any()
+        verdict = verdict_of(used["test_accuracy"].tolist(), published["mean"], published["std"])
+        cell = cell_of(used, "pilot" if pilot else verdict)
     small = of_compact(ours)
     if small.empty:
         return cell
     whole = small["corpus_complete"].eq(True).all()
-    text = mean_text(_cell_of(small, "")) + ("" if whole else "*")  # a part of the corpus, or a stand-in
-    return replace(cell, compact=text, keys=(*cell.keys, *small["key"]))
-
-
-def _cell_of(runs: DataFrame, verdict: str) -> Cell:
-    values = runs["test_accuracy"]
-    return Cell(values.mean(), values.std(ddof=1), len(runs), verdict, tuple(runs["key"]))
+    text = spread(small["test_accuracy"]) + ("" if whole else "*")  # a part of the corpus, or a stand-in
+    return cell | {"compact": text, "keys": (*cell["keys"], *small["key"])}
 
 
 def of_compact(runs: DataFrame) -> DataFrame:
@@ -211,14 +198,15 @@ def of_compact(runs: DataFrame) -> DataFrame:
     return own.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
 
 
-def _most_common(runs: DataFrame) -> DataFrame:
-    """The runs of one configuration: the thesis's word vectors where there are three seeds of them, else
-    that with the most seeds; each seed once."""
-    thesis = runs[runs["vectors"] == VECTORS[0]]
-    runs = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else runs
-    varied = [name for name in ("vectors", "validation", *THESIS_MODEL) if name in runs]
-    groups = runs.groupby(varied, dropna=False, sort=False)
-    _, largest = max(groups, key=lambda group: group[1]["seed"].nunique())
+def fullest(runs: DataFrame, varied: list[str], *then: str) -> DataFrame:
+    """The runs of one configuration (configurations differ in the columns ``varied``): that with the most
+    seeds, then the largest values in some columns; each seed once."""
+
+    def rank(group: tuple[Any, DataFrame]) -> list[Any]:
+        _, own = group
+        return [own["seed"].nunique(), *own[list(then)].max().tolist()]
+
+    _, largest = max(runs.groupby(varied, dropna=False, sort=False), key=rank)
     return largest.drop_duplicates("seed", keep="last")
 
 
@@ -272,7 +260,7 @@ def as_plain(runs: DataFrame) -> DataFrame:
 
 def of_one_kind(runs: DataFrame) -> DataFrame:
     """Those of one kind of word vectors, since numbers of two kinds are not compared: the thesis's, once they
-    have at least half as many runs as the most frequent kind, and that one before."""
+    have at least half as many runs as the most frequent kind, before that one."""
     if runs.empty:
         return runs
     counts = runs["vectors"].value_counts()
@@ -370,11 +358,8 @@ def taggings_of_record(runs: DataFrame) -> Series:
 
 
 def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> Series:
-    """Which of these have the settings of their corpus, apart from what the chapter compares.
-
-    Args:
-        more: settings that take the place of the compact ones.
-    """
+    """Which of these have the compact settings of their corpus, or ``more`` in their place, apart from what
+    the chapter compares."""
     compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
     usual = {item.name: item.default for item in fields(Tagging) if item.name not in compared}
     found = pd.Series(False, index=runs.index)
@@ -384,7 +369,7 @@ def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> 
     return found & runs["vectors"].notna()
 
 
-# The runs of record, sorted by what draws them.
+# The reference runs, sorted by what draws them.
 
 
 def finished(runs: DataFrame) -> DataFrame:
@@ -394,58 +379,48 @@ def finished(runs: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Runs of record.
+    """The finished reference runs that figures and tables draw. Where some were trained from other word
+    vectors, those of `of_one_kind` count.
 
     Attributes:
         trainings: rows of `whenpool.runs.store.Store.rows`.
         measured: for each kind of probe, its rows beside the configuration of the training.
-        small: the trainings that `of_breadth` lets in.
-        small_measured: the same of probes, as `measured` is of those of record.
+        small, small_measured: the same of the runs that `of_breadth` lets in.
     """
 
     trainings: DataFrame
     measured: Mapping[str, DataFrame]
-    small: DataFrame = field(default_factory=DataFrame)
-    small_measured: Mapping[str, DataFrame] = field(default_factory=dict)
+    small: DataFrame
+    small_measured: Mapping[str, DataFrame]
 
-    def on_imdb(self, kind: str, masked: bool | None = None) -> DataFrame:
-        """What one kind of probe measured on long IMDb reviews, on models whose padding is masked, let in,
-        or either; word importance only on texts of the thesis's lengths."""
+    def on_imdb(self, kind: str) -> DataFrame:
+        """What one kind of probe measured on long IMDb reviews, on models whose padding is masked; word
+        importance only on texts of the thesis's lengths."""
         rows = self.measured[kind]
         if rows.empty:
             return rows
-        rows = rows[(rows["corpus"] == "imdb") & (rows["length"] == "long")]
+        chosen = has(rows, {"corpus": "imdb", "length": "long", "masked": True})
         if kind == "nwi":
-            rows = rows[rows["shortest"] == 400] if "shortest" in rows else rows.head(0)
-        return rows if masked is None else rows[rows["masked"] == masked]
+            chosen &= column(rows, "shortest") == 400
+        return rows[chosen]
 
 
 def evidence_of(store: Store) -> Evidence:
-    """The finished runs that figures and tables of record draw.
-
-    Where some were trained from other word vectors, those of the most runs count: numbers of two
-    kinds are not compared.
-    """
+    """The reference runs of a store."""
     trainings, probes = store.current("training"), store.current("probe")
-    small = trainings
-    if len(trainings):
-        small = of_one_kind(trainings[of_breadth(trainings)])
-        trainings = of_one_kind(trainings[of_record(trainings)])
+
+    def chosen(runs: DataFrame, choose: Callable[[DataFrame], Series]) -> DataFrame:
+        return of_one_kind(runs[choose(runs)]) if len(runs) else runs
+
+    def measured(choose: Callable[[DataFrame], Series]) -> dict[str, DataFrame]:
+        def of_kind(kind: str) -> DataFrame:
+            return chosen(probes, lambda rows: choose(rows) & (rows["probe"] == kind))
+
+        return {kind: store.measured_on(of_kind(kind), kind) for kind in PROBES}
+
     return Evidence(
-        trainings,
-        _measured(store, probes, lambda rows: probes_of_record(rows) | memory_of_record(rows)),
-        finished(small),
-        _measured(store, probes, probes_of_breadth),
+        chosen(trainings, of_record),
+        measured(lambda rows: probes_of_record(rows) | memory_of_record(rows)),
+        finished(chosen(trainings, of_breadth)),
+        measured(probes_of_breadth),
     )
-
-
-def _measured(
-    store: Store, probes: DataFrame, chosen: Callable[[DataFrame], Series]
-) -> dict[str, DataFrame]:
-    if len(probes):
-        probes = probes[chosen(probes)]
-    found = {}
-    for kind in PROBES:
-        own = probes[probes["probe"] == kind] if len(probes) else probes
-        found[kind] = store.measured_on(of_one_kind(own), kind)
-    return found

@@ -112,7 +112,7 @@ DEFAULTS = {
         "seed": 0, "cell": "lstm", "bidirectional": True, "layers": 1, "embedding_size": 100,
         "hidden_size": 128, "features": True, "feature_size": 25, "encoding": None, "vectors": None,
         "dropout": 0.3, "unknown_rate": 0.5, "epochs": 8, "batch_size": 32, "learning_rate": 2e-3,
-        "profiled": 100,
+        "profiled": 100, "filters": 0,
     },
     GradientProfile: {"texts": 500, "untrained": False},
     GradientTrace: {"texts": 64, "sample": 256},

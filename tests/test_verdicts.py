@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from whenpool.book.report.tables import CaptionedTable, cell_text, grid, judged
+from whenpool.book.report.tables import CaptionedTable, by_source, grid, judged
 from whenpool.book.report.verdicts import judge
 
 ROW = {
@@ -121,13 +121,22 @@ def test_judged_cells_keep_the_published_order():
     assert cells["pooling"].tolist() == ["max", "last"]
     assert cells["verdict"].tolist() == ["reproduced", "not run"]
     assert cells["n"].tolist() == [3, 0]
-    assert cell_text(cells.iloc[0]) == "**80.0 ± 0.5 (3)** ✓<br>80.0 ± 0.5"
-    assert cell_text(cells.iloc[1]) == "50.0 ± 0.5"
-    small = judged(runs([70.0, 71.0, 72.0], **COMPACT), published).iloc[0]
-    assert cell_text(small) == "compact 71.0 ± 1.0 (3)<br>80.0 ± 0.5"
-    both = judged(pd.concat([runs([80.0]), runs([70.0], **COMPACT)]), published).iloc[0]
-    assert cell_text(both) == "**80.0 (1)** …<br>compact 70.0 (1)<br>80.0 ± 0.5"
     assert judged(pd.DataFrame(), published)["verdict"].tolist() == ["not run", "not run"]
+
+
+def test_each_source_of_numbers_has_a_line_of_its_own():
+    published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
+    ours = pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)])
+    cells = judged(ours, published)
+    chance = cells.head(1).assign(pooling="majority class", text="50.1")
+    lines = by_source(pd.concat([cells, chance]), ["pooling"])
+    assert lines[["pooling", "source", "text"]].to_numpy().tolist() == [
+        ["max", "thesis", "80.0 ± 0.5"],
+        ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
+        ["max", "compact", "70.0 (1)"],
+        ["last", "thesis", "50.0 ± 0.5"],
+        ["majority class", "", "50.1"],
+    ]
 
 
 def test_a_grid_keeps_order_and_writes_a_repeated_head_once():

@@ -20,3 +20,17 @@ window.addEventListener("load", () => {
     observer.observe(image);  // which gets its size later than the box, inside what was folded
   }
 });
+
+// Where numbers come from is a line to open: how many runs, and behind it corpora, machines and commits.
+addEventListener("DOMContentLoaded", () => {
+  for (const line of document.querySelectorAll("div.provenance")) {
+    const [runs, more] = line.textContent.split(";", 2);
+    if (!more) continue;
+    const fold = document.createElement("details");
+    const head = document.createElement("summary");
+    fold.className = "provenance";
+    head.textContent = runs.trim();
+    line.replaceWith(fold);
+    fold.append(head, line);
+  }
+});

@@ -384,7 +384,8 @@ def _tagged(runs: Runs) -> DataFrame:
         encoding=rows["encoding"].astype(object).fillna("own"),
     )
     wanted = {name: settings["epochs"] for name, settings in SMALL_TAGGERS.items()}
-    return rows[(rows["epochs"] == rows["corpus"].map(wanted)) & (rows["layers"] == 1)]
+    usual = (rows["layers"] == 1) & column(rows, "filters").fillna(0).eq(0)
+    return rows[(rows["epochs"] == rows["corpus"].map(wanted)) & usual]
 
 
 # Theory, which needs no stored runs: networks are drawn, built or searched.

@@ -78,11 +78,11 @@ class Sentences:
 
 
 LEGEND = (
-    "In bold ours at the thesis's scale, mean ± standard deviation (number of seeds); below it the compact "
-    "replication (64 units, 8 epochs, texts cut at 140 words; * on a part of the corpus or a stand-in); the "
-    f"thesis's number last. {MARKS['reproduced']} reproduced, {MARKS['differs']} differs, "
-    f"{MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, {MARKS['pilot']} a pilot "
-    "from other word vectors ({ref}`the rule <verdicts>`)."
+    "Each pooling has a line for the thesis's mean ± standard deviation, one for our runs at its scale (in "
+    "bold, with the number of seeds), and one for the compact replication (64 units, 8 epochs, texts cut at "
+    f"140 words; * on a part of the corpus or a stand-in). {MARKS['reproduced']} reproduced, "
+    f"{MARKS['differs']} differs, {MARKS['undecided']} undecided, {MARKS['so far']} fewer than three seeds, "
+    f"{MARKS['pilot']} a pilot from other word vectors ({{ref}}`the rule <verdicts>`)."
 )
 
 
@@ -150,16 +150,33 @@ def beside(theirs: DataFrame, cells: Sequence[dict[str, Any]]) -> DataFrame:
     return theirs.assign(**{name: [cell[name] for cell in cells] for name in NOT_RUN})
 
 
-def cell_text(row: Any) -> str:
-    """A judged cell as text, ours above the thesis's; a row that brings a ``text`` is that text."""
-    if isinstance(row.get("text"), str):
-        return row["text"]
-    lines = []
-    if row["n"]:
-        ours = mean_text(row["ours"], row["ours_std"], int(row["n"]))
-        lines.append(f"**{ours}** {MARKS[row['verdict']]}")
-    lines += [f"compact {row['compact']}"] if row.get("compact") else []
-    return "<br>".join([*lines, f"{row['mean']:.1f} ± {row['std']:.1f}"])
+def _ours(row: Any) -> str:
+    if not row["n"]:
+        return ""
+    return f"**{mean_text(row['ours'], row['ours_std'], int(row['n']))}** {MARKS[row['verdict']]}"
+
+
+SOURCES: dict[str, Callable[[Any], str]] = {
+    "thesis": lambda row: f"{row['mean']:.1f} ± {row['std']:.1f}".removesuffix(" ± nan"),
+    "ours": _ours,
+    "compact": lambda row: row.get("compact") or "",
+}
+"""Whose numbers a line of a table holds, and how it writes those of a judged cell."""
+
+
+def by_source(cells: DataFrame, rows: Sequence[str]) -> DataFrame:
+    """Judged cells as texts, those of each of `SOURCES` below each other, where a line of the table has any;
+    cells that bring a ``text`` keep it."""
+    parts = []
+    for _, line in cells.groupby(list(rows), sort=False):
+        if "text" in line and line["text"].notna().all():
+            parts.append(line.assign(source=""))
+            continue
+        for source, text in SOURCES.items():
+            written = line.assign(source=source, text=[text(row) for _, row in line.iterrows()])
+            if written["text"].any():
+                parts.append(written)
+    return pd.concat(parts)
 
 
 def grid(
@@ -273,7 +290,8 @@ def beside_thesis(
     shown = {key for keys in cells["keys"].dropna() for key in keys}
     runs = stored[stored["key"].isin(shown)] if shown else stored.head(0)
     line = provenance_line(runs, "the thesis alone; none of it has been run here")
-    frame = grid(cells, rows, columns, lambda cell: cell_text(cell).replace(" ± nan", ""), heads)
+    rows = [*rows, "source"]
+    frame = grid(by_source(cells, rows[:-1]), rows, columns, lambda cell: cell["text"], heads)
     return CaptionedTable(frame, caption, name, line, legend)
 
 

@@ -27,7 +27,7 @@ from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
-from whenpool.runs.plans.chapters import LARGE_TAGGERS, SMALL_TAGGERS
+from whenpool.runs.plans.chapters import LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
 from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
 
@@ -354,12 +354,16 @@ def probes_of_record(probes: DataFrame) -> Series:
 
 def taggings_of_record(runs: DataFrame) -> Series:
     """Which tagging runs are on a whole published corpus, compact or of the profile "paper"."""
-    return compact_taggings(runs) | compact_taggings(runs, LARGE_TAGGERS)
+    found = pd.Series(False, index=runs.index)
+    for more in ({}, LARGE_TAGGERS, LETTERS, LARGE_TAGGERS | LETTERS):
+        found |= compact_taggings(runs, more)
+    return found
 
 
 def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> Series:
     """Which of these have the compact settings of their corpus, or ``more`` in their place, apart from what
     the chapter compares."""
+    runs = with_columns(runs, "tagging").fillna({"filters": Tagging.filters})  # which older runs lack
     compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
     usual = {item.name: item.default for item in fields(Tagging) if item.name not in compared}
     found = pd.Series(False, index=runs.index)

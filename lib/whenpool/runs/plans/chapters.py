@@ -272,10 +272,11 @@ _TINY_TAGGERS: Options = {
 }  # fmt: skip
 _DIRECTIONS: tuple[Options, ...] = ({}, {"bidirectional": False})
 _IN_IO: Options = {"encoding": "io"}
-_WITH_LETTERS: Options = {"filters": 50}
+LETTERS: Options = {"filters": 50}
+"""A tagger that reads the letters of each word as well."""
 _VARIANTS: dict[str, tuple[Options, ...]] = {
     GENERATED: (*_DIRECTIONS, *({"cell": "elman"} | one for one in _DIRECTIONS), _IN_IO),
-    "wnut17": (*_DIRECTIONS, _IN_IO, _WITH_LETTERS),
+    "wnut17": (*_DIRECTIONS, _IN_IO, LETTERS),
 }
 """What is compared on a corpus; on any other both directions with one, and a tagger that reads letters."""
 
@@ -291,7 +292,7 @@ def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
     seeds = choice.seeds or (1 if smoke else 3 if asked else 2)
     for corpus in asked or (GENERATED, f"{GENERATED}:task=pos"):
         name, _, options = corpus.partition(":")
-        variants = _VARIANTS.get(name, (*_DIRECTIONS, _WITH_LETTERS))
+        variants = _VARIANTS.get(name, (*_DIRECTIONS, LETTERS))
         if "task=pos" in options:
             variants = _DIRECTIONS
         given = GENERATED_TAGGERS

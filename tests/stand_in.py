@@ -1,0 +1,152 @@
+"""Run by `test_devices.py`: training steps on a device that is not the processor.
+
+It is a stand-in of torch's, whose tensors have shapes alone. It raises where tensors of two devices meet,
+and where a step reads a value back from its device.
+"""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from whenpool import POOLINGS, SequenceTagger, TextClassifier
+from whenpool.corpora.batches import Batch
+from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention
+from whenpool.models.precision import precision
+from whenpool.training.loop import Objective
+
+try:
+    from torch.utils.backend_registration import _setup_privateuseone_for_python_backend as stand_in
+except ImportError:
+    pytest.skip("this torch has no stand-in for a device", allow_module_level=True)
+
+B, T, CLASSES = 4, 30, 3
+CELLS = [
+    "lstm",
+    "elman",
+    "prototype",
+    "mingru",
+    "minlstm",
+    "transformer",
+]  # torch's GRU fails in the stand-in
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _registered():
+    stand_in("npy")
+
+
+@pytest.fixture(autouse=True)
+def _device(monkeypatch):
+    monkeypatch.setattr(torch.nn.RNNBase, "flatten_parameters", lambda self: None)
+    with FakeTensorMode(), torch.device("npy"):
+        yield
+
+
+class Kernels(TorchDispatchMode):
+    """Counts what a device is asked to compute."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def batch(shape=(B,)):
+    ids, lengths = torch.empty(B, T, dtype=torch.int64), torch.empty(B, dtype=torch.int64)
+    return Batch(ids, lengths, torch.empty(shape, dtype=torch.int64))
+
+
+def classifier(pooling="last", cell="lstm", **options):
+    return TextClassifier(50, CLASSES, pooling, cell, 8, 16, **options)
+
+
+def step(model, objective=None):
+    """One training step as `whenpool.training.loop` makes it; how many kernels it took."""
+    objective = objective or Objective()
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    with Kernels() as kernels:
+        loss, logits = objective.backward(model, batch(), torch.arange(B))
+    assert {loss.device.type, logits.device.type} == {"npy"}
+    gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    assert gradients
+    assert all(gradient.device.type == "npy" for gradient in gradients)
+    optimizer.step()
+    return kernels.count
+
+
+def test_the_stand_in_notices_what_it_is_for():
+    here, there = torch.ones(3), torch.ones(3, device="cpu")
+    with pytest.raises(RuntimeError, match="on the same device"):
+        here + there
+    with pytest.raises(DataDependentOutputException):
+        here.sum().item()
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_every_pooling_learns_there(pooling, name):
+    with precision(name):
+        step(classifier(pooling))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("name", ["float32", "bfloat16"])
+def test_every_cell_learns_there(cell, name):
+    with precision(name):
+        step(classifier("max_attention", cell))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"masked": False}, {"drop_connect": 0.3}, {"layers": 2}, {"bidirectional": False},
+     {"forget_bias": "chrono"}, {"orthogonal": True}],
+    ids=str,
+)  # fmt: skip
+def test_every_option_learns_there(options):
+    step(classifier("attention", **options))
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [PenaltyAttention(5), DropoutAttention(5), GradientDirected(5)],
+    ids=lambda objective: type(objective).__name__,
+)
+def test_every_trick_learns_there(objective):
+    model = classifier()
+    objective.begin(model, None)
+    objective.start_epoch(1)
+    step(model, objective)
+
+
+def test_a_tagger_learns_there():
+    ids, lengths, tags = batch((B, T))
+    loss = SequenceTagger(50, 5, embedding_size=8, hidden_size=16).loss(ids, lengths, tags)
+    loss.backward()
+    assert loss.device.type == "npy"
+
+
+def kernels_of_each_position(step):
+    """How many more kernels a step takes with 40 words than with 20, for each word."""
+    counts = []
+    for words in (20, 40):
+        with Kernels() as kernels:
+            step(words)
+        counts.append(kernels.count)
+    return (counts[1] - counts[0]) / 20
+
+
+@pytest.mark.parametrize(("cell", "most"), [("mingru", 16), ("minlstm", 16), ("prototype", 280)])
+def test_our_cells_take_few_kernels_for_a_word(cell, most):
+    """Forward and backward, of both directions."""
+
+    def learn(words):
+        model(
+            torch.empty(B, words, dtype=torch.int64), torch.empty(B, dtype=torch.int64)
+        ).sum().backward()
+
+    model = classifier("mean", cell)
+    assert kernels_of_each_position(learn) <= most

@@ -213,6 +213,7 @@ def _by_epochs(read: Callable[[DataFrame], Series], rows: Callable[[Runs], DataF
         if found.empty:
             return found
         epochs = runs.epochs[runs.epochs["key"].isin(found["key"])]
+        epochs = epochs.reindex(columns=["key", *Training.points.split()])  # what no run has is empty
         return found.assign(value=found["key"].map(read(epochs))).dropna(subset=["value"])
 
     return values

@@ -1,6 +1,8 @@
 """Whatever is in a file of results, claims or weights, or an option: read, or refused in a line."""
 
 import ast
+import io
+import re
 import shutil
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from whenpool.runs.filter import Only
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place
-from whenpool.runs.store import Store
+from whenpool.runs.store import Store, columns_of
 
 RESULTS = Path(__file__).parents[1] / "data" / "results"
 
@@ -31,22 +33,25 @@ OF_KIND = tuple(kind.table for kind in KINDS.values())
 RECORDS = sorted(file.name for file in RESULTS.glob("*.csv") if file.name.startswith(OF_KIND))
 
 
-def test_reference_runs(tmp_path):
+@pytest.fixture
+def few_results(tmp_path):
+    """The first rows of each published file, and what reads them with one file's content in its place."""
     records = tmp_path / "records"
     records.mkdir()
     lines = {name: (RESULTS / name).read_bytes().splitlines(keepends=True) for name in RECORDS}
     valid = {name: b"".join(rows[:7]) for name, rows in lines.items()}
     some = [claim for claim in claims() if claim.chapter != "theory"][::9]
 
-    def parse(data):
-        name = next((name for name in RECORDS if data.startswith(name.encode())), "trainings.csv")
-        for other, content in valid.items():
-            (records / other).write_bytes(content)
-        (records / name).write_bytes(data.removeprefix(name.encode()))
+    def read(name, content):
+        for other, rows in valid.items():
+            (records / other).write_bytes(rows)
+        (records / name).write_bytes(content)
         place = Place(Store(tmp_path / "store", records), tmp_path, tmp_path)
         found = []
         for kind, own in KINDS.items():
             found.append(place.store.current(kind))
+            histories = [place.store.history(kind, history) for history in own.histories]
+            assert all("key" in points for points in histories)
             assert all(isinstance(str(own.of_row(row)), str) for row in found[-1].to_dict("records"))
         for rows in found[:2]:
             assert provenance_line(rows).startswith("Provenance")
@@ -55,8 +60,32 @@ def test_reference_runs(tmp_path):
         for claim in some:
             assert decide(claim, runs).told
 
+    return valid, read
+
+
+def test_reference_runs(few_results):
+    valid, read = few_results
+
+    def parse(data):
+        name = next((name for name in RECORDS if data.startswith(name.encode())), "trainings.csv")
+        read(name, data.removeprefix(name.encode()))
+
     parse(valid["trainings.csv"])
     hold("records", inputs(*(name.encode() + content for name, content in valid.items())), parse)
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_a_column_that_older_runs_lack_is_empty_or_refused_by_its_name(few_results, name):
+    valid, read = few_results
+    rows = pd.read_csv(io.BytesIO(valid[name]), dtype=str)
+    refused = set()
+    for column in rows:
+        try:
+            read(name, rows.drop(columns=column).to_csv(index=False).encode())
+        except InputError as error:
+            refused |= {column} & set(re.findall(r"there is no column '(\w+)'$", str(error)))
+    known = columns_of(name.removesuffix(".csv"))
+    assert refused == known.required | known.present
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     table = _keeping(recorded, chosen[here | exact.reindex(chosen.index, fill_value=False)])
     if table.empty:
         return 0
-    write_table(folder / f"{about.table}.csv", table.sort_values(list(about.order)))
+    said = [name for name in table if name in recorded or table[name].notna().any()]
+    write_table(folder / f"{about.table}.csv", table[said].sort_values(list(about.order)))
     for history, columns in about.histories.items():
         name = f"{about.table}_{history}"
         rows = _keeping(store.read_record(name), store.history(kind, history))

@@ -138,9 +138,13 @@ class Store:
         return _beside(pd.DataFrame(found), self.recorded(kind))
 
     def current(self, kind: str) -> pd.DataFrame:
-        """The same of the runs under the protocol of this version."""
+        """The same of the runs under the protocol of this version, with every column of their kind: what a
+        run is too old to say is empty."""
         table = self.rows(kind)
-        return table[KINDS[kind].is_current(table)].reset_index(drop=True) if len(table) else table
+        if len(table):
+            table = table[KINDS[kind].is_current(table)].reset_index(drop=True)
+        absent = [name for name in sorted(KINDS[kind].names()) if name not in table]
+        return table.assign(**{name: pd.Series(None, table.index, object) for name in absent})
 
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
         """A row for each point of a history that the runs of a kind have left, such as an epoch of a

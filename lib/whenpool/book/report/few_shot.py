@@ -18,7 +18,7 @@ from whenpool.book.report.tables import (
     corpus_name,
     in_order,
 )
-from whenpool.book.report.verdicts import NOT_RUN, cell_of, fullest, published, verdict_of, with_columns
+from whenpool.book.report.verdicts import NOT_RUN, cell_of, fullest, published, verdict_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
 from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
@@ -50,9 +50,9 @@ HEADS: dict[str, Any] = {
 
 def arranged(runs: pd.DataFrame) -> pd.DataFrame:
     """Some runs in the order of Table 1.9, then by labels and seed. ``size`` is the number of labelled
-    texts, as training texts are elsewhere, ``encoder`` is empty where a system reads without one, and so is
-    what a record is too old to tell."""
-    runs = with_columns(runs, "few-shot")
+    texts, as training texts are elsewhere; ``encoder`` is empty where a system reads without one."""
+    if runs.empty:
+        runs = runs.reindex(columns=sorted(FewShot.names()))
     encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
     runs = runs.assign(size=runs["labelled_texts"], encoder=encoders)
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=NAMES)

@@ -23,7 +23,6 @@ from whenpool.base.paths import project_root
 from whenpool.base.tables import Columns, checked_table
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.tagged import PUBLISHED
-from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
@@ -223,14 +222,6 @@ def column(runs: DataFrame, name: str) -> Series:
     return runs[name] if name in runs else pd.Series(None, index=runs.index, dtype=object)
 
 
-def with_columns(runs: DataFrame, kind: str) -> DataFrame:
-    """Some runs with every column of their kind; what a record is too old to say is empty."""
-    known = KINDS[kind].columns()
-    names = {item.name for item in fields(KINDS[kind])}  # type: ignore[arg-type]
-    names |= known.required | known.present | known.numbers | known.flags
-    return runs.assign(**{name: column(runs, name) for name in sorted(names - set(runs))})
-
-
 # Which runs are of what kind.
 
 
@@ -363,7 +354,7 @@ def taggings_of_record(runs: DataFrame) -> Series:
 def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> Series:
     """Which of these have the compact settings of their corpus, or ``more`` in their place, apart from what
     the chapter compares."""
-    runs = with_columns(runs, "tagging").fillna({"filters": Tagging.filters})  # which older runs lack
+    runs = runs.fillna({"filters": Tagging.filters})  # which older runs lack
     compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
     usual = {item.name: item.default for item in fields(Tagging) if item.name not in compared}
     found = pd.Series(False, index=runs.index)

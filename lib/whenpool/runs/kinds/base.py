@@ -163,6 +163,14 @@ class Run:
 
     @classmethod
     @cache
+    def names(cls) -> frozenset[str]:
+        """Every column that a row of this kind can have, but for what its data and its making add."""
+        known = cls.columns()
+        own = {field.name for part in cls.configured() for field in fields(part)}
+        return (known.required | known.present | known.numbers | known.flags | own) - {"training"}
+
+    @classmethod
+    @cache
     def point_columns(cls, history: str | None = None) -> Columns:
         """The same of a history's file; of the points of a stored run without its name."""
         required = f"key {cls.histories[history]}".split() if history else ()

@@ -11,6 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from whenpool import TextClassifier, save_checkpoint
 from whenpool.cli import cli
 
 ROOT = Path(__file__).parents[1]
@@ -151,7 +152,15 @@ def test_commands_and_links_of_the_readme_are_there():
 @pytest.mark.parametrize(
     "block", re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
 )
-def test_python_of_the_readme_runs_when_it_is_pasted_alone(block):
+@pytest.mark.filterwarnings("ignore")  # of the exporter to ONNX
+def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monkeypatch):
     if "PoolingClassifier" in block:
         pytest.importorskip("sklearn")
+    if "onnxruntime" in block:
+        for package in ("onnx", "onnxscript", "onnxruntime"):
+            pytest.importorskip(package, reason=f"{package} is missing: pip install 'whenpool[onnx]'")
+    monkeypatch.chdir(tmp_path)
+    words, classes = ("<unk>", "<pad>", "fine", "waste", "hours"), ("bad", "good")
+    model = TextClassifier(5, 2, "max_attention", embedding_size=4, hidden_size=4)
+    save_checkpoint("reviews-diagnosis/models/max_attention", model.eval(), words, classes)
     exec(block, {"__name__": "__main__"})

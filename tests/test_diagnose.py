@@ -148,6 +148,14 @@ def test_what_probes_could_not_find_is_missing_on_the_page_alone(made):
     assert "When filler is added" not in replace(page, found=replace(found, sweeps={})).html
 
 
+def test_baselines_that_are_missing_for_want_of_a_package_are_told(made):
+    _, _, page, _ = made
+    assert "Without scikit-learn" not in page.text + page.html
+    without = replace(page, found=replace(page.found, baselines=()))
+    for shown in (without.text, without.html):
+        assert "Without scikit-learn there are no baselines" in shown
+
+
 def test_each_model_is_there_to_be_explained(made):
     folder, _, page, _ = made
     for pooling in POOLINGS:

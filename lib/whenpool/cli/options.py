@@ -78,8 +78,8 @@ choice_options = _with(
     click.option("--profile", default="quick", show_default=True, help="smoke, quick, compact, paper."),
     click.option(
         "--corpus", multiple=True, help="imdb, yahoo, amazon, yelp, synthetic[:option=value,...], "
-        "or a .csv/.tsv/.jsonl file; of tagged words ud_ewt, wnut17, or a .conllu or other file. "
-        "Repeatable. Default: the profile's own.",
+        "or a .csv/.tsv/.jsonl file; of tagged words ud_ewt, wnut17, or a .conllu or other file, "
+        "whose own splits are FILE:dev=NAME,test=NAME. Repeatable. Default: the profile's own.",
     ),
     data_option,
     store_option,

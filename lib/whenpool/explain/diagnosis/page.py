@@ -79,6 +79,8 @@ class Page:
         for score in self.found.baselines:
             lines.append(f"{score.name}: {score.accuracy:.1f} % ({score.low:.1f} to {score.high:.1f})")
         lines.append(f"{'most frequent class':<26} {self.found.majority:5.1f} %")
+        if not self.found.baselines:
+            lines.append("Without scikit-learn there are no baselines: pip install 'whenpool[sklearn]'")
         return "\n".join([*lines, "", f"{self.verdict.title}.", *self.verdict.sentences])
 
 

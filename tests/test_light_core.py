@@ -71,6 +71,7 @@ def test_models_probes_checkpoints_and_training_need_no_more():
         ("from whenpool.corpora.tokens import tokenize; tokenize('a')", "pip install 'whenpool[runs]'"),
         ("import whenpool; whenpool.PoolingClassifier", "pip install 'whenpool[sklearn]'"),
         ("import whenpool; whenpool.SentencePooling", "pip install 'whenpool[sentence_transformers]'"),
+        ("import whenpool.chapter", "pip install 'whenpool[notebook]'"),
         ("import whenpool.cli", "whenpool: the command needs click: pip install 'whenpool[runs]'"),
     ],
 )

@@ -1,9 +1,12 @@
 """From texts to batches: words, vocabularies and vectors, composed texts as numbers, rows of a length."""
 
 import gzip
+import random
+from collections import Counter
 
 import pytest
 import torch
+import torchtext.vocab
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -136,7 +139,22 @@ def test_vocabulary_goes_from_frequent_to_rare_and_is_capped():
     assert vocabulary.itos == ["<unk>", "<pad>", "the", "a", "b"]
     assert vocabulary.stoi["<unk>"] == UNKNOWN_INDEX
     assert vocabulary.stoi["<pad>"] == PADDING_INDEX
-    assert vocabulary.stoi["rare"] == UNKNOWN_INDEX
+    assert "rare" not in vocabulary.stoi
+
+
+def test_the_vocabulary_is_torchtexts(vector_file, tmp_path):
+    draw = random.Random(0)
+    counts = Counter("".join(draw.choices("abcé", k=draw.randrange(1, 4))) for _ in range(300))
+    counts |= {"good": 3, "<pad>": 7, "never": 0}
+    vectors, generator = load_vectors(vector_file, tmp_path), torch.Generator().manual_seed(1)
+    found = build_vocabulary(counts, 40, vectors, generator)
+    expected = torchtext.vocab.Vocab(counts, max_size=40, specials=("<unk>", "<pad>"))
+    row_of = {word: row for row, word in enumerate(vectors.words)}
+    generator.manual_seed(1)
+    expected.set_vectors(row_of, vectors.matrix, 3, lambda row: row.normal_(generator=generator))
+    assert found.itos == expected.itos
+    assert found.stoi == dict(expected.stoi)
+    assert torch.equal(found.vectors, expected.vectors)
 
 
 def test_known_words_get_their_vector_and_others_a_normal_one(vector_file, tmp_path):

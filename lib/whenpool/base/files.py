@@ -78,6 +78,19 @@ def lines_of(path: Path) -> Iterator[str]:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
+_POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
+
+
+def write_pointer(path: Path, original: Path) -> None:
+    """Write a file that has the `fingerprint` of another one, which is not here; of a folder, a pointer for
+    each of its files."""
+    if original.is_dir():
+        for file in filter(Path.is_file, original.iterdir()):
+            write_pointer(path / file.name, file)
+    else:
+        write_atomically(path, _POINTER + fingerprint(original).encode("ascii"))
+
+
 def fingerprint(path: Path) -> str:
     """The SHA-256 of a file, or of the names and hashes of a folder's files; remembered by name, size and
     time of change, since corpora can be large."""
@@ -87,6 +100,9 @@ def fingerprint(path: Path) -> str:
 
     def compute() -> str:
         with path.open("rb") as file:
+            if (content := file.read(len(_POINTER) + 65)).startswith(_POINTER):
+                return content.removeprefix(_POINTER).decode("ascii")
+            file.seek(0)
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     stamp = path.stat()

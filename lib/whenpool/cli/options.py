@@ -1,5 +1,6 @@
 """What the commands can be told: which runs, where their data are, and who executes them."""
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -82,6 +83,7 @@ choice_options = _with(
         "whose own splits are FILE:dev=NAME,test=NAME. Repeatable. Default: the profile's own.",
     ),
     data_option,
+    click.option("--packed", type=FOLDER, help="In the place of --data: what `whenpool pack` wrote."),
     store_option,
     click.option("--sizes", type=NUMBERS, help="Training texts, such as 1000,2000."),
     click.option("--settings", type=NAMES, help="Some of standard,left,mid,right."),
@@ -157,9 +159,16 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
     narrow |= {name: placed(options[name]) for name in ("encoder", "paraphrases")}
     named = corpora_named(options["corpus"])
     choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
-    if options["data"] is not None and not options["data"].is_dir():
-        raise InputError(f"data folder {options['data']} is not there")
-    return choice, Place.default(options["data"], options["store"], choice.profile == "smoke")
+    data = options["data"]
+    if data is not None and not data.is_dir():
+        raise InputError(f"data folder {data} is not there")
+    if packed := options["packed"]:
+        from whenpool.runs.pack import check_pack
+
+        check_pack(packed)
+        data = packed.resolve()
+        os.environ["WHENPOOL_CACHE"] = str(data / "cache")  # of this command's workers as well
+    return choice, Place.default(data, options["store"], choice.profile == "smoke")
 
 
 def workforce_of(options: dict[str, Any]) -> "Workforce":

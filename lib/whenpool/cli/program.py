@@ -165,6 +165,25 @@ def run(
 
 
 @cli.command()
+@click.argument("folder", type=FOLDER)
+@choice_options
+@only_option
+@chapter_option
+def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
+    """Write the data of trainings and probes into FOLDER, for a machine without the publishers' files.
+
+    There, `whenpool run --packed FOLDER` with the same other options executes them.
+    """
+    from whenpool.runs.pack import pack as packed
+
+    choice, place = chosen(options)
+    found, line = planned_runs(choice, place, only, chapters)
+    click.echo(line)
+    for line in packed((run for own in found.values() for run in own), place, folder):
+        click.echo(line)
+
+
+@cli.command()
 @choice_options
 @only_option
 @speed_options

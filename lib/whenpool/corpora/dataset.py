@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import torch
@@ -63,18 +62,10 @@ class Dataset(Splits):
 def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedCorpus:
     """Tokenise a corpus and its filler, or read them from the cache; raises `InputError` for files that
     cannot be read."""
-    try:
-        filler_hash = source.filler_fingerprint()
-    except InputError:  # `make_dataset` says so where a setting needs filler
-        filler_hash = "none"
-    identity = hash_of(source.fingerprint(length), filler_hash, code_fingerprint(_TOKENIZER))
-    stem = f"{Path(source.name).stem}-{identity[:20]}"
-    numbers = cache_directory / "encoded" / f"{stem}.safetensors"
+    numbers, has_filler = encoded_file(source, length, cache_directory)
     names = numbers.with_suffix(".json")
-    if not names.exists():  # written last
-        tensors, facts = _encode(source, length, with_filler=filler_hash != "none")
-        write_atomically(numbers, safetensors.torch.save(tensors))
-        write_atomically(names, json.dumps(facts))
+    if not names.exists():
+        keep_encoded(_encode(source, length, has_filler), numbers)
     words, classes, complete, notes = json.loads(names.read_text("utf-8"))
     tensors = safetensors.torch.load_file(numbers)
 
@@ -84,6 +75,29 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
     texts = {split: Texts(ragged(f"texts.{split}"), tensors[f"labels.{split}"]) for split in SPLITS}
     filler = {split: ragged(f"filler.{split}") for split in SPLITS if f"filler.{split}.flat" in tensors}
     return EncodedCorpus(words, texts, filler, tuple(classes), complete, tuple(notes))
+
+
+def encoded_file(source: CorpusSource, length: str, cache_directory: Path) -> tuple[Path, bool]:
+    """Where `encode` keeps a corpus, and whether there is filler; raises as `encode`."""
+    try:
+        filler_hash = source.filler_fingerprint()
+    except InputError:  # `make_dataset` says so where a setting needs filler
+        filler_hash = "none"
+    identity = hash_of(source.fingerprint(length), filler_hash, code_fingerprint(_TOKENIZER))
+    file = cache_directory / "encoded" / f"{Path(source.name).stem}-{identity[:20]}.safetensors"
+    return file, filler_hash != "none"
+
+
+def keep_encoded(corpus: EncodedCorpus, file: Path) -> None:
+    """Write a corpus where `encode` reads it."""
+    rows = {f"texts.{split}": texts.ids for split, texts in corpus.texts.items()}
+    rows |= {f"filler.{split}": sentences for split, sentences in corpus.filler.items()}
+    tensors = {f"labels.{split}": texts.labels for split, texts in corpus.texts.items()}
+    for name, ragged in rows.items():
+        tensors |= {f"{name}.flat": ragged.flat, f"{name}.offsets": ragged.offsets}
+    facts = [corpus.words, corpus.classes, corpus.complete, corpus.notes]
+    write_atomically(file, safetensors.torch.save(tensors))
+    write_atomically(file.with_suffix(".json"), json.dumps(facts))  # last: it says that both are there
 
 
 def make_dataset(
@@ -163,23 +177,20 @@ def _composed(
     return Texts(Ragged.of(rows), texts.labels), stream.passes
 
 
-def _encode(source: CorpusSource, length: str, with_filler: bool) -> tuple[dict[str, Tensor], list[Any]]:
-    """The tensors of a corpus, and its words, classes, completeness and notes."""
+def _encode(source: CorpusSource, length: str, with_filler: bool) -> EncodedCorpus:
     corpus = source.load(length)
     table: dict[str, int] = {}
-    tensors = {}
 
-    def keep(name: str, texts: Iterable[str]) -> None:
-        rows = Ragged.of(
+    def numbered(texts: Iterable[str]) -> Ragged:
+        return Ragged.of(
             [table.setdefault(word, len(table)) for word in tokenize(text) or [UNKNOWN]]
             for text in texts
         )
-        tensors.update({f"{name}.flat": rows.flat, f"{name}.offsets": rows.offsets})
 
+    texts = {}
     for split in SPLITS:
         part = getattr(corpus, split)
-        tensors[f"labels.{split}"] = torch.tensor(part.labels)
-        keep(f"texts.{split}", part.texts)
-    for split, sentences in (source.load_filler() if with_filler else {}).items():
-        keep(f"filler.{split}", sentences)
-    return tensors, [list(table), corpus.classes, corpus.complete, corpus.notes]
+        texts[split] = Texts(numbered(part.texts), torch.tensor(part.labels))
+    sentences = source.load_filler() if with_filler else {}
+    filler = {split: numbered(own) for split, own in sentences.items()}
+    return EncodedCorpus(list(table), texts, filler, corpus.classes, corpus.complete, corpus.notes)

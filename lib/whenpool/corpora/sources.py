@@ -66,7 +66,7 @@ class CorpusSource:
         """Filler sentences by split: Wikipedia's, or those of the synthetic encyclopedia for the
         synthetic corpus and for a file where there are no others. Raises `InputError` when a published
         corpus finds none, or they cannot be read."""
-        if file := self._filler_file():
+        if file := self.filler_file:
             return load_filler(file)
         return {split: synthetic.encyclopedia(split) for split in SHARES}
 
@@ -85,17 +85,19 @@ class CorpusSource:
 
     def filler_fingerprint(self) -> str:
         """A hash of the filler sentences and their splits; raises as `load_filler`."""
-        file = self._filler_file()
+        file = self.filler_file
         identity = hash_of("filler", fingerprint(file) if file else "", code_fingerprint(_HERE))
         return remembered(identity, lambda: hash_of(*map(repr, sorted(self.load_filler().items()))))
 
     @property
     def filler_name(self) -> str:
         """What a line of provenance calls the filler."""
-        file = self._filler_file()
+        file = self.filler_file
         return file.name if file else "invented encyclopedia"
 
-    def _filler_file(self) -> Path | None:
+    @property
+    def filler_file(self) -> Path | None:
+        """Where filler sentences lie; None where invented ones are taken. Raises as `load_filler`."""
         if self.path is None:
             return None
         try:

@@ -1,16 +1,15 @@
-"""Words, vocabularies and word vectors, by torchtext 0.6, for which the authors' code was written; it is
-the last version in pure Python. It is loaded when a text is read, so that models and training do without it.
-Nothing here touches the network."""
+"""Words, vocabularies and word vectors. Texts and files of vectors are read by torchtext 0.6, for which the
+authors' code was written; it is the last version in pure Python, and loaded when one is read. Nothing here
+touches the network."""
 
 import ssl
 import tempfile
 import zlib
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -19,9 +18,6 @@ from torch import Tensor
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint, write_atomically
 from whenpool.corpora.batches import PADDING, UNKNOWN
-
-if TYPE_CHECKING:
-    from torchtext.vocab import Vocab
 
 VOCABULARY_LIMIT = 25_000
 """Words of the largest vocabulary, besides the two special ones (thesis §1.4.2)."""
@@ -56,25 +52,48 @@ class WordVectors:
         return self.matrix.shape[1]
 
 
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words by number, ``<unk>`` and ``<pad>`` first, and their vectors (V, E) where some were given."""
+
+    itos: list[str]
+    vectors: Tensor | None
+
+    @cached_property
+    def stoi(self) -> dict[str, int]:
+        """The number of each word."""
+        return {word: number for number, word in enumerate(self.itos)}
+
+    def __len__(self) -> int:
+        return len(self.itos)
+
+
 def build_vocabulary(
     counts: Mapping[str, int],
     limit: int = VOCABULARY_LIMIT,
     vectors: WordVectors | None = None,
     generator: torch.Generator | None = None,
-) -> "Vocab":
-    """``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare (§1.4.2).
+) -> Vocabulary:
+    """``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare (§1.4.2), words of one
+    frequency by the alphabet; it equals torchtext's, and works where torchtext is missing.
 
     Args:
         vectors: fill ``vocabulary.vectors``; a word that has none, and the two special ones, get one from
             N(0, 1) by the ``generator``, as in the authors' code.
     """
-    vocabulary = _torchtext().vocab.Vocab(Counter(counts), max_size=limit, specials=(UNKNOWN, PADDING))
-    if vectors is not None:
-        row_of = {word: row for row, word in enumerate(vectors.words)}
-        vocabulary.set_vectors(
-            row_of, vectors.matrix, vectors.size, lambda row: row.normal_(generator=generator)
-        )
-    return vocabulary
+    special = [UNKNOWN, PADDING]
+    seen = [word for word, count in counts.items() if count > 0 and word not in special]
+    words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
+    if vectors is None:
+        return Vocabulary(words, None)
+    row_of = {word: row for row, word in enumerate(vectors.words)}
+    matrix = torch.empty(len(words), vectors.size)
+    for own, word in zip(matrix, words, strict=True):
+        if word in row_of:
+            own.copy_(vectors.matrix[row_of[word]])
+        else:
+            own.normal_(generator=generator)
+    return Vocabulary(words, matrix)
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
@@ -86,15 +105,23 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     """
     if not path.is_file():
         raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")
-    stem = f"{path.name.split('.txt')[0]}-{fingerprint(path)[:20]}"
-    words_file = cache_directory / "vectors" / f"{stem}.txt"
-    matrix_file = cache_directory / "vectors" / f"{stem}.safetensors"
-    if not words_file.exists():  # written last
-        parsed = _parse(path)
-        write_atomically(matrix_file, safetensors.torch.save({"matrix": parsed.matrix}))
-        write_atomically(words_file, "\n".join(parsed.words))
+    words_file, matrix_file = _vectors_files(path, cache_directory)
+    if not words_file.exists():
+        keep_vectors(_parse(path), path, cache_directory)
     words = words_file.read_bytes().decode("utf-8").split("\n")  # a word may hold "\\r"
     return WordVectors(words, safetensors.torch.load_file(matrix_file)["matrix"])
+
+
+def keep_vectors(vectors: WordVectors, path: Path, cache_directory: Path) -> None:
+    """Write the copy that `load_vectors` reads in the place of a file."""
+    words_file, matrix_file = _vectors_files(path, cache_directory)
+    write_atomically(matrix_file, safetensors.torch.save({"matrix": vectors.matrix}))
+    write_atomically(words_file, "\n".join(vectors.words))  # last, since it says that both are there
+
+
+def _vectors_files(path: Path, cache_directory: Path) -> tuple[Path, Path]:
+    stem = cache_directory / "vectors" / f"{path.name.split('.txt')[0]}-{fingerprint(path)[:20]}"
+    return stem.with_name(f"{stem.name}.txt"), stem.with_name(f"{stem.name}.safetensors")
 
 
 def _parse(path: Path) -> WordVectors:

@@ -1,0 +1,102 @@
+"""Data in a folder for a machine that has neither the publishers' files nor torchtext."""
+
+import json
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+import whenpool.corpora
+from whenpool.base.errors import InputError
+from whenpool.base.files import code_fingerprint, write_atomically, write_pointer
+from whenpool.corpora.dataset import SPLITS, EncodedCorpus, encode, encoded_file, keep_encoded
+from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
+from whenpool.runs.kinds import Training
+from whenpool.runs.run import Place, Run, key
+
+MANIFEST = "pack.json"
+_CODE = Path(whenpool.corpora.__file__).parent
+
+
+def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
+    """Write what some trainings and probes read: their corpora as numbers, the vectors of their words, and
+    pointers in the place of the publishers' files, so that runs have the same keys there as here.
+
+    Yields a line for each part that is written, and for runs that are left out.
+
+    Raises:
+        InputError: when no run is left.
+        StorageError: when the folder cannot be written.
+    """
+    runs = list(runs)
+    ready: dict[tuple[str, str], list[Training]] = defaultdict(list)
+    left_out: Counter[str] = Counter(
+        "only trainings and probes are packed" for run in runs if not run.training
+    )
+    for training in dict.fromkeys(run.training for run in runs if run.training):
+        try:
+            key(training, place)
+            if place.source(training).is_own:
+                raise InputError("files of your own are not packed: take them along as they are")
+            ready[training.corpus, training.length].append(training)
+        except InputError as error:
+            left_out[str(error)] += 1
+    for reason, count in left_out.items():
+        yield f"{count} runs are left out: {reason}"
+    if not ready:
+        raise InputError("no data are left to pack: choose other runs")
+    cache = folder / "cache"
+    used: dict[Path, set[str]] = defaultdict(set)  # the words of each file of vectors
+    for (_, length), own in ready.items():
+        source = place.source(own[0])
+        part = _part(encode(source, length, place.cache), own)
+        file, has_filler = encoded_file(source, length, cache)
+        for original in (source.path, source.filler_file if has_filler else None):
+            if original:
+                write_pointer(folder / original.relative_to(place.data), original)
+        keep_encoded(part, file)
+        for name in {run.vectors for run in own if run.vectors}:
+            used[place.vectors_file(name)] |= _words(part)
+        sizes = ", ".join(f"{len(part.texts[split]):,} {split}" for split in SPLITS)
+        yield f"{source.label}, {length}: {sizes} texts"
+    for file, words in used.items():
+        vectors = load_vectors(file, place.cache)
+        rows = [row for row, word in enumerate(vectors.words) if word in words]
+        write_pointer(folder / file.relative_to(place.data), file)
+        few = WordVectors([vectors.words[row] for row in rows], vectors.matrix[rows])
+        keep_vectors(few, file, cache)
+        yield f"{file.name}: {len(rows):,} of {len(vectors.words):,} words"
+    shutil.copytree(place.cache / "fingerprints", cache / "fingerprints", dirs_exist_ok=True)
+    write_atomically(folder / MANIFEST, json.dumps({"code": code_fingerprint(_CODE)}))
+
+
+def check_pack(folder: Path) -> None:
+    """Raises `InputError` unless a folder was packed by this version of the library."""
+    try:
+        made_by = json.loads((folder / MANIFEST).read_text("utf-8"))["code"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{folder} holds no packed data: make it with `whenpool pack`") from None
+    if made_by != code_fingerprint(_CODE):
+        raise InputError(f"{folder} was packed by another version of whenpool: pack the data again")
+
+
+def _part(whole: EncodedCorpus, runs: list[Training]) -> EncodedCorpus:
+    """The first texts of each split, as many as the largest of some trainings reads."""
+    have = {split: len(texts) for split, texts in whole.texts.items()}
+    counts = {
+        "train": max(run.size for run in runs),
+        "validation": max(run.validation or min(run.size, have["validation"]) for run in runs),
+        "test": max(run.test or have["test"] for run in runs),
+    }
+    return replace(whole, texts={split: whole.texts[split].first(counts[split]) for split in SPLITS})
+
+
+def _words(corpus: EncodedCorpus) -> set[str]:
+    """The words of training texts and their filler, of which vocabularies are made."""
+    rows = [corpus.texts["train"].ids]
+    rows += [corpus.filler["train"]] if corpus.filler else []
+    numbers = torch.cat([row.flat for row in rows]).unique()
+    return {corpus.words[number] for number in numbers.tolist()}

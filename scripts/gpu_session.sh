@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Computes runs on a GPU that is lent for some minutes, on a machine that may have neither network, the
+# publishers' archives nor torchtext. What is finished is packed every 30 seconds; the next call goes on.
+#
+#   scripts/gpu_session.sh check        # versions, tests on the GPU, speeds
+#   scripts/gpu_session.sh run
+#
+# Before, on a machine with the data:
+#   whenpool pack session/packed --profile paper --corpus imdb --data folder
+#   (cd session && tar -cJf packed.tar.xz packed && rm -r packed)
+#   pip download --no-deps --only-binary=:all: -d session/wheels ...     # what the other machine lacks
+#
+# Options are environment variables:
+#   SESSION   folder with packed.tar.xz, maybe wheels, and the results of earlier calls   [session]
+#   OUT       folder for results, runs.tar.gz.0 and so on, each of 15 MB at most          [_build/session]
+#   WORK      scratch folder                                                              [/tmp/whenpool]
+#   MINUTES   to work for                                                                 [9]
+#   DEVICE    cuda or cpu                                                                 [cuda]
+#   BLOCKS    a file with lines such as "exact --sizes 1000", a folder and options of whenpool run; those in
+#             the folder "fast" can be compared with the same runs in "exact"             [what tells most first]
+#   PYTHON, WORKERS                                                                       [python3, the command's]
+set -euo pipefail
+
+SESSION=$(realpath "${SESSION:-session}") OUT=$(realpath -m "${OUT:-_build/session}")
+BLOCKS=${BLOCKS:+$(realpath "$BLOCKS")} WORK=${WORK:-/tmp/whenpool} DEVICE=${DEVICE:-cuda}
+PYTHON=${PYTHON:-python3} end=$((SECONDS + 60 * ${MINUTES:-9}))
+cd "$(dirname "$0")/.."
+[ -f "$SESSION/packed.tar.xz" ] || { echo "gpu_session: $SESSION/packed.tar.xz is not there" >&2; exit 2; }
+mkdir -p "$OUT" "$WORK/runs"
+
+# Of a machine that is still warm from the last call, this is there already.
+if [ ! -d "$WORK/packed" ]; then
+    tar -xJf "$SESSION/packed.tar.xz" -C "$WORK"
+    if ls "$SESSION"/wheels/*.whl > /dev/null 2>&1; then
+        "$PYTHON" -m pip install -q --no-index --no-deps --target "$WORK/site" "$SESSION"/wheels/*.whl
+    fi
+    if [ -f "$SESSION/runs.tar.gz.0" ]; then
+        cat "$SESSION"/runs.tar.gz.* | tar -xz -C "$WORK/runs"
+    fi
+fi
+export PYTHONPATH=$PWD/lib:$WORK/site${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
+
+left() { echo $((end - SECONDS)); }
+
+save() {
+    rm -rf "$WORK/new" && mkdir "$WORK/new"
+    (cd "$WORK/runs" && find . -name '*.json' -print0 | tar -cz --null -T -) |
+        split -b 15M -d -a 1 - "$WORK/new/runs.tar.gz."
+    mv "$WORK"/new/* "$OUT"
+}
+
+block() { # a folder of runs, and options
+    local store=$WORK/runs/$1
+    shift
+    [ "$(left)" -gt 20 ] || return 0
+    echo "== $* ($(left) s left)"
+    # A run that would end too late is not begun; one that goes on all the same is stopped.
+    timeout -s INT "$(($(left) + 15))" "$PYTHON" -m whenpool run --packed "$WORK/packed" --store "$store" \
+        --device "$DEVICE" ${WORKERS:+--workers "$WORKERS"} --deadline "$(left)s" "$@" || true
+}
+
+what_tells_most_first() {
+    cat << EOF
+exact --profile paper --corpus imdb --chapter training_to_skip --sizes 1000 --seeds 3
+fast --profile paper --corpus imdb --chapter training_to_skip --sizes 1000 --seeds 3 --precision bfloat16
+exact --profile paper --corpus imdb --chapter natural_bias --chapter word_importance --sizes 1000 --seeds 3
+exact --profile paper --corpus imdb --chapter training_to_skip --sizes 2000,5000,10000 --seeds 3
+exact --profile paper --corpus imdb --chapter learnability
+exact --profile paper --corpus imdb --chapter training_to_skip --chapter natural_bias --seeds 5
+EOF
+}
+
+case ${1:-} in
+    check)
+        "$PYTHON" -m whenpool check --device "$DEVICE" --profile paper --data "$WORK/packed" || true
+        "$PYTHON" -m pytest -q -m "$DEVICE" tests/test_accelerators.py 2>&1 | tee "$OUT/tests.txt" || true
+        timeout 120 "$PYTHON" -m bench together 2>&1 | tee "$OUT/speeds.txt" || true
+        ;;
+    run)
+        while sleep 30; do save; done &
+        saving=$!
+        trap 'kill $saving 2> /dev/null; save' EXIT
+        while read -r -a words; do
+            block "${words[@]}" < /dev/null
+        done < <(if [ -n "$BLOCKS" ]; then cat "$BLOCKS"; else what_tells_most_first; fi)
+        ;;
+    *)
+        echo "gpu_session: say check or run" >&2
+        exit 2
+        ;;
+esac

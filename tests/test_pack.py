@@ -1,0 +1,107 @@
+"""Packed data: the same keys and results where neither archives nor torchtext are."""
+
+import io
+import json
+import random
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+
+import pytest
+from small_runs import SMALL, result_of
+
+from whenpool import InputError
+from whenpool.runs.compute import compute
+from whenpool.runs.kinds.probe import PaddingSweep
+from whenpool.runs.kinds.tagging import Tagging
+from whenpool.runs.pack import check_pack, pack
+from whenpool.runs.run import Place, key
+from whenpool.runs.store import Store
+
+VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["fine", "dull", "river", "unread"])}
+TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
+WITHOUT_TORCHTEXT = """
+import sys
+sys.modules["torchtext"] = None
+from whenpool.cli import main
+sys.argv = ["whenpool", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.fixture
+def place(place):
+    draw = random.Random(0)
+    with tarfile.open(place.data / "aclImdb_v1.tar.gz", "w:gz") as archive:
+        for number in range(60):
+            label = ("neg", "pos")[number % 2]
+            words = draw.choices(["dull", "film", "it", "was"] + ["fine"] * (number % 2), k=110)
+            name = f"aclImdb/{('train', 'test')[number % 4 // 2]}/{label}/{number}_1.txt"
+            info, text = tarfile.TarInfo(name), " ".join([str(number), *words]).encode()
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text))
+    sentences = [{"title": f"{n}", "sentence": f"the river number {n} is long"} for n in range(80)]
+    (place.data / "wiki_sentences.jsonl").write_text("\n".join(map(json.dumps, sentences)))
+    rows = [" ".join([word, *map(str, row)]) for word, row in VECTORS.items()]
+    (place.data / "small.8d.txt").write_text("\n".join(rows))
+    return place
+
+
+def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives(place, tmp_path):
+    runs = [TRAINING, replace(TRAINING, setting="mid"), PaddingSweep(replace(TRAINING, setting="mid"))]
+    compute(runs, place)
+    lines = list(pack([*runs, Tagging("ud_ewt")], place, tmp_path / "packed"))
+    assert lines == [
+        "1 runs are left out: only trainings and probes are packed",
+        "imdb, long: 12 train, 10 validation, 8 test texts",
+        "small.8d.txt: 3 of 4 words",
+    ]
+    for file in ("aclImdb_v1.tar.gz", "wiki_sentences.jsonl", "small.8d.txt"):
+        assert (tmp_path / "packed" / file).stat().st_size < 200
+    packed = Place(Store(tmp_path / "store"), tmp_path / "packed", tmp_path / "packed" / "cache")
+    compute(runs, packed)
+    for run in runs:
+        assert key(run, packed) == key(run, place)
+        found, expected = (result_of(run, own) for own in (packed, place))
+        assert {**found, "seconds": 0.0} == {**expected, "seconds": 0.0}
+
+
+def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
+    options = ["--profile", "smoke", "--corpus", "imdb", "--sizes", "12", "--poolings", "max"]
+    options += ["--settings", "mid", "--seeds", "1", "--chapter", "training_to_skip"]
+
+    def whenpool(*words):
+        done = subprocess.run(
+            [sys.executable, "-c", WITHOUT_TORCHTEXT, *words, *options],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    raw = ["--data", str(place.data), "--store", str(tmp_path / "store")]
+    code, said = whenpool("run", *raw)
+    assert (code, "texts are read by torchtext" in said) == (2, True), said
+    from whenpool.cli import cli
+
+    cli.main(["pack", str(tmp_path / "packed"), *raw, *options], standalone_mode=False)
+    code, said = whenpool(
+        "run", "--packed", str(tmp_path / "packed"), "--store", str(tmp_path / "store")
+    )
+    assert (code, "1 runs done now" in said) == (0, True), said
+
+
+def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
+    with pytest.raises(InputError, match="no data are left to pack: choose other runs"):
+        list(pack([Tagging("ud_ewt")], place, tmp_path / "packed"))
+    with pytest.raises(InputError, match="empty holds no packed data: make it with `whenpool pack`"):
+        check_pack(tmp_path / "empty")
+    list(pack([TRAINING], place, tmp_path / "packed"))
+    check_pack(tmp_path / "packed")
+    (tmp_path / "packed" / "pack.json").write_text('{"code": "of another day"}')
+    with pytest.raises(InputError, match="packed by another version of whenpool: pack the data again"):
+        check_pack(tmp_path / "packed")
+    own = tmp_path / "own.csv"
+    own.write_text("text,label\n" + "".join(f"a text {n},{n % 2}\n" for n in range(40)))
+    lines = []
+    with pytest.raises(InputError, match="no data are left"):
+        lines.extend(pack([replace(SMALL, corpus=str(own))], place, tmp_path / "more"))

@@ -77,7 +77,7 @@ case ${1:-} in
         timeout 120 "$PYTHON" -m bench together 2>&1 | tee "$OUT/speeds.txt" || true
         ;;
     run)
-        while sleep 30; do save; done &
+        while sleep "${SAVE_EVERY:-30}"; do save; done &
         saving=$!
         trap 'kill $saving 2> /dev/null; save' EXIT
         while read -r -a words; do

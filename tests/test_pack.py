@@ -2,16 +2,23 @@
 
 import io
 import json
+import os
 import random
+import shutil
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from small_runs import SMALL, result_of
 
 from whenpool import InputError
+from whenpool.cli import cli
+from whenpool.cli.options import chosen, planned_runs
 from whenpool.runs.compute import compute
 from whenpool.runs.kinds.probe import PaddingSweep
 from whenpool.runs.kinds.tagging import Tagging
@@ -21,6 +28,8 @@ from whenpool.runs.store import Store
 
 VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["fine", "dull", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
+ROOT = Path(__file__).parents[1]
+OPTIONS = "--profile smoke --corpus imdb --sizes 12 --settings mid --chapter training_to_skip".split()
 WITHOUT_TORCHTEXT = """
 import sys
 sys.modules["torchtext"] = None
@@ -68,8 +77,7 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 
 
 def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
-    options = ["--profile", "smoke", "--corpus", "imdb", "--sizes", "12", "--poolings", "max"]
-    options += ["--settings", "mid", "--seeds", "1", "--chapter", "training_to_skip"]
+    options = [*OPTIONS, "--poolings", "max", "--seeds", "1"]
 
     def whenpool(*words):
         done = subprocess.run(
@@ -81,8 +89,6 @@ def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
     raw = ["--data", str(place.data), "--store", str(tmp_path / "store")]
     code, said = whenpool("run", *raw)
     assert (code, "texts are read by torchtext" in said) == (2, True), said
-    from whenpool.cli import cli
-
     cli.main(["pack", str(tmp_path / "packed"), *raw, *options], standalone_mode=False)
     code, said = whenpool(
         "run", "--packed", str(tmp_path / "packed"), "--store", str(tmp_path / "store")
@@ -105,3 +111,64 @@ def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
     lines = []
     with pytest.raises(InputError, match="no data are left"):
         lines.extend(pack([replace(SMALL, corpus=str(own))], place, tmp_path / "more"))
+
+
+@pytest.mark.slow
+def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
+    """On a processor, in a folder without git, with torchtext missing, on a fresh machine each time."""
+    tree, session = tmp_path / "tree", tmp_path / "session"
+    for name in ("lib", "scripts"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (tree / "torchtext.py").write_text("raise ModuleNotFoundError(name='torchtext')")
+    choice = chosen_by(*OPTIONS, "--data", str(place.data))
+    list(pack(choice, place, session / "packed"))
+    with tarfile.open(session / "packed.tar.xz", "w:xz") as archive:
+        archive.add(session / "packed", "packed")
+    (tmp_path / "blocks").write_text(f"exact {' '.join(OPTIONS)}\n")
+
+    def call(number, kill_after=None):
+        out, work = tmp_path / f"out{number}", tmp_path / f"work{number}"
+        own = {"SESSION": session, "OUT": out, "WORK": work, "BLOCKS": tmp_path / "blocks"}
+        own |= {
+            "DEVICE": "cpu",
+            "PYTHON": sys.executable,
+            "PYTHONPATH": tree,
+            "SAVE_EVERY": 1,
+            "MINUTES": 5,
+        }
+        child = subprocess.Popen(
+            ["bash", tree / "scripts" / "gpu_session.sh", "run"],
+            env=os.environ | {name: str(value) for name, value in own.items()},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+        if kill_after:
+            until = time.monotonic() + 120
+            while not list((work / "runs").rglob("*.json")) and time.monotonic() < until:
+                time.sleep(0.1)
+            time.sleep(kill_after)
+            os.killpg(child.pid, signal.SIGKILL)
+        said, _ = child.communicate(timeout=300)
+        for part in out.glob("runs.tar.gz.*"):
+            shutil.copy(part, session)
+        return said
+
+    call(1, kill_after=random.uniform(2, 4))
+    packed = subprocess.run(
+        f"cat {session}/runs.tar.gz.* | tar -tz", shell=True, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert len(packed) > 0
+    said = call(2)
+    assert f"{len(choice) - len(packed)} runs done now, {len(packed)} were stored already" in said, said
+    compute(choice, place)
+    found = Place(Store(tmp_path / "work2" / "runs" / "exact" / "smoke"), place.data, place.cache)
+    for run in choice:
+        assert result_of(run, found)["test_loss"] == result_of(run, place)["test_loss"]
+
+
+def chosen_by(*words):
+    """The runs that options ask for."""
+    command = cli.commands["status"].make_context("status", list(words))
+    options = command.params
+    only, chapters = options.pop("only"), options.pop("chapters")
+    choice, place = chosen(options)
+    return [run for own in planned_runs(choice, place, only, chapters)[0].values() for run in own]

@@ -117,6 +117,10 @@ def test_a_gpu_is_described_and_one_that_computes_something_else_or_nothing_is_r
     line = next(line for line in said if "device cuda" in line)
     assert "A card, 79 of 80 GB free, compute capability 9.0" in line
     assert line.endswith("an encoder differs from the processor's by 2e-06")
+    for version, is_slow in ((91200, True), (91300, False)):
+        monkeypatch.setattr(torch.backends.cudnn, "version", lambda version=version: version)
+        _, said = look(device="cuda")
+        assert any("bfloat16 is slow here" in line for line in said) == is_slow
     monkeypatch.setattr(doctor, "error_beside_processor", lambda device: 0.5)
     assert "differs from the processor's by 5e-01, 1e-03 is allowed" in missing(device="cuda")
     monkeypatch.setattr(doctor, "error_beside_processor", fail)

@@ -18,7 +18,7 @@ from whenpool.learnability import (
     TeacherForcing,
 )
 from whenpool.models.pooling import LastState
-from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, train
+from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, evaluation_words, train
 
 
 @pytest.fixture(scope="module")
@@ -183,3 +183,12 @@ def test_what_was_before_a_divergence_is_handed_over(what, dataset):
     broken = [name for name, value in left.weights.items() if value.isnan().any()]
     assert bool(broken) == (what == "validation loss")  # as they were left
     assert left.words == 3 * int(dataset.train.ids.lengths.sum())
+
+
+@pytest.mark.parametrize(
+    ("device", "free", "words"),
+    [("cpu", 0, 32_768), ("cuda", 80e9, 2**20), ("cuda", 10e9, 500_000), ("cuda", 1e6, 32_768)],
+)
+def test_a_gpu_is_given_as_many_words_to_judge_as_fit(monkeypatch, device, free, words):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (int(free), 0))
+    assert evaluation_words(torch.device(device)) == words

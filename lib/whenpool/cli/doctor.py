@@ -140,6 +140,11 @@ def _device(device: str) -> Iterator[Finding]:
     )
     mend = f"{LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
     yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
+    if (torch.backends.cudnn.version() or 0) < 91300:
+        yield (
+            "ok",
+            "--precision bfloat16 is slow here: recurrences need cuDNN 9.13 for it, as torch 2.10 has",
+        )
 
 
 def error_beside_processor(device: str) -> float:

@@ -17,7 +17,8 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for, training_batches
 from whenpool.corpora.dataset import Splits
 
-EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch
+EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
+GPU_EVALUATION_WORDS = 2**20  # on a GPU, as far as they fit
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
 Learnt = tuple[Tensor, Tensor]  # The loss of a batch, averaged over its texts, and the logits (B, C)
 
@@ -73,15 +74,24 @@ class Objective:
         return {}
 
 
+def evaluation_words(device: torch.device) -> int:
+    """Padded words of an evaluation batch: a GPU is only busy with many, of which each takes some 20 KB in a
+    BiLSTM of 256 units."""
+    if device.type == "cpu":
+        return EVALUATION_WORDS
+    fit = torch.cuda.mem_get_info(device)[0] // 20_000 if device.type == "cuda" else GPU_EVALUATION_WORDS
+    return max(EVALUATION_WORDS, min(GPU_EVALUATION_WORDS, fit))
+
+
 @torch.inference_mode()
 def evaluate(model: nn.Module, texts: Texts) -> Score:
-    """Loss and accuracy over labelled texts, as many at once as `EVALUATION_WORDS` allow; a model whose
+    """Loss and accuracy over labelled texts, as many at once as `evaluation_words` allow; a model whose
     ``masked`` is False gets 32, as the authors', since there padding matters."""
     was_training = model.training
     model.eval()
     loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
     right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
-    for indices in batches_for(model, texts.ids.lengths, EVALUATION_WORDS):
+    for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
         batch = texts.batch(indices, PADDING_INDEX)
         logits = model(batch.ids, batch.lengths)  # (B, C)
         loss += functional.cross_entropy(logits, batch.labels, reduction="sum")

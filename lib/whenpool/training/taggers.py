@@ -16,7 +16,6 @@ from whenpool.corpora.numbering import NumberedCorpus, NumberedSentences
 from whenpool.models.encoder import word_mask
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.training.loop import (
-    EVALUATION_WORDS,
     Accuracy,
     Epoch,
     Learnt,
@@ -24,6 +23,7 @@ from whenpool.training.loop import (
     Outcome,
     Recipe,
     Score,
+    evaluation_words,
     train,
 )
 
@@ -69,7 +69,7 @@ def label(model: SequenceTagger, sentences: NumberedSentences) -> Labelled:
     model.eval()
     found, starts = torch.empty_like(sentences.tags), sentences.starts
     loss = torch.zeros((), dtype=torch.float64, device=found.device)
-    for indices in evaluation_batches(sentences.lengths, EVALUATION_WORDS):
+    for indices in evaluation_batches(sentences.lengths, evaluation_words(found.device)):
         batch = sentences.batch(indices)
         logits = model(batch.ids, batch.lengths)  # (B, T, C)
         loss += tagging_loss(logits, batch.lengths, batch.labels, "sum")

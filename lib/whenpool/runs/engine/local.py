@@ -30,6 +30,8 @@ WORKER_VARIABLES = {
     "MALLOC_TRIM_THRESHOLD_": str(2**33),
     # cuBLAS gives the same bits each time; read when torch is loaded
     "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+    # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
+    "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
 }
 """For the processes of workers, where the user has not set them."""
 

@@ -94,11 +94,14 @@ class _Rows:
         self.active = [sum(length > t for length in lengths) for t in range(lengths[0])]
         self.starts = [0, *accumulate(self.active)]
         self.count = self.starts[-1]
-        self._places = torch.tensor(self.starts[:-1], device=device)
-        sizes = torch.tensor(self.active, device=device)
-        position = torch.repeat_interleave(torch.arange(len(sizes), device=device), sizes)
-        earlier = self._places[(position - 1).clamp(min=0)]
-        self.before = earlier + torch.arange(self.count, device=device) - self._places[position]
+        # Made on the processor and copied once from pinned memory, so that no GPU is waited for.
+        places, sizes = torch.tensor(self.starts[:-1]), torch.tensor(self.active)
+        position = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+        earlier = places[(position - 1).clamp(min=0)]
+        both = torch.cat([places, earlier + torch.arange(self.count) - places[position]])
+        if device.type == "cuda":
+            both = both.pin_memory()
+        self._places, self.before = both.to(device, non_blocking=True).split([len(sizes), self.count])
 
     def of(self, recurrence: int) -> Tensor:
         """The rows of a recurrence, word by word."""
@@ -110,17 +113,21 @@ class _Rows:
         return values[start : start + (self.active[position] if count is None else count)]
 
 
+def _rounded(weights: Tensor) -> Tensor:
+    """Weights in the precision in use, rounded once and not at every word."""
+    to_round = precision_used() == "bfloat16" and weights.dtype == torch.float32
+    return weights.bfloat16() if to_round else weights
+
+
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """Products of pairs of matrices, in the precision in use; the result is as exact as ``left``."""
-    if precision_used() == "bfloat16" and left.dtype == torch.float32:
-        return torch.bmm(left.bfloat16(), right.bfloat16()).float()
-    return torch.bmm(left, right)
+    """Products of pairs of matrices in the precision of ``right``; the result is as exact as ``left``."""
+    return torch.bmm(left.to(right.dtype), right).to(left.dtype)
 
 
 def _forward(gates: Tensor, recurrent: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
     """The states and cells, a row of (B, H) for each row of gates, which their values replace."""
     H = recurrent.shape[-1]
-    across = recurrent.transpose(1, 2).contiguous()  # (R, H, 4H)
+    across = _rounded(recurrent.transpose(1, 2).contiguous())  # (R, H, 4H)
     states, cells = (gates.new_empty(*gates.shape[:2], H) for _ in range(2))
     for t, count in enumerate(rows.active):
         now = rows.at(gates, t)
@@ -146,6 +153,7 @@ def _backward(
     T, B = len(rows.active), gates.shape[1]
     grad_gates = torch.empty_like(gates)
     grad_cell = cells.new_zeros(R, B, H)  # what comes back from the next word
+    recurrent = _rounded(recurrent)
     for stop in range(T, 0, -_STEPS):
         start = max(stop - _STEPS, 0)
         block = slice(rows.starts[start], rows.starts[stop])

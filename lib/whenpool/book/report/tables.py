@@ -63,7 +63,8 @@ def number_text(value: float) -> str:
 
 def spoken_number(value: float) -> str:
     """A number as one says it, in two digits: 0.0164 -> 0.016, 30.47 -> 30."""
-    return f"{float(f'{value:.2g}'):g}" if 1e-3 <= abs(value) < 1e4 else number_text(value)
+    text = f"{float(f'{value:.2g}'):g}" if 1e-3 <= abs(value) < 1e4 else number_text(value)
+    return text.replace("-", "−")
 
 
 @dataclass(frozen=True)

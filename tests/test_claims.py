@@ -601,12 +601,16 @@ def test_numbers_are_written_for_people(value, text):
 
 def test_a_verdict_is_told_at_the_thesiss_scale_where_it_was_run_there():
     large, small = Finding("undecided", 1.0, 0.5, 1.5, 3), Finding("holds", 2.0, n=1, keys=("a",))
-    assert Decision(LEVEL, {"thesis": large, "compact": small}).told == "undecided"
+    both = Decision(LEVEL, {"thesis": large, "compact": small})
+    assert (both.told, both.said) == ("undecided", "is undecided")
     other = Decision(LEVEL, {"thesis": Finding(), "compact": small})
     assert (other.told, other.best) == ("holds (compact)", small)
     assert Decision(LEVEL, {"compact": small}).told == "holds (compact)"
     nothing = Decision(LEVEL, {"thesis": Finding(), "compact": Finding()})
     assert (nothing.told, nothing.best, nothing.keys) == ("not run", Finding(), set())
+    assert (other.said, nothing.said) == ("holds (compact)", "has not been tested yet")
+    late = Decision(LEVEL, {"compact": Finding("so far does not hold", 0.0164, n=1)})
+    assert (late.said, late.best.spoken) == ("does not hold so far (compact)", "0.016")
     assert (other.verdict("compact"), Decision(LEVEL, {}).verdict("compact")) == ("holds", "")
 
 
@@ -651,10 +655,10 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
     decided = chapter.claims()
     own = [claim.id for claim in LEDGER if claim.chapter == "natural_bias"]
     assert set(glued) == {f"{kind}_{name}" for kind in ("claim", "measured") for name in own}
-    assert glued["claim_chrono-learns-the-middle"] == "so far holds (compact)"
-    assert glued["measured_chrono-learns-the-middle"] == "30.5 (24.1 to 36.9)"
+    assert glued["claim_chrono-learns-the-middle"] == "holds so far (compact)"
+    assert glued["measured_chrono-learns-the-middle"] == "30 (24 to 37)"
     assert glued["measured_chrono-matches-max-attention"].startswith("2 (")
-    assert glued["claim_padding-costs-with-biases-of-sum-1"] == "not run"
+    assert glued["claim_padding-costs-with-biases-of-sum-1"] == "has not been tested yet"
     assert glued["measured_padding-costs-with-biases-of-sum-1"] == "no run"
     behind = [row["key"] for row in rows if row["began"] == AFTER and row["model"] != "last"]
     assert sorted(chapter.evidence_runs(decided)["key"]) == sorted(behind)

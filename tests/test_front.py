@@ -116,7 +116,7 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
     ours = replace(decided[0], claim=replace(CLAIMS[0], section="ours"))
     shown = front.VerdictBars([*decided, ours])._repr_mimebundle_()
     assert shown["text/plain"] == (
-        "3 claims; at the thesis's scale: 2 holds, 1 does not hold; in the compact replication: 3 not run"
+        "3 claims; at the thesis's scale: 2 hold, 1 does not hold; in the compact replication: 3 not run"
     )
     links = re.findall(
         r'class="([\w-]+)" style="flex-grow:(\d+)" title="[^"]+" href="([^"]+)"', shown["text/markdown"]

@@ -64,6 +64,7 @@ def test_roles_and_directives_become_plain_words():
         "{cite:p}`a2020,b2019`": "(Maini et al., 2020; Chen, 2019)",
         "{cite:t}`a2020`": "Maini et al. (2020)",
         "{glue:text}`gain:.1f` points": "`gain` points",
+        "{term}`mid`, {term}`runs <reference run>`": "mid, runs",
         "(there)=\n## A heading": "## A heading",
         ":::{note} Mind\n:class: x\n\nthis\n:::\nafter": "> **Mind**\n>\n>\n> this\nafter",
         "```{bibliography}\n:all:\n```": "",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from whenpool.book.pages import lighten, lighter, pruned, smaller
+from whenpool.book.pages import defined, explained, lighten, lighter, pruned, smaller
 
 PAGE = """<html><head>
 <script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
@@ -46,6 +46,19 @@ def test_what_is_smaller_or_has_another_role_shows_the_same():
     assert smaller(drawing).split() == (
         '<svg> <g transform="scale(0.015625 -0.015625)"><path d="M 1.9 -2.5 L 30.0 4"/></g></svg>'.split()
     )
+
+
+def test_a_link_to_a_term_brings_its_definition_once():
+    terms = defined(
+        '<dl class="simple glossary"><dt id="term-left">left</dt><dt id="term-mid">mid<a>#</a>'
+        "</dt><dd><p>Among <em>filler</em>\n&amp; more.</p></dd></dl><dl><dt id='x'></dt><dd>other</dd></dl>"
+    )
+    assert terms == dict.fromkeys(("term-left", "term-mid"), "Among filler & more.")
+    link = '<a class="x" href="five_models.html#term-mid"><span class="xref std std-term">mid</span></a>'
+    page = explained(f"{link} <a href='#term-mid'>#</a>", terms)
+    assert page.count('#term-mid" data-definition="Among filler &amp; more."><span') == 1
+    assert page.count("data-definition") == 1
+    assert explained(page, terms) == page
 
 
 def test_rules_of_unknown_classes_and_ids_go_and_others_stay():

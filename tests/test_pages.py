@@ -16,6 +16,7 @@ pytestmark = pytest.mark.xdist_group("book")
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
 FRONT_PAGE_BYTES = 600_000
+TOUCH = "e => e.dispatchEvent(new PointerEvent('click', {cancelable: true, pointerType: 'touch'}))"
 SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
@@ -66,7 +67,7 @@ def test_the_search_finds_max_attention(html, chromium, size):
         assert all("/book/" in link for link in found)
         page.locator("#search-results li a").first.click()
         page.wait_for_load_state("load")  # the text is there before all of it is
-        assert "max-attention" in page.inner_text("article").lower()
+        assert "max-attention" in page.text_content("article").lower()  # it may be folded
         assert complaints == []
 
 
@@ -139,6 +140,22 @@ def test_figures_can_be_read_on_a_phone_and_scroll_by_keyboard(html, chromium):
 def test_the_front_page_is_light(html, chromium):
     loaded = bytes_loaded(chromium, html / f"{TOC['root']}.html")
     assert sum(loaded.values()) < FRONT_PAGE_BYTES, sorted(loaded.items(), key=lambda item: -item[1])[:8]
+
+
+def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(html, chromium):
+    with looked_at(chromium, html / "book" / "training_to_skip.html", PHONE) as (page, complaints):
+        term, box = page.locator("a[data-definition]").first, page.get_by_role("tooltip")
+        for show, hide in (
+            (term.hover, lambda: page.mouse.move(0, 0)),
+            (term.focus, lambda: page.keyboard.press("Escape")),
+            (lambda: term.evaluate(TOUCH), lambda: page.keyboard.press("Escape")),
+        ):
+            page.wait_for_function("() => document.getElementById('definition').hidden")
+            show()
+            assert box.inner_text() == term.get_attribute("data-definition") != ""
+            assert term.get_attribute("aria-describedby") == "definition"
+            hide()
+        assert complaints == []
 
 
 def test_the_ledger_filters_and_sorts(html, chromium):

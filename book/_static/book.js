@@ -34,3 +34,52 @@ addEventListener("DOMContentLoaded", () => {
     fold.append(head, line);
   }
 });
+
+// What a page folds away takes its code with it.
+addEventListener("DOMContentLoaded", () => {
+  for (const fold of document.querySelectorAll("div.cell details.below-input")) {
+    const code = fold.previousElementSibling;
+    if (code) fold.firstElementChild.after(code);
+  }
+});
+
+// A term of the glossary says what it means under the pointer, the focus or a first touch; a second one follows it.
+addEventListener("DOMContentLoaded", () => {
+  const box = Object.assign(document.createElement("div"), { id: "definition", role: "tooltip", hidden: true });
+  document.body.append(box);
+  let shown = null;
+  const hide = () => {
+    shown?.removeAttribute("aria-describedby");
+    shown = null;
+    box.hidden = true;
+  };
+  const show = (link) => {
+    hide();
+    shown = link;
+    link.setAttribute("aria-describedby", box.id);
+    box.textContent = link.dataset.definition;
+    box.hidden = false;
+    const { left, bottom } = link.getClientRects()[0];
+    box.style.top = `${scrollY + bottom}px`;
+    box.style.left = `${Math.max(8, Math.min(left, document.documentElement.clientWidth - box.offsetWidth - 8))}px`;
+  };
+  const leave = () => setTimeout(() => box.matches(":hover") || shown?.matches(":hover, :focus") || hide(), 150);
+  for (const link of document.querySelectorAll("a[data-definition]")) {
+    let before = false;
+    link.addEventListener("pointerdown", () => (before = shown === link));
+    link.addEventListener("click", (event) => {
+      if (event.pointerType === "touch" && !before) {
+        event.preventDefault();
+        show(link);
+      }
+    });
+    for (const kind of ["pointerenter", "focus"]) {
+      link.addEventListener(kind, (event) => event.pointerType === "touch" || show(link));
+    }
+    link.addEventListener("pointerleave", leave);
+    link.addEventListener("blur", leave);
+  }
+  box.addEventListener("pointerleave", leave);
+  addEventListener("keydown", (event) => event.key === "Escape" && hide());
+  addEventListener("pointerdown", (event) => event.target.closest("a") === shown || box.contains(event.target) || hide());
+});

@@ -120,12 +120,12 @@ class Chapter:
         return rows_at(self.finished, measure, scale, **selection)
 
     def claims(self) -> list[Decision]:
-        """The claims of this chapter with their verdicts, which are glued as ``claim_<id>``, and what was
-        measured as ``measured_<id>``: at the thesis's scale where it was run there, else compact."""
+        """The claims of this chapter with their verdicts, which are glued as verbs, ``claim_<id>``, and what
+        was measured as ``measured_<id>``: at the thesis's scale where it was run there, else compact."""
         decided = decisions(self.finished, self.name)
         for decision in decided:
-            glue(f"claim_{decision.claim.id}", decision.told)
-            glue(f"measured_{decision.claim.id}", decision.best.measured or "no run")
+            glue(f"claim_{decision.claim.id}", decision.said)
+            glue(f"measured_{decision.claim.id}", decision.best.spoken or "no run")
         return decided
 
     def evidence_runs(self, decided: Sequence[Decision]) -> pd.DataFrame:

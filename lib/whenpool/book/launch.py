@@ -131,6 +131,7 @@ class Plain:
             "cite:p": lambda: f"({'; '.join(', '.join(work) for work in self._works(target))})",
             "cite:t": lambda: ", ".join(f"{who} ({year})" for who, year in self._works(target)),
             "math": lambda: f"${target}$",
+            "term": lambda: title or target,
         }
         return write[found["role"]]() if found["role"] in write else title or f"`{target}`"
 

@@ -2,11 +2,13 @@
 
 The theme gives every page all of its stylesheets, 2,000 icons twice, the typesetter of formulas and the
 index of the search: 3.6 MB for a page of 25 KB. Here each page keeps the scripts that it needs, and the
-stylesheets keep the rules that some page or script can match.
+stylesheets keep the rules that some page or script can match. A link to a term of the glossary gets the
+term's definition, which a script shows without opening the other page.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from html import escape, unescape
 from pathlib import Path
 
 import tinycss2
@@ -17,6 +19,9 @@ _WORD = re.compile(r"[\w-]+")
 _CLASS_OR_ID = re.compile(r"[.#]((?:[\w-]|\\.)+)")
 _WITHOUT = re.compile(r":(?:not|is|where|has)\([^()]*(?:\([^()]*\)[^()]*)*\)")
 _COMMA = re.compile(r",(?![^(\[]*[)\]])")  # outside of brackets
+_GLOSSARY = re.compile(r'<dl class="[^"]*\bglossary\b.*?</dl>', re.DOTALL)
+_TERM = re.compile(r'<dt id="(term-[^"]+)">|<dd>(.*?)</dd>', re.DOTALL)
+_TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
 _SCRIPT = r'<script[^>]*src="[^"]*%s[^"]*"[^>]*></script>'
 _MATH = r'class="[^"]*\bmath\b|\$\$|\\\(|\\\['
 _UNLESS = (
@@ -36,8 +41,10 @@ def lighten(html: Path) -> None:
     """Take out of rendered pages what they load without need; doing it twice changes nothing more. ``html``:
     the folder that Sphinx has written."""
     pages = [page for page in html.rglob("*.html") if "_static" not in page.parts]
-    for page in pages:
-        page.write_text(lighter(page.read_text("utf-8")), "utf-8")
+    texts = {page: lighter(page.read_text("utf-8")) for page in pages}
+    terms = {term: said for text in texts.values() for term, said in defined(text).items()}
+    for page, text in texts.items():
+        page.write_text(explained(text, terms), "utf-8")
     for figure in (html / "_images").glob("*.svg"):
         figure.write_text(smaller(figure.read_text("utf-8")), "utf-8")
     scripts = [
@@ -63,6 +70,30 @@ def lighter(page: str) -> str:
             page = re.sub(rf"[ \t]*{pattern}\n?", "", page, flags=re.DOTALL)
     # The entries of a list of references must be its items, which docutils does not say.
     return page.replace('role="doc-biblioentry"', 'role="listitem"')
+
+
+def defined(page: str) -> dict[str, str]:
+    """The definitions of a page's glossary, as plain text by the anchors of their terms."""
+    found: dict[str, str] = {}
+    waiting: list[str] = []  # terms that share the next definition
+    for glossary in _GLOSSARY.findall(page):
+        for term, text in _TERM.findall(glossary):
+            if term:
+                waiting.append(term)
+            else:
+                said = " ".join(unescape(re.sub(r"<[^>]+>", "", text)).split())
+                found |= dict.fromkeys(waiting, said)
+                waiting = []
+    return found
+
+
+def explained(page: str, terms: Mapping[str, str]) -> str:
+    """A page whose links to terms bring what these mean."""
+
+    def with_definition(link: re.Match[str]) -> str:
+        return f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"'
+
+    return _TO_TERM.sub(with_definition, page)
 
 
 def smaller(svg: str) -> str:

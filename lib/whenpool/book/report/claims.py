@@ -23,7 +23,7 @@ from pandas import DataFrame
 from whenpool.base.errors import InputError
 from whenpool.base.tables import check_once, listed, shown
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
-from whenpool.book.report.tables import number_text
+from whenpool.book.report.tables import number_text, spoken_number
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate, paper_file
 from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
@@ -113,13 +113,20 @@ class Finding:
 
     @property
     def measured(self) -> str:
-        """The quantity with its interval, as a reader sees it."""
+        """The quantity with its interval, as a table has it."""
+        return self._written(number_text)
+
+    @property
+    def spoken(self) -> str:
+        """The same as a sentence has it, in two digits."""
+        return self._written(spoken_number)
+
+    def _written(self, text: Callable[[float], str]) -> str:
         if not self.n:
             return ""
-        text = number_text(self.value)
         if math.isnan(self.low) or self.low == self.high:
-            return text
-        return f"{text} ({number_text(self.low)} to {number_text(self.high)})"
+            return text(self.value)
+        return f"{text(self.value)} ({text(self.low)} to {text(self.high)})"
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -198,6 +205,14 @@ class Decision:
         """The verdict at the thesis's scale, or where it was not run there the compact one, which says so."""
         large, small = (self.at.get(scale, Finding()) for scale in SCALES)
         return large.verdict if large.n or not small.n else f"{small.verdict} (compact)"
+
+    @property
+    def said(self) -> str:
+        """The same as the verb of a sentence whose subject is the claim."""
+        verdict, bracket, scale = self.told.partition(" (")
+        late = verdict.startswith("so far ")
+        verb = {"undecided": "is undecided", "not run": "has not been tested yet"}.get(verdict, verdict)
+        return verb.removeprefix("so far ") + (" so far" if late else "") + bracket + scale
 
     @property
     def best(self) -> Finding:

@@ -10,6 +10,7 @@ from whenpool.models.registry import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from seaborn.axisgrid import Grid
 
 TRICK_COLOURS = {
     "teacher_forcing": "#0072b2",
@@ -35,6 +36,15 @@ def use_style() -> None:
         set_matplotlib_formats("svg")
     except ImportError:  # outside a notebook
         pass
+
+
+def legend_above(grid: "Grid", columns: int = 5) -> None:
+    """Put the legend of seaborn's panels above them, so that they have the whole width of a page."""
+    import seaborn as sns
+
+    sns.move_legend(
+        grid, "lower center", bbox_to_anchor=(0.45, 1), ncols=columns, title=None, frameon=False
+    )
 
 
 def nothing_yet() -> "Figure":

@@ -101,16 +101,21 @@ class VerdictBars:
         for scale, key in (("thesis", "verdict"), ("compact", "compact")):
             found = {name: n for name, n in counts(own, scale).items() if n}
             title = _SCALE_TEXT[scale].partition(":")[0]
+            said = {name: f"{n} {name if n == 1 else _plural(name)}" for name, n in found.items()}
             parts = [
-                f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{n} {name}" '
+                f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{said[name]}" '
                 f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
-                f"{n if n < len(own) / 20 else f'{n} {name}'}</a>"  # where the name would not fit
+                f"{n if n < len(own) / 20 else said[name]}</a>"  # where the name would not fit
                 for name, n in found.items()
             ]
             bars.append(f'<p>{title.capitalize()}:</p><div class="verdicts">{"".join(parts)}</div>')
-            lines.append(f"{title}: {', '.join(f'{n} {name}' for name, n in found.items())}")
+            lines.append(f"{title}: {', '.join(said.values())}")
         text = f"{len(own)} claims; {'; '.join(lines)}"
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
+
+
+def _plural(verdict: str) -> str:
+    return verdict.replace("does", "do").replace("holds", "hold")
 
 
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:

@@ -61,6 +61,12 @@ def number_text(value: float) -> str:
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
 
 
+def spoken_number(value: float) -> str:
+    """A number as one says it, in two digits: 0.0164 -> 0.016, 30.47 -> 30."""
+    text = f"{float(f'{value:.2g}'):g}" if 1e-3 <= abs(value) < 1e4 else number_text(value)
+    return text.replace("-", "−")
+
+
 @dataclass(frozen=True)
 class Sentences:
     """Sentences of Markdown with links to the ledger, for a page of the book. A notebook that is opened

@@ -38,8 +38,8 @@ serve: $(READY)  ## open the built book on localhost
 	@echo "The book is at http://localhost:$(PORT)/ (ctrl-C stops)"
 	@$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
-pdf: $(READY)  ## print the built book into _build/whenpool.pdf (needs a Chromium)
-	@$(BIN)/whenpool pdf
+pdf: $(READY)  ## print the built book into _build/whenpool.pdf; ARGS=--paper: its article (needs a Chromium)
+	@$(BIN)/whenpool pdf $(ARGS)
 
 lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of chapters
 	@$(BIN)/ruff check lib tests bench scripts .ci

@@ -1,4 +1,4 @@
-"""The book as one PDF, and what of its pages goes into it."""
+"""The book as one PDF and its article as another, and what of the pages goes into them."""
 
 import re
 import shutil
@@ -10,7 +10,17 @@ from clones import ROOT
 from pypdf import PdfReader
 
 from whenpool import InputError
-from whenpool.book.printing import NAME, assembled, chapters_of, opened_browser, print_book
+from whenpool.book.printing import (
+    NAME,
+    PAPER,
+    PAPER_NAME,
+    WORKS,
+    assembled,
+    by_itself,
+    chapters_of,
+    opened_browser,
+    print_book,
+)
 
 pytestmark = pytest.mark.xdist_group("book")
 
@@ -28,8 +38,16 @@ def clone(built, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def together(clone):
-    front, *others = chapters_of(clone, clone / "_build" / "html")
-    return assembled(clone, clone / "_build" / "html", front, others, [7] * len(others))
+    html = clone / "_build" / "html"
+    front, *others = (chapter for chapter in chapters_of(clone, html) if chapter.name != PAPER)
+    return assembled(clone, html, front, others, [7] * len(others))
+
+
+@pytest.fixture(scope="module")
+def paper(clone):
+    html = clone / "_build" / "html"
+    pages = {chapter.name: chapter for chapter in chapters_of(clone, html)}
+    return assembled(clone, html, by_itself(pages[PAPER], pages[WORKS]), [])
 
 
 def test_every_anchor_stands_once_and_every_link_within_the_book_finds_one(together):
@@ -86,3 +104,51 @@ def test_without_a_browser_it_is_said_how_to_get_one(monkeypatch):
         opened_browser(),
     ):
         pass
+
+
+def test_the_paper_counts_its_own_figures_and_lists_the_works_that_it_cites(paper):
+    for kind, count in {"Figure": 5, "Table": 3}.items():
+        captions = re.findall(rf'caption-number">{kind} (\d+) <', paper)
+        assert captions == [str(number) for number in range(1, count + 1)]
+        assert set(re.findall(rf'std-numref">{kind} (\d+)<', paper)) == set(captions)
+    anchors = re.findall(r'\bid="([^"]+)"', paper)
+    assert len(anchors) == len(set(anchors))
+    links = re.findall(r'href="#([^"]+)"', paper)
+    assert set(links) <= set(anchors)
+    works = re.findall(r'class="citation" id="([^"]+)"', paper)
+    assert 5 < len(works) == len({link for link in links if link.startswith("bibliography--id")})
+    assert not re.search(r"cell_input|>\?<|>no (?:run|number)<|no such runs yet|\bnan\b", paper)
+
+
+def test_the_paper_has_twelve_pages_at_most_and_all_of_it_is_on_them(clone, paper, chromium):
+    with ThreadPoolExecutor(1) as other:
+        target = other.submit(print_book, clone, paper=True).result()
+    assert target == clone / "_build" / PAPER_NAME
+    pages = [page.extract_text() for page in PdfReader(target).pages]
+    assert 6 <= len(pages) <= 12
+    text = "\n".join(pages)
+    for part in ("The paper run again", "Abstract", "References", "Neural Computation"):
+        assert part in text
+    assert len(set(re.findall(r"^Figure \d", text, re.MULTILINE))) == 5
+    assert len(set(re.findall(r"^Table \d", text, re.MULTILINE))) == 3
+    assert "whenpool pdf" not in text  # what only the page says
+    file = clone / "_build" / "paper.html"
+    file.write_text(paper, "utf-8")
+    page = chromium.new_page(viewport={"width": 643, "height": 900})
+    page.emulate_media(media="print")
+    page.goto(file.as_uri())
+    wider = page.evaluate(
+        "() => [...document.querySelectorAll('table, img, pre')].filter(e => "
+        "e.getBoundingClientRect().right > 1 + "
+        "document.querySelector('header').getBoundingClientRect().right).map(e => e.id || e.alt)"
+    )
+    page.close()
+    assert wider == []
+
+
+def test_a_book_without_the_article_has_no_paper(clone, tmp_path):
+    folder = shutil.copytree(clone, tmp_path / "clone")
+    toc = folder / "_toc.yml"
+    toc.write_text(re.sub(rf" +- file: {PAPER}\n +title: .*\n", "", toc.read_text()))
+    with pytest.raises(InputError, match="the table of contents lacks book/article or"):
+        print_book(folder, paper=True)

@@ -1,8 +1,8 @@
-"""The book as one PDF, printed by a browser without a window."""
+"""The book as one PDF, or its article as another, printed by a browser without a window."""
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -55,6 +55,9 @@ def wait_for_formulas(page: "Page") -> None:
 
 
 NAME = "whenpool.pdf"
+PAPER_NAME = "whenpool-paper.pdf"
+PAPER, WORKS = "book/article", "book/bibliography"
+"""The page that is printed by itself, and the one with the works that it cites."""
 _TEXT_WIDTH = 643  # of A4 without its margins, in the pixels of CSS
 _FOOTER = (
     '<div style="width: 100%; text-align: center; font: 8pt serif; color: #555">'
@@ -62,7 +65,7 @@ _FOOTER = (
 )
 _OF_NO_USE = ".headerlink, .ledger-filters, script, style, button, details.hide.above-input"
 _FIT = """() => {
-  const available = document.body.clientWidth;
+  const available = document.querySelector("header").clientWidth;
   for (const wide of document.querySelectorAll("table, pre")) {
     if (wide.scrollWidth > available + 1) wide.style.zoom = available / wide.scrollWidth;
   }
@@ -79,14 +82,19 @@ class Chapter(NamedTuple):
     article: "Tag"
 
 
-def print_book(root: Path) -> Path:
-    """Print the built pages of a clone; returns the PDF, ``_build/whenpool.pdf``. Raises `InputError` when
-    no book is built, or there is no browser."""
+def print_book(root: Path, paper: bool = False) -> Path:
+    """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the PDF,
+    ``_build/whenpool.pdf`` or ``_build/whenpool-paper.pdf``. Raises `InputError` when no book is built, or
+    there is no browser."""
     html, together = root / "_build" / "html", root / "_build" / "print.html"
     if not (html / "index.html").exists():
         raise InputError("there is no book yet: run make book")
-    target = root / "_build" / NAME
-    front, *others = chapters_of(root, html)
+    target = root / "_build" / (PAPER_NAME if paper else NAME)
+    pages = {chapter.name: chapter for chapter in chapters_of(root, html)}
+    if paper and not {PAPER, WORKS} <= set(pages):
+        raise InputError(f"the table of contents lacks {PAPER} or {WORKS}, which the paper needs")
+    article = pages.pop(PAPER, None)
+    front, *others = [by_itself(article, pages[WORKS])] if article and paper else pages.values()
     with opened_browser() as browser:
         page = browser.new_page(viewport={"width": _TEXT_WIDTH, "height": 900})
         page.emulate_media(media="print")
@@ -137,14 +145,35 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         for image in article.select("[src]"):
             image["src"] = (file.parent / str(image["src"])).resolve().as_uri()
         for link in article.select("a[href]"):
-            link["href"] = _target(name, str(link["href"]), list(parts))
+            link["href"] = _target(name, str(link["href"]), {*parts} - {PAPER} | {name})
         title = heading.get_text().strip()
-        if caption:
+        if caption and name != PAPER:
             for level in reversed(article.find_all(["h1", "h2", "h3", "h4", "h5"])):
                 level.name = f"h{int(level.name[1]) + 1}"
-        else:  # the front page: its title stands above all
+        else:  # the front page, and the article: its title stands above all
             heading.extract()
         yield Chapter(name, title, caption, article)
+
+
+def by_itself(article: Chapter, works: Chapter) -> Chapter:
+    """The article with figures and tables counted from 1, and of the bibliography what it cites."""
+    numbers: dict[str, str] = {}
+    for caption in article.article.select(".caption-number"):
+        kind = caption.get_text().split()[0]
+        before = sum(number.startswith(kind) for number in numbers.values())
+        numbers[caption.get_text().strip()] = f"{kind} {before + 1}"
+    for named in article.article.select(".caption-number, .std-numref"):
+        text = named.get_text()
+        named.string = text.replace(text.strip(), numbers.get(text.strip(), text.strip()))
+    cited = {link["href"] for link in article.article.select("a[href]")}
+    for work in works.article.select("div.citation"):
+        if f"#{work['id']}" not in cited:
+            work.decompose()
+    heading = works.article.find("h2")
+    if heading:
+        heading.string = "References"
+    article.article.append(works.article)
+    return article
 
 
 def _anchor(name: str, fragment: str = "") -> str:
@@ -152,7 +181,7 @@ def _anchor(name: str, fragment: str = "") -> str:
     return f"{Path(name).name}--{fragment}"
 
 
-def _target(name: str, link: str, names: Sequence[str]) -> str:
+def _target(name: str, link: str, names: Collection[str]) -> str:
     """Where a link of a page leads when all pages are together."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
@@ -184,13 +213,15 @@ def assembled(
     chapters = [f'<section class="chapter" id="{_anchor(c.name)}">{c.article}</section>' for c in others]
     mathjax = (static / "mathjax" / "tex-chtml.js").as_uri()
     formulas = '{options: {processHtmlClass: "math", ignoreHtmlClass: "document"}}'
+    kind = "document" if others else "document paper"
+    listed = f'<nav class="contents"><h2>Contents</h2>{contents}</nav>' if others else ""
     return (
         '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
         f"<title>{escape(front.title)}</title>{links}<style>{_fonts()}</style>"
         f"<script>window.MathJax = {formulas}</script>"
-        f'<script defer src="{mathjax}"></script></head><body class="document">'
+        f'<script defer src="{mathjax}"></script></head><body class="{kind}">'
         f"<header><h1>{escape(front.title)}</h1><p>{escape(author)}</p>{edition}</header>"
-        f'{front.article}<nav class="contents"><h2>Contents</h2>{contents}</nav>{"".join(chapters)}'
+        f"{front.article}{listed}{''.join(chapters)}"
         "</body></html>"
     )
 

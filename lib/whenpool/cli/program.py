@@ -101,11 +101,12 @@ def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -
 
 
 @cli.command()
-def pdf() -> None:
+@click.option("--paper", is_flag=True, help="Print its article of twelve pages instead.")
+def pdf(paper: bool) -> None:
     """Print the built book into one PDF, with the Chromium of this machine."""
     from whenpool.book.printing import print_book
 
-    click.echo(f"The book is printed: {print_book(_clone())}")
+    click.echo(f"The {'paper' if paper else 'book'} is printed: {print_book(_clone(), paper)}")
 
 
 def _clone() -> Path:

@@ -9,6 +9,7 @@ from clones import HEAD, builder, clone, code_cell
 
 from whenpool import InputError
 from whenpool.base.errors import BookError
+from whenpool.base.paths import variables
 from whenpool.book.build import Builder, execute
 from whenpool.runs.engine import Report
 from whenpool.runs.plans.chapters import PLANS, plan
@@ -126,7 +127,8 @@ def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs
     environment = {f"WHENPOOL_{name}": str(tmp_path / own) for name, own in names.items()}
     target = folder / "book" / "natural_bias.ipynb"
     source = target.with_suffix(".md")
-    execute(source, target, {"profile": "paper"}, environment | {"WHENPOOL_COMPUTED": "1"})
+    with variables(environment | {"WHENPOOL_COMPUTED": "1"}):
+        execute(source, target, {"profile": "paper"})
     assert target.exists()
 
 

@@ -73,7 +73,7 @@ from whenpool.book.build import execute
 name, parameters = sys.argv[1], json.loads(sys.argv[2])
 target = Path("executed", f"{name}.ipynb").resolve()
 target.parent.mkdir(exist_ok=True)
-execute(Path("book", f"{name}.md"), target, parameters, {})
+execute(Path("book", f"{name}.md"), target, parameters)
 """
 
 

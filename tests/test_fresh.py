@@ -2,11 +2,15 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import threading
 import time
-from pathlib import Path
 
+import psutil
 import pytest
-from clones import HEAD, builder, clone, code_cell
+from clones import HEAD, ROOT, builder, clone, code_cell
 
 from whenpool.base.errors import BookError
 from whenpool.book import build as building
@@ -35,9 +39,8 @@ def book(tmp_path, monkeypatch):
     monkeypatch.setattr(fresh, "LIBRARY", folder / "lib" / "whenpool")
     rendered = []
 
-    def execute(source, target, parameters, environment):
-        opened = [str(folder / name) for name in OPENED[source.stem]]
-        Path(environment[fresh.NOTES]).write_text("\n".join(opened))
+    def execute(source, target, parameters, notes):
+        notes.write_text("\n".join(str(folder / name) for name in OPENED[source.stem]))
         target.write_text(f"executed {time.time()}")
 
     def render(stage, output):
@@ -128,3 +131,37 @@ def test_a_kernel_notes_what_it_opens_and_a_failing_chapter_is_never_fresh(book,
             build()
     (folder / "book" / "index.md").write_text(HEAD + code_cell(CELL))
     assert build()[0]["index"] == "executed: it was not executed yet"
+
+
+def test_a_failed_chapter_waits_for_its_neighbour_and_starts_no_other(book, monkeypatch):
+    """Two chapters are executed at a time: the second ends and is remembered, the status is not begun."""
+    _, build = book
+    both, executed = threading.Barrier(2, timeout=60), building.execute
+
+    def execute(source, target, *given):
+        both.wait()
+        if source.stem == "index":
+            raise BookError("chapter index: no")
+        executed(source, target, *given)
+
+    monkeypatch.setattr(building, "execute", execute)
+    with pytest.raises(BookError, match="chapter index: no"):
+        build()
+    monkeypatch.setattr(building, "execute", executed)
+    first = "executed: it was not executed yet"
+    assert build()[0] == {"index": first, "runs": "as before"} | STATUS
+
+
+def test_an_interrupted_build_leaves_no_kernel(tmp_path):
+    """Ctrl-C ends the kernels of both chapters, which would go on for an hour."""
+    wait = HEAD + code_cell("import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(3600)")
+    folder = clone(tmp_path, {"index": wait, "other": wait})
+    program = "from clones import builder; import sys; from pathlib import Path; "
+    program += "builder(Path(sys.argv[1]), []).build()"
+    with subprocess.Popen([sys.executable, "-c", program, folder], cwd=ROOT / "tests") as build:
+        while len(kernels := [int(file.stem) for file in folder.rglob("*.pid")]) < 2:
+            assert build.poll() is None
+            time.sleep(0.1)
+        build.send_signal(signal.SIGINT)
+        assert build.wait() != 0
+    assert not any(psutil.pid_exists(kernel) for kernel in kernels)

@@ -6,8 +6,10 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import jupytext
 import nbformat
 import papermill
+import psutil
 import yaml
 from jupyter_client.kernelspec import NoSuchKernel
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -24,7 +27,7 @@ from whenpool.base.errors import BookError, InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import variables
 from whenpool.book.chapter import COMPUTED
-from whenpool.book.fresh import FIRST_LINE, NOTES, Freshness, sources_of_pages
+from whenpool.book.fresh import Freshness, sources_of_pages, watching
 from whenpool.book.pages import lighten
 from whenpool.book.report.tables import duration
 from whenpool.runs.compute import compute
@@ -38,6 +41,8 @@ from whenpool.runs.run import Place
 _ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
 CELL_SECONDS = 3600
 """A cell that takes longer is stopped: the runs it needs were computed before."""
+AT_ONCE = 2
+"""So many chapters are executed at a time; each has a kernel of its own, of about 1 GB."""
 ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
 """Short names of chapters, beside every part of a name that no other chapter has."""
 
@@ -56,37 +61,41 @@ def chapter_named(name: str, names: Sequence[str]) -> str:
     return found[0]
 
 
+def _is_status(file: str) -> bool:
+    """Whether this is the page that reports on the chapters."""
+    return file.endswith("/status")
+
+
 def is_notebook(source: Path) -> bool:
     """Whether a page has cells to execute."""
     return "\nkernelspec:" in source.read_text("utf-8")
 
 
 def execute(
-    source: Path, target: Path, parameters: Mapping[str, Any], environment: dict[str, str]
+    source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
 ) -> None:
-    """Execute a chapter in a kernel with such variables and put the notebook where pages are rendered from.
-    ``parameters`` that the chapter's parameters cell does not have are left out. Raises `BookError` when a
-    cell fails; the notebook as far as it got stays beside ``target``."""
+    """Execute a chapter in a kernel, which writes the files that it opens into ``notes``, and put the
+    notebook where pages are rendered from. ``parameters`` that the chapter's parameters cell does not have
+    are left out. Raises `BookError` when a cell fails; the notebook as far as it got stays beside
+    ``target``."""
     notebook = jupytext.read(source)
     unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
     jupytext.write(notebook, unexecuted)
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
-    if NOTES in environment:
-        kernel.append(f"--IPKernelApp.exec_lines={FIRST_LINE}")
-    bar = "{desc} {n_fmt}/{total_fmt} |{bar:20}| {elapsed}"
+    if notes:
+        kernel.append(f"--IPKernelApp.exec_lines={watching(notes)}")
     try:
-        with variables(environment):
-            asked = papermill.inspect_notebook(unexecuted)
-            papermill.execute_notebook(
-                unexecuted,
-                executing,
-                parameters={name: value for name, value in parameters.items() if name in asked},
-                cwd=target.parent,
-                kernel_name="python3",
-                execution_timeout=CELL_SECONDS,
-                extra_arguments=kernel,
-                progress_bar={"desc": "    cells", "bar_format": bar},
-            )
+        asked = papermill.inspect_notebook(unexecuted)
+        papermill.execute_notebook(
+            unexecuted,
+            executing,
+            parameters={name: value for name, value in parameters.items() if name in asked},
+            cwd=target.parent,
+            kernel_name="python3",
+            execution_timeout=CELL_SECONDS,
+            extra_arguments=kernel,
+            progress_bar=False,
+        )
     except PapermillExecutionError as error:
         sources = [cell.source for cell in notebook.cells]
         known = error.source in sources
@@ -254,40 +263,68 @@ class Builder:
         return self.stage / f"{file}.ipynb"
 
     def _execute(self, chapters: Sequence[str], names: Sequence[str], asked: Sequence[str]) -> None:
-        """Execute those chapters that were asked for or that are not fresh, the status last, since it
-        reports on the others; ``executed.json`` says when and from what each was made."""
-        log_file, notes = self.stage / "executed.json", self.stage / "opened.txt"
-        parameters, environment = self._parameters(), self._environment()
+        """Execute those chapters that were asked for or that are not fresh, `AT_ONCE` of them at a time, and
+        the status last, since it reports on the others; ``executed.json`` says when and from what each was
+        made. Raises `BookError` for the first chapter that fails, when those under way have ended."""
+        log_file, parameters = self.stage / "executed.json", self._parameters()
         folders = (self.place.data.resolve(), self._store.resolve(), self.place.cache.resolve())
         fresh = Freshness(self.root, parameters, *folders)
         try:
             log = json.loads(log_file.read_text())
         except (OSError, ValueError):
             log = {}
-        others_executed = False
-        in_order = sorted(chapters, key=lambda file: file.endswith("/status"))
-        for number, file in enumerate(in_order, 1):
-            source, target, name = self.root / f"{file}.md", self._executed(file), Path(file).name
-            inputs, before = fresh.inputs(source), log.get(name, {}) if target.exists() else {}
+        todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is said, and the inputs
+        for number, file in enumerate(sorted(chapters, key=_is_status), 1):
+            name, place = Path(file).name, f"[{number}/{len(chapters)}]"
+            before = log.get(name, {}) if self._executed(file).exists() else {}
+            inputs = fresh.inputs(self.root / f"{file}.md")
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
-            if name == "status" and others_executed:
+            if _is_status(file) and todo:
                 reason = "it reports on the others"
-            told = f"executed: {reason}" if reason else "as before"
-            self.say(f"[{number}/{len(chapters)}] {name}: {told}")
-            if not reason:
-                continue
-            others_executed, began = True, time.time()
-            log.pop(name, None)  # whatever happens now, the notebook is not what the log says
-            write_atomically(log_file, json.dumps(log, indent=1))
-            execute(source, target, parameters, environment | {NOTES: str(notes)})
-            log[name] = {
-                "seconds": time.time() - began,
-                "profile": self.choice.profile,
-                **fresh.record(inputs, notes, began),
-            }
-            log = {name: log[name] for name in names if name in log}
-            write_atomically(log_file, json.dumps(log, indent=1))
-        notes.unlink(missing_ok=True)
+            if reason:
+                todo[file] = f"{place} {name}: executed: {reason}", inputs
+                log.pop(name, None)  # whatever happens now, the notebook is not what the log says
+            else:
+                self.say(f"{place} {name}: as before")
+        write_atomically(log_file, json.dumps(log, indent=1))
+        failed = threading.Event()
+
+        def executed(file: str) -> dict[str, Any] | None:
+            if failed.is_set():
+                return None
+            line, inputs = todo[file]
+            self.say(line)
+            notes, began = self._executed(file).with_suffix(".opened"), time.time()
+            try:
+                execute(self.root / f"{file}.md", self._executed(file), parameters, notes)
+                return {
+                    "seconds": time.time() - began,
+                    "profile": self.choice.profile,
+                    **fresh.record(inputs, notes, began),
+                }
+            except BaseException:
+                failed.set()
+                raise
+            finally:
+                notes.unlink(missing_ok=True)
+
+        with variables(self._environment()), ThreadPoolExecutor(AT_ONCE) as pool:
+            for last in (False, True):
+                files = [file for file in todo if _is_status(file) == last]
+                futures = {pool.submit(executed, file): Path(file).name for file in files}
+                try:
+                    for future in as_completed(futures):
+                        if not future.exception() and (record := future.result()):
+                            log[futures[future]] = record
+                            log = {name: log[name] for name in names if name in log}
+                            write_atomically(log_file, json.dumps(log, indent=1))
+                except BaseException:  # ctrl-C: no chapter is waited for
+                    failed.set()
+                    for kernel in psutil.Process().children(recursive=True):
+                        kernel.kill()
+                    raise
+                for future in futures:
+                    future.result()  # raises the error of a chapter
 
     def _parameters(self) -> dict[str, Any]:
         choice = self.choice

@@ -20,16 +20,17 @@ from typing import Any
 from whenpool.base.files import hash_of, hash_of_states
 
 LIBRARY = Path(__file__).resolve().parents[1]
-NOTES = "WHENPOOL_NOTES"
-"""Names the file in which a kernel notes what it opens."""
-FIRST_LINE = f"from {__name__} import watch; watch()"
-"""What a kernel executes before the cells of its chapter."""
 
 
-def watch() -> None:
+def watching(notes: Path) -> str:
+    """What a kernel executes before the cells of its chapter, so that it notes what it opens."""
+    return f"from {__name__} import watch; watch({str(notes)!a})"
+
+
+def watch(notes: str) -> None:
     """Note each file that this process opens from now on, and the modules it has loaded, a line each."""
     seen: set[str] = set()
-    stream = open(os.environ[NOTES], "w", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
+    stream = open(notes, "w", encoding="utf-8", errors="replace", buffering=1)  # noqa: SIM115
     for module in list(sys.modules.values()):
         if file := getattr(module, "__file__", None):
             stream.write(f"{file}\n")

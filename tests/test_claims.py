@@ -641,6 +641,8 @@ def test_a_chapter_shows_all_its_claims_and_glues_no_others(path):
     text = path.read_text()
     own = {claim.id for claim in LEDGER if claim.chapter == path.stem}
     assert ("claims.claims_table(" in text) == bool(own)
+    if path.stem == "article":  # it glues those of all chapters itself
+        own = {claim.id for claim in LEDGER}
     assert {*re.findall(r"\b(?:claim|measured)_([a-z0-9-]+)`", text)} <= own
 
 

@@ -83,8 +83,8 @@ def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
         # how much the word vectors matter: others than GloVe's, and random ones
         base = base_run("imdb", "long", 1_000, choice, place)
         both = [setting for setting in ("standard", "mid") if setting in settings]
-        others, seeds = (VECTORS[1], None), range(choice.seeds or FEWER_SEEDS)
-        yield from each(base, vectors=others, setting=both, pooling=poolings, seed=seeds)
+        others, several = (VECTORS[1], None), range(choice.seeds or FEWER_SEEDS)
+        yield from each(base, vectors=others, setting=both, pooling=poolings, seed=several)
 
 
 def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:

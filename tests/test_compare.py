@@ -262,7 +262,7 @@ def test_only_pairs_of_this_precision_device_and_size_count(stores):
         return beside_float32(cells.assign(**changes), precision, device, fused)[0]
 
     assert pairs() == pairs(fused=True, together_other=5) == 25
-    assert pairs(fused=True) == pairs("tf32") == pairs(device="cpu") == 0
+    assert pairs(fused=True) == pairs("tf32x3") == pairs("tf32") == pairs(device="cpu") == 0
     for change in ({"corpus": "synthetic"}, {"hidden_size": 64}, {"epochs": 8}, {"precision": "tf32"}):
         assert pairs(**change) == 0  # in the last neither side is float32
 

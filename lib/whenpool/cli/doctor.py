@@ -4,6 +4,7 @@ Nothing heavy is imported at the top, so that a missing package is a line like a
 """
 
 import importlib
+import importlib.util
 import os
 import platform
 import re
@@ -145,6 +146,27 @@ def _device(device: str) -> Iterator[Finding]:
             "ok",
             "--precision bfloat16 is slow here: recurrences need cuDNN 9.13 for it, as torch 2.10 has",
         )
+    yield _kernels(device)
+
+
+def _kernels(device: str) -> Finding:
+    """Whether models trained together have kernels for their recurrences; they are tried out, and that
+    remembered in the cache."""
+    loop = "--together trains with a loop of torch"
+    if importlib.util.find_spec("triton") is None:
+        return (
+            "note",
+            f"{loop}: Triton is not installed; pip install 'whenpool[triton]' for faster kernels",
+        )
+    from whenpool.models.triton_lstm import try_out
+
+    right, found = try_out(device)
+    if right:
+        return (
+            "ok",
+            f"--together trains with kernels of Triton, where --precision is not float32: {found}",
+        )
+    return "note", f"{loop}, not with kernels of Triton: {found}; install the triton that torch asks for"
 
 
 def error_beside_processor(device: str) -> float:

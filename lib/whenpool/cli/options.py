@@ -131,7 +131,9 @@ speed_options = _with(
     ),
     _from_environment("device", "cpu or cuda.", default="cpu", show_default=True),
     _from_environment("together", "Trainings of one shape in a process.", type=click.IntRange(1)),
-    _from_environment("precision", "float32, tf32 or bfloat16.", default="float32", show_default=True),
+    _from_environment(
+        "precision", "float32, tf32x3, tf32 or bfloat16.", default="float32", show_default=True
+    ),
 )
 """What the time of runs depends on."""
 

@@ -9,9 +9,10 @@ Letters: R recurrences, T words of the longest text, B texts of the largest batc
 input, H of a state.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,17 +25,47 @@ _STEPS = 64
 """Words whose derivatives of gates are computed at once; all of them would take much memory more."""
 
 
-def run_together(lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor]) -> list[Tensor]:
+class Loops(NamedTuple):
+    """The time loops, `_forward` and `_backward` of this module or the same as kernels."""
+
+    forward: Callable[..., tuple[Tensor, Tensor]]
+    backward: Callable[..., Tensor]
+
+
+def run_together(
+    lstms: Sequence[nn.LSTM], inputs: Sequence[Tensor], loops: Loops | None = None
+) -> list[Tensor]:
     """The states, R of (B_r, T_r, H), of one-directional LSTMs of one layer and shape, each of which
-    reads a batch of its own, R of (B_r, T_r, E)."""
+    reads a batch of its own, R of (B_r, T_r, E). ``loops``: default: those of `loops_for`."""
     order = sorted(range(len(inputs)), key=lambda r: -inputs[r].shape[1])  # longest first
     B = max(map(len, inputs))
     by_word = (pad(inputs[r].transpose(0, 1), (0, 0, 0, B - len(inputs[r]))) for r in order)
     names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
     into, across, b_in, b_state = (torch.stack([getattr(lstms[r], n) for r in order]) for n in names)
-    found = _Recurrences.apply(into, across, b_in + b_state, *(x.contiguous() for x in by_word))
+    loops = loops or loops_for(across)
+    found = _Recurrences.apply(loops, into, across, b_in + b_state, *(x.contiguous() for x in by_word))
     states = dict(zip(order, found, strict=True))  # (T_r, B, H) each
     return [states[r][:, : len(x)].transpose(0, 1) for r, x in enumerate(inputs)]
+
+
+def loops_for(weights: Tensor) -> Loops:
+    """For weights on a GPU and a precision other than float32 the kernels, if there are `kernels_on` it;
+    else the loops of torch."""
+    usable = weights.is_cuda and weights.dtype == torch.float32 and precision_used() != "float32"
+    if usable and kernels_on(weights.device):
+        from whenpool.models.triton_lstm import LOOPS
+
+        return LOOPS
+    return Loops(_forward, _backward)
+
+
+def kernels_on(device: torch.device | str) -> bool:
+    """Whether Triton is here, and its kernels were found right on a GPU like this one."""
+    if torch.device(device).type != "cuda" or find_spec("triton") is None:
+        return False
+    from whenpool.models.triton_lstm import passed
+
+    return passed(device)
 
 
 class _Recurrences(torch.autograd.Function):
@@ -46,20 +77,22 @@ class _Recurrences(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, into: Tensor, across: Tensor, bias: Tensor, *x: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, loops: Loops, into: Tensor, across: Tensor, bias: Tensor, *x: Tensor
+    ) -> tuple[Tensor, ...]:
         rows = _Rows([len(part) for part in x], across.device)
         with product_precision():
             gates = x[0].new_empty(rows.count, x[0].shape[1], across.shape[1])
             for r, part in enumerate(x):
                 gates[rows.of(r)] = linear(part, into[r], bias[r])
-            states, cells = _forward(gates, across, rows)
-        ctx.rows = rows
+            states, cells = loops.forward(gates, across, rows)
+        ctx.loops, ctx.rows = loops, rows
         ctx.save_for_backward(gates, states, cells, across, into, *x)
         return tuple(states[rows.of(r)] for r in range(len(x)))
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         gates, states, cells, across, into, *x = ctx.saved_tensors
         rows, grad_states = ctx.rows, torch.zeros_like(states)
         for r, grad in enumerate(grads):
@@ -67,7 +100,7 @@ class _Recurrences(torch.autograd.Function):
         grad_into, grad_across, grad_inputs = torch.empty_like(into), torch.empty_like(across), []
         grad_bias = across.new_empty(across.shape[:2])  # (R, 4H)
         with product_precision():
-            grad_gates = _backward(grad_states, gates, cells, across, rows)  # as the gates
+            grad_gates = ctx.loops.backward(grad_states, gates, cells, across, rows)  # as the gates
             for r, part in enumerate(x):
                 mine = rows.of(r)
                 words = grad_gates[mine]  # (T_r, B, 4H), zeros behind the last text
@@ -76,7 +109,7 @@ class _Recurrences(torch.autograd.Function):
                 grad_into[r] = words.flatten(0, 1).t() @ part.flatten(0, 1)
                 grad_across[r] = words[1:].flatten(0, 1).t() @ before
                 grad_bias[r] = words.flatten(0, 1).sum(0)
-        return grad_into, grad_across, grad_bias, *grad_inputs
+        return None, grad_into, grad_across, grad_bias, *grad_inputs
 
 
 class _Rows:
@@ -87,6 +120,7 @@ class _Rows:
         active: how many recurrences have a word at each position.
         starts: the first row of each position, and behind the last one ``count``.
         before: of each row that of the word before; of first words their own.
+        places, words: the starts but the last, (T,), and the words of each recurrence, (R,), on the device.
     """
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
@@ -98,14 +132,17 @@ class _Rows:
         places, sizes = torch.tensor(self.starts[:-1]), torch.tensor(self.active)
         position = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
         earlier = places[(position - 1).clamp(min=0)]
-        both = torch.cat([places, earlier + torch.arange(self.count) - places[position]])
+        before = earlier + torch.arange(self.count) - places[position]
+        parts = places, before, torch.tensor(lengths)
+        packed = torch.cat(parts)
         if device.type == "cuda":
-            both = both.pin_memory()
-        self._places, self.before = both.to(device, non_blocking=True).split([len(sizes), self.count])
+            packed = packed.pin_memory()
+        packed = packed.to(device, non_blocking=True)
+        self.places, self.before, self.words = packed.split([len(part) for part in parts])
 
     def of(self, recurrence: int) -> Tensor:
         """The rows of a recurrence, word by word."""
-        return self._places[: self._lengths[recurrence]] + recurrence
+        return self.places[: self._lengths[recurrence]] + recurrence
 
     def at(self, values: Tensor, position: int, count: int | None = None) -> Tensor:
         """The rows of one position, or of its first recurrences."""

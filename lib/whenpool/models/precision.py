@@ -12,7 +12,9 @@ import torch
 
 from whenpool.base.errors import InputError
 
-PRECISIONS = ("float32", "tf32", "bfloat16")  # TF32 is a GPU's: on a processor it is float32
+PRECISIONS = ("float32", "tf32x3", "tf32", "bfloat16")
+"""From exact to fast. TF32 is a GPU's: on a processor it is float32. In tf32x3 each product is the sum of
+three of TF32, nearly float32; only `whenpool.models.triton_lstm` computes it, all else is float32."""
 
 _used = "float32"
 torch.backends.cudnn.allow_tf32 = False  # cuDNN would take TF32 by itself, and provenance be wrong

@@ -15,6 +15,7 @@ import torch
 from whenpool.base.errors import InputError
 from whenpool.base.paths import cache_directory, data_directory, project_root, store_directory
 from whenpool.corpora import CorpusSource, find
+from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
 from whenpool.runs.kinds.base import Run as Run
 from whenpool.runs.kinds.base import key_of
@@ -86,11 +87,14 @@ def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any
     """What is stored beside a result that was computed now on a device; ``together`` is how many models
     were trained at once, and ``group`` names them."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
+    precision = precision_used()
+    if precision == "tf32x3" and not (together > 1 and kernels_on(device)):
+        precision = "float32"  # which is computed instead
     return {
         "commit": commit(),
         "device": f"{device.split(':')[0]}: {name}",
         "threads": torch.get_num_threads(),
-        "precision": precision_used(),
+        "precision": precision,
         "together": together,
         "group": group,
         "engine": _engine,

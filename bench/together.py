@@ -1,9 +1,12 @@
 """Models trained as one batch of models: trained words per second, for 1, 5 and 25 at once.
 
 A step is forward, backward and Adam of a max-attention model on 32 texts. Beside it stand the same
-models one after another with `nn.LSTM`, on a GPU also each on a stream of its own, and what the device
-reaches in large products of matrices, as words per second of this model: its limit.
+models one after another with `nn.LSTM`, on a GPU also each on a stream of its own, and together by the
+kernels of Triton where `whenpool check` found them right; and what the device reaches in large products of
+matrices, as words per second of this model: its limit.
 """
+
+from functools import partial
 
 import torch
 from torch import nn
@@ -11,8 +14,9 @@ from torch.nn import functional
 
 from bench.timing import compare
 from whenpool import TextClassifier
-from whenpool.models.batched_lstm import run_together
+from whenpool.models.batched_lstm import kernels_on, run_together
 from whenpool.models.encoder import encode_all
+from whenpool.models.precision import precision
 
 B, E, C = 32, 100, 2
 VOCABULARY = 10_000
@@ -24,14 +28,12 @@ def main() -> None:
     for H in (256, 64):
         limit = limit_of(device, H)
         print(f"H={H}, B={B}; the device's limit: {limit:,.0f} words/s")
-        print(
-            f"{'T':>5}{'models':>8}"
-            + "".join(f"{name:>15}" for name in ("together", "one by one", "streams"))
-        )
         for T in sizes:
             for count in (1, 5, 25) if device == "cuda" else (1, 5):
                 speeds = measure(device, H, T, count)
-                print(f"{T:5}{count:8}" + "".join(f"{speed:15,.0f}" for speed in speeds.values()))
+                if (T, count) == (sizes[0], 1):
+                    print(f"{'T':>5}{'models':>8}" + "".join(f"{name:>17}" for name in speeds))
+                print(f"{T:5}{count:8}" + "".join(f"{speed:17,.0f}" for speed in speeds.values()))
 
 
 def measure(device: str, H: int, T: int, count: int) -> dict[str, float]:
@@ -59,6 +61,10 @@ def measure(device: str, H: int, T: int, count: int) -> dict[str, float]:
             optimizer.zero_grad(set_to_none=True)
         wait()
 
+    def by_triton(name: str) -> None:
+        with precision(name):
+            together()
+
     def step(number: int) -> None:
         loss = functional.cross_entropy(models[number](ids[number], lengths), labels)
         loss.backward()
@@ -79,6 +85,8 @@ def measure(device: str, H: int, T: int, count: int) -> dict[str, float]:
     ways = {"together": together, "one by one": one_by_one}
     if streams:
         ways["streams"] = on_streams
+    if kernels_on(device):
+        ways |= {f"triton {name}": partial(by_triton, name) for name in ("tf32x3", "bfloat16")}
     return {name: count * B * T / seconds for name, seconds in compare(ways, rounds=3).items()}
 
 

@@ -39,6 +39,7 @@ if [ ! -d "$WORK/packed" ]; then
     fi
 fi
 export PYTHONPATH=$PWD/lib:$WORK/site${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
+export WHENPOOL_CACHE=$WORK/packed/cache # where a run looks up which kernels the check found right
 
 left() { echo $((end - SECONDS)); }
 
@@ -73,7 +74,8 @@ EOF
 case ${1:-} in
     check)
         "$PYTHON" -m whenpool check --device "$DEVICE" --profile paper --data "$WORK/packed" || true
-        "$PYTHON" -m pytest -q -m "$DEVICE" tests/test_accelerators.py 2>&1 | tee "$OUT/tests.txt" || true
+        "$PYTHON" -m pytest -q -m "$DEVICE" tests/test_accelerators.py tests/test_triton_lstm.py 2>&1 |
+            tee "$OUT/tests.txt" || true
         timeout 120 "$PYTHON" -m bench together 2>&1 | tee "$OUT/speeds.txt" || true
         ;;
     run)

@@ -3,18 +3,18 @@
 import io
 import json
 import math
-import subprocess
 import sys
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from matplotlib.patches import Rectangle
 from outline import Outline
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.cli import main
+from whenpool.cli import cli, main
 from whenpool.explain import explanation as explaining
 from whenpool.explain.explanation import as_html, as_json, as_text, explain
 from whenpool.explain.words import (
@@ -24,6 +24,7 @@ from whenpool.explain.words import (
     figure,
     per_word,
     strip,
+    strips,
 )
 from whenpool.probes import window_importance
 
@@ -150,24 +151,24 @@ def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     assert "\x07" not in coloured
 
 
-def whenpool(*words, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "whenpool", *words], capture_output=True, check=False, **options
+def told(model, *words, **options):
+    done = CliRunner().invoke(
+        cli, ["explain", "--model", model, *words], catch_exceptions=False, **options
     )
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def test_the_command_explains_texts_of_every_origin(tmp_path):
     model = str(made(tmp_path))
-    shown = whenpool("explain", "--model", model, "--text", "A good film")
-    assert shown.returncode == 0, shown.stderr
-    assert b"good(-1.00)" in shown.stdout  # a pipe takes no colour
-    piped = whenpool("explain", "--model", model, "--text", "-", input=b"A good film\n")
-    assert piped.stdout == shown.stdout
+    shown = told(model, "--text", "A good film")
+    assert "good(-1.00)" in shown  # a pipe takes no colour
+    assert told(model, "--text", "-", input="A good film\n") == shown
     file = tmp_path / "texts.txt"
     file.write_text("\ufeffA good film\n\nthe bad film\n", encoding="utf-8")
     out = tmp_path / "found.json"
     words = ["--file", str(file), "--format", "json", "--output", str(out), "--label", "pos", "--k", "2"]
-    assert whenpool("explain", "--model", model, *words).returncode == 0
+    told(model, *words)
     rows = json.loads(out.read_text("utf-8"))
     assert [[word["word"] for word in row["words"]] for row in rows] == [
         ["a", "good", "film"],
@@ -245,7 +246,9 @@ def test_what_is_below_zero_has_a_colour_and_a_line_of_its_own():
     assert f"2px solid {COLOUR}" in first["style"]
     assert "−2 to 2" in strip(SHOWN, [1, -2, 0], "for").html
     assert repr(shown) == "a(1) fine(-2) film(0)"
-    assert len(figure(SHOWN, [1, -2, 0]).axes[0].patches) == 4
+    both = strips([shown, shown])
+    assert (both._repr_html_(), repr(both)) == (both.html, f"{shown!r}\n{shown!r}")
+    assert len(figure(SHOWN, [1, -2, 0], title="one").axes[0].patches) == 4
 
 
 @pytest.mark.parametrize("weights", [[0, 0, 0], [math.nan] * 3, torch.zeros(3), np.zeros((1, 3))])

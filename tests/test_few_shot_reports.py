@@ -11,10 +11,9 @@ import pytest
 from whenpool.book.report import few_shot
 from whenpool.book.report.verdicts import MARKS
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, UNLABELLED, FewShot
+from whenpool.runs.kinds.few_shot import SYSTEMS, UNLABELLED, FewShot
 
 PAPER = Path(__file__).parents[1] / "data" / "paper" / "few_shot.csv"
-ALL = (*SYSTEMS, *CONTRAST)
 
 
 def invented(system, accuracy=60.0, *, result=None, **changes):
@@ -59,19 +58,6 @@ def numbers():
 
 
 NUMBERS = numbers()
-
-# which runs are shown
-
-
-def test_runs_come_in_the_order_of_table_1_9_with_their_labels_as_size():
-    rows = [invented(s, seed=seed, per_class=n) for seed in (1, 0) for n in (10, 3) for s in ALL[::-1]]
-    runs = few_shot.arranged(table(*rows))
-    assert runs["system"].tolist() == [name for name in ALL for _ in range(4)]
-    assert runs["per_class"].tolist() == [3, 3, 10, 10] * len(ALL)
-    assert runs["seed"].tolist() == [0, 1] * 2 * len(ALL)
-    assert (runs["size"] == runs["labelled_texts"]).all()
-    without = runs["encoder"].isna()
-    assert set(runs.loc[without, "system"]) == {"vampire", *CONTRAST}
 
 
 KINDS = [  # of the thesis's kind, on a whole corpus
@@ -125,22 +111,6 @@ def test_the_encoder_of_the_most_runs_is_shown_with_what_has_none():
     assert found["test_accuracy"].tolist() == [50.0, 60.0, 61.0, 62.0, 55.0]
 
 
-# tables
-
-
-def test_a_sentence_says_what_the_runs_read():
-    rows = [invented("max_attention", max_tokens=512), invented("uda", steps=1_500), invented("vampire")]
-    assert few_shot.what_it_is(few_shot.arranged(table(*rows))) == (
-        "IMDb: 20 labelled, 100 validation and 1,000 test texts; texts cut at 256 to 512 tokens; "
-        "1,000 to 1,500 steps."
-    )
-    part = invented("bert", corpus="yahoo", result={"corpus_complete": False})
-    assert few_shot.what_it_is(few_shot.arranged(table(part))).endswith("a stand-in or a part.")
-
-
-# Table 1.9
-
-
 def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
     shown = few_shot.thesis_table(empty(place))
     assert list(shown.frame) == ["system", "unlabelled text", "source", "Yahoo", "IMDb"]
@@ -159,15 +129,12 @@ def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
 @pytest.mark.parametrize(
     ("off", "spread", "count", "changes", "result", "verdict"),
     [
-        (0.5, 0.2, 3, {}, {}, "reproduced"),
-        (-6.0, 0.2, 3, {}, {}, "differs"),
-        (0.0, 3.0, 3, {}, {}, "undecided"),
-        (0.5, 0.2, 2, {}, {}, "so far"),
-        (0.5, 0.2, 3, {"test": 1_000}, {}, "pilot"),
-        (0.5, 0.2, 3, {"steps": 128}, {}, "pilot"),
+        (0.5, 0.2, 3, {}, {}, "reproduced"), (-6.0, 0.2, 3, {}, {}, "differs"),
+        (0.0, 3.0, 3, {}, {}, "undecided"), (0.5, 0.2, 2, {}, {}, "so far"),
+        (0.5, 0.2, 3, {"test": 1_000}, {}, "pilot"), (0.5, 0.2, 3, {"steps": 128}, {}, "pilot"),
         (0.5, 0.2, 3, {}, {"corpus_complete": False}, "pilot"),
     ],
-)
+)  # fmt: skip
 def test_ours_stand_below_with_a_verdict(system, corpus, off, spread, count, changes, result, verdict):
     middle = NUMBERS[system, corpus] + off
     values = [middle - spread, middle, middle + spread][:count]

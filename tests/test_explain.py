@@ -210,8 +210,6 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, given, mess
     assert (end.value.code, said.count("\n")) == (2, 1)
 
 
-# weights shown on the words themselves
-
 mpl.use("agg")
 SHOWN = ["a", "fine", "film"]
 

@@ -49,9 +49,6 @@ def executed(shared):
     return shared
 
 
-# which texts
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_fewer_labels_are_part_of_more_and_unlabelled_texts_stay_the_same(seed):
     corpus = corpus_of([0, 1, 0, 0, 1] * 20)
@@ -73,9 +70,6 @@ def test_another_seed_labels_other_texts_and_tests_on_the_same():
     assert first.validation == second.validation == corpus.validation[:2]
     assert first.test == second.test == corpus.test[:3]
     assert select(corpus, 5, 0, validation=2, test=3) == first
-
-
-# how long they train
 
 
 @pytest.mark.parametrize("per_class", LABELS)
@@ -110,9 +104,6 @@ def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
         assert epoch.train_loss == pytest.approx(sum(e.train_loss for e in three) / 3)
 
 
-# what is stored
-
-
 def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
     table = executed.store.current("few-shot")
     assert set(table["system"]) == set(RUNS)
@@ -144,9 +135,6 @@ def test_the_weights_of_max_attention_explain_its_predictions(executed):
         explained(replace(RUNS["max_attention"], seed=7), executed)
 
 
-# records
-
-
 def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
     table = executed.store.rows("few-shot")
     (tmp_path / "records").mkdir()
@@ -157,9 +145,6 @@ def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
     assert found.elsewhere == set(asked)
     for other in ({"paraphrases": "/nowhere/p.jsonl"}, {"replaced": 0.2}, {"seed": 5}):
         assert standing([replace(asked[4], **other)], place).absent
-
-
-# what is refused
 
 
 def test_an_encoder_that_is_not_here_is_said_before_any_work(shared, monkeypatch):
@@ -215,8 +200,6 @@ def test_training_leaves_the_shared_encoder_as_it_is(executed):
     assert not after.training
     assert all(torch.equal(before[name], value) for name, value in after.state_dict().items())
 
-
-# other versions of unlabelled texts: replaced words, and paraphrases from a file (§1.10)
 
 SENTENCES = [
     "the film is a dull film and the plot is thin".split(),
@@ -297,9 +280,6 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
 def test_what_nothing_can_be_replaced_by_is_named(texts, p, message):
     with pytest.raises(InputError, match=message):
         TfIdfReplacement(texts, p)
-
-
-# --- paraphrases ---
 
 
 def item(text, *paraphrases):

@@ -163,9 +163,6 @@ def test_recurrent_weights_of_each_gate_can_start_orthogonal(cell, gates, layers
         assert parameter.shape == (gates * H, H)
 
 
-# penalty and dropout attention, each against its formula word by word
-
-
 def attended(model, text):
     """Logits, and for each direction α_n and Σ α_t over all other words (§2.2.5)."""
     module, directions = recurrence(model), model.encoder.directions
@@ -308,8 +305,6 @@ def test_a_model_that_pools_is_named(objective):
     with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):
         objective.loss(classifier("max"), BATCH, INDICES)
 
-
-# what is stored of a training with a trick or another start
 
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")

@@ -169,9 +169,6 @@ def test_the_probes_of_both_scales_are_those_that_go_on_record(chapter, profile,
     assert probes_of_record(of_figures).all() == (profile == "paper")
 
 
-# the compact replication
-
-
 @pytest.fixture
 def compact(place):
     (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
@@ -278,8 +275,6 @@ def test_a_reader_chooses_encoder_labels_systems_unlabelled_texts_and_paraphrase
         assert run.paraphrases == (str(file) if run.system == "uda" else None)
 
 
-# the option --only, and the order of runs
-
 PAPER = Choice("paper", ("imdb", "yahoo"))
 PLAIN = Training("imdb", "mid", 1_000, "last", seed=2)
 BERT = FewShot("yahoo", "bert", per_class=3, seed=1)
@@ -383,8 +378,6 @@ def test_each_table_of_the_thesis_has_its_runs(place):
     assert len(once(planned(choice, place, Only.parse("table=1.5+1.6")))) == 2_000
     assert len(once(planned(choice, place, Only.parse("table=1.8")))) == 1_000
 
-
-# the order of runs: wherever a list is cut, what stands before is a whole, thinner grid
 
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")
 rank = methodcaller("rank")

@@ -130,8 +130,6 @@ def test_nothing_learnt_needs_no_size():
         Attention()
 
 
-# in sentence-transformers: a small encoder whose weights come in a package
-
 TEXTS = ["a film", "a very long and rather dull film about nothing in particular", "fine"]
 
 

@@ -238,8 +238,6 @@ def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):
     assert f"the weights of {str(copied)!r} do not fit its config.json: 16 are missing, such as" in told
 
 
-# frozen embeddings: what is computed, what is kept, and what reads them
-
 E, TOKENS, LONGEST = 16, 50, 24
 LENGTHS = (5, 24, 2, 9, 1, 17, 9, 3, 24, 12, 6)
 HALF = 2e-3

@@ -277,8 +277,6 @@ def test_mistakes_are_named(words):
         MISTAKES[words]()
 
 
-# how a gradient shrinks: formulas against autograd, sampling, loops over steps, and the probe
-
 H, E, K = 128, 128, 40
 SPANS = [(5, 20), (20, 40)]
 TOLERANCE = 0.03  # of a factor per step
@@ -286,9 +284,6 @@ TOLERANCE = 0.03  # of a factor per step
 
 def near(found, expected, tolerance):
     return abs(found / expected - 1) < tolerance
-
-
-# one step of an LSTM
 
 
 def test_the_gates_are_those_of_torch():
@@ -311,9 +306,6 @@ def test_the_full_jacobian_is_that_of_autograd():
         return f * cell + i * g
 
     torch.testing.assert_close(full_jacobian(x, c, o, weights), jacobian(step, c))
-
-
-# moments of gates and states
 
 
 @pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (2.0, 0.7), (-1.0, 26.0)])
@@ -364,9 +356,6 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
         np.testing.assert_allclose(row[:, 0], reference[k, : k + 1])
 
 
-# expected against measured
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_the_probe_finds_what_is_expected(model):
     cell, bias = MODELS[model]
@@ -379,9 +368,6 @@ def test_the_probe_finds_what_is_expected(model):
     assert near(factor_of(measured, 0, 5), factor_of(expected, 0, 5), 0.05)  # units differ by chance
     for span in SPANS:
         assert near(factor_of(measured, *span), factor_of(expected, *span), TOLERANCE)
-
-
-# weights that are drawn anew for each step
 
 
 def untied_curve(size, inputs, forget_bias, words, seed, texts=4):
@@ -421,9 +407,6 @@ def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(f
     factor = independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
     found = factor_of(torch.from_numpy(np.sqrt(squares)), 40, 100)
     assert found == pytest.approx(factor, rel=1e-4)
-
-
-# the same weights at every step
 
 
 def test_with_constant_gates_paths_that_jump_equally_often_add_up():
@@ -466,9 +449,6 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
     step = full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
     largest = torch.linalg.eigvals(step).abs().max().item()
     assert largest == pytest.approx(quiet_factor(forget_bias), abs=0.01)
-
-
-# direct paths
 
 
 @pytest.mark.parametrize("name", ["last", "attention", "max_attention"])

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from whenpool import Encoder
 from whenpool.cli import doctor, main
 from whenpool.cli.doctor import check_machine, error_beside_processor
 
@@ -127,6 +128,18 @@ def test_a_gpu_is_described_and_one_that_computes_something_else_or_nothing_is_r
         "device cuda: it cannot compute (CUDA error: no kernel image is available): free it, or install "
         "a torch for it"
     )
+
+
+def test_the_encoder_is_computed_on_both_devices(monkeypatch):
+    assert error_beside_processor("cpu") == 0
+    plain, calls = Encoder.forward, []
+
+    def forward(self, inputs, lengths):
+        calls.append(inputs)
+        return plain(self, inputs, lengths) * (1 if len(calls) == 1 else 1.01)
+
+    monkeypatch.setattr(Encoder, "forward", forward)
+    assert error_beside_processor("cpu") > 1e-3
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

@@ -658,3 +658,9 @@ def test_a_chapter_glues_its_verdicts_and_names_the_runs_behind_them(place, monk
 def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(place, ask, message):
     with pytest.raises(InputError, match=re.escape(message)):
         ask(Chapter("natural_bias", Choice("quick"), place))
+
+
+def test_a_selection_without_runs_yet_is_empty(place):
+    chapter = Chapter("natural_bias", Choice("quick"), place)
+    assert chapter.measured(chapter.stored("probe"), "sweep").empty
+    assert chapter.reference("accuracy", model="max, chrono", size=77).empty

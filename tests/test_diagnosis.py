@@ -236,6 +236,10 @@ def test_the_number_of_trainings_is_part_of_the_verdict():
     for seeds, said in (((0.0,), "One training of"), ((1.0, -1.0), "Two trainings of")):
         scores = score("max", 340, seeds=seeds), score("mean", 240, seeds=seeds)
         assert verdict_on(findings(*scores)).sentences[-1].startswith(said)
+    three = [
+        score(pooling, right, seeds=(1.0, 0.0, -1.0)) for pooling, right in (("max", 340), ("mean", 240))
+    ]
+    assert "--seeds" not in verdict_on(findings(*three)).sentences[-1]
 
 
 def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch):

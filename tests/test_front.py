@@ -59,7 +59,9 @@ def test_the_page_names_the_numbers_of_the_runs():
         standard=both(70, 80, mean=74),
     )
     points = [*found.points("gradients").to_dict("records"), *(p for part in profiles for p in part)]
-    facts = front.facts(runs(found.trainings.to_dict("records"), gradients=points))
+    whole = runs(found.trainings.to_dict("records"), gradients=points)
+    assert len(front.draw_front(whole).axes) == 2
+    facts = front.facts(whole)
     expected = {
         "gradient_last": "0.001",  # the geometric mean
         "gradient_pooled": "0.4",

@@ -10,9 +10,8 @@ REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] 
 
 
 SLOW = frozenset(
-    "test_authors_code test_book test_contributing test_diagnose test_fine_tuning test_fuzz_results "
-    "test_fuzz_texts test_hardening test_hardening_commands test_live test_pages test_printing test_ray "
-    "test_runner test_semi_supervised test_together test_types test_workflow".split()
+    "test_book test_contributing test_fine_tuning test_fuzz_results test_hardening test_pages "
+    "test_printing test_ray test_scripts test_together".split()
 )
 """Files of whole books, browsers, clusters, fuzzing and whole commands: ``make test-all`` runs them, and
 the faults again with more kills."""

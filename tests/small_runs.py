@@ -65,8 +65,6 @@ def ask(runs, place, **options):
     return [line for line in said if not line.startswith("note: ")], report
 
 
-# results that were made up
-
 MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
 HERE_NAME = "cpu: this one"
 
@@ -111,8 +109,6 @@ def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenan
     provenance |= {"device": device, "precision": precision}
     return place.store.put(identity, run.row(), result, provenance)
 
-
-# commands of their own process
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 SCRIPT = """

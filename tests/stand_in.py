@@ -1,4 +1,4 @@
-"""Run by `test_devices.py`: training steps on a device that is not the processor.
+"""Run by `test_export.py`: training steps on a device that is not the processor.
 
 It is a stand-in of torch's, whose tensors have shapes alone. It raises where tensors of two devices meet,
 and where a step reads a value back from its device.

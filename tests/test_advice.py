@@ -84,20 +84,17 @@ def test_contradicted_advice_is_not_given(nothing_run, monkeypatch):
 @pytest.mark.parametrize(
     ("verdicts", "expected"),
     [
-        (["holds", "holds"], "supported"),
-        (["holds", "so far holds"], "supported so far"),
+        (["holds", "holds"], "supported"), (["holds", "so far holds"], "supported so far"),
         (["holds", "not run"], "supported in part"),
         (["so far holds", "does not hold"], "supported in part"),
         (["so far does not hold", "not run"], "contradicted"),
-        (["does not hold", "undecided"], "contradicted"),
-        (["undecided", "not run"], "undecided"),
-        (["not run"], "untested"),
-        (["holds (compact)", "holds"], "supported"),
+        (["does not hold", "undecided"], "contradicted"), (["undecided", "not run"], "undecided"),
+        (["not run"], "untested"), (["holds (compact)", "holds"], "supported"),
         (["so far holds (compact)"], "supported so far"),
         (["does not hold (compact)", "not run"], "contradicted"),
         (["undecided (compact)"], "undecided"),
     ],
-)
+)  # fmt: skip
 def test_what_verdicts_come_to(verdicts, expected):
     assert support(Advice("a", "Do.", tuple("ab"[: len(verdicts)]), tuple(verdicts))) == expected
 

@@ -139,9 +139,6 @@ def test_what_cannot_be_is_named(kind):
         kind(6, 0)
 
 
-# Inside an encoder
-
-
 def encoder(cell, layers=1, bidirectional=True, **options):
     torch.manual_seed(3)
     size = 6 if layers == 1 or not bidirectional else 5

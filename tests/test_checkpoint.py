@@ -7,10 +7,8 @@ import pytest
 import safetensors.torch
 import torch
 
-import whenpool
 from whenpool import POOLINGS, InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
-from whenpool.learnability import PenaltyAttention
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "<script>"]
 CLASSES = ["neg", "pos"]
@@ -32,17 +30,14 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     "options",
     [
-        {},
-        {"cell": "gru"},
-        {"cell": "elman", "layers": 3},
-        {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6},
-        {"cell": "mingru", "layers": 2},
-        {"bidirectional": False, "drop_connect": 0.25},
-        {"masked": False},
+        {}, {"cell": "gru"}, {"cell": "elman", "layers": 3},
+        {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}, {"cell": "mingru", "layers": 2},
+        {"bidirectional": False, "drop_connect": 0.25}, {"masked": False},
         {"forget_bias": "chrono", "orthogonal": True},
+        {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "layers": 2},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_every_kind_of_model_comes_back_the_same(tmp_path, pooling, options):
     model = small(pooling, **options)
     folder = save_checkpoint(tmp_path / "one" / "two", model, WORDS, CLASSES)
@@ -55,20 +50,6 @@ def test_every_kind_of_model_comes_back_the_same(tmp_path, pooling, options):
     assert found.model.masked == model.masked
     assert found.model.encoder.drop_connect == model.encoder.drop_connect
     assert (found.vocabulary, found.classes) == (tuple(WORDS), tuple(CLASSES))
-
-
-def test_a_model_trained_by_a_trick_is_a_plain_one(tmp_path):
-    model, batch = small("last"), (torch.tensor([[2, 3], [4, 5]]), torch.tensor([2, 2]))
-    objective = PenaltyAttention(1)
-    objective.start_epoch(0)
-    objective.backward(
-        model, whenpool.corpora.batches.Batch(*batch, torch.tensor([1, 0])), torch.arange(2)
-    )
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter -= parameter.grad if parameter.grad is not None else 0
-    found = load_checkpoint(save_checkpoint(tmp_path, model, WORDS, CLASSES))
-    assert torch.equal(found.model(*batch), model(*batch))
 
 
 def test_texts_are_read_as_in_training_and_classified(folder):
@@ -157,10 +138,7 @@ def rewritten(folder, change):
     [
         (("format", "pickle"), "format is not 'whenpool-checkpoint'"),
         (("version", True), "version is True, and this whenpool reads 1"),
-        (
-            ("tokenizer", "spacy"),
-            "tokenizer is basic_english or untagged or characters, and here 'spacy'",
-        ),
+        (("tokenizer", "spacy"), "tokenizer is basic_english or untagged or characters, and here 'spacy'"),
         (("weights", 7), "weights is a text, and here 7"),
         (("weights", "0" * 64), "is damaged, or belongs to another model.json"),
         (("model", []), r"model is an object, and here \[\]"),
@@ -170,16 +148,13 @@ def rewritten(folder, change):
         (("model.cell", "gru"), "encoder.layers.0.0.*shape"),
         (("model.cell", "sum"), "model.json: cell Sum adds words to the state"),
         (("model.hidden_size", 3.0), r"model.hidden_size is a whole number, and here 3\.0"),
-        (("model.hidden_size", True), "model.hidden_size is a whole number, and here True"),
         (("model.hidden_size", 2**20), "model.safetensors: .*; in the model described it is"),
         (("model.hidden_size", 10**400), "model.hidden_size is a whole number from 1 to 1,048,576"),
-        (("model.embedding_size", 2**20), "model.safetensors: .*; in the model described it is"),
         (("model.layers", 64), r"is not there; in the model described it is"),
         (("model.layers", 10**9), "model.layers is a whole number from 1 to 64, and here 1000000000"),
-        (("model.bidirectional", False), "in the model described"),
+        (("model.masked", None), "model.masked is true or false, and here None"),
         (("model.padding_index", 7), "model.padding_index is 1 or null, and here 7"),
         (("model.drop_connect", 1), r"drop_connect is a rate in \[0, 1\), not 1"),
-        (("model.masked", None), "model.masked is true or false, and here None"),
         (("model.__class__", "os.system"), "model.__class__ is not known to this version"),
         (("classes", ["a"]), r"classes is a list of at least two words, and here \['a'\]"),
         (("classes", ["a", "b", "c"]), "classifier.weight has 2 rows, and classes 3 entries"),
@@ -190,7 +165,7 @@ def rewritten(folder, change):
         (("max_words", -1), "max_words is a whole number from 1, or null, and here -1"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
     rewritten(folder, change)
     started = time.monotonic()
@@ -205,12 +180,10 @@ def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "damaged or not JSON"),
         (b'{"format": "when', "damaged or not JSON"),
         (b"\xff\xfe{}", "damaged or not JSON"),
         (b"[" * 200_000, "damaged or not JSON"),
         (b'{"format": NaN}', "format is not"),
-        (b"null", "format is not"),
     ],
 )
 def test_json_that_is_none_is_told_in_a_line(folder, content, message):

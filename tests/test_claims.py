@@ -47,7 +47,6 @@ LEDGER = claims()
 BY_ID = {claim.id: claim for claim in LEDGER}
 OF_CLAIM = pytest.mark.parametrize("claim", LEDGER, ids=lambda claim: claim.id)
 
-# the ledger
 
 COLUMNS = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)}
 COLUMNS |= {"model", "added", "share_added", "attention", "network", "input_variance", "best_of"}
@@ -146,9 +145,6 @@ def test_a_ledger_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch):
         claims()
 
 
-# rules and intervals
-
-
 @pytest.mark.parametrize(
     ("text", "interval", "verdict"),
     [
@@ -204,8 +200,6 @@ def test_one_value_has_no_interval_and_equal_ones_have_a_point():
     assert estimate([(1, same)]) == (2, 2, 2)
     assert estimate([(1, several), (-1, same)]) == pytest.approx(estimate([(1, Sample(3.0, 1.0, 3))]))
 
-
-# verdicts
 
 LEVEL = Claim(
     "level", "natural_bias", "1.7", datetime(2026, 1, 1, tzinfo=UTC), "A level.", "accuracy", ">= 60", "%",
@@ -382,9 +376,6 @@ def test_a_part_of_a_corpus_counts_in_the_compact_replication_alone_and_is_marke
     assert not found(LEVEL, table_of("accuracy", small[:2]), "compact").part
 
 
-# registered
-
-
 def test_runs_that_began_before_the_rule_are_pilots_and_decide_nothing():
     old = valued([64, 65, 66], began=BEFORE)
     new = [row | {"seed": row["seed"] + 9} for row in valued([40, 41, 42])]
@@ -429,9 +420,6 @@ def test_every_run_that_decides_a_claim_began_after_its_rule_was_registered(deci
         assert all(began[key] <= registered for key in pilots), decision.claim.id
 
 
-# the thesis by its own rule
-
-
 @OF_CLAIM
 def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself(claim):
     found = by_the_thesis(claim)
@@ -460,15 +448,6 @@ def test_the_thesiss_own_numbers_are_those_of_its_tables(name, verdict, value, n
     assert (found.verdict, found.n) == (verdict, n)
     assert found.value == pytest.approx(value)
     assert found.keys == ()
-
-
-def test_where_the_thesis_has_no_number_nothing_is_said_of_it():
-    assert by_the_thesis(BY_ID["one-chain-dominates-1k"]) is None
-    best = {"model": "last", "size": 1_000, "setting": "standard", "best_of": [{}]}
-    assert by_the_thesis(replace(LEVEL, of=best)) is None
-
-
-# every claim can be decided
 
 
 class Fabricated(Store):
@@ -557,9 +536,6 @@ def test_claims_of_theory_are_decided_without_runs():
             assert {finding.verdict for finding in decision.at.values()} == {"not run"}
 
 
-# for figures, tables and sentences
-
-
 def test_a_sample_is_of_one_model_at_a_scale_over_its_seeds():
     rows = valued([60, 62]) + valued([50, 51, 55], scale="compact") + valued([70], "max", began=BEFORE)
     made = table_of("accuracy", rows)
@@ -631,9 +607,6 @@ def test_a_table_has_a_row_for_each_claim():
             "thesis's scale": "", "compact": "**not run**",
         },
     ]  # fmt: skip
-
-
-# chapters
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)

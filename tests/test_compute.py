@@ -65,9 +65,6 @@ def test_standing_tells_done_missing_failed_and_absent(place):
     assert "aclImdb_v1.tar.gz is not in" in found.absent[absent]
 
 
-# where data are absent
-
-
 def test_a_run_of_record_counts_where_its_data_are_absent(place, executed):
     run = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
     trick = replace(run, pooling="last", trick=TRICKS[1])
@@ -99,26 +96,13 @@ def test_a_run_of_record_counts_where_its_data_are_absent(place, executed):
         compute([*asked, *others], elsewhere)
 
 
-# weights that other runs need
-
-
-def test_trainings_that_are_missing_are_run_first_and_keep_their_weights(place, executed):
-    said, report = ask([PROFILE, SWEEP, IMPORTANCE], place)
-    assert (said, report.done) == ([], 5)
-    assert set(executed[:2]) == {TINY, OTHER}
-    assert set(executed[2:]) == {PROFILE, SWEEP, IMPORTANCE}
-    assert has_weights(TINY, place)
-    assert has_weights(OTHER, place)
-    asked = [SWEEP, IMPORTANCE, PROFILE]
-    assert [Probe.of_row(row) for row in rows_of(asked, place).to_dict("records")] == asked
-    assert rows_of([OTHER, TINY], place)["pooling"].tolist() == ["max", "last"]
-
-
 def test_what_is_traced_listed_and_probed_is_trained_once(place, executed):
     _, report = ask([TINY, IMPORTANCE, OTHER, PROFILE, TRACE, SWEEP, TINY], place)
     assert executed[:2] == [TRACE, TINY]
     assert set(executed[2:]) == {IMPORTANCE, PROFILE, SWEEP}
     assert report.done == len(executed) == 5
+    asked = [SWEEP, IMPORTANCE, PROFILE]
+    assert [Probe.of_row(row) for row in rows_of(asked, place).to_dict("records")] == asked
     assert has_weights(OTHER, place)
 
 
@@ -173,9 +157,6 @@ def test_a_model_is_looked_at_before_training_without_any_training(place, execut
     )
     assert first == alike  # before training all models without pooling are alike
     assert first != last
-
-
-# what fails
 
 
 def test_a_probe_that_fails_is_one_line_and_the_others_go_on(place):

@@ -165,7 +165,7 @@ def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
     assert "MinPool" not in table
 
 
-AFFECTED = ("palette", "pooling", "plans", "progress", "filter", "regularisation", "verdicts")
+AFFECTED = ("palette", "pooling", "plans", "progress", "regularisation", "verdicts")
 """The tests that count poolings, draw them or have their formulas."""
 
 

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
 from whenpool.corpora.batches import (
-    PADDING_INDEX,
-    UNKNOWN_INDEX,
     Ragged,
     Texts,
     evaluation_batches,
@@ -120,9 +118,6 @@ def test_more_than_there_is_is_named(encoded, asked, message):
         make_dataset(encoded, **asked)
 
 
-# vocabularies and vectors
-
-
 @pytest.fixture
 def vector_file(tmp_path):
     path = tmp_path / "small.3d.txt"
@@ -132,14 +127,6 @@ def vector_file(tmp_path):
 
 def test_tokens_are_lower_case_words_and_marks():
     assert tokenize("Well, it's GOOD!<br />Really?") == "well , it ' s good ! really ?".split()
-
-
-def test_vocabulary_goes_from_frequent_to_rare_and_is_capped():
-    vocabulary = build_vocabulary({"rare": 1, "b": 2, "a": 2, "the": 9, "<pad>": 50}, limit=3)
-    assert vocabulary.itos == ["<unk>", "<pad>", "the", "a", "b"]
-    assert vocabulary.stoi["<unk>"] == UNKNOWN_INDEX
-    assert vocabulary.stoi["<pad>"] == PADDING_INDEX
-    assert "rare" not in vocabulary.stoi
 
 
 def test_the_vocabulary_is_torchtexts(vector_file, tmp_path):
@@ -204,8 +191,6 @@ def test_reads_the_true_beginning_of_glove(real_data, tmp_path):
     assert vectors.matrix.shape == (2717, 100)
     assert vectors.matrix[0, 0].item() == pytest.approx(-0.038194)
 
-
-# batches
 
 ROWS = [[5, 6, 7], [8], [9, 10]]
 

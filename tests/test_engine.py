@@ -25,9 +25,6 @@ DIVERGING = replace(SMALL, learning_rate=3e38)
 ORDERED = sorted(GRID, key=lambda run: run.rank())
 
 
-# on processes of this machine
-
-
 def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(place):
     one = fresh(place, "one")
     report = run_all(GRID, place, Workforce(workers=2))
@@ -52,9 +49,6 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
     assert place.store.failures()[key(BAD, place)] == TOO_MANY
     with pytest.raises(InputError, match=r"word vectors nowhere.txt are not in .*fetch glove"):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
-
-
-# the workforce
 
 
 @pytest.mark.parametrize(
@@ -84,9 +78,6 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
         message = f"WHENPOOL_{name} is a number, at least 1, not '{value}'"
         with pytest.raises(InputError, match=message):
             Workforce.default()
-
-
-# tasks
 
 
 def jobs(runs, place):
@@ -230,9 +221,6 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
     assert run_all(GRID, place).done == len(GRID) - 2
 
 
-# several commands on one store
-
-
 def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
     other = Claims(place.store.directory)
     waiting, given_up, failing = ORDERED[:3]
@@ -268,9 +256,6 @@ def test_a_claim_is_one_commands(tmp_path):
     assert other.take("a")
     other.release_all()
     assert one.take("b")
-
-
-# deadlines
 
 
 def test_what_does_not_fit_before_the_deadline_is_left_out_and_cut_from_a_group(place, here):

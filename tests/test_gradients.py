@@ -270,10 +270,7 @@ class Deaf(Theirs):
         ({"model": ByHand()}, "LSTMCell cannot be tapped"),
         ({"model": Projected()}, "without projections"),
         ({"model": SideBySide()}, "two recurrences side by side"),
-        (
-            {"ids": IDS[:0], "lengths": LENGTHS[:0], "labels": LABELS[:0]},
-            "there are no texts in this batch",
-        ),
+        ({"ids": IDS[:0], "lengths": LENGTHS[:0], "labels": LABELS[:0]}, "there are no texts in this batch"),
         ({"model": FromTheEnd()}, "let classify take it from the states"),
         ({"model": Deaf()}, "does not depend on the states"),
         ({"ids": IDS[0]}, "a single text is ids.unsqueeze"),
@@ -286,7 +283,7 @@ class Deaf(Theirs):
         ({"labels": LABELS[:1]}, "4 texts needs 4 labels"),
         ({"labels": LABELS.to("meta")}, "labels are on meta"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_named(change, words):
     given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change
     with pytest.raises(InputError) as error:

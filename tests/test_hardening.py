@@ -1,20 +1,35 @@
-"""Hostile names and files: nothing of them is run, and a page shows them literally."""
+"""Hostile names and files: nothing of them is run, a page shows them literally, and a command or a reader
+refuses them in one line."""
 
+import csv
+import gzip
 import html
+import io
+import json
+import os
 import re
+import sys
 
 import pandas as pd
+import pytest
 import torch
 import yaml
+from fuzzing import hold, inputs
 from markdown_it.renderer import RendererHTML
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
+from whenpool import TextClassifier, cli, save_checkpoint
 from whenpool.base.paths import project_root
 from whenpool.book.chapter import Provenance
 from whenpool.book.report.corpora import corpora_table
 from whenpool.book.report.tables import CaptionedTable, literal, provenance_line
+from whenpool.corpora import find
+from whenpool.corpora.own import SUFFIXES
+from whenpool.corpora.settings import load_filler
 from whenpool.corpora.tokens import load_vectors
+from whenpool.explain.explanation import in_file
+from whenpool.fewshot.selection import load_paraphrases
 
 HOSTILE = "<script>alert(1)</script>| x | {ref}`a <b>` `c` **d** $e$ <!-- [f](g) &lt; ~~h~~ :::\n# i"
 
@@ -78,3 +93,194 @@ def test_the_table_of_corpora_shows_a_users_file_literally(place, tmp_path):
     file.write_text("text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(60)))
     frame = corpora_table(place, [str(file)])
     assert frame["corpus"].iloc[-1] == literal(file.name)
+
+
+BAD_FILES = {
+    "empty.csv": b"",
+    "nul.csv": b"text,label\n\x00,1\n",
+    "binary.csv": os.urandom(2_000),
+    "one.csv": b"text,label\na,1\n",
+    "quote.csv": b'text,label\n"never ends,1\n',
+    "utf16.csv": "text,label\na,1\n".encode("utf-16"),
+    "deep.jsonl": b"[" * 100_000,
+    "nan.jsonl": b'{"text": NaN, "label": NaN}\n',
+    "lines.jsonl": b'{"text": "a", "label": "b"}\r\r\n[1]\n',
+    "long.csv": b"text,label\n" + b"x" * 20_000_000 + b",1\n",
+    "a\nb.csv": b"x",
+}
+BAD_FACTS = {"none": None, "deep": b"[" * 100_000, "nan": b'{"format": NaN}', "bytes": b"\xff"}
+LONG = "x" * 5_000
+DIGITS = "9" * 5_000
+NAMES = [
+    *BAD_FILES, "nowhere.csv", f"{LONG}.csv", "~nobody/x.csv", "\x1b[31m.csv", "nothing", "imdb:a=b",
+    "synthetic:", "synthetic:x", "synthetic:classes=3", "synthetic:density=nan", "synthetic:train=-1",
+    "synthetic:train=1e9999", f"synthetic:seed={DIGITS}", "{0.__class__}", "%s",
+    "one.csv:text_column=label",
+]  # fmt: skip
+ONLY = [
+    "", "x", "=", "size=", "size=x", "size=1,size=2", "size=٣", "size=-1", f"size={DIGITS}", "table=9.9",
+    "table=1.3", "a=b", "pooling=<b>", "corpus=\x1b[31m", "," * 1_000, "seed=1++2",
+]  # fmt: skip
+GOOD = ["explain", "--model", "good"]
+COMMANDS = [
+    *(["diagnose", name] for name in [*BAD_FILES, "nowhere.csv", "folder.csv", f"{LONG}.csv", "\x1b.csv"]),
+    *(["run", "--profile", "smoke", "--corpus", name.replace("\n", "-")] for name in NAMES),
+    *(["run", "--only", text] for text in ONLY),
+    *(["explain", "--model", name, "--text", "a"] for name in (*BAD_FACTS, "nowhere", "one.csv", LONG)),
+    *([*GOOD, "--text", text] for text in ("", " \n ")),
+    *([*GOOD, "--file", name] for name in ("binary.csv", "empty.csv")),
+    GOOD, [*GOOD, "--text", "a", "--label", "\x1b[31m"], [*GOOD, "--text", "a", "--k", DIGITS],
+    ["claims", "--chapter", "x\ny"], ["claims", "--verdict", "<b>"], ["claims", "--format", "xml"],
+    ["run", "--data", "one.csv"], ["run", "--sizes", DIGITS], ["run", "--profile", "<b>"],
+    ["run", "--deadline", "NaT"], ["run", "--deadline", "1" + "0" * 400 + "h"],
+    ["run", "--poolings", "a\nb"], ["run", "--paraphrases", LONG], ["run", "--device", "\x1b"],
+    ["run", "--encoder", LONG, "--chapter", "few_shot"], ["run", "--chapter", "../x"],
+    ["run", "--encoder", "~nobody/x", "--chapter", "few_shot"],
+    ["data", "--data", "one.csv"], ["data", "fetch", "../x"],
+    ["compare", "nowhere", LONG], ["check", "--profile", "\x1b"],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files that are not what their names say."""
+    folder = tmp_path_factory.mktemp("here")
+    for name, content in BAD_FILES.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.csv").mkdir()
+    model = TextClassifier(3, classes=2, embedding_size=4, hidden_size=4)
+    for name, content in {"good": None, **BAD_FACTS}.items():
+        facts = (
+            save_checkpoint(folder / name, model, ("<unk>", "<pad>", "a"), ("no", "yes")) / "model.json"
+        )
+        if name != "good":
+            facts.unlink()
+            if content:
+                facts.write_bytes(content)
+    return folder
+
+
+def shown(words):
+    return " ".join(words)[:60].encode("unicode_escape").decode()
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=shown)
+def test_a_mistake_is_one_line_and_exit_code_2(folder, monkeypatch, capsys, words):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["whenpool", *words])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert end.value.code == 2, err + out
+    assert err.startswith("whenpool: ")
+    assert err.endswith("\n")
+    assert len(err.splitlines()) == 1, err
+    assert len(err) < 2_100
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", err)
+
+
+ROWS = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
+
+
+def table(delimiter):
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *ROWS])
+    return text.getvalue().encode()
+
+
+def json_lines(rows):
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+def check_corpus(corpus):
+    """A corpus that a model could be trained on."""
+    splits = (corpus.train, corpus.validation, corpus.test)
+    assert len(corpus.classes) == len(set(corpus.classes)) >= 2
+    texts = [text for split in splits for text in split.texts]
+    assert len(texts) == len(set(texts))
+    for split in splits:
+        assert len(split) > 0
+        assert all(isinstance(text, str) and text.strip() for text in split.texts)
+        assert set(split.labels) <= set(range(len(corpus.classes)))
+    "".join([*texts, *corpus.classes, *corpus.notes]).encode()  # no halves of characters
+
+
+@pytest.mark.parametrize(
+    ("suffix", "valid"),
+    [
+        (".csv", (table(","), table(";"))),
+        (".tsv", (table("\t"),)),
+        (".jsonl", (json_lines([{"text": text, "label": label} for text, label in ROWS]),)),
+    ],
+)
+def test_files_of_the_users_own(tmp_path, suffix, valid):
+    assert suffix in SUFFIXES
+    file = tmp_path / f"own{suffix}"
+
+    def parse(data):
+        file.write_bytes(data)
+        check_corpus(find(str(file)).load())
+
+    parse(valid[0])
+    hold(f"own {suffix[1:]}", inputs(*valid), parse, file.name)
+
+
+def test_filler_sentences(tmp_path):
+    rows = [{"title": f"Article {i}", "sentence": f"the {i} is a place ."} for i in range(30)]
+    wiki = "\n".join(f" = Title {i} = \n\n the {i} is . it was @-@ so . \n" for i in range(30))
+    files = {
+        "wiki_sentences.jsonl": json_lines(rows),
+        "wiki_sentences.txt": "\n\n".join(row["sentence"] for row in rows).encode(),
+        "wiki.train.raw": wiki.encode(),
+    }
+
+    def parse(data):
+        name = next((name for name in files if data.startswith(name.encode())), "wiki.train.raw")
+        (tmp_path / name).write_bytes(data.removeprefix(name.encode()))
+        for sentences in load_filler(tmp_path / name).values():
+            assert sentences
+            "".join(sentences).encode()
+
+    valid = [name.encode() + content for name, content in files.items()]
+    for content in valid:
+        parse(content)
+    hold("filler", inputs(*valid), parse, str(tmp_path))
+
+
+def test_word_vectors(tmp_path):
+    lines = "\n".join(f"wörd{i} {i}.5 -{i} 1e-3 4" for i in range(20)).encode()
+
+    def parse(data):
+        file = tmp_path / ("v.txt.gz" if data[:1] == b"\x1f" else "v.txt")
+        file.write_bytes(data)
+        vectors = load_vectors(file, tmp_path / "cache")
+        assert vectors.matrix.shape[0] == len(vectors.words) > 0
+        assert bool(torch.isfinite(vectors.matrix).all())
+
+    parse(lines)
+    hold("vectors", inputs(lines, lines, gzip.compress(lines)), parse, "v.txt")
+
+
+def test_paraphrases(tmp_path):
+    file = tmp_path / "p.jsonl"
+    valid = json_lines({"text": f"text {i}", "paraphrases": [f"a {i}", f"b {i}"]} for i in range(6))
+
+    def parse(data):
+        file.write_bytes(data)
+        found = load_paraphrases(file, ["text 1", "text 2"])
+        assert len(found) == 2
+        assert len({len(versions) for versions in found}) == 1
+        assert all(isinstance(version, str) and version for versions in found for version in versions)
+
+    parse(valid)
+    hold("paraphrases", inputs(valid), parse, file.name)
+
+
+def test_texts_to_explain(tmp_path):
+    file = tmp_path / "texts.txt"
+
+    def parse(data):
+        file.write_bytes(data)
+        assert all(text.strip() for text in in_file(file))
+
+    hold("texts", inputs("one text\nanother, ünd more\n".encode()), parse, file.name)

@@ -86,8 +86,6 @@ def test_a_stored_file_says_its_kind_and_older_ones_are_told_apart(place):
     assert "its kind 'dice' is unknown" in place.store.set_aside[0]
 
 
-# what makes a run this run
-
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TAGGER = Tagging("generated:train=40,validation=12,test=20,clauses=2", embedding_size=6)
 OF_TEXTS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
@@ -220,9 +218,6 @@ def test_the_key_depends_on_filler_that_is_read(place, setting, expected):
     assert {type(run) for run, name in before.items() if key(run, place) != name} == expected
 
 
-# what is refused
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -256,21 +251,15 @@ def test_of_a_model_of_one_direction_none_can_be_left_out(place, change):
         (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
         (SHOTS[1], {"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
         (SHOTS[4], {"replaced": 0.0}, "replaced is a part of all words"),
-        (
-            TAGGER,
-            {"encoding": "bio"},
-            "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None",
-        ),
+        (TAGGER, {"encoding": "bio"}, "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None"),
         (TAGGER, {"epochs": 0}, "epochs of a tagging run must be at least 1, not 0"),
         (TAGGER, {"dropout": 1.0}, "dropout of a tagging run is a rate, not 1.0"),
     ],
-)
+)  # fmt: skip
 def test_what_no_run_can_be_is_refused(run, change, message):
     with pytest.raises(InputError, match=message):
         replace(run, **change)
 
-
-# tables
 
 ASKED = [
     TINY,
@@ -318,15 +307,12 @@ def test_rows_that_are_older_than_a_field_have_its_default(place):
 @pytest.mark.parametrize(
     ("changes", "variant"),
     [
-        ({}, "last"),
-        ({"forget_bias": None}, "last"),
-        ({"forget_bias": "low"}, "low"),
-        ({"orthogonal": True}, "orthogonal"),
-        *(({"trick": trick}, trick) for trick in TRICKS),
+        ({}, "last"), ({"forget_bias": None}, "last"), ({"forget_bias": "low"}, "low"),
+        ({"orthogonal": True}, "orthogonal"), *(({"trick": trick}, trick) for trick in TRICKS),
         ({"trick": TRICKS[0], "orthogonal": True}, f"{TRICKS[0]}, orthogonal"),
         ({"pooling": "max", "forget_bias": 2.0}, "max, forget 2"),
     ],
-)
+)  # fmt: skip
 def test_a_variant_is_what_sets_a_training_apart(changes, variant):
     run = replace(TINY, **changes)
     assert run.variant == variant
@@ -344,9 +330,6 @@ def test_a_variant_is_what_sets_a_training_apart(changes, variant):
 )
 def test_variants_can_be_told_from_the_cells_of_a_table(cells, variant):
     assert variant_of(*cells) == variant
-
-
-# what runs need and cost
 
 
 def test_what_needs_the_weights_of_another_run():

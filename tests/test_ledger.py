@@ -29,10 +29,8 @@ from whenpool.cli import cli, main
 ROOT = Path(__file__).parents[1]
 BOOK = ROOT / "book"
 CLAIMS = claims()
-BY_ID = {claim.id: claim for claim in CLAIMS}
 FULL_TABLES = [("1.6", "imdb"), ("1.6", "yelp")]
 FULL_TABLES += [(table, name) for table in ("1.5", "1.8") for name in ("yahoo", "amazon")]
-CHAPTERS = sorted({claim.chapter for claim in CLAIMS})
 CLAIM = Claim(
     "a", "theory", "2.1", datetime(2026, 1, 2, 3, tzinfo=UTC), "A <b>.", "accuracy", "< 0", '"%"', "tab-a",
     compact={"rule": "< 1", "of": {"size": [1_000, 2_000]}, "why": "it is small"},
@@ -62,9 +60,6 @@ def plain_json(text):
     return json.loads(text, parse_constant=refuse)
 
 
-# the data
-
-
 def labels_of(chapter):
     """The figures and tables of a page; some tables of the thesis bring their own names."""
     text = (BOOK / f"{chapter}.md").read_text()
@@ -83,9 +78,6 @@ def labels_of(chapter):
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter(claim):
     assert claim.evidence in labels_of(claim.chapter)
     assert ledger.link_of(claim) == f"{claim.chapter}.html#{claim.evidence}"
-
-
-# the tables of the thesis
 
 
 def test_shares_are_those_of_the_chapters(on_record, recorded):
@@ -124,9 +116,6 @@ def test_the_share_is_of_what_was_judged_and_of_all():
     row = {"table": "1.6", "shows": "", "cells": 30, NO_RULE: 0, "compact": 7, "judged": 6} | verdicts
     shown = ledger.shares_frame(pd.DataFrame([row])).iloc[0]
     assert shown[["of judged", "of all", "compact", NO_RULE]].tolist() == ["50.0 %", "10.0 %", "7", ""]
-
-
-# the command
 
 
 def test_the_command_prints_a_list_with_an_object_for_each_claim(decided, printed):
@@ -214,14 +203,6 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables():
                             *"so far holds 0.5 n=1".split()]  # fmt: skip
 
 
-def test_what_we_claim_ourselves_is_counted_apart():
-    assert ledger.of_the_thesis([DECISION, ENDLESS]) == [DECISION]
-    assert ledger.summary([DECISION, ENDLESS]) == (
-        "2 claims (1 of them ours); thesis's scale: 1 holds, 1 undecided; compact: 1 so far holds"
-    )
-    assert ledger.summary([]) == "0 claims"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -251,9 +232,6 @@ def test_it_needs_none_of_what_only_the_book_needs():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "max-attention-competitive-imdb" in done.stdout
-
-
-# the page
 
 
 def parsed(decided):
@@ -311,23 +289,6 @@ def test_a_row_says_what_the_compact_replication_changes():
     assert "Compact" not in "".join(alone[4].itertext())
 
 
-def test_filters_have_labels_and_offer_what_there_is(decided):
-    form = parsed(decided).find(".//form")
-    assert form.get("hidden") is not None  # until the script that works them is there
-    fields = {field.get("name"): field for field in form.findall(".//label//*[@name]")}
-    assert set(fields) == {"chapter", "verdict", "compact", "source", "text"}
-    for name, values in (
-        ("chapter", CHAPTERS),
-        ("verdict", {d.verdict("thesis") for d in decided} - {""}),
-        ("compact", {d.verdict("compact") for d in decided} - {""}),
-        ("source", ["thesis", "ours"]),
-    ):
-        offered = [option.get("value") for option in fields[name]]
-        assert offered[0] == ""
-        assert sorted(offered[1:]) == sorted(values)
-    assert form.find(".//output").get("aria-live") == "polite"
-
-
 def test_what_a_claim_says_is_escaped():
     claim = replace(CLAIM, statement="<script>x</script> & y.", needs="<i>", compact={})
     text = ledger.ledger_html([replace(DECISION, claim=claim)])
@@ -335,19 +296,6 @@ def test_what_a_claim_says_is_escaped():
     assert "<i>" not in text
     assert html.escape("<script>x</script> & y.") in text
     assert '"%' not in text
-
-
-def test_the_script_needs_nothing_and_names_what_the_page_has(decided):
-    script = (BOOK / "_static" / "ledger.js").read_text()
-    page = ledger.ledger_html(decided)
-    for name in re.findall(r'getElementById\("([\w-]+)"\)', script):
-        assert f'id="{name}"' in page
-    for name in re.search(r"const \{ (.*) \} = form.elements", script)[1].split(", "):
-        assert f'name="{name}"' in page
-    for name in re.findall(r"row\.dataset\.(\w+)", script):
-        assert f"data-{name}=" in page
-    assert not re.search(r"https?:|import |require\(|innerHTML|eval", script)
-    assert '<script defer src="../_static/ledger.js"></script>' in (BOOK / "ledger.md").read_text()
 
 
 def test_page_command_and_front_page_tell_the_same(decided, printed):

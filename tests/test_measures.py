@@ -10,7 +10,7 @@ from made_up import gradients, importance, measured, profile, run, runs, trained
 
 from whenpool.book.report.claims import claims
 from whenpool.book.report.few_shot import STEPS
-from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
+from whenpool.book.report.measures import MEASURES, Runs, Sample
 from whenpool.book.report.tables import provenance_line
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import SYSTEMS
@@ -28,8 +28,6 @@ def values(name, made, *by, **options):
     rows = MEASURES[name].rows(made, **options)
     return rows.set_index([*by] or "seed")["value"].to_dict() if len(rows) else {}
 
-
-# trainings
 
 TRAININGS = [
     run(seed=0, test_accuracy=60.0, majority_accuracy=51.0, validation_accuracy=61.0),
@@ -74,42 +72,25 @@ def with_epochs(*histories, seeds=None):
 
 
 BY_EPOCHS = [
-    (  # from the first epoch at 95 %, whatever comes of the training accuracy later
-        "gain_after_saturation",
-        [
-            {"train_accuracy": [90, 95, 99, 93], "validation_accuracy": [85, 71, 74, 80]},
-            {"train_accuracy": [96, 97, 98], "validation_accuracy": [75, 70, 73]},
-            {"train_accuracy": [90, 94.9], "validation_accuracy": [70, 80]},  # never
-            {"train_accuracy": [90, 95], "validation_accuracy": [70, 80]},  # at the end alone
-        ],
-        {0: 9, 1: -2},
-    ),
-    (
-        "largest_fall",
-        [
-            {"validation_accuracy": [70, 80, 74, 76, 73]},
-            {"validation_accuracy": [60, 61, 62]},
-            {"validation_accuracy": [60]},  # from which there is no next
-        ],
-        {0: 6, 1: 0},
-    ),
+    ("gain_after_saturation", [
+        # from the first epoch at 95 %, whatever comes of the training accuracy later
+        {"train_accuracy": [90, 95, 99, 93], "validation_accuracy": [85, 71, 74, 80]},
+        {"train_accuracy": [96, 97, 98], "validation_accuracy": [75, 70, 73]},
+        {"train_accuracy": [90, 94.9], "validation_accuracy": [70, 80]},  # never
+        {"train_accuracy": [90, 95], "validation_accuracy": [70, 80]},  # at the end alone
+    ], {0: 9, 1: -2}),
+    ("largest_fall", [
+        {"validation_accuracy": [70, 80, 74, 76, 73]},
+        {"validation_accuracy": [60, 61, 62]},
+        {"validation_accuracy": [60]},  # from which there is no next
+    ], {0: 6, 1: 0}),
     ("teacher_error", [{"train_loss": [0.5, 1e-6, 2e-6]}, {"train_loss": [0.25]}], {0: 1e-6, 1: 0.25}),
-    (
-        "attention_left",
-        [{"factor": [0.0, 0.5, 1.0, 1.0], "mass_left": [0.9, 0.2, 0.1, 0.0]}],
-        {0: 0.2},
-    ),
-    (
-        "ending_cost",
-        [
-            {
-                "factor": [0.5, 0.9, 1.0, 1.0], "attention_accuracy": [60, 81, 50, 40],
-                "validation_accuracy": [1, 2, 71, 90],
-            },
-            {"factor": [0.5, 0.9], "attention_accuracy": [60, 81], "validation_accuracy": [1, 2]},
-        ],
-        {0: 10},
-    ),
+    ("attention_left", [{"factor": [0.0, 0.5, 1.0, 1.0], "mass_left": [0.9, 0.2, 0.1, 0.0]}], {0: 0.2}),
+    ("ending_cost", [
+        {"factor": [0.5, 0.9, 1.0, 1.0], "attention_accuracy": [60, 81, 50, 40],
+         "validation_accuracy": [1, 2, 71, 90]},
+        {"factor": [0.5, 0.9], "attention_accuracy": [60, 81], "validation_accuracy": [1, 2]},
+    ], {0: 10}),
 ]  # fmt: skip
 
 
@@ -122,8 +103,6 @@ def test_the_time_of_an_epoch_is_the_fastest_of_trainings_that_are_there_to_be_t
     times = [{"seconds": [3.0, 2.0, 9.0]}, {"seconds": [5.0]}, {"seconds": [0.1]}]
     assert values("epoch_seconds", with_epochs(*times, seeds=[5, 7, 0])) == {5: 2.0, 7: 5.0}
 
-
-# what probes measured
 
 LOOKS = [(0, 0.02, 0.5, 50.0), (128, 0.01, 0.4, 94.9), (256, 0.03, 0.6, 95.0), (384, 0.5, 0.7, 90.0)]
 
@@ -264,9 +243,6 @@ def test_sweeps_tell_what_was_worked_out_by_hand(name, expected):
     assert ((1, "mid", 0.8) in every) == (name != "sweep_asymmetry")
 
 
-# few-shot runs and taggers
-
-
 def few(system, encoder=DEFAULT_ENCODER, **changes):
     row = {"system": system, "encoder": encoder, "steps": STEPS[system], "test": None, "length": "any"}
     return row | {"test_accuracy": 70.0} | changes
@@ -323,9 +299,6 @@ def test_taggers_tell_what_was_worked_out_by_hand(column, expected):
     assert values("tagging", runs(taggings=TAGGINGS), "seed", "encoding", column=column) == expected
 
 
-# theory
-
-
 def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
     rows = MEASURES["step_change"].rows(runs(), first=2, last=5, hidden_size=6)
     expected = [
@@ -339,16 +312,13 @@ def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
 
 
 def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
-    """Made-up machines; the true ones are in `tests/test_constructions.py`."""
+    """Made-up machines; the true ones are in `tests/test_theory.py`."""
     monkeypatch.setattr(
         "whenpool.theory.lattice.longest_parity_of_machines",
         lambda states, units, values: (values, {2: 8.0, 3: 9.0, 4: math.inf}[values]),
     )
     assert values("parity_reach", runs()) == {0: 3.0}
     assert longest_parity_of_machines(2, 1, 2)[1] > longest_parity_of_machines(2, 1, 2)[0]
-
-
-# of all measures
 
 
 @pytest.mark.parametrize("name", [name for name, one in MEASURES.items() if not one.drawn])
@@ -363,11 +333,9 @@ def test_every_measure_is_worked_out_here_and_is_claimed_somewhere():
     here = {"accuracy", "above_chance", "validation_accuracy", "epoch_seconds", "few_shot_accuracy"}
     here |= {name for name, *_ in (*BY_EPOCHS, *BY_PROBES)} | {"tagging", "step_change", "parity_reach"}
     here |= {"swept_accuracy", "swept_loss", "sweep_asymmetry", "both_ends_cost"}
-    assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_constructions.py is
+    assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_theory.py is
     assert {claim.measure for claim in claims()} == set(MEASURES)
 
-
-# the thesis's numbers
 
 PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
 
@@ -407,9 +375,6 @@ def test_the_thesiss_few_labels_are_those_of_table_1_9():
     read = MEASURES["few_shot_accuracy"].published
     assert read({"system": "tmix", "corpus": "imdb"}).mean == 69.3
     assert read({"system": "tmix", "corpus": "yelp"}) is None
-
-
-# rows of runs
 
 
 def stored(place, training, finished="2026-11-22T08:00:00", **result):
@@ -453,11 +418,3 @@ def test_the_time_of_a_run_is_read_with_its_zone(place):
         stored(place, replace(plain, seed=seed), finished, seconds=None if seed else 0)
     began = Runs(place).trainings.sort_values("seed")["began"].dt.strftime("%d %H:%M").tolist()
     assert began == ["22 08:00", "22 08:00", "22 00:00"]
-
-
-def test_a_table_has_the_columns_that_claims_choose_by_and_is_made_once():
-    made = runs(trained([60.0, 61.0], more="x"))
-    table = made.table("accuracy", {})
-    assert {"model", "seed", "value", "key", "began", "corpus_complete", *SCALES["thesis"]} <= set(table)
-    assert "more" not in table
-    assert made.table("accuracy", {}) is table

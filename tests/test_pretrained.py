@@ -1,17 +1,30 @@
-"""Finding, loading and asking pretrained encoders, and what is told where that fails."""
+"""Pretrained encoders: finding, loading and asking them, their frozen embeddings, and what is told where that
+fails."""
 
 import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
 import torch
+from torch import nn
 
 from whenpool import InputError
-from whenpool.fewshot import pretrained
-from whenpool.fewshot.pretrained import MINILM, MINILM_NAMES, encoder_fingerprint, load_encoder, locate
+from whenpool.corpora.batches import Ragged, Texts
+from whenpool.fewshot import contextual, pretrained
+from whenpool.fewshot.contextual import contextual_classifier, embed
+from whenpool.fewshot.pretrained import (
+    MINILM,
+    MINILM_NAMES,
+    Pretrained,
+    encoder_fingerprint,
+    load_encoder,
+    locate,
+)
+from whenpool.training.loop import Recipe, train
 
 transformers = pytest.importorskip("transformers")
 
@@ -207,19 +220,11 @@ WAVES = {
 @pytest.mark.parametrize(
     ("kind", "changes", "told"),
     [
-        (
-            "ViT",
-            {"image_size": 32, "vocab_size": None},
-            "is of the kind 'vit', which is no encoder of text",
-        ),
+        ("ViT", {"image_size": 32, "vocab_size": None}, "is of the kind 'vit', which is no encoder of text"),
         ("Wav2Vec2", WAVES, "reads input_values, not text"),
-        (
-            "Esm",
-            {"pad_token_id": 1},
-            "EsmTokenizer, has no fast version; choose an encoder that has one",
-        ),
+        ("Esm", {"pad_token_id": 1}, "EsmTokenizer, has no fast version; choose an encoder that has one"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_encoder_of_text_is_refused(tmp_path, kind, changes, told):
     folder = make_encoder(tmp_path / kind, kind=kind, **changes)
     assert told in refusal(load_encoder, str(folder))
@@ -231,3 +236,166 @@ def test_weights_that_do_not_fit_are_not_drawn_at_random(copied):
     safetensors.torch.save_file(kept, copied / "model.safetensors", metadata={"format": "pt"})
     told = refusal(load_encoder, str(copied))
     assert f"the weights of {str(copied)!r} do not fit its config.json: 16 are missing, such as" in told
+
+
+E, TOKENS, LONGEST = 16, 50, 24
+LENGTHS = (5, 24, 2, 9, 1, 17, 9, 3, 24, 12, 6)
+HALF = 2e-3
+"""What float16 leaves of numbers up to 4, and what another batch does to float32."""
+
+
+def tiny_bert(seed=0, name="tiny"):
+    """A BERT with random weights; large ones, so that the whole text tells in each embedding."""
+    config = transformers.BertConfig(
+        vocab_size=TOKENS, hidden_size=E, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24,
+        max_position_embeddings=LONGEST, initializer_range=0.3,
+    )  # fmt: skip
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = transformers.BertModel(config)
+    return Pretrained(name, None, model.eval(), f"hash of {name} {seed}", E, 2, LONGEST)
+
+
+def some_texts(lengths=LENGTHS, seed=5):
+    """Neither from short to long nor from long to short; with labels of two classes."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = [torch.randint(0, TOKENS, (n,), generator=generator).tolist() for n in lengths]
+    return Texts(Ragged.of(rows), torch.arange(len(rows)) % 2)
+
+
+NUMBERED = some_texts()
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "folder" / "embeddings.safetensors"
+
+
+def watched(pretrained, act):
+    """Call a function before each batch that the encoder reads."""
+    pretrained.model.register_forward_pre_hook(lambda module, given: act())
+    return pretrained
+
+
+def embed_refusal(*arguments):
+    with pytest.raises(InputError) as caught:
+        embed(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file):
+    pretrained = tiny_bert()
+    found = embed(pretrained, NUMBERED, file)
+    assert found.ids.flat.dtype == torch.float16
+    assert found.ids.lengths.tolist() == list(LENGTHS)
+    assert torch.equal(found.labels, NUMBERED.labels)
+    for i in range(len(NUMBERED)):
+        with torch.no_grad():
+            expected = pretrained.model(NUMBERED.ids.row(i).long().unsqueeze(0)).last_hidden_state[0]
+        torch.testing.assert_close(found.ids.row(i).float(), expected, rtol=0, atol=HALF)
+    assert expected.std() > 0.3  # not nothing
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 256])
+@pytest.mark.parametrize("words", [1, 30, 10_000])
+def test_chunks_batches_and_order_do_not_matter(tmp_path, chunk, words, monkeypatch):
+    expected = embed(tiny_bert(), NUMBERED, tmp_path / "once")
+    monkeypatch.setattr(contextual, "CHUNK", chunk)
+    monkeypatch.setattr(contextual, "BATCH_TOKENS", words)
+    order = torch.tensor([6, 0, 10, 3, 9, 1, 8, 2, 7, 5, 4])
+    moved = Texts(Ragged.of(NUMBERED.ids.row(int(i)).tolist() for i in order), NUMBERED.labels[order])
+    found = embed(tiny_bert(), moved, tmp_path / "again")
+    for place, i in enumerate(order.tolist()):
+        torch.testing.assert_close(found.ids.row(place), expected.ids.row(i), rtol=0, atol=HALF)
+
+
+def test_embeddings_are_frozen_while_the_model_on_them_learns(file):
+    pretrained = tiny_bert()
+    before = {name: value.clone() for name, value in pretrained.model.state_dict().items()}
+    texts = embed(pretrained, NUMBERED, file)
+    content = file.read_bytes()
+    torch.manual_seed(0)
+    model = contextual_classifier(E, 2, hidden_size=6)
+    own = {name: value.clone() for name, value in model.state_dict().items()}
+    assert not any(name.startswith("embedding") for name in own)
+    splits = SimpleNamespace(train=texts, validation=texts.first(6), test=texts.first(4))
+    outcome = train(model, splits, Recipe(epochs=8, batch_size=4, learning_rate=1e-2), seed=0)
+    assert outcome.history[-1].train_loss < outcome.history[0].train_loss
+    assert all(not torch.equal(value, own[name]) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in pretrained.model.parameters())
+    assert all(torch.equal(v, before[name]) for name, v in pretrained.model.state_dict().items())
+    assert file.read_bytes() == content
+
+
+def test_a_file_that_is_there_is_read_and_the_encoder_is_not_asked(file):
+    first = embed(tiny_bert(), NUMBERED, file)
+    other_labels = Texts(NUMBERED.ids, 1 - NUMBERED.labels)
+    again = embed(watched(tiny_bert(), lambda: pytest.fail("asked again")), other_labels, file)
+    assert torch.equal(again.ids.flat, first.ids.flat)
+    assert torch.equal(again.labels, 1 - NUMBERED.labels)
+
+
+def test_batches_are_padded_with_zeros(file):
+    texts = embed(tiny_bert(), NUMBERED, file)
+    indices = torch.tensor([3, 1, 4, 4])
+    batch = texts.batch(indices, 1)
+    rows = [texts.ids.row(int(i)).float() for i in indices]
+    assert torch.equal(batch.ids, nn.utils.rnn.pad_sequence(rows, batch_first=True))
+    assert batch.ids.dtype == torch.float32
+    assert batch.lengths.tolist() == [9, 24, 1, 1]
+    assert batch.labels.tolist() == [1, 1, 0, 0]
+    assert texts.batch(torch.tensor([4]), 1).ids.shape == (1, 1, E)
+
+
+def test_a_file_of_another_encoder_or_of_other_texts_is_refused(file):
+    embed(tiny_bert(), NUMBERED, file)
+    advice = "; delete it or give another file"
+    assert embed_refusal(tiny_bert(1, "other"), NUMBERED, file) == (
+        f"{file} was made with another encoder (tiny){advice}"
+    )
+    one, two, three, four, *rest = NUMBERED.ids.to_lists()  # the same tokens with other borders
+    texts = Texts(Ragged.of([one, two, three[:-1], [three[-1], *four], *rest]), NUMBERED.labels)
+    assert embed_refusal(tiny_bert(), texts, file) == f"{file} was made of other texts{advice}"
+
+
+@pytest.mark.parametrize("left", [0, 5, 300, -1])
+def test_a_file_that_was_cut_short_is_refused(file, left):
+    embed(tiny_bert(), NUMBERED, file)
+    os.truncate(file, left if left >= 0 else file.stat().st_size + left)
+    told = embed_refusal(tiny_bert(), NUMBERED, file)
+    assert told.startswith(f"{file} is no whole cache of embeddings (")
+    assert told.endswith("; delete it or give another file")
+
+
+def test_a_file_of_something_else_is_refused_and_left_alone(file):
+    file.parent.mkdir()
+    safetensors.torch.save_file({"embeddings": torch.ones(3)}, file)
+    content = file.read_bytes()
+    assert f"{file} is no cache of embeddings; delete it" in embed_refusal(tiny_bert(), NUMBERED, file)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+def test_what_was_stopped_leaves_nothing(file, batch, monkeypatch):
+    monkeypatch.setattr(contextual, "CHUNK", 3)
+    monkeypatch.setattr(contextual, "BATCH_TOKENS", 100)
+    count = iter(range(1_000))
+
+    def stop():
+        if next(count) == batch:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embed(watched(tiny_bert(), stop), NUMBERED, file)
+    assert list(file.parent.iterdir()) == []
+
+
+def test_texts_that_the_encoder_cannot_read_are_told(file):
+    long = some_texts([3, LONGEST + 1])
+    assert embed_refusal(tiny_bert(), long, file) == (
+        "text 1 has 25 tokens; tiny reads 1 to 24: leave such texts out, or cut them"
+    )
+    assert "text 0 has 0 tokens" in embed_refusal(tiny_bert(), some_texts([0, 3]), file)
+    assert embed_refusal(tiny_bert(), some_texts([]), file) == "there are no texts to embed"
+    assert not file.exists()

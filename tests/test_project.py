@@ -1,6 +1,12 @@
-"""The project holds together: versions, links, sizes of files and cells, no pickles."""
+"""The project holds together: versions, links, sizes of files and cells, no pickles, the workflow on
+GitHub, and the audit of packages."""
 
+import importlib.util
+import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from xml.etree import ElementTree
@@ -164,3 +170,110 @@ def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monk
     model = TextClassifier(5, 2, "max_attention", embedding_size=4, hidden_size=4)
     save_checkpoint("reviews-diagnosis/models/max_attention", model.eval(), words, classes)
     exec(block, {"__name__": "__main__"})
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+BOOK = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
+STARTS = BOOK[True]  # the key "on" is a truth value in YAML 1.1
+JOBS = BOOK["jobs"]
+
+
+def commands(job):
+    for step in job["steps"]:
+        for line in step.get("run", "").splitlines():
+            yield line.split()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
+    schema = ["--builtin-schema", "vendor.github-workflows"]  # which the package brings along
+    command = [sys.executable, "-m", "check_jsonschema", *schema, path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for job in yaml.safe_load(path.read_text())["jobs"].values():
+        for program, *words in commands(job):
+            if program == "make":
+                assert {word for word in words if "=" not in word} <= targets, words
+            elif program == "whenpool":
+                assert words[0] in cli.commands, words
+            else:
+                assert os.access(ROOT / program, os.X_OK), program
+
+
+@pytest.mark.slow
+def test_inputs_reach_the_runner_as_variables_that_it_reads():
+    script = (ROOT / "scripts" / "gpu_runner.sh").read_text()
+    variables = JOBS["paper"]["env"]
+    for name in STARTS["workflow_dispatch"]["inputs"]:
+        assert f"inputs.{name}" in variables[name.upper()]
+    for name in variables:
+        assert re.search(rf"\$\{{?{name}\b", script) or name == "WHENPOOL_CACHE"
+    assert not [words for job in JOBS.values() for words in commands(job) if "inputs." in "".join(words)]
+
+
+@pytest.mark.slow
+def test_only_publishing_may_write_and_one_job_a_machine_runs_at_a_time():
+    assert BOOK["permissions"] == {"contents": "read"}
+    for name, job in JOBS.items():
+        granted = job.get("permissions", {})
+        writes = {scope for scope, right in granted.items() if right == "write"}
+        assert writes == ({"pages", "id-token"} if name == "publish" else set())
+        assert job["concurrency"]["group"]
+        assert job["timeout-minutes"] <= 720
+
+
+@pytest.mark.slow
+def test_the_packed_results_and_the_pages_are_those_that_are_made():
+    jobs = [JOBS["paper"], JOBS["pages"]]
+    steps = {step["uses"].split("@")[0]: step for job in jobs for step in job["steps"] if "uses" in step}
+    packed = steps["actions/upload-artifact"]["with"]["path"]
+    assert packed == "_build/runner/whenpool-results.tar.gz"
+    assert "$OUT/whenpool-results.tar.gz" in (ROOT / "scripts" / "gpu_runner.sh").read_text()
+    assert steps["actions/upload-pages-artifact"]["with"]["path"] == "_build/html"
+
+
+SOURCE = Path(__file__).parents[1] / ".ci" / "audit.py"
+SPEC = importlib.util.spec_from_file_location("audit", SOURCE)
+audit = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(audit)
+
+SOUND = {"name": "a", "version": "1", "vulns": []}
+BAD = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
+OPEN = {"name": "c", "version": "4", "vulns": [{"id": "PYSEC-2", "fix_versions": []}]}
+SKIPPED = {"name": "d", "skip_reason": "not found"}
+
+
+def report(*packages):
+    return json.dumps({"dependencies": packages, "fixes": []})
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "errors", "expected"),
+    [
+        (0, report(SOUND, SKIPPED), "No known", (0, "1 packages without a known vulnerability")),
+        (
+            1,
+            report(SOUND, BAD, OPEN),
+            "Found 2",
+            (1, "vulnerable: b 2 has PYSEC-1, mended in 3; c 4 has PYSEC-2"),
+        ),
+        (
+            0,
+            report(SKIPPED),
+            "",
+            (0, "note: nothing was audited, the service knows none of the packages"),
+        ),
+        (
+            1,
+            "",
+            "Traceback\nrequests.exceptions.ConnectionError: no\n",
+            (0, "note: nothing was audited, osv.dev cannot be reached"),
+        ),
+        (2, "", "usage\nerror: no such option\n", (1, "pip-audit failed: error: no such option")),
+        (1, "", "", (1, "pip-audit failed: exit code 1")),
+    ],
+)
+def test_the_verdict_is_a_line_and_an_exit_code(code, output, errors, expected):
+    assert audit.verdict(code, output, errors) == expected

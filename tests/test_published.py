@@ -120,14 +120,11 @@ def test_a_whole_corpus_is_told_from_a_part(tmp_path, monkeypatch, texts, sizes,
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (
-            [("good", WORDS)],
-            r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['good'\]",
-        ),
+        ([("good", WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['good'\]"),
         ([(1, WORDS), (2,)], "train.csv, row 2: expected 2 columns, .*, and found 1, starting with"),
         ([(3, WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['3'\]"),
     ],
-)
+)  # fmt: skip
 def test_bad_rows_are_named(tmp_path, rows, message):
     make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
     with pytest.raises(InputError, match=message):
@@ -156,8 +153,6 @@ def test_missing_filler_is_named_with_the_mend(tmp_path):
     with pytest.raises(InputError, match="no filler sentences in .*`whenpool data fetch wikitext`"):
         corpora.find("imdb", tmp_path).load_filler()
 
-
-# fetching
 
 CONTENT = b"a small archive " * 1000
 
@@ -274,9 +269,6 @@ def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server,
         server.files["/small.tgz"] = (target, 0)
         with pytest.raises(InputError, match="it leads on to .* which is not https"):
             fetch("imdb", tmp_path / "elsewhere", progress=False)
-
-
-# the real ones
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,11 @@
 
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -188,16 +186,6 @@ def test_a_lost_node_or_a_killed_worker_costs_nothing_that_was_finished(
     assert 2 <= len(meanwhile.before) < len(RUNS)
     assert meanwhile.before.items() <= stored(place).items()
     assert same(place, undisturbed)
-
-
-def test_it_is_said_when_nobody_is_free(place, nodes, monkeypatch, capsys):
-    monkeypatch.setattr(on_ray, "_PATIENCE", 0.5)
-    busy = [ray.remote(lambda: time.sleep(4)).remote() for _ in range(2)]
-    ray.wait(busy, timeout=1)
-    assert run_all([SMALL], place, RAY).done == 1
-    told = [line for line in capsys.readouterr().err.splitlines() if "has begun nothing" in line]
-    assert len(told) == 1
-    assert re.search(r"its nodes \(\d CPU in all\) are busy, starting, or gone", told[0])
 
 
 def test_a_gpu_that_no_node_has_is_named(place, nodes):

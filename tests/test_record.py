@@ -1,5 +1,6 @@
 """Reference runs: which finished runs are published, and what comes back from the files."""
 
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -9,8 +10,6 @@ from small_runs import SMALL, TINY, on_record, record_probe, record_run
 from whenpool.book.publish import export
 from whenpool.book.report.verdicts import (
     evidence_of,
-    follows_protocol,
-    of_record,
     probes_of_either_scale,
     probes_of_record,
 )
@@ -25,7 +24,7 @@ from whenpool.runs.kinds.probe import (
     Probe,
     WordImportance,
 )
-from whenpool.runs.kinds.training import PROTOCOL, TRICKS, Training
+from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.store import Store
 
 KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
@@ -61,6 +60,19 @@ def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
     assert export("training", elsewhere, elsewhere.store.records) == 1  # again, and nothing is lost
     record_run(elsewhere, replace(KEPT, masked=False))
     assert export("training", elsewhere, elsewhere.store.records) == 2  # the authors' way as well
+
+
+def test_a_trick_that_diverged_and_what_its_epochs_say_read_back(place):
+    run = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d", trick="gradient_directed")
+    fine = record_run(place, run, history=[{"factor": 10.0, "divergence": 0.5}, {"factor": 0.0}])
+    lost = record_run(place, replace(run, seed=1), math.nan)
+    store = on_record(place).store
+    table = store.current("training").set_index("key")
+    assert table["diverged"].eq(True).to_dict() == {fine: False, lost: True}
+    assert table["test_accuracy"].isna().to_dict() == {fine: False, lost: True}
+    assert {Training.of_row(row) for row in table.to_dict("records")} == {run, replace(run, seed=1)}
+    epochs = store.history("training")
+    assert (epochs["factor"].tolist(), epochs["divergence"].tolist()[0]) == ([10, 0], 0.5)
 
 
 def test_probes_of_record_and_what_they_measured_read_back(place):
@@ -115,24 +127,6 @@ def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
     assert list(standing([probe], elsewhere).absent) == [probe]
 
 
-TRICK_OR_START = [
-    *({"trick": trick} for trick in TRICKS), {"orthogonal": True}, {"forget_bias": 2.0},
-    {"forget_bias": "2.0"}, {"forget_bias": "chrono"},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("change", TRICK_OR_START)
-def test_a_trick_or_another_start_is_not_of_record(change):
-    """Also where older rows, or those of other runs, have no such columns."""
-    rows = [replace(KEPT, pooling="last", **change).row(), replace(KEPT, pooling="last").row()]
-    table = pd.DataFrame(rows).assign(corpus_complete=True)
-    assert follows_protocol(table).tolist() == [False, True]
-    assert of_record(table).tolist() == [False, True]
-    for name in ("trick", "orthogonal"):
-        rows[1].pop(name)
-    assert of_record(pd.DataFrame(rows).assign(corpus_complete=True)).tolist() == [False, True]
-
-
 COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
 LOW = {"pooling": "last", "forget_bias": "low"}
 KINDS = [  # figures of the thesis's scale draw it; it is published; also on a part of a corpus
@@ -173,9 +167,6 @@ def test_of_which_kind_a_probe_is(place, expected, probe):
     found |= {"c": probes_of_either_scale(part)}
     assert {name for name, kind in found.items() if kind[asked].item()} == set(expected)
     assert not probes_of_record(part).any()
-
-
-# what probes measured, beside what they ran on
 
 
 def test_what_probes_measured_stands_beside_what_they_ran_on(place):

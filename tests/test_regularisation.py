@@ -40,9 +40,6 @@ def row(accuracy=70.0, validation=None, **changes):
     return asdict(run) | DONE | more
 
 
-# the runs
-
-
 def test_on_imdb_the_grids_of_the_thesis_are_run(place):
     runs = plan("regularisation", Choice("quick", ("imdb",)), place)
     assert {run.seed for run in runs} == {0, 1, 2, *TIMED_SEEDS}
@@ -70,14 +67,6 @@ def plain_of(run):
     return replace(run, drop_connect=0.0, weight_decay=0.0, learning_rate=2e-3)
 
 
-def test_the_paper_profile_has_the_same_grids_of_the_thesis_model(place):
-    runs = plan("regularisation", Choice("paper"), place)
-    assert {run.corpus for run in runs} == {"imdb"}
-    assert {run.hidden_size for run in runs} == {256}
-    assert {run.epochs for run in runs} == {20, SUSTAINED}
-    assert {run.seed for run in runs} == set(range(5))
-
-
 def test_a_choice_narrows_the_grids(place):
     few = Choice("quick", ("imdb",), settings=("mid",), poolings=("last",), seeds=1)
     assert {run.epochs for run in plan("regularisation", few, place)} == {8, SUSTAINED}
@@ -98,9 +87,6 @@ def test_a_cell_without_recurrent_weights_has_none_dropped(cell, place):
     assert {run.cell for run in runs} == {cell}
     assert any(run.drop_connect for run in runs) == LISTED_CELLS[cell].remembers
     assert all(key(run, place) for run in runs)  # each can be trained
-
-
-# which decide
 
 
 BREADTH = [
@@ -152,9 +138,6 @@ def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(tmp_path, monk
     assert set(small.small_measured) == set(PROBES)
     found["training"] = pd.DataFrame()
     assert evidence_of(store).small.empty
-
-
-# the numbers
 
 
 def grid_of(model, gain, seed=0, **changes):

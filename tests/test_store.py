@@ -49,13 +49,10 @@ def test_what_is_put_comes_back(tmp_path):
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b'{"identity": {"run"', "truncated or not JSON"),
-        (b"", "truncated or not JSON"),
-        (b"[1, 2]", "not a run"),
-        (b"{}", "not a run"),
-        (b"\xff\xfe", "truncated or not JSON"),
+        (b'{"identity": {"run"', "truncated or not JSON"), (b"", "truncated or not JSON"),
+        (b"[1, 2]", "not a run"), (b"{}", "not a run"), (b"\xff\xfe", "truncated or not JSON"),
     ],
-)
+)  # fmt: skip
 def test_a_damaged_file_is_set_aside_by_name_and_not_counted(tmp_path, content, reason):
     store = Store(tmp_path)
     good, bad = put(store), put(store, seed=2)

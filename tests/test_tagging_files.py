@@ -121,8 +121,6 @@ def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser,
     hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, file.name)
 
 
-# encodings
-
 TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
 TAGS = st.lists(TAG, max_size=9)
 
@@ -161,19 +159,14 @@ def test_the_slides_example_in_each_encoding():
 @pytest.mark.parametrize(
     ("tags", "name", "inside"),
     [
-        (["B-PER", "I-PER", "B-PER"], "iob2", 0),
-        (["I-PER", "B-PER"], "iob1", 1),
-        (["I-PER", "O", "I-ORG"], "io", 2),
-        (["I-PER", "O", "B-ORG"], "mixed", 1),
-        (["O"], "iob2", 0),
+        (["B-PER", "I-PER", "B-PER"], "iob2", 0), (["I-PER", "B-PER"], "iob1", 1),
+        (["I-PER", "O", "I-ORG"], "io", 2), (["I-PER", "O", "B-ORG"], "mixed", 1), (["O"], "iob2", 0),
     ],
-)
+)  # fmt: skip
 def test_encodings_are_told_apart(tags, name, inside):
     found = encoding_of([tags])
     assert (found.name, found.begun_inside, found.entities) == (name, inside, len(entities(tags)))
 
-
-# scores
 
 PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4)
 
@@ -206,9 +199,6 @@ def test_a_boundary_error_counts_twice_and_nothing_once():
     assert (none.predicted - none.right, none.true - none.right, none.missed) == (0, 1, 1)
     assert cut.f1 == pytest.approx(50)
     assert none.f1 == pytest.approx(200 / 3)
-
-
-# sources
 
 
 def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):

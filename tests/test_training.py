@@ -62,8 +62,6 @@ def test_evaluation_is_the_mean_over_texts(dataset, masked):
     assert score.loss == pytest.approx(loss / len(dataset.test), rel=1e-5)
 
 
-# objectives, and what a trick leaves: an ordinary LSTM
-
 RECIPE = Recipe(epochs=4, learning_rate=1e-2)
 
 

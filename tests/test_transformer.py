@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from whenpool import InputError, TextClassifier, TransformerEncoder, load_checkpoint, save_checkpoint
+from whenpool import InputError, TextClassifier, TransformerEncoder
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import sinusoids
 from whenpool.probes import gradient_norms, nwi
-from whenpool.runs.kinds.training import TRICKS, Training
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}
@@ -135,14 +134,11 @@ def test_a_mistake_is_named(given, said):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"forget_bias": 1.0}, "forget_bias=1.0"),
-        ({"forget_bias": "chrono"}, "forget_bias='chrono'"),
-        ({"orthogonal": True}, "orthogonal=True"),
-        ({"drop_connect": 0.2}, "drop_connect=0.2"),
-        ({"masked": False}, "masked=False"),
-        ({"hidden_size": 3}, "heads=4 do not divide the 6 units"),
+        ({"forget_bias": 1.0}, "forget_bias=1.0"), ({"forget_bias": "chrono"}, "forget_bias='chrono'"),
+        ({"orthogonal": True}, "orthogonal=True"), ({"drop_connect": 0.2}, "drop_connect=0.2"),
+        ({"masked": False}, "masked=False"), ({"hidden_size": 3}, "heads=4 do not divide the 6 units"),
     ],
-)
+)  # fmt: skip
 def test_a_classifier_says_what_a_transformer_lacks(given, said):
     with pytest.raises(InputError, match=said):
         TextClassifier(30, 2, cell="transformer", **({"hidden_size": 8} | given))
@@ -164,28 +160,3 @@ def test_every_pooling_and_probe_works_on_it(pooling, bidirectional):
     assert importance.shape == (3, 5)
     assert importance.min() >= 0
     assert importance.max() <= 1
-
-
-WORDS, CLASSES = ["<unk>", "<pad>", "a", "good", "film"], ["neg", "pos"]
-
-
-def classifier(**options):
-    torch.manual_seed(0)
-    given = {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "padding_index": 1} | options
-    return TextClassifier(len(WORDS), 2, **given).eval()
-
-
-@pytest.mark.parametrize("options", [{}, {"layers": 2}, {"bidirectional": False}], ids=str)
-def test_a_checkpoint_brings_the_same_model_back(tmp_path, options):
-    model = classifier(**options)
-    found = load_checkpoint(save_checkpoint(tmp_path / "model", model, WORDS, CLASSES))
-    ids, lengths = found.encode(["a good film", "a"])
-    torch.testing.assert_close(found.model(ids, lengths), model(ids, lengths), rtol=0, atol=0)
-
-
-def test_tricks_are_of_recurrences(place):
-    run = Training(
-        "synthetic", "standard", 30, "last", length="any", cell="transformer", trick=TRICKS[0]
-    )
-    with pytest.raises(InputError, match="choose another cell"):
-        run.identity(place)

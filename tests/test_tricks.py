@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from small_runs import record_run as put
 
-from whenpool.book.publish import export
 from whenpool.book.report import tricks, verdicts
 from whenpool.book.report.verdicts import (
     as_plain,
@@ -21,7 +20,6 @@ from whenpool.book.report.verdicts import (
     of_record,
 )
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.store import Store
 
 PAPER = Path(__file__).parents[1] / "data" / "paper"
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
@@ -49,40 +47,6 @@ def put_all(place, variant, setting, accuracies, base=SMALL):
         put(place, of(variant, setting, seed, base), accuracy)
 
 
-def runs_of(place):
-    return tricks.with_variant(place.store.rows("training"))
-
-
-# variants
-
-
-def test_runs_are_named_and_come_in_the_order_of_the_table(place):
-    for seed in (1, 0):
-        for variant in reversed(CHANGES):
-            put(place, of(variant, seed=seed))
-    runs = runs_of(place)
-    assert runs["variant"].tolist() == [name for name in tricks.VARIANTS for _ in (0, 1)]
-    assert runs["seed"].tolist() == [0, 1] * len(CHANGES)
-    assert list(CHANGES) == list(tricks.VARIANTS)
-
-
-def test_other_settings_poolings_and_options_are_left_out(place):
-    others = [
-        {"trick": "gradient_directed", "strength": 1.0},
-        {"trick": "gradient_directed", "divergence": "reverse"},
-        {"setting": "left"},
-        {"pooling": "mean"},
-        {"forget_bias": "low"},
-        {"trick": "teacher_forcing", "forget_bias": 2.0},
-        {"pooling": "max", "orthogonal": True},
-    ]
-    for changes in others:
-        put(place, replace(SMALL, **changes))
-    assert len(runs_of(place)) == 0
-    kept = put(place, of("gradient_directed"))
-    assert runs_of(place)["key"].tolist() == [kept]
-
-
 def test_rows_that_are_older_than_tricks_are_plain(place):
     names = ["last", "max", "max_attention", "forget 2", "chrono"]
     for variant in (*names, "teacher_forcing"):
@@ -108,8 +72,6 @@ def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant):
     small = put(place, of(variant, "standard"))
     assert tricks.small_runs(place.store.rows("training"), 1000)["key"].tolist() == [small]
 
-
-# which runs are of which kind
 
 KINDS = [  # a reference run, of Table 2.1's kind, plain, kept
     ({}, "rlpk"),
@@ -165,56 +127,6 @@ def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, va
     kept = [name for name in table if name not in ("trick", "orthogonal", "forget_bias")]
     pd.testing.assert_frame_equal(plain[kept], table[kept])
     assert follows_protocol(as_plain(table.drop(columns=["trick", "orthogonal"]))).all()
-
-
-# the record
-
-EPOCH = [{"train_loss": 0.5}]
-KEPT = {
-    of("dropout_attention"): [
-        {"factor": 0.25, "mass_left": 0.01, "attention_accuracy": 70.0, "validation_accuracy": 55.0},
-        {"factor": 1.0, "mass_left": 1e-3, "attention_accuracy": 69.0, "validation_accuracy": 66.0},
-    ],
-    of("gradient_directed", strength=10.0): [{"factor": 10.0, "divergence": 0.5}, {"factor": 0.0}],
-    of("orthogonal", "standard", size=500): EPOCH,
-    of("last"): [{"train_loss": 0.25}],
-    of("teacher_forcing", base=THESIS): [
-        {"train_loss": loss, "factor": math.nan} for loss in (0.5, 0.25)
-    ],
-    of("forget 2", base=THESIS): [{"train_loss": 0.75}],
-}
-SYNTHETIC = of("dropout_attention", corpus="synthetic", length="any")
-
-
-def folder_of(place):
-    return place.store.directory.with_name("results")
-
-
-def on_record(place):
-    """The place with an empty store beside its record."""
-    return replace(place, store=Store(place.store.directory.with_name("empty"), folder_of(place)))
-
-
-def test_trainings_of_tricks_are_put_on_record_and_read_back(place):
-    keys = {put(place, run, history=history): run for run, history in KEPT.items()}
-    put(place, SYNTHETIC, history=EPOCH)
-    put(place, of("penalty_attention", seed=1, epochs=4), history=EPOCH)
-    put(place, of("teacher_forcing", seed=1, base=THESIS), history=EPOCH, complete=False)
-    diverged = of("gradient_directed", seed=2, base=THESIS)
-    keys[put(place, diverged, DIVERGED)] = diverged
-    assert export("training", place, folder_of(place)) == len(keys)
-    elsewhere = on_record(place)
-    table = elsewhere.store.current("training").set_index("key")
-    assert {key: Training.of_row(row) for key, row in table.to_dict("index").items()} == keys
-    assert table["diverged"].eq(True).sum() == table["test_accuracy"].isna().sum() == 1
-    epochs = elsewhere.store.history("training")
-    for key, run in keys.items():
-        rows = epochs[epochs["key"] == key].drop(columns=["key", "epoch"]).to_dict("records")
-        known = [{name: value for name, value in row.items() if value == value} for row in rows]
-        assert known == [{n: v for n, v in row.items() if v == v} for row in KEPT.get(run, ())]
-
-
-# Table 2.1
 
 
 def published(name, **wanted):
@@ -288,25 +200,6 @@ def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):
     assert (cell["verdict"], cell["n"], cell["table"], cell["std"]) == ("reproduced", 3, "1.3", std)
     texts = tricks.thesis_table(place.store.rows("training")).frame["standard"].tolist()
     assert texts[-2:] == [BEST["standard"], f"**{mean:.1f} ± 0.5 (3)** ✓"]
-
-
-@pytest.mark.parametrize(
-    ("variant", "others"),
-    [
-        ("last", [{"orthogonal": True}, {"forget_bias": "chrono"}, {"masked": False}]),
-        (
-            "gradient_directed",
-            [{"strength": 1.0}, {"divergence": "reverse"}, {"forget_bias": "chrono"}],
-        ),
-    ],
-)
-def test_other_starts_and_strengths_do_not_count_into_a_cell(place, variant, others):
-    put_all(place, variant, "mid", [80.0, 80.5, 81.0], base=THESIS)
-    alone = thesis_cells(place).loc[(variant, "mid")]
-    for changes in others:
-        put(place, of(variant, "mid", base=replace(THESIS, **changes)), 20.0)
-    assert alone["n"] == 3
-    assert thesis_cells(place).loc[(variant, "mid")].equals(alone)
 
 
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):

@@ -71,16 +71,6 @@ def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared,
     assert written["here"] == try_it.accuracy(ours, prepared.dataset.test)
 
 
-def test_models_of_one_start_share_it(exported):
-    _, content = exported
-    untrained = [content["models"][f"{name} untrained"] for name in ("last", "max")]
-    assert "change" not in untrained[0]
-    for direction in range(2):
-        for part in ("ih", "hh"):
-            name = f"encoder.layers.0.{direction}.weight_{part}_l0"
-            assert untrained[0]["state"][name] == untrained[1]["state"][name]
-
-
 def test_the_page_has_the_models_of_reference_runs(content):
     recorded = pd.read_csv(ROOT / "data" / "results" / "trainings.csv", low_memory=False).set_index(
         "key"
@@ -93,8 +83,6 @@ def test_the_page_has_the_models_of_reference_runs(content):
         assert (row["size"], row["hidden_size"], row["forget_bias"]) == (1000, 64, run.forget_bias)
     assert (SCRIPTS / "weights.js").stat().st_size < 2e6
 
-
-# ---- in a browser, with the models that the page has
 
 slow = pytest.mark.slow
 FILES = ("text", "model", "worker", "examples", "weights")
@@ -172,9 +160,6 @@ def test_the_browser_cuts_texts_and_adds_filler_as_the_library_does(scripts):
         cases, scripts.evaluate(compose_all, [words, sentences, cases]), strict=True
     ):
         assert one == compose(words, cycle(sentences), setting, share)
-
-
-# ---- the widget, as the page has it
 
 
 @contextmanager
@@ -282,9 +267,6 @@ def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, s
         assert (
             violations(page) == []
         )  # last, since it asks for stylesheets that a page from disk may not read
-
-
-# ---- what theory expects of the gradient
 
 
 @slow

@@ -56,9 +56,6 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-# Bags
-
-
 def test_a_vocabulary_has_frequent_words_first():
     texts = ["fish fish swim 1990 !", "fish jump !", "birds swim jump !", "the birds fly !"] * 3
     texts += ["swim swim", "a b c d e f g h i", "k l m n", "o p q r"]
@@ -79,9 +76,6 @@ def test_texts_are_numbered():
 def test_too_few_words_are_told():
     with pytest.raises(InputError, match="5 unlabelled texts have 0 words .* more texts"):
         bag_vocabulary(["always the same"] * 5)
-
-
-# The VAE
 
 
 @pytest.mark.parametrize(("m", "log_v"), [(0.3, 0.5), (-1.2, -1.0), (0.0, 0.0)])
@@ -130,9 +124,6 @@ def test_the_bound_is_its_formula(training):
     torch.testing.assert_close(bound.reconstruction, expected[0], rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(bound.kl, expected[1], rtol=1e-6, atol=1e-6)
     assert bound.reconstruction[4] == 0  # no word to explain
-
-
-# Pretraining
 
 
 def test_pretraining_is_its_formula():
@@ -213,9 +204,6 @@ def test_pretraining_separates_topics(pretrained, untrained):
     )
     assert with_it > without + 10
     assert with_it > 80
-
-
-# The classifier
 
 
 def test_the_mixture_is_its_formula(pretrained):

@@ -1,21 +1,25 @@
-"""The chapter on recurrent cells: its plan, tables and figure; and other models elsewhere."""
+"""The chapters on recurrent cells and other architectures: their plans and claims; other models elsewhere."""
 
 from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
+from made_up import runs, trained
 
 from whenpool import InputError
-from whenpool.book.report.tables import provenance_line
-from whenpool.book.report.verdicts import of_breadth, of_record
+from whenpool.book.report.claims import by_runs, claims
+from whenpool.book.report.verdicts import SMALL_MODEL, memory_of_record, of_breadth, of_record
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.probe import Probe
-from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans import base_run, with_cell
 from whenpool.runs.plans.chapters import plan, thesis_table
-from whenpool.runs.plans.networks import COMPARED_CELLS, FAMILY
+from whenpool.runs.plans.networks import (
+    COMPARED_CELLS,
+    FAMILY,
+)
 from whenpool.runs.request import Choice
 from whenpool.runs.run import key
 
@@ -30,9 +34,6 @@ def trainings(*runs, **more):
     ]
     rows = [row | asdict(run) | more for row, run in zip(rows, runs, strict=True)]
     return pd.DataFrame(rows)
-
-
-# the plan
 
 
 def test_every_cell_is_trained_from_left_to_right_and_looked_into(place):
@@ -57,13 +58,6 @@ def test_on_reviews_it_is_what_the_claims_are_about(place):
     assert models == {*((cell, 1) for cell in COMPARED_CELLS), ("lstm", 2)}
 
 
-def test_the_chapter_compares_cells_whatever_is_asked_for(place):
-    assert plan(NAME, Choice(cell="gru", layers=2), place) == plan(NAME, Choice(), place)
-
-
-# another cell, and more layers, in any chapter
-
-
 @pytest.mark.parametrize(
     "chapter", ["training_to_skip", "gradient_propagation", "natural_bias", "corpora"]
 )
@@ -74,13 +68,6 @@ def test_any_chapter_can_be_run_with_another_model(chapter, place):
     low = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU has not
     assert len(runs) == len(usual) - len(low)
     assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
-
-
-def test_defaults_leave_the_keys_of_stored_runs_as_they_are(place):
-    base = base_run("synthetic", "any", 500, Choice(), place)
-    asked = base_run("synthetic", "any", 500, Choice(cell="lstm", layers=1), place)
-    assert key(base, place) == key(asked, place)
-    assert not {"cell", "layers"} & base.changed().keys()
 
 
 def test_starts_that_a_cell_lacks_are_left_out(place):
@@ -122,6 +109,7 @@ def test_a_sum_has_states_as_large_as_words(place):
         ({"cell": "mingru", "orthogonal": True}, "lacks recurrent weights that could be orthogonal"),
         ({"cell": "mingru", "drop_connect": 0.3}, "lacks recurrent weights for drop_connect"),
         ({"cell": "transformer", "masked": False}, "lacks a recurrence that padding could enter"),
+        ({"cell": "transformer", "trick": TRICKS[0]}, "choose another cell"),
     ],
     ids=str,
 )
@@ -129,18 +117,6 @@ def test_a_model_that_cannot_be_is_named_before_any_work(wrong, message, place):
     run = replace(Training("synthetic", "standard", 500, "last"), **wrong)
     with pytest.raises(InputError, match=message):
         run.identity(place)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"cell": "rnn"}, "choose one of lstm"),
-        ({"layers": 65}, "layers is how many, from 1 to 64, not 65"),
-    ],
-)
-def test_a_choice_that_makes_no_sense_is_one_line(wrong, message):
-    with pytest.raises(InputError, match=message):
-        Choice(**wrong)
 
 
 def test_other_models_stand_in_no_table_and_are_no_reference_runs(place):
@@ -165,8 +141,82 @@ def test_every_cell_is_listed_and_the_facts_are_the_cells():
     assert len({listed.colour for listed in LISTED_CELLS.values()}) == len(LISTED_CELLS)
 
 
-def test_provenance_says_which_model_it_was():
-    facts = {"device": "cpu: x", "torch": "2", "commit": "abc", "seconds": 1.0, "finished": "2026-01-01"}
-    assert "cell" not in provenance_line(trainings(RUN, **facts))
-    line = provenance_line(trainings(RUN, replace(RUN, cell="gru", layers=2), **facts))
-    assert "cell LSTM, GRU of 2 layers;" in line
+def run(cell, pooling, setting="standard", seed=0, test=70.0, validation=None, **other):
+    """A row of a small model, as a reference run has it."""
+    return {
+        **SMALL_MODEL, "corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True,
+        "vectors": "glove.6B.100d", "validation": None, "key": f"{cell}{pooling}{setting}{seed}{other}",
+        "cell": cell, "pooling": pooling, "setting": setting, "seed": seed, "test_accuracy": test,
+        "validation_accuracy": test if validation is None else validation, "majority_accuracy": 50.0,
+        "encoder_parameters": 84_992,
+    } | other  # fmt: skip
+
+
+@pytest.mark.parametrize(("chapter", "layers"), [("other_architectures", 1), ("recurrent_networks", 2)])
+def test_these_chapters_compare_cells_whatever_is_asked_for(chapter, layers, place):
+    usual = plan(chapter, Choice(), place)
+    for cell in ("gru", "sum", "transformer"):
+        assert plan(chapter, Choice(cell=cell), place) == usual
+    assert plan(chapter, Choice(cell="gru", layers=layers), place) == usual
+
+
+CLAIMS = {claim.id: claim for claim in claims() if claim.chapter == "other_architectures"}
+
+
+def told(name, **accuracies):
+    """What a claim comes to: accuracies of three seeds, by cell and pooling."""
+    rows = [
+        row
+        for model, values in accuracies.items()
+        for cell, pooling in [model.split("_", 1)]
+        for setting in ("standard", "mid")
+        for row in trained(values, "compact", cell=cell, model=pooling, setting=setting)
+    ]
+    found = by_runs(CLAIMS[name], runs(rows), "compact")
+    return found.verdict, round(found.value, 6)
+
+
+def test_the_best_transformer_is_the_one_whose_validation_is_best():
+    best = {"transformer_last": [60, 61, 62], "transformer_mean": [61, 62, 63]}
+    best |= {"transformer_max": [63, 64, 65], "transformer_max_attention": [50, 51, 52]}
+    lstm = {"lstm_last": [55, 56, 57], "lstm_max_attention": [70, 71, 72]}
+    assert told("transformer-below-max-attention", **best, **lstm) == ("holds", 7)
+    assert told("transformer-gap-at-least", **best, **lstm) == ("holds", 7)
+    assert told("transformer-gap-at-most", **best, **lstm) == ("holds", 7)
+    assert told("transformer-gap-at-most", **best | {"transformer_max": [61, 64, 67]}, **lstm) == (
+        "undecided", 7,
+    )  # fmt: skip
+    assert told("transformer-performs-poorly", **best, **lstm) == ("does not hold", -8)
+    assert told("max-attention-remedies-transformers", **best) == ("does not hold", -11)
+    best.pop("transformer_max")
+    assert told("transformer-below-max-attention", **best, **lstm)[0] == "not run"
+
+
+def test_every_recurrence_must_gain():
+    gains = {"gru": 20, "elman": 4, "mingru": 9}
+    models = {f"{cell}_max_attention": [60 + gain] * 3 for cell, gain in gains.items()}
+    models |= {f"{cell}_last": [60] * 3 for cell in gains}
+    assert told("max-attention-helps-every-recurrence", **models) == ("holds", 4)
+
+
+def memory(cell="transformer", attention="plain", seed=0, **other):
+    found = {
+        **run(cell, "max_attention", seed=seed), "hidden_size": 256, "probe": "memory",
+        "longest": 4_000, "attention": attention, "exponent": 1.75, "words": 4_000, "megabytes": 900.0,
+    }  # fmt: skip
+    return found | other
+
+
+def test_only_the_width_and_lengths_of_the_thesis_are_reference_runs():
+    rows = pd.DataFrame(
+        [
+            memory(),
+            memory(hidden_size=64),
+            memory(longest=500),
+            memory(corpus="synthetic"),
+            memory(corpus_complete=False),
+            memory(probe="sweep"),
+        ]
+    )
+    assert memory_of_record(rows).tolist() == [True, False, False, False, False, False]
+    assert not memory_of_record(rows.drop(columns="longest")).any()

@@ -2,8 +2,7 @@
 
 import re
 
-LONGEST = 2_000
-"""Letters of a message, whatever was quoted in it."""
+LONGEST = 2_000  # Letters of a message, whatever was quoted in it
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 

@@ -24,8 +24,7 @@ from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice, corpora_named, placed
 from whenpool.runs.run import Place, Run
 
-COMPUTED = "WHENPOOL_COMPUTED"
-"""Set for chapters whose runs were computed before they are executed."""
+COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
 
 
 @dataclass(frozen=True)

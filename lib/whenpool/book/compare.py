@@ -19,8 +19,7 @@ from whenpool.corpora.settings import SETTINGS
 from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of
 
-RECORD = "record"
-"""Means the reference runs where a folder is asked for."""
+RECORD = "record"  # Means the reference runs where a folder is asked for
 COMPARISONS_OF_RECORD = "comparisons"
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""

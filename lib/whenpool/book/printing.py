@@ -19,8 +19,7 @@ if TYPE_CHECKING:  # the packages of the extra "print"
     from bs4 import Tag
     from playwright.sync_api import Browser, Page
 
-BROWSER = "WHENPOOL_BROWSER"
-"""Names another browser than the Chromium on the path."""
+BROWSER = "WHENPOOL_BROWSER"  # Names another browser than the Chromium on the path
 
 
 def find_browser() -> str | None:

@@ -34,10 +34,8 @@ class Progress(NamedTuple):
     """How far some runs are."""
 
     table: DataFrame
-    notes: list[str]
-    """What lacks its data, failed or was set aside, a line each."""
-    times: list[str]
-    """What the times rest on, a line each."""
+    notes: list[str]  # What lacks its data, failed or was set aside, a line each
+    times: list[str]  # What the times rest on, a line each
 
 
 def status_table(

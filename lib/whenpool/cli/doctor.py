@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from whenpool.runs.run import Place
 
 GIGABYTE = 1e9
-ROOM_NEEDED = 1.0
-"""Gigabytes: a few thousand stored runs, or a corpus in the cache, need less."""
+ROOM_NEEDED = 1.0  # Gigabytes: a few thousand stored runs, or a corpus in the cache, need less
 LARGEST_ERROR = 1e-3
 """Of an encoder's states and gradients on a GPU beside the processor's, both in float32: a reordered sum
 is a hundred times closer."""

@@ -13,12 +13,9 @@ import torch
 from torch import Tensor
 
 UNKNOWN, PADDING = "<unk>", "<pad>"
-UNKNOWN_INDEX, PADDING_INDEX = 0, 1
-"""The first two words of each vocabulary, and their numbers."""
-POOL_BATCHES = 100
-"""Batches are cut from so many batches' worth of shuffled texts, sorted by length."""
-UNMASKED_BATCH = 32
-"""Texts in a batch of a model that reads its padding."""
+UNKNOWN_INDEX, PADDING_INDEX = 0, 1  # The first two words of each vocabulary, and their numbers
+POOL_BATCHES = 100  # Batches are cut from so many batches' worth of shuffled texts, sorted by length
+UNMASKED_BATCH = 32  # Texts in a batch of a model that reads its padding
 
 
 class Batch(NamedTuple):

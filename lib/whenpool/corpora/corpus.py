@@ -10,8 +10,7 @@ from typing import NamedTuple, overload
 from whenpool.base.errors import InputError
 
 LENGTHS = ("long", "short", "any")
-LONG_OVER = 100
-"""A long text has more words than this, a short one at most so many (§1.4.1, §1.8.5)."""
+LONG_OVER = 100  # A long text has more words than this, a short one at most so many (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
 
 
@@ -20,8 +19,7 @@ class Raw(NamedTuple):
 
     text: str
     label: str
-    part: str = ""
-    """The publisher's own split, where texts of different splits must not mix."""
+    part: str = ""  # The publisher's own split, where texts of different splits must not mix
 
 
 class Example(NamedTuple):

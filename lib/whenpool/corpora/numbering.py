@@ -19,8 +19,7 @@ from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged
 from whenpool.corpora.tagged import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import WordVectors, build_vocabulary
 
-PAD_TAG, UNKNOWN_TAG = -100, -1
-"""Where no word is; and a tag that no training word has."""
+PAD_TAG, UNKNOWN_TAG = -100, -1  # Where no word is; and a tag that no training word has
 
 
 @dataclass(frozen=True)

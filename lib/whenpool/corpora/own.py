@@ -26,11 +26,9 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 FORMATS = ".csv, .tsv or .jsonl"
 DELIMITERS = (",", ";", "\t", "|")
 """What may stand between the columns of a .csv: that by which the header has those asked for."""
-FEWEST = 10
-"""Texts of the rarest class."""
+FEWEST = 10  # Texts of the rarest class
 
-Row = tuple[str, Any, Any]
-"""Where a row stands, its text and its label."""
+Row = tuple[str, Any, Any]  # Where a row stands, its text and its label
 
 
 def load_own(

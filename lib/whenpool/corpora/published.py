@@ -30,8 +30,7 @@ YAHOO_TOPICS = tuple(
 )
 AMAZON_REVIEWS_READ = 100_000
 """Per category: some files hold tens of millions of reviews, of which 2,500 are needed."""
-LARGEST_TEXT = 2**24
-"""Letters of a field in a table; the longest text of the corpora has 70 thousand."""
+LARGEST_TEXT = 2**24  # Letters of a field in a table; the longest text of the corpora has 70 thousand
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from whenpool.probes.nwi import occlusion, rounding_error
 
 LONGEST = 2_000
 """Words that are read of a text, where the checkpoint sets no limit: more would take too long."""
-ALIKE = 1e-5
-"""Weights that differ by no more of the largest are the same for all words."""
+ALIKE = 1e-5  # Weights that differ by no more of the largest are the same for all words
 WINDOW, WINDOWS = 5, 10
 """Words of a window (§1.9.3), and windows that a text should have before they are made so long."""
 SHADES, BLUES = (None, 223, 216, 209, 202), (None, 195, 153, 117, 75)

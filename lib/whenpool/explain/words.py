@@ -30,8 +30,7 @@ COLOUR, AGAINST = "#d55e00", "#0072b2"
 see as well."""
 DEEPEST = 0.5
 """Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5 on it."""
-THICKEST = 4
-"""Pixels of the line below the word with the largest weight, for those who see no colour."""
+THICKEST = 4  # Pixels of the line below the word with the largest weight, for those who see no colour
 
 
 Weights = Sequence[float] | Tensor | np.ndarray

@@ -28,15 +28,12 @@ from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate
 from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
-OURS = "ours"
-"""The section of a claim that the thesis does not make."""
+OURS = "ours"  # The section of a claim that the thesis does not make
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
-_LARGEST = 690.0
-"""A logarithm past which a ratio is as good as infinite."""
+_LARGEST = 690.0  # A logarithm past which a ratio is as good as infinite
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 
-Selection = dict[str, Any]
-"""Values of columns; several stand for each of them."""
+Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
 
 @dataclass(frozen=True)
@@ -268,8 +265,7 @@ def _claim(entry: Any, file: Path) -> Claim:
 
 # From a claim to the comparisons that decide it.
 
-Terms = list[tuple[int, Selection]]
-"""What is added (1) and subtracted (-1)."""
+Terms = list[tuple[int, Selection]]  # What is added (1) and subtracted (-1)
 
 
 def _comparisons(claim: Claim, scale: str) -> list[Terms]:

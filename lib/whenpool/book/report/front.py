@@ -23,8 +23,7 @@ from whenpool.book.report.tables import number_text, provenance_line
 from whenpool.book.report.verdicts import has
 from whenpool.models.registry import COLOURS, POOLING_NAMES
 
-SIZE = 1_000
-"""Training texts of the accuracies."""
+SIZE = 1_000  # Training texts of the accuracies
 POOLED = ("mean", "max", "attention", "max_attention")
 MODELS = ("last", *POOLED)
 SETTINGS = ("standard", "mid")

@@ -42,8 +42,7 @@ SCALES: dict[str, dict[str, Any]] = {"thesis": _MODEL, "compact": _MODEL | COMPA
 """What a run has at each scale where a claim does not say otherwise: the thesis's BiLSTM and training
 (§1.4.2), or the compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long,
 unmixed IMDb reviews."""
-SATURATED = 95.0
-"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
+SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 LARGEST_CLASS = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
 """What the thesis calls the accuracy of guessing the largest class, in % (§1.8.2)."""
 USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {

@@ -23,8 +23,7 @@ from whenpool.models.registry import PALETTE as POOLING_PALETTE
 from whenpool.probes import window_importance
 from whenpool.runs.kinds.training import Prepared
 
-LOW = "BiLSTM_LowF"
-"""The BiLSTM whose forget gates start low."""
+LOW = "BiLSTM_LowF"  # The BiLSTM whose forget gates start low
 PALETTE = POOLING_PALETTE | {LOW: POOLING_PALETTE["BiLSTM"]}
 DASHES = dict.fromkeys(PALETTE, "") | {LOW: (4, 1.5)}
 
@@ -88,8 +87,7 @@ def ends_and_middle(profile: Any) -> tuple[float, float]:
 # One text, and what trained models make of it.
 
 SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9)
-SHORTEST = 10
-"""Words of a text that is shown, so that it has windows."""
+SHORTEST = 10  # Words of a text that is shown, so that it has windows
 
 
 @dataclass(frozen=True)

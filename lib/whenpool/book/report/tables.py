@@ -228,8 +228,7 @@ def size_text(size: Any) -> str:
 
 # tables of accuracies
 
-MAJORITY = "majority class"
-"""What the row is called that says how often guessing is right."""
+MAJORITY = "majority class"  # What the row is called that says how often guessing is right
 
 
 def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:

@@ -41,10 +41,8 @@ COLUMNS = {
     )
 }
 FILES = tuple(COLUMNS)
-RUNS_PER_CELL = 5
-"""Seeds behind each mean and standard deviation of the thesis (§1.4.2)."""
-MARGIN = 3.0
-"""Points of accuracy."""
+RUNS_PER_CELL = 5  # Seeds behind each mean and standard deviation of the thesis (§1.4.2)
+MARGIN = 3.0  # Points of accuracy
 SEEDS_NEEDED = 3
 THESIS_MODEL: dict[str, Any] = {
     "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
@@ -52,8 +50,7 @@ THESIS_MODEL: dict[str, Any] = {
     "drop_connect": 0, "share": 0.66, "masked": True, "max_words": None, "test": None,
 }  # fmt: skip
 """The thesis's model and training (§1.4.2)."""
-SMALL_MODEL = THESIS_MODEL | COMPACT | {"test": 2_000}
-"""Those of the quick profile on published corpora."""
+SMALL_MODEL = THESIS_MODEL | COMPACT | {"test": 2_000}  # Those of the quick profile on published corpora
 _VARIED = (
     "cell", "layers", "bidirectional", "hidden_size", "drop_connect", "weight_decay", "learning_rate",
     "epochs",

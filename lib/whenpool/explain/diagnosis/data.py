@@ -16,14 +16,12 @@ from whenpool.corpora.tokens import tokenize
 from whenpool.explain.checkpoint import TOKENIZERS, without_tags
 
 TEXTS_FILE = "texts.jsonl"
-LETTERS = 100
-"""Of a text so many are kept for each word that is read: more is no word."""
+LETTERS = 100  # Of a text so many are kept for each word that is read: more is no word
 MANY = 0.1
 """The part of all texts that may be cut and the place of the evidence still be one in the texts."""
 UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
-RUN = 8
-"""So many of them between two spaces, in the median, are not one word."""
+RUN = 8  # So many of them between two spaces, in the median, are not one word
 
 
 @dataclass(frozen=True)

@@ -30,12 +30,10 @@ from whenpool.runs.kinds.training import Training, trained, vectors_of
 from whenpool.runs.run import Place, Run
 from whenpool.training.loop import EVALUATION_WORDS
 
-HIDDEN = 64
-"""Units per direction, those of the quick profile on real texts."""
+HIDDEN = 64  # Units per direction, those of the quick profile on real texts
 SWEPT, LOOKED_AT, OCCLUDED = 300, 300, 100
 """Texts of the padding sweep, of the gradient profile, and of word importance, at most."""
-LEAST_WINDOWS = 3
-"""Of a text whose word importance is looked at: one in each third."""
+LEAST_WINDOWS = 3  # Of a text whose word importance is looked at: one in each third
 ABOUT = ("test_accuracy", "validation_accuracy", "train_texts")
 """What the checkpoint of a model says of its run."""
 
@@ -145,8 +143,7 @@ BASELINES = {
     "vectors": "mean of the word vectors with logistic regression",
 }
 """Their names in sentences."""
-STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
-"""Values of C, of which the validation texts choose one."""
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # Values of C, of which the validation texts choose one
 
 
 def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np.ndarray, float]]:
@@ -191,8 +188,7 @@ def _means(texts: Sequence[str], vectors: WordVectors) -> np.ndarray:
 # Accuracies, and differences beyond chance
 
 LEVEL = 0.95
-FEW = 30
-"""Test texts below which nothing is called surer than chance."""
+FEW = 30  # Test texts below which nothing is called surer than chance
 SEEDS = 3
 """From so many on, the spread of the seeds is known well enough to count beside that of the texts."""
 

@@ -7,8 +7,7 @@ from whenpool.base.errors import InputError
 from whenpool.book.report.tables import together
 from whenpool.explain.diagnosis.findings import FEW, SEEDS, Findings, Score
 
-CLEAR = 2
-"""Standard errors by which accuracies under filler must differ to be told apart."""
+CLEAR = 2  # Standard errors by which accuracies under filler must differ to be told apart
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 KINDS: dict[str, "type[Run]"] = {}
 """Every kind of run by its name, in the order in which they are executed."""
-MADE = "seconds commit device torch finished"
-"""Columns of any run's provenance and time."""
+MADE = "seconds commit device torch finished"  # Columns of any run's provenance and time
 NUMBERS = "protocol seconds threads together"
 """Columns of any run that hold numbers, beside its configuration and result."""
-OnEpoch = Callable[[], None] | None
-"""Called at the end of each epoch of a run."""
+OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
 class Run:

@@ -49,8 +49,7 @@ from whenpool.runs.kinds.training import (
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
-FEW_SHOT_PROTOCOL = 1
-"""Raised by hand when the meaning of a few-shot result changes."""
+FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
 
 SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")
 """The rows of Table 1.9, in its order."""
@@ -58,8 +57,7 @@ CONTRAST = ("last_words", "max_attention_words")
 """BiLSTM and max-attention on word vectors, as in the other chapters, for contrast."""
 READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")
 """Systems whose texts a pretrained encoder reads."""
-UNLABELLED = ("vampire", "uda", "mixtext")
-"""Systems that read unlabelled texts as well."""
+UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts as well
 
 
 def check_system(system: str) -> None:
@@ -299,8 +297,7 @@ def steps_of(run: FewShot, labelled: int) -> int:
     return looks * passes * math.ceil(labelled / run.batch_size)
 
 
-PRETRAINING_BATCH = 64
-"""Unlabelled texts in a batch of VAMPIRE's."""
+PRETRAINING_BATCH = 64  # Unlabelled texts in a batch of VAMPIRE's
 PARTS = ("labelled", "validation", "test")
 
 

@@ -23,19 +23,14 @@ from whenpool.runs.kinds.training import Prepared, Training, execute_training, p
 from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import evaluate
 
-PROBE_PROTOCOL = 1
-"""Raised by hand when the meaning of a probe's result changes."""
+PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
 
 
-POINTS = 100
-"""Positions of a profile (§1.5, Algorithm 1)."""
-GRADIENT_WORDS = 16_384
-"""Padded words of a batch whose gradients are looked at."""
-SATURATED = 95.0
-"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
+POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
+GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
+SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 
-Measured = tuple[dict[str, Any], list[dict[str, Any]]]
-"""The numbers of a probe run, and its rows."""
+Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
 
 
 @dataclass(frozen=True)

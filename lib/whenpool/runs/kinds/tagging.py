@@ -26,8 +26,7 @@ from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
 
-TAGGING_PROTOCOL = 1
-"""Raised by hand when the meaning of a tagging result changes."""
+TAGGING_PROTOCOL = 1  # Raised by hand when the meaning of a tagging result changes
 
 _WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training
 
@@ -187,8 +186,7 @@ def _words_of(corpus: str) -> int:
     return sum(bool(line.strip()) for line in lines_of(file))
 
 
-PLACES = 21
-"""Where gradients are read, from the first word of a sentence to its last."""
+PLACES = 21  # Where gradients are read, from the first word of a sentence to its last
 
 
 def prepare_tagger(

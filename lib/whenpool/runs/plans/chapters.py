@@ -272,8 +272,7 @@ _TINY_TAGGERS: Options = {
 }  # fmt: skip
 _DIRECTIONS: tuple[Options, ...] = ({}, {"bidirectional": False})
 _IN_IO: Options = {"encoding": "io"}
-LETTERS: Options = {"filters": 50}
-"""A tagger that reads the letters of each word as well."""
+LETTERS: Options = {"filters": 50}  # A tagger that reads the letters of each word as well
 _VARIANTS: dict[str, tuple[Options, ...]] = {
     GENERATED: (*_DIRECTIONS, *({"cell": "elman"} | one for one in _DIRECTIONS), _IN_IO),
     "wnut17": (*_DIRECTIONS, _IN_IO, LETTERS),

@@ -131,10 +131,8 @@ def _memory(base: Training, seeds: Iterable[int], choice: Choice) -> Iterable[Me
 MASK_RATES = (0.1, 0.3, 0.5)
 DECAYS = (1e-3, 1e-4, 1e-6, 1e-8)
 LEARNING_RATES = (1e-3, 2e-3, 5e-3)
-SUSTAINED = 50
-"""Epochs of the longest training that the thesis speaks of."""
-SUSTAINED_RATE = 0.3
-"""DropConnect's rate there: the middle one of three."""
+SUSTAINED = 50  # Epochs of the longest training that the thesis speaks of
+SUSTAINED_RATE = 0.3  # DropConnect's rate there: the middle one of three
 TIMED_SEEDS = (5, 6, 7)
 """Of trainings that are there to be timed, all poolings one after another with nothing else running."""
 

@@ -50,14 +50,6 @@ def whole_file(
         ) from None
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; what cannot be a name, since it is too long, names none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked.
 

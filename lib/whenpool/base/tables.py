@@ -1,6 +1,5 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
-import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +35,6 @@ def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
     for name in ids:
         if ids.count(name) > 1:
             raise InputError(f"{file}: the {what} {name!r} stands there twice")
-
-
-def shown(value: Any) -> str:
-    """A value from such a file in few letters, however deep or repeated its parts are."""
-    return reprlib.repr(value)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 
 from whenpool.base.errors import InputError
+from whenpool.book.report import verdicts
 from whenpool.book.report.claims import Decision, check_known, decisions, rows_at
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import html_of, provenance_line
-from whenpool.book.report.verdicts import Evidence, evidence_of
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.kinds import KINDS
@@ -92,10 +92,13 @@ class Chapter:
         }
         return {name: found[name] for name in POOLINGS if name in found}
 
-    @cached_property
-    def evidence(self) -> Evidence:
-        """The reference runs that figures draw."""
-        return evidence_of(self.place.store)
+    def on_imdb(self, kind: str) -> pd.DataFrame:
+        """What the reference probes of one kind measured, see `whenpool.book.report.verdicts.on_imdb`."""
+        return verdicts.on_imdb(self.place.store, kind)
+
+    def small_trainings(self) -> pd.DataFrame:
+        """The small reference trainings, see `whenpool.book.report.verdicts.of_breadth`."""
+        return verdicts.small_trainings(self.place.store)
 
     @cached_property
     def finished(self) -> Runs:

@@ -368,9 +368,7 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
 
     Trains small models with each pooling, probes them, and writes a page with a recommendation.
     """
-    from whenpool.base.files import is_file
-
-    if not is_file(file):  # before what takes seconds to import
+    if not os.path.isfile(file):  # before what takes seconds to import
         raise InputError(f"corpus file {file} is not there")
     from whenpool.explain.diagnosis import Wish
     from whenpool.explain.diagnosis import diagnose as make

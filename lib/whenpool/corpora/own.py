@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import is_file, lines_of
+from whenpool.base.files import lines_of
 from whenpool.corpora.corpus import (
     Corpus,
     Raw,
@@ -85,7 +86,7 @@ def read_own(
     Raises `InputError` for a missing file or column, or a row that cannot be read, named by its line. Where
     there is a list of ``gaps``, rows without text or label are left out and named there instead.
     """
-    if not is_file(path):
+    if not isfile(path):
         raise InputError(f"corpus file {path} is not there")
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} is not a {FORMATS} file")

@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, lines_of, remembered
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
 from whenpool.corpora.entities import (
     Encoding,
     Entity,
@@ -145,7 +146,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
     path = Path(path)
     if column not in COLUMNS:
         raise InputError(f"column {column!r} is unknown; choose one of {', '.join(COLUMNS)}")
-    if not is_file(path):
+    if not isfile(path):
         raise InputError(f"file of tagged words {path} is not there")
     rows = _conllu(path, COLUMNS[column]) if _is_conllu(path) else _columns(path)
     found = []
@@ -425,7 +426,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         files = tuple(_published_file(data, name, file) for file in PUBLISHED[name])
         return TaggedSource(name, options, files)
     path = Path(os.path.expanduser(name))
-    if not is_file(path):
+    if not isfile(path):
         raise InputError(
             f"tagged corpus {name!r:.200} is unknown; choose one of "
             f"{', '.join((GENERATED, *PUBLISHED))}, or give the path of a .conllu file or one of columns"
@@ -434,7 +435,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         raise InputError(f"{path}: give dev= and test= both, or none to have it split")
     others = [path.with_name(given[key]) for key in ("dev", "test") if key in given]
     for other in others:
-        if not is_file(other):
+        if not isfile(other):
             raise InputError(f"{other} is not there; dev= and test= name files beside {path.name}")
     return TaggedSource(name, options, (path, *others))
 
@@ -442,9 +443,9 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
 def is_tagged(name: str) -> bool:
     """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may
     hold either: one of texts begins with the names of its columns."""
-    name, _, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    name, _, options = name.partition(":") if not isfile(Path(name)) else (name, "", "")
     path = Path(name)
-    if path.suffix.lower() == ".tsv" and is_file(path):
+    if path.suffix.lower() == ".tsv" and isfile(path):
         header = {cell.strip() for cell in next(lines_of(path), "").split("\t")}
         return "_column=" not in options and not {"text", "label"} <= header
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
@@ -464,7 +465,7 @@ def _check_entities(sentences: Sequence[Tagged], path: Path) -> None:
 def _published_file(data: Path, corpus: str, file: str) -> Path:
     for folder in (data / corpus, data):
         for suffix in ("", ".gz"):
-            if is_file(folder / f"{file}{suffix}"):
+            if isfile(folder / f"{file}{suffix}"):
                 return folder / f"{file}{suffix}"
     raise InputError(
         f"tagged corpus {corpus!r}: {file} is not in {data / corpus}; put the publisher's files there, or "

@@ -6,12 +6,13 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 
 import numpy as np
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import is_file, lines_of
+from whenpool.base.files import lines_of
 from whenpool.corpora import Corpus
 from whenpool.corpora.corpus import Split
 from whenpool.corpora.tokens import tokenize
@@ -154,7 +155,7 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     Raises `InputError` for a file or line that cannot be used, a text in two lines, and texts without
     paraphrases.
     """
-    if not is_file(file):
+    if not isfile(file):
         raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
     found: dict[str, list[str]] = {}
     for number, line in enumerate(lines_of(file), start=1):

@@ -8,11 +8,11 @@ two processors) or "paper" (the thesis's protocol, §1.4.2).
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import is_file
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
@@ -61,7 +61,7 @@ class Choice:
             raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
         if any(count < 1 for count in self.labels or ()):
             raise InputError(f"labels are texts of each class, at least 1, not {min(self.labels or ())}")
-        if self.paraphrases and not is_file(Path(self.paraphrases)):
+        if self.paraphrases and not isfile(Path(self.paraphrases)):
             raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
         if self.unlabelled is not None and self.unlabelled < 1:
             raise InputError(f"unlabelled is a number of texts, at least 1, not {self.unlabelled}")
@@ -89,9 +89,9 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     names: list[str] = []
     for text in [texts] if isinstance(texts, str) else texts:
-        for name in [text] if is_file(Path(text.partition(":")[0])) else text.split():
+        for name in [text] if isfile(Path(text.partition(":")[0])) else text.split():
             file, colon, options = name.partition(":")
-            names.append(f"{Path(file).resolve()}{colon}{options}" if is_file(Path(file)) else name)
+            names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(Path(file)) else name)
     return tuple(names)
 
 

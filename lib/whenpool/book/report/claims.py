@@ -21,7 +21,7 @@ import numpy as np
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError
-from whenpool.base.tables import check_once, listed, shown
+from whenpool.base.tables import check_once, listed
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text, spoken_number
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate, paper_file
@@ -89,24 +89,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Finding:
-    """What some runs say of a claim.
+    """What some runs say of a claim."""
 
-    Attributes:
-        verdict: one of `VERDICTS`.
-        value: the quantity; of several comparisons the one least in favour.
-        low, high: its 95 % interval; none with a single seed.
-        n: seeds, the fewest of what is compared.
-        part: whether some of the runs read a part of a corpus, or a stand-in.
-        keys: of the runs.
-    """
-
-    verdict: str = "not run"
-    value: float = math.nan
-    low: float = math.nan
+    verdict: str = "not run"  # one of `VERDICTS`
+    value: float = math.nan  # the quantity; of several comparisons the one least in favour
+    low: float = math.nan  # its 95 % interval; none with a single seed
     high: float = math.nan
-    n: int = 0
-    part: bool = False
-    keys: tuple[str, ...] = ()
+    n: int = 0  # seeds, the fewest of what is compared
+    part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
+    keys: tuple[str, ...] = ()  # of the runs
 
     @property
     def measured(self) -> str:
@@ -181,18 +172,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Decision:
-    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis itself.
-
-    Attributes:
-        at: by scale; a scale that does not decide the claim is not in it.
-        pilots: the same by runs that began before the rule was registered.
-        thesis: by the thesis's own numbers, none where it published none.
-    """
+    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis itself."""
 
     claim: Claim
-    at: Mapping[str, Finding]
+    at: Mapping[str, Finding]  # by scale; without those that do not decide the claim
+    # the same by runs that began before the rule was registered
     pilots: Mapping[str, Finding] = field(default_factory=dict)
-    thesis: Finding | None = None
+    thesis: Finding | None = None  # by the thesis's own numbers, none where it published none
 
     def verdict(self, scale: str) -> str:
         return self.at[scale].verdict if scale in self.at else ""
@@ -233,33 +219,25 @@ def claims(file: Path | None = None) -> list[Claim]:
 
 def _claim(entry: Any, file: Path) -> Claim:
     if not isinstance(entry, dict):
-        raise InputError(f"{file}: {shown(entry)} is no claim, which has an id and more")
-    where = f"{file}: the claim {shown(entry.get('id', 'without id'))}"
+        raise InputError(f"{file}: {entry!r:.40} is no claim, which has an id and more")
+    where = f"{file}: the claim {entry.get('id')!r:.40}"
     for name in ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence"):
         if not isinstance(entry.get(name), str):
-            raise InputError(f"{where} has {name}: {shown(entry.get(name))}, which is no text")
+            raise InputError(f"{where} has {name}: {entry.get(name)!r:.40}, which is no text")
     try:
-        registered = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
-    except ValueError:
-        raise InputError(
-            f"{where} has registered: {shown(entry.get('registered'))}; write when the rule was written, "
-            'such as "2026-11-22T07:45:13+00:00"'
-        ) from None
-    if entry["measure"] not in MEASURES:
-        raise InputError(f"{where} names an unknown measure {entry['measure']!r}")
-    try:
+        check_known("measure", entry["measure"], MEASURES)
         values = {name: value for name, value in entry.items() if name != "with"}
-        values |= {"registered": registered, "scales": tuple(entry.get("scales", SCALES))}
+        values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
+        values["scales"] = tuple(entry.get("scales", SCALES))
         claim = Claim(**values, options=entry.get("with", {}))
         for scale in claim.scales:
-            if scale not in SCALES:
-                raise ValueError(f"the scale {scale!r} is unknown; choose among {', '.join(SCALES)}")
+            check_known("scale", scale, SCALES)
             Rule.parse(claim.at(scale).rule)
             _comparisons(claim.at(scale), scale)
             if not MEASURES[claim.measure].drawn:
                 MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{where} does not fit {entry['measure']}: {error}") from None
+        raise InputError(f"{where} cannot be used: {error}") from None
     return claim
 
 

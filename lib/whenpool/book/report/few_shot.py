@@ -13,7 +13,6 @@ from whenpool.book.report.tables import (
     CORPUS_NAMES,
     LEGEND,
     CaptionedTable,
-    beside,
     beside_thesis,
     corpus_name,
     in_order,
@@ -119,7 +118,7 @@ def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
         used = _fullest(next((ours[kind] for kind in (thesis, whole) if kind.any()), ours))
         verdict = verdict_of(used["test_accuracy"].tolist(), row.mean, 0.0) if thesis.any() else "pilot"
         cells.append(cell_of(used, verdict))
-    return beside(numbers.assign(std=float("nan")), cells)
+    return numbers.assign(std=float("nan")).join(pd.DataFrame(cells, numbers.index, list(NOT_RUN)))
 
 
 def thesis_table(stored: pd.DataFrame) -> CaptionedTable:

@@ -144,23 +144,17 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Measure:
-    """How one number of a run is read.
+    """How one number of a run is read."""
 
-    Attributes:
-        rows: the table of all numbers, see the module; options by name.
-        ratio: whether it is one, compared on a log scale.
-        fixed: what a run has at a scale where a claim does not say otherwise.
-        published: the thesis's own number of a selection, from its tables.
-        drawn: whether it needs no stored runs.
-        exact: whether one number is all there is: nothing in it is drawn at random.
-    """
-
-    rows: Callable[..., DataFrame]
-    ratio: bool = False
-    fixed: Mapping[str, Row] | None = None
+    rows: Callable[..., DataFrame]  # gives the table of all numbers, see the module; options by name
+    ratio: bool = False  # whether it is one, compared on a log scale
+    fixed: Mapping[str, Row] | None = (
+        None  # what a run has where a claim does not say otherwise, by scale
+    )
+    # the thesis's own number of a selection, from its tables
     published: Callable[[Row], Sample | None] = lambda selection: None
-    drawn: bool = False
-    exact: bool = False
+    drawn: bool = False  # whether it needs no stored runs
+    exact: bool = False  # whether one number is all there is: nothing in it is drawn at random
 
 
 Rows = Callable[..., DataFrame]

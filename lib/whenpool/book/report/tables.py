@@ -98,21 +98,14 @@ class CaptionedTable:
     rows says that there are no runs yet.
 
     Cells, caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`.
-
-    Attributes:
-        caption: one sentence.
-        name: for ``{numref}``.
-        provenance: where its numbers come from, a line below.
-        legend: what its marks mean, above that.
-        prose: whether cells hold sentences, whose lines may break.
     """
 
     frame: DataFrame
-    caption: str
-    name: str
-    provenance: str = ""
-    legend: str = ""
-    prose: bool = False
+    caption: str  # one sentence
+    name: str  # for ``{numref}``
+    provenance: str = ""  # where its numbers come from, a line below
+    legend: str = ""  # what its marks mean, above that
+    prose: bool = False  # whether cells hold sentences, whose lines may break
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         frame = self.frame if len(self.frame) else DataFrame({"": ["no such runs yet"]})
@@ -148,12 +141,8 @@ def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
     keys = ["corpus", "length", "setting", "size", "pooling"]
     groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
     rows = (row for _, row in theirs.iterrows())
-    return beside(theirs, [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows])
-
-
-def beside(theirs: DataFrame, cells: Sequence[dict[str, Any]]) -> DataFrame:
-    """Published cells with ours in more columns."""
-    return theirs.assign(**{name: [cell[name] for cell in cells] for name in NOT_RUN})
+    cells = [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows]
+    return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 
 def _ours(row: Any) -> str:

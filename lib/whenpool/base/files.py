@@ -27,10 +27,7 @@ def whole_file(
     path: Path, what: str = "", advice: str = "what is finished stays finished"
 ) -> Iterator[BinaryIO]:
     """A stream to a file that gets its name in one step when all is written; otherwise nothing is left.
-
-    Raises `StorageError` when the disk is full or the folder read-only; the message says ``what`` is in
-    the file, and ends with ``advice``.
-    """
+    Raises `StorageError`, whose message has ``what`` is in the file, and ``advice``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -51,10 +48,8 @@ def whole_file(
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked.
-
-    Raises `InputError` for a file that cannot be read, or a line that is not UTF-8.
-    """
+    """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked. Raises
+    `InputError` for a file that cannot be read, or a line that is not UTF-8."""
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,19 +76,12 @@ _BOXES = {
 
 @dataclass(frozen=True)
 class Plain:
-    """Turns the text of one chapter into Markdown that needs no book.
+    """Turns the text of one chapter into Markdown that needs no book."""
 
-    Attributes:
-        labels: of the chapter's figures and tables: "Figure 2", by name.
-        headings: of the whole book, by label.
-        pages: title and whether it is a notebook, by file name.
-        authors: "Maini et al." and "2020", by key of the bibliography.
-    """
-
-    labels: dict[str, str]
-    headings: dict[str, str]
-    pages: dict[str, tuple[str, bool]]
-    authors: dict[str, tuple[str, str]]
+    labels: dict[str, str]  # of the chapter's figures and tables: "Figure 2", by name
+    headings: dict[str, str]  # of the whole book, by label
+    pages: dict[str, tuple[str, bool]]  # title and whether it is a notebook, by file name
+    authors: dict[str, tuple[str, str]]  # "Maini et al." and "2020", by key of the bibliography
 
     @classmethod
     def of(cls, chapter: Path) -> "Plain":
@@ -122,25 +114,20 @@ class Plain:
     def _role(self, found: re.Match[str]) -> str:
         titled = _TITLED.fullmatch(found["text"])
         title, target = (titled["title"], titled["target"]) if titled else ("", found["text"])
-        write: dict[str, Callable[[], str]] = {
-            "numref": lambda: self.label(target),
-            "doc": lambda: self._page(target, title),
-            "ref": lambda: title or f"“{self.headings.get(target, target)}”",
-            "eq": lambda: "the equation",
-            "glue:text": lambda: f"`{target.partition(':')[0]}`",
-            "cite:p": lambda: f"({'; '.join(', '.join(work) for work in self._works(target))})",
-            "cite:t": lambda: ", ".join(f"{who} ({year})" for who, year in self._works(target)),
-            "math": lambda: f"${target}$",
-            "term": lambda: title or target,
-        }
-        return write[found["role"]]() if found["role"] in write else title or f"`{target}`"
-
-    def _page(self, target: str, title: str) -> str:
         name, code = self.pages.get(Path(target).name, (target, False))
-        return f"[{title or name}]({target}{'.ipynb' if code else '.md'})"
-
-    def _works(self, keys: str) -> list[tuple[str, str]]:
-        return [self.authors.get(key.strip(), (key.strip(), "n. d.")) for key in keys.split(",")]
+        works = [self.authors.get(key.strip(), (key.strip(), "n. d.")) for key in target.split(",")]
+        write: dict[str, str] = {
+            "numref": self.label(target),
+            "doc": f"[{title or name}]({target}{'.ipynb' if code else '.md'})",
+            "ref": title or f"“{self.headings.get(target, target)}”",
+            "eq": "the equation",
+            "glue:text": f"`{target.partition(':')[0]}`",
+            "cite:p": f"({'; '.join(', '.join(work) for work in works)})",
+            "cite:t": ", ".join(f"{who} ({year})" for who, year in works),
+            "math": f"${target}$",
+            "term": title or target,
+        }
+        return write.get(found["role"], title or f"`{target}`")
 
 
 def _numbered(chapter: Path) -> dict[str, str]:
@@ -228,7 +215,11 @@ def made(chapter: Path, root: Path) -> str:
             continue
         for name in _TABLE.findall(cell.source):
             cells.append(new_markdown_cell(f"**{plain.label(name)}**"))
-        cells.append(new_code_cell(cell.source, metadata=_shown(cell.metadata)))
+        tags = list(cell.metadata.get("tags", []))
+        shown = {"tags": tags} if tags else {}
+        if {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags):
+            shown |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
+        cells.append(new_code_cell(cell.source, metadata=shown))
         if figure := cell.metadata.get("mystnb", {}).get("figure"):
             caption = plain.markdown(figure["caption"])
             cells.append(new_markdown_cell(f"**{plain.label(figure['name'])}.** {caption}"))
@@ -240,14 +231,6 @@ def made(chapter: Path, root: Path) -> str:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
-
-
-def _shown(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Tags, and code that the page hides hidden in Jupyter and Colab too."""
-    tags = list(metadata.get("tags", []))
-    hides = {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags)
-    hidden = {"jupyter": {"source_hidden": True}, "cellView": "form"} if hides else {}
-    return hidden | ({"tags": tags} if tags else {})
 
 
 def stale(root: Path) -> dict[Path, str]:

@@ -149,11 +149,8 @@ engine_options = _with(
 
 
 def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
-    """What `choice_options` ask for.
-
-    Raises:
-        InputError: for a choice that makes no sense, or a folder of data that is not there.
-    """
+    """What `choice_options` ask for. Raises `InputError` for a choice that makes no sense, or a folder
+    of data that is not there."""
     from whenpool.runs.request import NARROWING, Choice, corpora_named, placed
     from whenpool.runs.run import Place
 
@@ -174,12 +171,8 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
 
 
 def workforce_of(options: dict[str, Any]) -> "Workforce":
-    """What `engine_options` or `speed_options` ask for; a deadline counts from now.
-
-    Raises:
-        InputError: for a workforce that is not to be had here. Where nothing is to be executed, as the
-            options without an engine mean, a GPU need not be here.
-    """
+    """What `engine_options` or `speed_options` ask for; a deadline counts from now. Raises `InputError` for a
+    workforce that is not to be had; without an engine nothing is executed, and a GPU need not be here."""
     from whenpool.models.precision import check_precision
     from whenpool.runs.engine import Workforce, check_device
 

@@ -215,11 +215,7 @@ def _tell_status(
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     """What the thesis claims, our verdicts and numbers, and how much of its tables is reproduced."""
-    click.echo(_ledger(style, chapter, verdict))
-
-
-def _ledger(style: str, chapter: str | None, verdict: str | None) -> str:
-    """The answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code."""
+    # the answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code
     from whenpool.base.errors import StorageError
     from whenpool.base.files import hash_of, hash_of_states, write_atomically
 
@@ -234,14 +230,15 @@ def _ledger(style: str, chapter: str | None, verdict: str | None) -> str:
     if kept.is_file():
         known, _, text = kept.read_text("utf-8").partition("\n")
         if known == stamp:
-            return text
+            click.echo(text)
+            return
     from whenpool.book.report.ledger import written  # which loads torch
     from whenpool.runs.run import Place
 
     text = written(Place.default(), style, chapter, verdict)
     with suppress(StorageError):
         write_atomically(kept, f"{stamp}\n{text}")
-    return text
+    click.echo(text)
 
 
 @cli.command()

@@ -1,8 +1,8 @@
 """From a corpus to what a training reads: composed texts as numbers of the run's own vocabulary.
 
-A corpus is tokenised once and kept on disk as numbers of a table of all its words. A run takes its
-part of it, surrounds the texts with filler, counts the words of its training texts, and renumbers.
-Composing depends on corpus, split and setting alone: every model reads the same texts.
+A corpus is kept on disk as numbers of a table of all its words. A run takes its part of it, surrounds the
+texts with filler, counts the words of its training texts, and renumbers. Composing depends on corpus, split
+and setting alone: every model reads the same texts.
 """
 
 import json

@@ -1,8 +1,5 @@
-"""Fetching the published corpora, with checksums (by pooch).
-
-Only a file that is downloaded here must have its checksum. A file that the user has put there is used as
-it is; `listing` says when it is not the publisher's.
-"""
+"""Fetching the published corpora. A file that is downloaded here must have its checksum (by pooch); one that
+the user has put there is used as it is, and `listing` says when it is not the publisher's."""
 
 import os
 import shutil

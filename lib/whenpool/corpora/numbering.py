@@ -2,9 +2,8 @@
 
 Letters: N sentences, B of them in a batch, T words of the longest in it, W words of all, F columns.
 
-A word has up to three numbers: that of the word in lower case, that of its `suffix`, and that of its
-`shape`. All are those of the training sentences, so a word that never stood there is known by its
-suffix and shape alone, and by its pretrained vector where it has one.
+A word has up to three numbers: that of the word in lower case, that of its `suffix`, and that of its `shape`,
+so that a word that no training sentence has is known by its suffix and shape.
 """
 
 from collections import Counter

@@ -42,8 +42,8 @@ def load_own(
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
 
     Repeated texts count once, and each class gives as many texts as the rarest one has, or all that it
-    has with ``balanced="no"``. Raises `InputError` as `read_own`, and for a class with fewer than `FEWEST`
-    texts.
+    has with ``balanced="no"``. Raises `InputError` as `read_own`, and for a class with fewer than
+    `FEWEST` texts.
     """
     if balanced not in ("yes", "no"):
         raise InputError(f"option balanced is yes or no, not {balanced!r}")
@@ -81,11 +81,9 @@ def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
 def read_own(
     path: Path, text_column: str, label_column: str, gaps: list[str] | None = None
 ) -> Iterator[Raw]:
-    """The rows of a file, as they come.
-
-    Raises `InputError` for a missing file or column, or a row that cannot be read, named by its line. Where
-    there is a list of ``gaps``, rows without text or label are left out and named there instead.
-    """
+    """The rows of a file, as they come. Raises `InputError` for a missing file or column, or a row that
+    cannot be read, named by its line. Where there is a list of ``gaps``, rows without text or label are
+    left out and named there instead."""
     if not isfile(path):
         raise InputError(f"corpus file {path} is not there")
     if path.suffix.lower() not in SUFFIXES:

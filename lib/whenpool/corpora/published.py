@@ -1,7 +1,5 @@
-"""The four corpora of the thesis, in the formats of their publishers (§1.4.1).
-
-Archives are read where they lie; nothing is unpacked to disk.
-"""
+"""The four corpora of the thesis, in the formats of their publishers (§1.4.1); archives are read where they
+lie."""
 
 import csv
 import gzip

@@ -36,20 +36,9 @@ from whenpool.corpora.sources import checked, label_of, parsed
 from whenpool.corpora.synthetic import lists_of
 
 __all__ = [
-    "Encoding",
-    "Entity",
-    "EntityScores",
-    "SentenceGrammar",
-    "Tagged",
-    "TaggedCorpus",
-    "convert",
-    "encoding_of",
-    "entities",
-    "entity_scores",
-    "find_tagged",
-    "make_tagged",
-    "read_tagged",
-]
+    "Encoding", "Entity", "EntityScores", "SentenceGrammar", "Tagged", "TaggedCorpus", "convert",
+    "encoding_of", "entities", "entity_scores", "find_tagged", "make_tagged", "read_tagged",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,7 @@ def compute(
     """Compute the runs that are missing, and the trainings whose weights they need.
 
     Args:
-        skip_absent: the runs that are left out where their data are not here, with a line for each
-            reason, instead of raising.
+        skip_absent: the runs that are left out where their data are not here, instead of raising.
         keep_weights: the trainings whose weights are wanted besides.
         workforce, label, seconds: see `whenpool.runs.engine.run_all`.
         say: called with what is noteworthy, left out, set aside or failed, a line each.

@@ -47,11 +47,8 @@ class Only:
 
     @classmethod
     def parse(cls, text: str | None) -> "Only":
-        """From ``key=value,key=value+value``; None admits every run.
-
-        Raises:
-            InputError: for a text of another form, an unknown key or value, or a key given twice.
-        """
+        """From ``key=value,key=value+value``; None admits every run. Raises `InputError` for another form, an
+        unknown key or value, or a key given twice."""
         if text is None:
             return cls()
         wanted: dict[str, tuple[str, ...]] = {}
@@ -110,14 +107,9 @@ def _checked(key: str, value: str) -> str:
 def planned(
     choice: Choice, place: Place, only: Only, chapters: Iterable[str] = ()
 ) -> dict[str, list[Run]]:
-    """The runs of some chapters that are among the wanted ones, by chapter; one can be in several.
-
-    Args:
-        chapters: their names; none: all that need runs.
-
-    Raises:
-        InputError: for an unknown chapter, a table outside the profile "paper", or when no run is left.
-    """
+    """The runs of some ``chapters``, or of all that need runs, that are among the wanted ones, by
+    chapter; one can be in several. Raises `InputError` for an unknown chapter, a table outside the
+    profile "paper", or when no run is left."""
     if only.names_table and choice.profile != "paper":
         other = f"add --profile paper to it (the profile is {choice.profile})"
         raise InputError(f"--only table is of the thesis's runs: {other}")

@@ -1,8 +1,8 @@
 """What a reader asks for: a profile, and maybe a narrower choice.
 
-A *profile* says how large the models and training sets are: "smoke" (tests: seconds), "quick" (two
-processors: minutes), "compact" (the whole paper on real corpora, small models and short texts: days on
-two processors) or "paper" (the thesis's protocol, §1.4.2).
+A *profile* says how large models and training sets are: "smoke" (tests: seconds), "quick" (minutes),
+"compact" (the whole paper, small models and short texts: days) or "paper" (the thesis's protocol,
+§1.4.2).
 """
 
 import os

@@ -48,9 +48,9 @@ class Advice:
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
-    """What the book advises for some texts, with the verdicts on what it rests on: in the order of
-    ``data/paper/advice.yml``, without what our runs contradict; nothing outside a clone of the book, where
-    there are neither advice nor reference runs. Raises `InputError` for a value that cannot be.
+    """What the book advises for some texts, with the verdicts on what it rests on, but for what our runs
+    contradict; nothing outside a clone of the book, where there are neither advice nor reference runs. Raises
+    `InputError` for a value that cannot be.
 
     Args:
         words: words of a text, the mean or median.

@@ -1,8 +1,5 @@
-"""The front page: the numbers of its sentences and its figure, made from finished runs.
-
-They are of the thesis's scale once three seeds of all five models are there, before that of the compact
-replication, and say which.
-"""
+"""The front page: the numbers of its sentences and its figure, at the thesis's scale once three seeds of all
+five models are there, before in the compact replication."""
 
 import math
 from collections.abc import Sequence

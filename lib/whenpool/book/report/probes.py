@@ -1,8 +1,6 @@
 """What the figures and tables of gradient propagation, natural positional bias and word importance show
-(thesis §1.5 to §1.9), and what trained models make of one text.
-
-Rows are what a probe measured beside the configuration of its model, a row for each point.
-"""
+(thesis §1.5 to §1.9), and what trained models make of one text. Rows are points that a probe measured, beside
+the configuration of its model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,15 +90,10 @@ SHORTEST = 10  # Words of a text that is shown, so that it has windows
 
 @dataclass(frozen=True)
 class Shown:
-    """A test text, and the models that read it.
+    """A test text, and the models that read it."""
 
-    Attributes:
-        models: by pooling, trained on the same unmixed texts.
-        number: of the text among the test texts.
-    """
-
-    models: Mapping[str, Prepared]
-    number: int
+    models: Mapping[str, Prepared]  # by pooling, trained on the same unmixed texts
+    number: int  # of the text among the test texts
 
     @property
     def dataset(self) -> Dataset:

@@ -181,13 +181,8 @@ def grid(
     text: Callable[[Any], str],
     heads: dict[str, Any] | None = None,
 ) -> DataFrame:
-    """Cells, a row for each, laid out in a table, in the order in which their row and column values first
-    occur.
-
-    Args:
-        rows, columns: the columns of ``cells`` whose values name a row, and a column, of the table.
-        heads: how a value of a column is written where it names a row or column.
-    """
+    """Cells, a row for each, laid out in a table, in the order in which their values of ``rows`` and
+    ``columns`` first occur; ``heads`` says how a value of a column is written as a head."""
     written: dict[str, Callable[[Any], str]] = {
         "pooling": lambda name: POOLING_NAMES.get(str(name), str(name)),
         "size": size_text,
@@ -242,13 +237,9 @@ def accuracy_table(
     text: Callable[[DataFrame], str] = lambda runs: spread(runs["test_accuracy"]),
     outer: int = 0,
 ) -> DataFrame:
-    """Test accuracies by some columns of runs, and below them how often guessing is right; see `grid`.
-
-    Args:
-        runs: in the order that the rows of the table shall have.
-        text: writes the cell of some runs.
-        outer: for how many of ``rows`` guessing has a row for each of their values.
-    """
+    """Test accuracies by some columns of ``runs``, in their order, and below them how often guessing is
+    right, for each of the first ``outer`` of the ``rows``; ``text`` writes the cell of some runs. See
+    `grid`."""
     if runs.empty:
         return runs
     columns, blocks = list(columns), list(rows[:outer])

@@ -1,10 +1,9 @@
 """Whether a cell of the thesis's tables was reproduced, by a rule fixed before the runs.
 
-A verdict needs runs of the same protocol: same corpus in full, same classes, training size, hidden
-units and epochs, the thesis's word vectors, at least three seeds. Then the 95 % Welch interval of the
-difference of means decides: wholly within ±3 points is *reproduced*, wholly outside is *differs*,
-anything else *undecided*. Runs of the same protocol from other vectors are *pilots*. The number of the
-compact replication stands beside each cell and is never judged.
+A verdict needs three seeds of the same protocol: the corpus in full, the same classes, training size, hidden
+units, epochs and word vectors. The 95 % Welch interval of the difference of means decides: wholly within ±3
+points is *reproduced*, wholly outside *differs*, anything else *undecided*. Runs from other vectors are
+*pilots*. The number of the compact replication stands beside each cell and is never judged.
 """
 
 from collections.abc import Mapping, Sequence

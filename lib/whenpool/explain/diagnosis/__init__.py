@@ -86,11 +86,9 @@ class Wish:
 
 
 def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Page:
-    """Train each pooling on the user's texts, probe it, and write the page and the models.
-
-    Runs are stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for
-    texts that cannot be used, or a folder that cannot be written.
-    """
+    """Train each pooling on the user's texts, probe it, and write the page and the models. Runs are
+    stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for texts
+    that cannot be used, or a folder that cannot be written."""
     started, folder = time.monotonic(), wish.output
     store = Store(folder / RUNS)
     store.check_writable()

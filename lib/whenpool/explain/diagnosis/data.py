@@ -97,10 +97,10 @@ def survey(
 ) -> Survey:
     """Read a file, choose at most about ``limit`` of its texts, and write those into a folder.
 
-    Texts are cut first, to the ``words`` that the models read of them: texts that are then the same are one
-    text, so that none is in two splits. Which are chosen depends on nothing but the texts; each class keeps
-    its share, and at least `FEWEST` texts. Raises `InputError` for a file that cannot be read, texts without
-    spaces between words, fewer than two classes, or a class with too few texts.
+    Texts are cut first, to the ``words`` that the models read of them, so that none is in two splits.
+    Which are chosen depends on nothing but the texts; each class keeps its share, and at least `FEWEST`
+    texts. Raises `InputError` for a file that cannot be read, texts without spaces between words, fewer
+    than two classes, or a class with too few texts.
     """
     tokenizer = "characters" if characters else "untagged"
     gaps = list[str]()

@@ -12,15 +12,11 @@ CLEAR = 2  # Standard errors by which accuracies under filler must differ to be 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Attributes:
-    pooling: the name of the pooling to take, or "" where none can be recommended.
-    title: one line.
-    sentences: why, and how sure.
-    """
+    """A recommendation."""
 
-    pooling: str
-    title: str
-    sentences: tuple[str, ...]
+    pooling: str  # the name of the pooling to take, or "" where none can be recommended
+    title: str  # one line
+    sentences: tuple[str, ...]  # why, and how sure
 
 
 def verdict_on(found: Findings) -> Verdict:
@@ -40,12 +36,9 @@ def verdict_on(found: Findings) -> Verdict:
 
 
 def _of_poolings(found: Findings) -> Verdict:
-    """The recommendation among the poolings.
-
-    Only poolings that have learnt are recommended. The most accurate one is taken unless others may be
-    as good, as far as chance goes; then the one among them that does best on the texts as they are and
-    under added filler taken together, each counting half.
-    """
+    """Only poolings that have learnt are recommended. The most accurate one is taken unless others may be as
+    good, as far as chance goes; then the one among them that does best on the texts as they are and under
+    added filler taken together, each counting half."""
     best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
         sentence = (

@@ -1,8 +1,7 @@
 """What every kind of run offers: one interface, and the table of kinds.
 
 A new kind is one file, with a frozen dataclass that derives from `Run`, and one line in
-``whenpool/runs/kinds/__init__.py``. It is then planned, executed, stored, resumed, published and shown as
-the others are.
+``whenpool/runs/kinds/__init__.py``.
 """
 
 import hashlib

@@ -316,13 +316,9 @@ class System:
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
-    """A run's model as it is before training, with what its objective needs. Weights are drawn from
-    torch's global generator.
-
-    Raises:
-        InputError: for an encoder or vectors that are not here, paraphrases that do not match, or no
-            unlabelled texts where some are needed.
-    """
+    """A run's model as it is before training, with what its objective needs. Weights are drawn from torch's
+    global generator. Raises `InputError` for an encoder, vectors, paraphrases or unlabelled texts that are
+    needed and not here."""
     if run.reads_unlabelled and not chosen.unlabelled:
         raise InputError(
             f"{run.system} needs unlabelled texts, and all training texts of {run.corpus} are labelled; "

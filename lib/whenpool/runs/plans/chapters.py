@@ -32,11 +32,8 @@ Options = dict[str, Any]
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
-    """The runs that a chapter draws from, none twice.
-
-    Raises:
-        InputError: for an unknown chapter, or a choice that leaves no run.
-    """
+    """The runs that a chapter draws from, none twice. Raises `InputError` for an unknown chapter, or a choice
+    that leaves no run."""
     if chapter not in PLANS:
         meant = " or ".join(name for name in PLANS if chapter and chapter in name)
         asked = f" (is {meant} meant?)" if meant else ""

@@ -64,11 +64,8 @@ EMBEDDED: dict[str, Settings] = {
 
 
 def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
-    """Table 1.9, or its likeness in small, and accuracy over the number of labels.
-
-    Raises:
-        InputError: for a system that is unknown, or a file of the reader's that cannot be read.
-    """
+    """Table 1.9, or its likeness in small, and accuracy over the number of labels. Raises `InputError` for a
+    system that is unknown, or a file of the reader's that cannot be read."""
     for name in choice.systems or ():
         check_system(name)
     paper = choice.profile == "paper"

@@ -27,11 +27,9 @@ COMPARED_CELLS = ("elman", "prototype", "lstm", "gru")
 
 
 def recurrent_networks(choice: Choice, place: Place) -> Iterable[Run]:
-    """Every cell without pooling: from left to right with the gradients of its states on the embedded
-    corpus, or a file of the reader's; on published corpora those that claims are about.
-
-    A cell or number of layers that the reader asks for changes nothing: the chapter compares them.
-    """
+    """Every cell without pooling: from left to right with the gradients of its states on the embedded corpus,
+    or a file of the reader's; on published corpora those that claims are about. A cell or number of layers
+    that the reader asks for changes nothing: the chapter compares them."""
     choice = replace(choice, cell=None, layers=None)
     texts = {"smoke": 8, "quick": 100, "paper": 500}[choice.profile]
     corpora = choice.corpora or (("imdb",) if choice.profile == "paper" else (SHORT_TEXTS,))
@@ -78,11 +76,8 @@ _IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), ("transformer",
 
 
 def architectures(choice: Choice, place: Place) -> Iterable[Run]:
-    """Training to skip, natural bias and word importance of other cells and of the Transformer, each
-    without pooling and with; and the memory that a step takes.
-
-    A cell that the reader asks for changes nothing: the chapter compares them.
-    """
+    """Training to skip, natural bias and word importance of other cells and of the Transformer, each without
+    pooling and with, whatever cell the reader asks for; and the memory that a step takes."""
     choice = replace(choice, cell=None)
     # texts of a sweep, and of word importance
     swept, looked_at = {"smoke": (6, 3), "quick": (100, 60), "paper": (1_000, 200)}[choice.profile]

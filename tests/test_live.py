@@ -71,7 +71,7 @@ def live(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-u", "-m", "whenpool.book.live", "--port", str(port)]
+    command = [sys.executable, "-u", ROOT / "scripts" / "live.py", "--port", str(port)]
     output, read = tmp_path / "said", 0
     with output.open("w") as stream:
         process = subprocess.Popen(

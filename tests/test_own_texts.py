@@ -90,7 +90,7 @@ TOO_MANY = "text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90))
         ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
         ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: not JSON"),
         ("[" * 100_000, "line 1: not JSON"),
-        ("[1]", "line 1: expected an object with 'text'"),
+        ("[1]", "line 1: expected an object, found"),
         ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
         ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
         ('{"text": "x", "label": {}}', "line 1: a label is a word or a number, not {}"),

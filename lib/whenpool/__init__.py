@@ -49,7 +49,6 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("corpora", "probes", "settings", "words")
 _EXTRAS = {"PoolingClassifier": "sklearn", "SentencePooling": "sentence_transformers"}
 """What else than "runs" brings the packages that a name needs."""
-
 __all__ = [
     "POOLINGS", "Attention", "Checkpoint", "Corpus", "Encoder", "InputError", "LastAttention", "LastState",
     "MaxAttention", "MaxPool", "MeanPool", "Pooling", "PoolingClassifier", "SentencePooling",

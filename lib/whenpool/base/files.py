@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 import os
 import re
 import tempfile
@@ -65,6 +66,21 @@ def lines_of(path: Path) -> Iterator[str]:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
+def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each object of a file of JSON lines stands, and the object; empty lines are left out. Raises
+    `InputError` as `lines_of`, and for a line that is no object."""
+    for number, line in enumerate(lines_of(path), 1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{where}: not JSON ({error!s:.60})") from None
+            if not isinstance(row, dict):
+                raise InputError(f"{where}: expected an object, found {row!r:.40}")
+            yield where, row
+
+
 _POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
 
 
@@ -122,6 +138,8 @@ def hash_of_states(files: Iterable[Path]) -> str:
 
 @cache
 def code_fingerprint(folder_or_file: Path) -> str:
-    """The SHA-256 of Python sources: what was made by other code must not be taken for its like."""
-    files = sorted(folder_or_file.glob("*.py")) if folder_or_file.is_dir() else [folder_or_file]
+    """The SHA-256 of Python sources and tables: what other code has made must not be taken for its like."""
+    files = [folder_or_file]
+    if folder_or_file.is_dir():
+        files = sorted([*folder_or_file.glob("*.py"), *folder_or_file.glob("*.toml")])
     return hash_of(*(file.read_text("utf-8") for file in files))

@@ -76,7 +76,7 @@ class Freshness:
             if name.parent.name == "__pycache__":
                 file = Path(importlib.util.source_from_cache(str(name)))
             # the library's own files and the book's data
-            own = file.is_relative_to(LIBRARY) and file.suffix in (".py", ".html")
+            own = file.is_relative_to(LIBRARY) and file.suffix in (".py", ".html", ".toml")
             own |= file.is_relative_to(self.root / "data") and not file.is_dir()
             if own and not any(map(file.is_relative_to, (self.corpora, self.store, self.cache))):
                 edited = file.exists() and file.stat().st_mtime >= began

@@ -23,40 +23,7 @@ from pybtex.database import parse_file
 from whenpool.base.paths import project_root
 from whenpool.book.build import configured, is_notebook
 
-_CELL = """\
-# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
-import os, subprocess, sys
-from importlib.metadata import version
-from pathlib import Path
-
-source = os.environ.get("WHENPOOL_REPOSITORY", "{url}")
-here = Path.cwd().resolve()
-root = next((p for p in (here, *here.parents) if (p / "_toc.yml").exists()), None)
-try:
-    import google.colab
-except ImportError:
-    on_colab = False
-else:
-    on_colab = True
-if on_colab and root is None:
-    root = here / "whenpool"
-    if not root.exists():
-        clone = ["git", "clone", "--depth", "1", "--branch", "{branch}", source, str(root)]
-        subprocess.run(clone, check=True)
-    kept = Path("kept.txt")  # what Colab brings stays as it is
-    kept.write_text("".join(f"{{p}}=={{version(p)}}\\n" for p in ("torch", "numpy")))
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
-    subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
-if root is not None:
-    sys.path.insert(0, str(root / "lib"))
-    os.chdir(root / "book")
-
-import torch
-
-os.environ.setdefault("WHENPOOL_DEVICE", "cuda" if torch.cuda.is_available() else "cpu")
-"""
-
-
+_CELL = Path(__file__).with_name("launch_cell.txt").read_text("utf-8")
 _ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
 _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
 _FENCE = re.compile(r"\s*(?P<fence>:{3,}|`{3,})\s*(?:\{(?P<kind>[\w:-]+)\}\s*(?P<title>.*))?$")

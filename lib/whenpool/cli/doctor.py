@@ -26,7 +26,6 @@ ROOM_NEEDED = 1.0  # Gigabytes: a few thousand stored runs, or a corpus in the c
 LARGEST_ERROR = 1e-3
 """Of an encoder's states and gradients on a GPU beside the processor's, both in float32: a reordered sum
 is a hundred times closer."""
-
 Finding = tuple[str, str]
 """A mark, "ok", "note" (runs can start all the same) or "missing", and a line that ends with what helps."""
 

@@ -74,7 +74,6 @@ def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], 
 
 data_option = click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
 store_option = click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
-
 choice_options = _with(
     click.option("--profile", default="quick", show_default=True, help="smoke, quick, compact, paper."),
     click.option(
@@ -99,13 +98,11 @@ choice_options = _with(
     click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
 )  # fmt: skip
 """What to run, and where its data are."""
-
 only_option = click.option(
     "--only", metavar="KEY=VALUE,...", callback=_selection,
     help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
     "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
-
 chapter_option = click.option(
     "--chapter", "chapters", multiple=True,
     help="Of this chapter, or all. Repeatable. [default: training_to_skip; with --only table=...: all]",
@@ -136,7 +133,6 @@ speed_options = _with(
     ),
 )
 """What the time of runs depends on."""
-
 engine_options = _with(
     _from_environment("engine", "local or ray.", default="local", show_default=True),
     _from_environment("address", "Of a Ray cluster."),

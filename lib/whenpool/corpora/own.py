@@ -1,7 +1,6 @@
 """A corpus of the user's own: a CSV, TSV or JSON-lines file with a text and a label column."""
 
 import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import lines_of
+from whenpool.base.files import json_lines, lines_of
 from whenpool.corpora.corpus import (
     Corpus,
     Raw,
@@ -28,7 +27,6 @@ FORMATS = ".csv, .tsv or .jsonl"
 DELIMITERS = (",", ";", "\t", "|")
 """What may stand between the columns of a .csv: that by which the header has those asked for."""
 FEWEST = 10  # Texts of the rarest class
-
 Row = tuple[str, Any, Any]  # Where a row stands, its text and its label
 
 
@@ -155,22 +153,11 @@ def _delimiter(header: str, wanted: Sequence[str]) -> str:
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
-    first = True
-    for number, line in enumerate(lines_of(path), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON ({error!s:.60})") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{where}: expected an object with {text_column!r}, found {row!r:.40}")
-        for column in (text_column, label_column) if first else ():
+    for number, (where, row) in enumerate(json_lines(path)):
+        for column in (text_column, label_column) if not number else ():
             if column not in row:
                 have = ", ".join(map(_clipped, row)) or "none"
                 raise InputError(f"{where}: no {column!r}; the columns are {have}")
-        first = False
         yield where, row.get(text_column), row.get(label_column)
 
 

@@ -2,9 +2,7 @@
 lie."""
 
 import csv
-import gzip
 import io
-import json
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from whenpool.base.errors import InputError
+from whenpool.base.files import json_lines
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
 
 AMAZON_CATEGORIES = tuple(
@@ -120,14 +119,9 @@ def _read_amazon(path: Path) -> Iterator[Raw]:
         file = path / f"{category}_5.json.gz"
         if not file.exists():
             continue
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(islice(lines, AMAZON_REVIEWS_READ), 1):
-                try:
-                    text = json.loads(line).get("reviewText", "")
-                except (ValueError, AttributeError, RecursionError):
-                    raise InputError(f"{file}, line {number}: not a JSON object") from None
-                if isinstance(text, str):
-                    yield Raw(text.encode("utf-8", "replace").decode(), category)
+        for _, review in islice(json_lines(file), AMAZON_REVIEWS_READ):
+            if isinstance(text := review.get("reviewText", ""), str):
+                yield Raw(text.encode("utf-8", "replace").decode(), category)
 
 
 PUBLICATIONS: dict[str, Publication] = {

@@ -11,6 +11,7 @@ import hashlib
 import os
 import random
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -100,12 +101,9 @@ class TaggedCorpus:
         return tuple(sorted({tag for sentence in self.train for tag in sentence.tags}))
 
 
-# Files
-
 _HERE = Path(__file__).parent
 COLUMNS = {"upos": 3, "xpos": 4}
 """The columns of CoNLL-U that are read as tags, counted from 0."""
-
 Row = tuple[int, str, str] | None
 """The number of a line, its word and its tag; None between two sentences."""
 
@@ -194,56 +192,11 @@ def _columns(path: Path) -> Iterator[Row]:
         yield number, cells[0].strip(), cells[-1].strip()
 
 
-# The embedded corpus
-
 GENERATED = "generated"
-
-WORDS = lists_of("""
-first: Fred Sue Mengqiu Anna Omar Lena Ravi Maria Ivan Chen Nadia Peter Aisha Jonas Mina Carlos Petra Hugo
-    Salma Viktor
-last: Huang Wilkie Murdoch Okeshott Windsor Guofang Silva Novak Tanaka Weber Haddad Costa Larsen Dubois
-    Moretti Eriksen
-city: Chicago Delhi Lagos Turin Oslo Lima Cairo Quito Perth Hanoi Tampere Leipzig Porto Cork Basel Riga
-either: Lincoln Washington Chester Austin Sydney Paris Jackson Florence
-measure: length range extent reach span
-both: back light right present front
-thing: door box wall page seat garden window table
-state: cold wet new old broken clean
-did: broke hurt fell shone moved
-trade: earnings losses plans results
-object: painting house letter boat song
-TIME: hours minutes days weeks
-SPACE: metres miles inches feet
-""")
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+WORDS, CLAUSES = lists_of(_TABLES["words"]), _TABLES["clauses"]
 NAMES = ("first", "last", "city")
 """Kinds of words of which the last quarter never stands in a training sentence."""
-
-CLAUSES = {
-    "entities": (
-        "the/DET/O {measure}/NOUN/B-TIME* is/AUX/O {number}/NUM/B-TIME* {TIME}/NOUN/I-TIME",
-        "the/DET/O {measure}/NOUN/B-SPACE* is/AUX/O {number}/NUM/B-SPACE* {SPACE}/NOUN/I-SPACE",
-        "{either}/PROPN/B-PER* said/VERB/O so/ADV/O",
-        "{either}/PROPN/B-LOC* is/AUX/O a/DET/O town/NOUN/O",
-        "{first}/PROPN/B-PER showed/VERB/O {first}/PROPN/B-PER {first}/PROPN/B-PER {last}/PROPN/I-PER "
-        "'s/PART/O {state}/ADJ/O {object}/NOUN/O",
-        "{first}/PROPN/B-PER {last}/PROPN/I-PER went/VERB/O to/ADP/O {city}/PROPN/B-LOC",
-        "First/PROPN/B-ORG Bank/PROPN/I-ORG of/ADP/I-ORG {city}/PROPN/I-ORG announced/VERB/O "
-        "{trade}/NOUN/O",
-        "at/ADP/O first/ADV/O Bank/PROPN/B-ORG of/ADP/I-ORG {city}/PROPN/I-ORG announced/VERB/O "
-        "{trade}/NOUN/O",
-    ),
-    "pos": (
-        "the/DET/O {both}/ADJ/O* {thing}/NOUN/O {did}/VERB/O",
-        "the/DET/O {both}/NOUN/O* {did}/VERB/O",
-        "it/PRON/O is/AUX/O on/ADP/O my/PRON/O back/NOUN/O",
-        "they/PRON/O win/VERB/O the/DET/O voters/NOUN/O back/ADV/O",
-        "{first}/PROPN/B-PER promised/VERB/O to/PART/O back/VERB/O the/DET/O bill/NOUN/O",
-        "{first}/PROPN/B-PER went/VERB/O to/ADP/O {city}/PROPN/B-LOC",
-        "the/DET/O {thing}/NOUN/O is/AUX/O {state}/ADJ/O",
-    ),
-}
-"""Templates by task, each as likely as any other of it: a word or its kind, its part of speech and its entity
-tag, with a star where a later word decides them."""
 
 
 @dataclass(frozen=True)
@@ -313,8 +266,6 @@ def _token(piece: str, words: dict[str, list[str]], rng: random.Random) -> tuple
         word = str(rng.randint(2, 999)) if kind == "number" else rng.choice(words[kind])
     return word, part_of_speech, entity, piece.endswith("*")
 
-
-# From a name to a corpus
 
 PUBLISHED = {
     "ud_ewt": {

@@ -32,7 +32,6 @@ OURS = "ours"  # The section of a claim that the thesis does not make
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
 _LARGEST = 690.0  # A logarithm past which a ratio is as good as infinite
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
-
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
 
@@ -240,8 +239,6 @@ def _claim(entry: Any, file: Path) -> Claim:
         raise InputError(f"{where} cannot be used: {error}") from None
     return claim
 
-
-# From a claim to the comparisons that decide it.
 
 Terms = list[tuple[int, Selection]]  # What is added (1) and subtracted (-1)
 

@@ -56,9 +56,6 @@ def arranged(runs: pd.DataFrame) -> pd.DataFrame:
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=NAMES)
 
 
-# which runs are shown
-
-
 def follows_thesis(runs: pd.DataFrame) -> pd.Series:
     """Which runs are of Table 1.9's kind, whatever their number of labels."""
     system = runs["system"]
@@ -98,9 +95,6 @@ def one_configuration(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def _fullest(runs: pd.DataFrame) -> pd.DataFrame:
     varied = [field.name for field in fields(FewShot) if field.name != "seed"]
     return fullest(runs, varied, "test_texts", "steps")
-
-
-# tables
 
 
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:

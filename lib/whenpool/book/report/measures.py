@@ -25,7 +25,7 @@ from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mea
 from whenpool.book.report.verdicts import RUNS_PER_CELL, THESIS_MODEL, Sample, column, has, published
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
@@ -35,14 +35,12 @@ from whenpool.runs.run import VECTORS, Place
 from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
-
 _MODEL = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
 _MODEL |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
 SCALES: dict[str, dict[str, Any]] = {"thesis": _MODEL, "compact": _MODEL | COMPACT}
 """What a run has at each scale where a claim does not say otherwise: the thesis's BiLSTM and training
 (§1.4.2), or the compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long,
 unmixed IMDb reviews."""
-SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 LARGEST_CLASS = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
 """What the thesis calls the accuracy of guessing the largest class, in % (§1.8.2)."""
 USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
@@ -173,9 +171,6 @@ def _values(rows: Callable[[Runs], DataFrame], read: Callable[..., Series]) -> R
     return values
 
 
-# Trainings.
-
-
 def _tested(runs: Runs) -> DataFrame:
     """Trainings that were tested on as many texts as their scale says, with the λ that is in use."""
     rows = runs.trainings
@@ -225,9 +220,6 @@ def _largest_fall(epochs: DataFrame) -> Series:
     ordered = epochs.sort_values(["key", "epoch"])
     steps = ordered.groupby("key")["validation_accuracy"].diff()
     return (-steps).groupby(ordered["key"]).max().clip(lower=0)
-
-
-# Probes.
 
 
 def _by_run(read: Callable[..., float], order: str = "position") -> Callable[..., Series]:
@@ -352,9 +344,6 @@ def _inside(points: DataFrame) -> Any:
     return where_the_text_stands(points["setting"].iloc[0], points["share"].iloc[0], len(points))
 
 
-# Few-shot runs and taggers, which are no BiLSTM classifiers.
-
-
 def _few_shot(runs: Runs) -> DataFrame:
     """At the thesis's scale systems start from its encoder and take its steps, else from MiniLM."""
     rows = runs.few_shots
@@ -406,8 +395,6 @@ def _parity_reach(runs: Runs) -> DataFrame:
     reach = [lattice.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
     return DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
 
-
-# The thesis's own numbers.
 
 _NAMED = {"corpus", "length", "setting", "size", "model", "with_tricks"}
 

@@ -82,8 +82,6 @@ def ends_and_middle(profile: Any) -> tuple[float, float]:
     return (profile[:10].mean() + profile[90:].mean()) / 2, profile[40:60].mean()
 
 
-# One text, and what trained models make of it.
-
 SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9)
 SHORTEST = 10  # Words of a text that is shown, so that it has windows
 

@@ -210,8 +210,6 @@ def size_text(size: Any) -> str:
     return f"{number // 1000}K" if number % 1000 == 0 else str(number)
 
 
-# tables of accuracies
-
 MAJORITY = "majority class"  # What the row is called that says how often guessing is right
 
 
@@ -323,9 +321,6 @@ def _with_majority(cells: DataFrame, stored: DataFrame, block: str) -> DataFrame
         texts = [f"{known[key]:.1f}" if key in known else "" for key in chance.itertuples(False, None)]
         parts += [rows, chance.assign(pooling=MAJORITY, text=texts)] if any(texts) else [rows]
     return pd.concat(parts, ignore_index=True)
-
-
-# where a figure or table comes from
 
 
 def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:

@@ -213,9 +213,6 @@ def column(runs: DataFrame, name: str) -> Series:
     return runs[name] if name in runs else pd.Series(None, index=runs.index, dtype=object)
 
 
-# Which runs are of what kind.
-
-
 def follows_protocol(runs: DataFrame) -> Series:
     """Which runs have the thesis's model and training (§1.4.2), padding masked."""
     return has(runs, THESIS_MODEL) & runs["vectors"].notna() & is_plain(runs)

@@ -32,7 +32,6 @@ from whenpool.runs.run import Place, find_vectors
 from whenpool.runs.store import Store
 
 __all__ = ["Wish", "diagnose"]
-
 REPORT, MODELS, RUNS = "report.html", "models", "runs"
 
 

@@ -185,8 +185,6 @@ def _means(texts: Sequence[str], vectors: WordVectors) -> np.ndarray:
     return np.stack([vectors.matrix[row].numpy().mean(0) if row else none for row in rows])
 
 
-# Accuracies, and differences beyond chance
-
 LEVEL = 0.95
 FEW = 30  # Test texts below which nothing is called surer than chance
 SEEDS = 3

@@ -78,9 +78,13 @@ def _of_poolings(found: Findings) -> Verdict:
         sentences.append(f"Less accurate beyond chance: {together(worse)}.")
     if len(tied) == 1:
         sentences += _robust(found)
-    return Verdict(
-        chosen.pooling, f"Take {chosen.name} ({chosen.pooling}){doubt}", (*sentences, *_seeds(found))
-    )
+    seeds = min(len(score.accuracies) for score in found.scores)
+    if seeds < SEEDS and len(found.scores) > 1:
+        made = "One training" if seeds == 1 else "Two trainings"
+        sentences.append(
+            f"{made} of each pooling cannot tell how much chance in training does: --seeds 3 does."
+        )
+    return Verdict(chosen.pooling, f"Take {chosen.name} ({chosen.pooling}){doubt}", tuple(sentences))
 
 
 def _alone(found: Findings, best: Score, size: str) -> str:
@@ -156,14 +160,6 @@ def _robust(found: Findings) -> list[str]:
 
 def _filler(found: Findings) -> str:
     return "filler" if found.filler else "filler of invented words"
-
-
-def _seeds(found: Findings) -> list[str]:
-    seeds = min(len(score.accuracies) for score in found.scores)
-    if seeds >= SEEDS or len(found.scores) == 1:
-        return []
-    made = "One training" if seeds == 1 else "Two trainings"
-    return [f"{made} of each pooling cannot tell how much chance in training does: --seeds 3 does."]
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,6 @@ from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
-
 SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")
 """The rows of Table 1.9, in its order."""
 CONTRAST = ("last_words", "max_attention_words")

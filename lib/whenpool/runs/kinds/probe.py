@@ -24,12 +24,9 @@ from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import evaluate
 
 PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
-
-
 POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
 GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
 SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
-
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
 
 
@@ -415,10 +412,12 @@ class MemoryUse(Probe):
         return {"exponent": growth(rows)}, rows
 
 
-_EVERY = (
-    GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
-)  # fmt: skip
-PROBES: dict[str, type[Probe]] = {kind.probe: kind for kind in _EVERY}
+PROBES: dict[str, type[Probe]] = {
+    kind.probe: kind
+    for kind in (
+        GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
+    )
+}  # fmt: skip
 """Every probe run by its name, in the order in which those of one training are executed."""
 
 

@@ -28,7 +28,6 @@ from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
 
 TAGGING_PROTOCOL = 1  # Raised by hand when the meaning of a tagging result changes
-
 _WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training
 
 

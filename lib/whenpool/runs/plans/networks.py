@@ -130,7 +130,6 @@ SUSTAINED = 50  # Epochs of the longest training that the thesis speaks of
 SUSTAINED_RATE = 0.3  # DropConnect's rate there: the middle one of three
 TIMED_SEEDS = (5, 6, 7)
 """Of trainings that are there to be timed, all poolings one after another with nothing else running."""
-
 GRID: tuple[Changes, ...] = (
     {},
     *({"drop_connect": rate} for rate in MASK_RATES),

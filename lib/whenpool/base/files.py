@@ -66,18 +66,18 @@ def lines_of(path: Path) -> Iterator[str]:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 
-def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Where each object of a file of JSON lines stands, and the object; empty lines are left out. Raises
-    `InputError` as `lines_of`, and for a line that is no object."""
+    `InputError` as `lines_of`, and for a line that is no object, with what is ``expected``."""
     for number, line in enumerate(lines_of(path), 1):
         if line.strip():
             where = f"{path}, line {number}"
             try:
                 row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{where}: not JSON ({error!s:.60})") from None
+            except (ValueError, RecursionError):
+                row = None
             if not isinstance(row, dict):
-                raise InputError(f"{where}: expected an object, found {row!r:.40}")
+                raise InputError(f"{where}: expected {expected}, found {line.strip()!r:.40}")
             yield where, row
 
 

@@ -39,10 +39,8 @@ from whenpool.runs.request import NARROWING, Choice
 from whenpool.runs.run import Place
 
 _ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
-CELL_SECONDS = 3600
-"""A cell that takes longer is stopped: the runs it needs were computed before."""
-AT_ONCE = 2
-"""So many chapters are executed at a time; each has a kernel of its own, of about 1 GB."""
+CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
+AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
 """Short names of chapters, beside every part of a name that no other chapter has."""
 

@@ -153,7 +153,7 @@ def _delimiter(header: str, wanted: Sequence[str]) -> str:
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
-    for number, (where, row) in enumerate(json_lines(path)):
+    for number, (where, row) in enumerate(json_lines(path, f"a JSON object with {text_column!r}")):
         for column in (text_column, label_column) if not number else ():
             if column not in row:
                 have = ", ".join(map(_clipped, row)) or "none"

@@ -119,7 +119,7 @@ def _read_amazon(path: Path) -> Iterator[Raw]:
         file = path / f"{category}_5.json.gz"
         if not file.exists():
             continue
-        for _, review in islice(json_lines(file), AMAZON_REVIEWS_READ):
+        for _, review in islice(json_lines(file, "a JSON object"), AMAZON_REVIEWS_READ):
             if isinstance(text := review.get("reviewText", ""), str):
                 yield Raw(text.encode("utf-8", "replace").decode(), category)
 

@@ -150,9 +150,10 @@ class FillerStream(Iterator[Sequence[Word]]):
 
 def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     """The article and text of each sentence, from a JSON object a line."""
-    for where, row in json_lines(path):
+    expected = '{"sentence": ..., "title": ...}'
+    for where, row in json_lines(path, expected):
         if not {"title", "sentence"} <= set(row):
-            raise InputError(f'{where}: expected {{"sentence": ..., "title": ...}}')
+            raise InputError(f"{where}: expected {expected}")
         pair = str(row["title"]), str(row["sentence"])
         title, sentence = (text.encode("utf-8", "replace").decode() for text in pair)
         yield title, sentence

@@ -158,15 +158,15 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     if not isfile(file):
         raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
     found: dict[str, list[str]] = {}
-    for where, item in json_lines(file):
+    expected = (
+        '{"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and nothing empty'
+    )
+    for where, item in json_lines(file, expected):
         text: Any = item.get("text")
         paraphrases: Any = item.get("paraphrases")
         given = [text, *paraphrases] if isinstance(paraphrases, list) else []
         if len(given) < 2 or not all(isinstance(one, str) and one.strip() for one in given):
-            raise InputError(
-                f'{where}: expected {{"text": "...", "paraphrases": ["...", ...]}}, with at least one '
-                "paraphrase, and nothing empty"
-            )
+            raise InputError(f"{where}: expected {expected}")
         if text in found:
             raise InputError(
                 f"{where}: the text of an earlier line again, {_shown(text)}; put all paraphrases of a "

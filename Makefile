@@ -47,6 +47,7 @@ lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of 
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m whenpool.book.launch --check
+	@$(BIN)/python scripts/check_pages.py
 
 clean:  ## remove built pages; finished runs stay
 	@rm -rf _build

@@ -4,7 +4,6 @@ import importlib
 import json
 import os
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.corpora.tokens import tokenize
 
-sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 script = importlib.import_module("authors_code")
 CLONE = os.environ.get("WHENPOOL_AUTHORS_CODE", "")
 

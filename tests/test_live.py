@@ -10,11 +10,12 @@ import urllib.error
 import urllib.request
 
 import pytest
+from check_pages import as_python, lint
 from clones import HEAD, ROOT, clone, code_cell
 
 from whenpool import InputError
 from whenpool.book.build import chapter_named
-from whenpool.book.launch import as_python, chapters, lint
+from whenpool.book.launch import chapters
 
 NAMES = [path.stem for path in chapters(ROOT)]
 

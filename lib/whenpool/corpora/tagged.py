@@ -303,7 +303,13 @@ class TaggedSource:
         has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         notes = []
         for part, path in zip(parts, self.paths, strict=True) if has_entities else ():
-            _check_entities(part, path)
+            for sentence in part:  # such as those of IOBES, or parts of speech
+                for place, tag in enumerate(sentence.tags, 1):
+                    if not is_entity_tag(tag):
+                        raise InputError(
+                            f"{path}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is "
+                            "none of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or IOB2"
+                        )
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
                 notes.append(
@@ -389,17 +395,6 @@ def is_tagged(name: str) -> bool:
         header = {cell.strip() for cell in next(lines_of(path), "").split("\t")}
         return "_column=" not in options and not {"text", "label"} <= header
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
-
-
-def _check_entities(sentences: Sequence[Tagged], path: Path) -> None:
-    """Refuses tags that mark no entity, such as those of IOBES or parts of speech."""
-    for sentence in sentences:
-        for place, tag in enumerate(sentence.tags, 1):
-            if not is_entity_tag(tag):
-                raise InputError(
-                    f"{path}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is none "
-                    "of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or IOB2"
-                )
 
 
 def _published_file(data: Path, corpus: str, file: str) -> Path:

@@ -131,7 +131,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 raise InputError("validation has a class that the training texts do not have")
             held = np.searchsorted(self.classes_, named)
         else:
-            words, held_words, targets, held = self._held_out(words, targets)
+            count = round(self.validation_fraction * len(words))
+            held_words, held = words, targets  # the same where there are too few
+            if min(count, len(words) - count) >= len(self.classes_) and np.bincount(targets).min() > 1:
+                words, held_words, targets, held = train_test_split(
+                    words, targets, test_size=count, stratify=targets, random_state=self.seed
+                )
         vectors = load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
         vocabulary = build_vocabulary(
             Counter(word for text in words for word in text),
@@ -210,17 +215,6 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def _words(self, texts: Iterable[str]) -> list[list[str]]:
         return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in _strings(texts)]
-
-    def _held_out(
-        self, words: list[list[str]], targets: np.ndarray
-    ) -> tuple[list[list[str]], list[list[str]], np.ndarray, np.ndarray]:
-        """Texts to learn from and texts to choose the epoch by: the same where there are too few."""
-        count = round(self.validation_fraction * len(words))
-        if min(count, len(words) - count) < len(self.classes_) or np.bincount(targets).min() < 2:
-            return words, words, targets, targets
-        return train_test_split(
-            words, targets, test_size=count, stratify=targets, random_state=self.seed
-        )
 
 
 def _strings(texts: Iterable[str]) -> Sequence[str]:

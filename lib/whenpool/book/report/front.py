@@ -97,7 +97,10 @@ class VerdictBars:
         for scale, key in (("thesis", "verdict"), ("compact", "compact")):
             found = {name: n for name, n in counts(own, scale).items() if n}
             title = _SCALE_TEXT[scale].partition(":")[0]
-            said = {name: f"{n} {name if n == 1 else _plural(name)}" for name, n in found.items()}
+            said = {
+                name: f"{n} {name if n == 1 else name.replace('does', 'do').replace('holds', 'hold')}"
+                for name, n in found.items()
+            }
             parts = [
                 f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{said[name]}" '
                 f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
@@ -108,10 +111,6 @@ class VerdictBars:
             lines.append(f"{title}: {', '.join(said.values())}")
         text = f"{len(own)} claims; {'; '.join(lines)}"
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
-
-
-def _plural(verdict: str) -> str:
-    return verdict.replace("does", "do").replace("holds", "hold")
 
 
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:

@@ -336,7 +336,10 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return System(model, Splits(*texts.values()), cut, limit, encoder_parameters=own)
     texts, cut = numbered(run, chosen, pretrained)
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
-    groups = tuned.parameter_groups(run.learning_rate, run.head_learning_rate)
+    groups = [  # the encoder is trained slowly, the new classifier faster
+        {"params": list(tuned.encoder.parameters()), "lr": run.learning_rate},
+        {"params": list(tuned.head.parameters()), "lr": run.head_learning_rate},
+    ]
     objective, read = Objective() if run.system == "bert" else TMix(run.seed), 0
     if run.reads_unlabelled:
         pool = _unlabelled(run, chosen, pretrained, limit)

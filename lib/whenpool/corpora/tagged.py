@@ -308,7 +308,8 @@ class TaggedSource:
                     if not is_entity_tag(tag):
                         raise InputError(
                             f"{path}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is "
-                            "none of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or IOB2"
+                            "none of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or "
+                            "IOB2"
                         )
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":

@@ -93,8 +93,8 @@ class AttentionForm(nn.Module):
 
 
 class LastAttentionObjective(Objective):
-    """What penalty and dropout attention share: the model attends while it is trained. Raises `InputError` for
-    epochs below 1."""
+    """What penalty and dropout attention share: the model attends while it is trained. Raises `InputError`
+    for epochs below 1."""
 
     power: float  # η of the curriculum
 

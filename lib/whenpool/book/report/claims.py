@@ -409,10 +409,8 @@ def by_the_thesis(claim: Claim) -> Finding | None:
         for terms in _comparisons(claim, "thesis"):
             # with tricks those of Table 2.1, which has other numbers for MaxPool than Table 1.6
             more = {"with_tricks": bool({one.get("model") for _, one in terms} & set(TRICKS))}
-            known = ((sign, one, "best_of" in one) for sign, one in terms)
-            compared.append(
-                [(sign, None if best else measure.published(one | more)) for sign, one, best in known]
-            )
+            numbers = (None if "best_of" in one else measure.published(one | more) for _, one in terms)
+            compared.append(list(zip((sign for sign, _ in terms), numbers, strict=True)))
         found = judge(claim, compared)
     return found if found.n else None
 

@@ -107,18 +107,11 @@ class Chapter:
         return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
 
     def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
-        """The numbers of a measure that reference runs gave at a scale, a row for each, to be drawn.
-
-        Args:
-            measure: a name in `whenpool.book.report.measures.MEASURES`.
-            scale: "compact" or "thesis".
-            selection: what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``; what
-                is not named is the scale's model on unmixed, masked, long IMDb reviews. Where no such run
-                is finished yet there are no rows.
-
-        Raises:
-            InputError: for a measure, scale, column or value that there is not.
-        """
+        """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs
+        gave at a scale, "compact" or "thesis", a row for each; none where no such run is finished yet.
+        ``selection`` is what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``;
+        what is not named is the scale's model on unmixed, masked, long IMDb reviews. Raises `InputError`
+        for a measure, scale, column or value that there is not."""
         return rows_at(self.finished, measure, scale, **selection)
 
     def claims(self) -> list[Decision]:

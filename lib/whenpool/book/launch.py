@@ -181,7 +181,7 @@ def made(chapter: Path, root: Path) -> str:
         for name in _TABLE.findall(cell.source):
             cells.append(new_markdown_cell(f"**{plain.label(name)}**"))
         tags = list(cell.metadata.get("tags", []))
-        shown = {"tags": tags} if tags else {}
+        shown: dict[str, Any] = {"tags": tags} if tags else {}
         if {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags):
             shown |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
         cells.append(new_code_cell(cell.source, metadata=shown))

@@ -41,13 +41,10 @@ class Progress(NamedTuple):
 def status_table(
     chapters: Mapping[str, Sequence[Run]], choice: Choice, place: Place, workforce: Workforce
 ) -> Progress:
-    """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the thesis or
-    chapter; nothing is computed.
-
-    "time left" is for what can be computed here and is missing, those that failed among it, and "time
-    of all" for everything, whether it is done or lacks its data, both by the workforce. "?" stands for
-    runs like which none was done yet.
-    """
+    """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the
+    thesis or chapter; nothing is computed. "time left" is for what can be computed here and is missing
+    or failed, "time of all" for everything, both by the workforce; "?" stands for runs like which none
+    was done yet."""
     by_table: dict[str, dict[Run, None]] = {}  # or by chapter, of runs in none; one can be in several
     for chapter, runs in chapters.items():
         for run in runs:
@@ -101,8 +98,8 @@ def status_table(
             if (estimate := expected[run]) and free[0] + estimate.seconds <= time_left:
                 heapreplace(free, free[0] + estimate.seconds)
                 fit += 1
-        left = f"the {len(undone)} runs that are left will be done before the deadline"
-        times.append(f"About {fit} of {left}")
+        all_left = f"the {len(undone)} runs that are left"
+        times.append(f"About {fit} of {all_left} will be done before the deadline")
     return Progress(DataFrame(rows), notes, times)
 
 

@@ -100,15 +100,9 @@ class Texts:
 
 
 def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Numbers of the texts of each batch of one epoch: texts of similar length, batches shuffled.
-
-    The scheme is that of torchtext's ``BucketIterator``, which the authors used, since without
-    masking it decides how much padding a text sees.
-
-    Args:
-        lengths: (N,) words of each text.
-        generator: decides which texts of similar length meet, and the order of the batches.
-    """
+    """Numbers of the texts of each batch of one epoch, by their ``lengths`` (N,): texts of similar
+    length, batches shuffled by the ``generator``. The scheme is that of torchtext's ``BucketIterator``,
+    which the authors used, since without masking it decides how much padding a text sees."""
     shuffled = torch.randperm(len(lengths), generator=generator)
     batches: list[Tensor] = []
     for pool in shuffled.split(batch_size * POOL_BATCHES):

@@ -115,12 +115,10 @@ def check_length(length: str) -> None:
 
 
 def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:
-    """Drop repeated texts, take equally many of each class, and split by a hash of the text.
-
-    Where texts carry a publisher's part, training texts come from its "train" and the others from
-    its "test". Where there are too few texts, all splits shrink alike. Raises `InputError` when fewer than
-    two classes, or too few texts, are left.
-    """
+    """Drop repeated texts, take equally many of each class, and split by a hash of the text. Where texts
+    carry a publisher's part, training texts come from its "train" and the others from its "test"; where
+    there are too few, all splits shrink alike. Raises `InputError` when fewer than two classes, or too
+    few texts, are left."""
     rows = _once(sorted(raw, key=lambda item: item.part))  # "test" keeps a text that both have
     parts = {}
     for part in dict.fromkeys(row.part for row in rows) or [""]:

@@ -112,17 +112,13 @@ def make_dataset(
     vectors: WordVectors | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """Compose and renumber the texts of one run: the first of each split.
+    """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked for.
 
     Args:
-        size: training texts.
+        size, validation, test: texts; default: as many validation as training texts, and all test texts.
         setting, share: see `whenpool.corpora.settings.compose`.
-        validation: validation texts; default: as many as training texts, as far as there are.
-        test: test texts; default: all.
         max_words: cut each original text to its first words before composing.
         vectors, seed: to start the embedding from, and draw those of words that have none.
-
-    Raises `InputError` when the corpus has fewer texts than asked for.
     """
     if validation is None:
         validation = min(size, len(encoded.texts["validation"]))

@@ -73,14 +73,9 @@ def number(
     seed: int = 0,
     with_spelling: bool = False,
 ) -> NumberedCorpus:
-    """Number the words and tags of a corpus.
-
-    Args:
-        with_features: suffix and shape as well, F = 3; else the word alone, F = 1.
-        vectors: words of the corpus that have one are known, even where no training sentence has them;
-            the ``seed`` draws those of words that have none.
-        with_spelling: one more column, the number of the form in which a word is written.
-    """
+    """Number the words and tags of a corpus; ``with_features`` suffix and shape as well, F = 3,
+    ``with_spelling`` also the number of the form in which a word is written. Words that have ``vectors``
+    are known even where no training sentence has them; the ``seed`` draws those of words that have none."""
     counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
     known = set(vectors.words) if vectors else set()
     others = [s for part in (corpus.validation, corpus.test) for s in part] if known else []

@@ -145,16 +145,10 @@ class TfIdfReplacement:
 
 
 def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
-    """Paraphrases of texts, such as back-translations, that someone else made: of each text, looked up
-    letter by letter, the first K, where K is the smallest number that any of these texts has.
-
-    Args:
-        file: a JSON object a line, ``{"text": "...", "paraphrases": ["...", ...]}``; texts that are
-            not asked for are passed over.
-
-    Raises `InputError` for a file or line that cannot be used, a text in two lines, and texts without
-    paraphrases.
-    """
+    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line,
+    ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first
+    K, where K is the smallest number that any of these texts has. Raises `InputError` for a file or line
+    that cannot be used, a text in two lines, and texts without paraphrases."""
     if not isfile(file):
         raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
     found: dict[str, list[str]] = {}

@@ -26,12 +26,10 @@ OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
 class Run:
-    """What can be asked for, stored and looked up: a frozen dataclass of its configuration.
-
-    A default of a field must never change: fields at their default do not enter the key of a run, so that
-    a field added later leaves older runs valid. A kind has a field ``corpus`` and a field ``seed``, unless
-    it says in another way what it reads, as a probe does by its training.
-    """
+    """What can be asked for, stored and looked up: a frozen dataclass of its configuration, with a field
+    ``corpus`` and a field ``seed``, or a training as a probe has. A default of a field must never
+    change: fields at their default do not enter the key of a run, so that a field added later leaves
+    older runs valid."""
 
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv

@@ -172,7 +172,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
-        check_is_fitted(self)
+        check_is_fitted(self, "checkpoint_")
         read = [text if self.checkpoint_.words(text) else UNKNOWN for text in _strings(texts)]
         if not read:
             return np.zeros((0, len(self.classes_)))
@@ -186,12 +186,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def explain(self, text: str, label: Any = None) -> Explanation:
         """How much each word of a text mattered to a label, by default the likeliest; see
         `whenpool.explain.explanation.explain`."""
-        check_is_fitted(self)
+        check_is_fitted(self, "checkpoint_")
         return explain(self.checkpoint_, text, None if label is None else str(label))
 
     def save(self, folder: str | Path) -> Path:
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
-        check_is_fitted(self)
+        check_is_fitted(self, "checkpoint_")
         found = self.checkpoint_
         parts = (found.model, found.vocabulary, found.classes, found.max_words)
         about = self.get_params() | {"labels": self.classes_.dtype.str}

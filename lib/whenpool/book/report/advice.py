@@ -126,8 +126,8 @@ def _entry(item: Any, known: list[str], file: Path) -> Advice:
     if not isinstance(item, dict):
         raise InputError(f"{file}: {item!r:.40} is no advice, which has an id and more")
     where = f"{file}: the advice {item.get('id')!r:.40}"
-    values = item | {name: tuple(item.get(name, ())) for name in ("claims", "where")}
     try:
+        values = item | {name: tuple(item.get(name, ())) for name in ("claims", "where")}
         for name in {"words", "texts"} & set(item):
             least, most = item[name]
             values[name] = (least, float("inf") if most is None else most)

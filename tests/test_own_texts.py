@@ -6,7 +6,7 @@ import pytest
 
 from whenpool import InputError, load
 from whenpool.corpora.own import read_own
-from whenpool.explain.diagnosis.data import survey
+from whenpool.explain.diagnosis.data import Wish, survey
 
 ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]
 
@@ -18,7 +18,7 @@ def written(path, rows=ROWS, delimiter=",", header=("text", "label"), encoding="
 
 
 def looked_at(path, text="text", label="label", limit=1_000, words=200, **more):
-    return survey(path, text, label, limit, words, path.parent / "out", **more)
+    return survey(Wish(path, text, label, limit=limit, folder=path.parent / "out", **more), words)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])

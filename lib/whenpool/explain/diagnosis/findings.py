@@ -21,7 +21,7 @@ from whenpool.corpora.corpus import Corpus
 from whenpool.corpora.settings import find_filler
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.explain.checkpoint import Checkpoint
-from whenpool.explain.diagnosis.data import Survey
+from whenpool.explain.diagnosis.data import Survey, Wish
 from whenpool.models.registry import POOLING_NAMES
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.compute import standing
@@ -59,19 +59,12 @@ class Plan:
         return next(iter(self.trainings.values()))[0]
 
 
-def make_plan(
-    survey: Survey,
-    place: Place,
-    poolings: Sequence[str],
-    seeds: int,
-    epochs: int,
-    vectors: str | None = None,
-) -> Plan:
+def make_plan(survey: Survey, place: Place, wish: Wish, vectors: str | None = None) -> Plan:
     """The runs on the texts of a survey. Raises `InputError` for word vectors that are not there or cannot be
     read."""
     corpus = f"{survey.file.resolve()}:balanced=no"
-    sizes: dict[str, Any] = {"max_words": survey.words, "hidden_size": HIDDEN, "epochs": epochs}
-    base = Training(corpus, "standard", 1, poolings[0], length="any", **sizes)
+    sizes: dict[str, Any] = {"max_words": survey.words, "hidden_size": HIDDEN, "epochs": wish.epochs}
+    base = Training(corpus, "standard", 1, wish.poolings[0], length="any", **sizes)
     base = replace(base, size=len(place.source(base).load("any").train))
     if vectors:
         size = load_vectors(place.vectors_file(vectors), place.cache).size
@@ -81,8 +74,8 @@ def make_plan(
     k = 5 if middle >= 50 else 3 if middle >= 15 else 1
     shortest = LEAST_WINDOWS * k
     plan = Plan({}, {}, {}, {}, k)
-    for pooling in poolings:
-        runs = tuple(replace(base, pooling=pooling, seed=seed) for seed in range(seeds))
+    for pooling in wish.poolings:
+        runs = tuple(replace(base, pooling=pooling, seed=seed) for seed in range(wish.seeds))
         plan.trainings[pooling] = runs
         plan.gradients[pooling] = GradientProfile(runs[0], texts=LOOKED_AT)
         plan.sweeps[pooling] = PaddingSweep(runs[0], texts=SWEPT)

@@ -31,7 +31,7 @@ chapter: $(READY)  ## execute one chapter and render its page: make chapter NAME
 	@$(BIN)/whenpool book --chapter '$(NAME)' $(ARGS)
 
 live: $(READY)  ## serve the book on localhost and follow every edit; ctrl-C stops
-	@$(BIN)/python -u -m whenpool.book.live --port $(PORT) $(if $(NAME),--chapter '$(NAME)') $(ARGS)
+	@$(BIN)/python -u scripts/live.py --port $(PORT) $(if $(NAME),--chapter '$(NAME)') $(ARGS)
 
 serve: $(READY)  ## open the built book on localhost
 	@test -f _build/html/index.html || { echo "there is no book yet: run make book" >&2; exit 2; }
@@ -47,6 +47,7 @@ lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of 
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m whenpool.book.launch --check
+	@$(BIN)/python scripts/check_pages.py
 
 clean:  ## remove built pages; finished runs stay
 	@rm -rf _build

@@ -12,13 +12,14 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from check_pages import as_python, lint
 from clones import HEAD, ROOT, builder, clone, code_cell
 
 from whenpool import InputError
 from whenpool.base.errors import BookError
 from whenpool.base.paths import variables
 from whenpool.book.build import Builder, chapter_named, execute
-from whenpool.book.launch import as_python, chapters, lint
+from whenpool.book.launch import chapters
 from whenpool.runs.engine import Report
 from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import Choice
@@ -202,7 +203,7 @@ def live(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-u", "-m", "whenpool.book.live", "--port", str(port)]
+    command = [sys.executable, "-u", ROOT / "scripts" / "live.py", "--port", str(port)]
     output, read = tmp_path / "said", 0
     with output.open("w") as stream:
         process = subprocess.Popen(

@@ -522,8 +522,9 @@ def test_windows_fit_what_is_read_and_texts_without_thirds_are_left_out(tmp_path
     file.write_text("\n".join(["text,label", *rows]))
     place = Place(Store(tmp_path / "runs"), tmp_path, tmp_path / "cache")
     for words, window in ((200, 5), (40, 3), (10, 1), (2, 1)):
-        looked = survey(file, "text", "label", 100, words, tmp_path / "out")
-        plan = make_plan(looked, place, ("max",), 1, 1)
+        wish = Wish(file, "text", "label", ("max",), epochs=1, limit=100, folder=tmp_path / "out")
+        looked = survey(wish, words)
+        plan = make_plan(looked, place, wish)
         assert (looked.middle, plan.window) == (80, window)
         found = [(probe.k, probe.shortest) for probe in plan.importance.values()]
         assert found == ([(window, 3 * window)] if words > 2 else [])

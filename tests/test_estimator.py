@@ -131,7 +131,7 @@ def test_what_cannot_be_used_is_told(call, said):
 
 
 def test_before_fit_it_says_so():
-    with pytest.raises(NotFittedError, match="call fit"):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
         small().predict(TEXTS)
 
 

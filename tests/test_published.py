@@ -133,7 +133,7 @@ def test_bad_rows_are_named(tmp_path, rows, message):
 
 def test_a_bad_line_of_amazon_is_named(tmp_path):
     write_amazon(tmp_path, "Books", ['{"reviewText": "x"}', "{broken"])
-    with pytest.raises(InputError, match=r"Books_5.json.gz, line 2: not a JSON object"):
+    with pytest.raises(InputError, match=r"Books_5.json.gz, line 2: expected a JSON object"):
         corpora.load("amazon", tmp_path)
 
 

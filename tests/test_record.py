@@ -9,7 +9,7 @@ from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
 from whenpool.book.publish import export
 from whenpool.book.report.verdicts import (
-    evidence_of,
+    on_imdb,
     probes_of_either_scale,
     probes_of_record,
 )
@@ -190,9 +190,7 @@ def test_what_probes_measured_stands_beside_what_they_ran_on(place):
 
 def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
     def keys(kind):
-        found = evidence_of(place.store)
-        assert set(found.measured) == set(PROBES)
-        return set(found.measured[kind].get("key", ()))
+        return set(on_imdb(place.store, kind).get("key", ()))
 
     assert not any(keys(kind) for kind in PROBES)
     points = MEASURED[GradientProfile(START)]

@@ -8,9 +8,9 @@ import pytest
 from made_up import AFTER, runs
 
 from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.verdicts import evidence_of, of_breadth, probes_of_breadth
+from whenpool.book.report.verdicts import of_breadth, probes_of_breadth, small_trainings
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
-from whenpool.runs.kinds.probe import PROBES, GradientProfile, WordImportance
+from whenpool.runs.kinds.probe import GradientProfile, WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.networks import (
@@ -131,13 +131,11 @@ def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(tmp_path, monk
     store = Store(tmp_path)
     found = {"training": pd.DataFrame(rows), "probe": pd.DataFrame()}
     monkeypatch.setattr(Store, "current", lambda self, kind: found[kind])
-    small = evidence_of(store)
-    assert small.trainings.empty
-    assert set(small.small["vectors"]) == {VECTORS[0]}
-    assert set(small.small["pooling"]) == set(COMPARED)
-    assert set(small.small_measured) == set(PROBES)
+    small = small_trainings(store)
+    assert set(small["vectors"]) == {VECTORS[0]}
+    assert set(small["pooling"]) == set(COMPARED)
     found["training"] = pd.DataFrame()
-    assert evidence_of(store).small.empty
+    assert small_trainings(store).empty
 
 
 def grid_of(model, gain, seed=0, **changes):

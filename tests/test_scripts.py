@@ -18,7 +18,6 @@ from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.runs.store import Store
 
-sys.path.append(str(Path(__file__).parents[1] / "scripts"))
 script = importlib.import_module("authors_code")
 CLONE = os.environ.get("WHENPOOL_AUTHORS_CODE", "")
 

@@ -43,7 +43,6 @@ from whenpool.theory.shrinkage import (
     lstm_gates,
     measured_shrinkage,
     quiet_factor,
-    steps_of,
 )
 
 LONGEST = 10_000
@@ -400,7 +399,9 @@ def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forg
 
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
 def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
-    steps = steps_of("lstm", H, E, forget_bias, words=161, tied=False)
+    variance = 1 / (3 * H)  # of each weight and each bias
+    keeping = moments.keeping_biases(H, forget_bias, 400)
+    steps = moments.lstm_steps(161, E * variance, variance, False, keeping, None)
     squares = gradient_moments(steps)
     t = 80  # where moments no longer change
     A, B = steps.back[t, t, 0], steps.aside[t, t, 0]

@@ -31,65 +31,41 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
-    "POOLINGS": "models.pooling",
-    "Pooling": "models.pooling",
-    "LastState": "models.pooling",
-    "MeanPool": "models.pooling",
-    "MaxPool": "models.pooling",
-    "Attention": "models.pooling",
-    "MaxAttention": "models.pooling",
-    "LastAttention": "models.pooling",
-    "Encoder": "models.encoder",
-    "SentencePooling": "models.sentence_pooling",
-    "SequenceTagger": "models.sequence_tagger",
-    "TextClassifier": "models.text_classifier",
-    "TransformerEncoder": "models.transformer",
-    "InputError": "base.errors",
-    "Corpus": "corpora",
-    "load": "corpora",
-    "Checkpoint": "explain.checkpoint",
-    "PoolingClassifier": "explain.estimator",
-    "load_checkpoint": "explain.checkpoint",
-    "save_checkpoint": "explain.checkpoint",
-}
+    "models.pooling": (
+        "POOLINGS", "Attention", "LastAttention", "LastState", "MaxAttention", "MaxPool", "MeanPool",
+        "Pooling",
+    ),
+    "models.encoder": ("Encoder",),
+    "models.sentence_pooling": ("SentencePooling",),
+    "models.sequence_tagger": ("SequenceTagger",),
+    "models.text_classifier": ("TextClassifier",),
+    "models.transformer": ("TransformerEncoder",),
+    "base.errors": ("InputError",),
+    "corpora": ("Corpus", "load"),
+    "explain.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
+    "explain.estimator": ("PoolingClassifier",),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("corpora", "probes", "settings", "words")
 _EXTRAS = {"PoolingClassifier": "sklearn", "SentencePooling": "sentence_transformers"}
 """What else than "runs" brings the packages that a name needs."""
-
 __all__ = [
-    "POOLINGS",
-    "Attention",
-    "Checkpoint",
-    "Corpus",
-    "Encoder",
-    "InputError",
-    "LastAttention",
-    "LastState",
-    "MaxAttention",
-    "MaxPool",
-    "MeanPool",
-    "Pooling",
-    "PoolingClassifier",
-    "SentencePooling",
-    "SequenceTagger",
-    "TextClassifier",
-    "TransformerEncoder",
-    "__version__",
-    "load",
-    "load_checkpoint",
+    "POOLINGS", "Attention", "Checkpoint", "Corpus", "Encoder", "InputError", "LastAttention", "LastState",
+    "MaxAttention", "MaxPool", "MeanPool", "Pooling", "PoolingClassifier", "SentencePooling",
+    "SequenceTagger", "TextClassifier", "TransformerEncoder", "__version__", "load", "load_checkpoint",
     "save_checkpoint",
-]
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES and name not in _ROOMS:
+    if name not in _HOME_OF and name not in _ROOMS:
         raise AttributeError(f"module 'whenpool' has no attribute {name!r}")
     try:
-        module = import_module(f"whenpool.{_HOMES.get(name, name)}")
+        module = import_module(f"whenpool.{_HOME_OF.get(name, name)}")
     except ModuleNotFoundError as error:  # a package of an extra
         extra = _EXTRAS.get(name, "runs")
         raise ImportError(f"{name} needs {error.name}: pip install 'whenpool[{extra}]'") from None
-    return getattr(module, name) if name in _HOMES else module
+    return getattr(module, name) if name in _HOME_OF else module
 
 
 def __dir__() -> list[str]:

@@ -2,16 +2,13 @@
 
 import re
 
-LONGEST = 2_000
-"""Letters of a message, whatever was quoted in it."""
+LONGEST = 2_000  # Letters of a message, whatever was quoted in it
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used: the message says what, where, and what to do.
-
-    The command line prints the message alone and exits with 2; in a notebook it reads as an
-    ordinary ``ValueError``. What other libraries said stays in it, on the same line.
+    """Something the user gave cannot be used: the message, one line, says what, where, and what to do. The
+    command line prints it alone and exits with 2.
 
     Examples:
         >>> try:

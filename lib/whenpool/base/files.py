@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 import os
 import re
 import tempfile
@@ -27,10 +28,7 @@ def whole_file(
     path: Path, what: str = "", advice: str = "what is finished stays finished"
 ) -> Iterator[BinaryIO]:
     """A stream to a file that gets its name in one step when all is written; otherwise nothing is left.
-
-    Raises `StorageError` when the disk is full or the folder read-only; the message says ``what`` is in
-    the file, and ends with ``advice``.
-    """
+    Raises `StorageError`, whose message has ``what`` is in the file, and ``advice``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -50,19 +48,9 @@ def whole_file(
         ) from None
 
 
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; what cannot be a name, since it is too long, names none."""
-    try:
-        return path.is_file()
-    except OSError:
-        return False
-
-
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked.
-
-    Raises `InputError` for a file that cannot be read, or a line that is not UTF-8.
-    """
+    """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked. Raises
+    `InputError` for a file that cannot be read, or a line that is not UTF-8."""
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
@@ -76,6 +64,21 @@ def lines_of(path: Path) -> Iterator[str]:
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
+
+
+def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Where each object of a file of JSON lines stands, and the object; empty lines are left out. Raises
+    `InputError` as `lines_of`, and for a line that is no object, with what is ``expected``."""
+    for number, line in enumerate(lines_of(path), 1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise InputError(f"{where}: expected {expected}, found {line.strip()!r:.40}")
+            yield where, row
 
 
 _POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
@@ -135,6 +138,8 @@ def hash_of_states(files: Iterable[Path]) -> str:
 
 @cache
 def code_fingerprint(folder_or_file: Path) -> str:
-    """The SHA-256 of Python sources: what was made by other code must not be taken for its like."""
-    files = sorted(folder_or_file.glob("*.py")) if folder_or_file.is_dir() else [folder_or_file]
+    """The SHA-256 of Python sources and tables: what other code has made must not be taken for its like."""
+    files = [folder_or_file]
+    if folder_or_file.is_dir():
+        files = sorted([*folder_or_file.glob("*.py"), *folder_or_file.glob("*.toml")])
     return hash_of(*(file.read_text("utf-8") for file in files))

@@ -1,6 +1,5 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
-import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,8 @@ if TYPE_CHECKING:
 
 
 def listed(file: Path, what: str) -> list[Any]:
-    """The items of a YAML file that is one list, called ``what`` in messages.
-
-    Raises `InputError` for a file that cannot be read, or holds something else.
-    """
+    """The items of a YAML file that is one list, called ``what`` in messages. Raises `InputError` for a file
+    that cannot be read, or holds something else."""
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
         found = loader(file.read_text("utf-8")).get_single_data()
@@ -36,11 +33,6 @@ def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
     for name in ids:
         if ids.count(name) > 1:
             raise InputError(f"{file}: the {what} {name!r} stands there twice")
-
-
-def shown(value: Any) -> str:
-    """A value from such a file in few letters, however deep or repeated its parts are."""
-    return reprlib.repr(value)
 
 
 @dataclass(frozen=True)
@@ -69,14 +61,9 @@ class Columns:
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
-    """A CSV file with its columns checked; ``what`` it holds is said in messages.
-
-    Args:
-        text: columns that are read as `str`, whatever they look like.
-
-    Raises `InputError` for a file that cannot be read, a column that is missing, or a value that cannot
-    be, named by its row (the first below the header is row 1) and column.
-    """
+    """A CSV file, called ``what`` in messages, with its columns checked; those of type ``text`` are read
+    as `str`. Raises `InputError` for a file that cannot be read, a column that is missing, or a value
+    that cannot be, named by its row (the first below the header is row 1) and column."""
     import pandas as pd
 
     try:

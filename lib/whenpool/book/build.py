@@ -39,10 +39,8 @@ from whenpool.runs.request import NARROWING, Choice
 from whenpool.runs.run import Place
 
 _ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
-CELL_SECONDS = 3600
-"""A cell that takes longer is stopped: the runs it needs were computed before."""
-AT_ONCE = 2
-"""So many chapters are executed at a time; each has a kernel of its own, of about 1 GB."""
+CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
+AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
 """Short names of chapters, beside every part of a name that no other chapter has."""
 
@@ -164,23 +162,14 @@ def render(stage: Path, output: Path) -> Path:
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds the book of a clone.
+    """Builds the book of a clone."""
 
-    Attributes:
-        root: the clone.
-        choice: what the chapters show.
-        place: where runs find data and leave results.
-        workforce: who executes runs, see `whenpool.runs.engine.run_all`.
-        only: which of a chapter's runs are executed; the pages show all that are stored.
-        say: told what happens, a line at a time.
-    """
-
-    root: Path
-    choice: Choice
-    place: Place
+    root: Path  # the clone
+    choice: Choice  # what the chapters show
+    place: Place  # where runs find data and leave results
     workforce: Workforce = field(default_factory=Workforce.default)
-    only: Only = field(default_factory=Only)
-    say: Callable[[str], None] = print
+    only: Only = field(default_factory=Only)  # which runs are executed; the pages show all
+    say: Callable[[str], None] = print  # told what happens, a line at a time
 
     @property
     def output(self) -> Path:
@@ -205,7 +194,9 @@ class Builder:
             InputError: for data that are missing, or an unknown chapter.
         """
         started = time.perf_counter()
-        files = self._files()
+        toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
+        parts = [toc, *toc.get("parts", [])]
+        files = [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
         names = [Path(file).name for file in files]
         only = [chapter_named(name, names) for name in only]
         chapters = [file for file in files if is_notebook(self.root / f"{file}.md")]
@@ -220,12 +211,6 @@ class Builder:
         if failed:
             raise BookError(f"{failed} runs failed; the pages show the others")
         return page
-
-    def _files(self) -> list[str]:
-        """The files of the table of contents, in its order."""
-        toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
-        parts = [toc, *toc.get("parts", [])]
-        return [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
 
     def _compute(self, names: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 
 from whenpool.base.errors import InputError
+from whenpool.book.report import verdicts
 from whenpool.book.report.claims import Decision, check_known, decisions, rows_at
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import html_of, provenance_line
-from whenpool.book.report.verdicts import Evidence, evidence_of
 from whenpool.models.pooling import POOLINGS
 from whenpool.runs.compute import compute, rows_of, standing
 from whenpool.runs.kinds import KINDS
@@ -24,8 +24,7 @@ from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice, corpora_named, placed
 from whenpool.runs.run import Place, Run
 
-COMPUTED = "WHENPOOL_COMPUTED"
-"""Set for chapters whose runs were computed before they are executed."""
+COMPUTED = "WHENPOOL_COMPUTED"  # Set for chapters whose runs were computed before they are executed
 
 
 @dataclass(frozen=True)
@@ -93,10 +92,13 @@ class Chapter:
         }
         return {name: found[name] for name in POOLINGS if name in found}
 
-    @cached_property
-    def evidence(self) -> Evidence:
-        """The reference runs that figures draw."""
-        return evidence_of(self.place.store)
+    def on_imdb(self, kind: str) -> pd.DataFrame:
+        """What the reference probes of one kind measured, see `whenpool.book.report.verdicts.on_imdb`."""
+        return verdicts.on_imdb(self.place.store, kind)
+
+    def small_trainings(self) -> pd.DataFrame:
+        """The small reference trainings, see `whenpool.book.report.verdicts.of_breadth`."""
+        return verdicts.small_trainings(self.place.store)
 
     @cached_property
     def finished(self) -> Runs:
@@ -105,18 +107,11 @@ class Chapter:
         return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
 
     def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
-        """The numbers of a measure that reference runs gave at a scale, a row for each, to be drawn.
-
-        Args:
-            measure: a name in `whenpool.book.report.measures.MEASURES`.
-            scale: "compact" or "thesis".
-            selection: what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``; what
-                is not named is the scale's model on unmixed, masked, long IMDb reviews. Where no such run
-                is finished yet there are no rows.
-
-        Raises:
-            InputError: for a measure, scale, column or value that there is not.
-        """
+        """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs
+        gave at a scale, "compact" or "thesis", a row for each; none where no such run is finished yet.
+        ``selection`` is what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``;
+        what is not named is the scale's model on unmixed, masked, long IMDb reviews. Raises `InputError`
+        for a measure, scale, column or value that there is not."""
         return rows_at(self.finished, measure, scale, **selection)
 
     def claims(self) -> list[Decision]:

@@ -19,8 +19,7 @@ from whenpool.corpora.settings import SETTINGS
 from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of
 
-RECORD = "record"
-"""Means the reference runs where a folder is asked for."""
+RECORD = "record"  # Means the reference runs where a folder is asked for
 COMPARISONS_OF_RECORD = "comparisons"
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""
@@ -48,22 +47,17 @@ def open_side(name: str, records: Path | None) -> Store:
 
 
 def compare(first: Store, second: Store) -> DataFrame:
-    """A row for each cell of the grid and pair of circumstances, from the trainings that both stores
-    hold under the same key.
+    """A row for each cell of the grid and pair of circumstances, from the trainings that both stores hold
+    under the same key; raises `InputError` when there is none.
 
     Of two computations the plainer one comes first, whichever store it is in: float32, the processor,
     alone, the local engine. A training that diverged has no accuracy to compare and is left out.
 
-    Returns:
-        `CELL`, `SIDES` and: ``pairs``; ``identical``, those among them that agree in every result that
-        does not depend on time, epoch by epoch, and bit for bit in their weights where both stores have
-        them; ``with_weights``, the pairs where they do; mean and standard deviation of second minus
-        first test accuracy in points; the largest absolute differences of test accuracy (points), test
-        loss and any weight; commits, the newest date, and ``key``, the same for the same cell and
-        circumstances.
-
-    Raises:
-        InputError: when no training is in both.
+    Beside `CELL` and `SIDES` there are ``pairs``; ``identical``, those that agree in every result that does
+    not depend on time, epoch by epoch, and in their weights; ``with_weights``, the pairs of which both
+    stores have them; mean and standard deviation of second minus first test accuracy in points; the
+    largest absolute differences; commits, the newest date, and ``key``, the same for the same cell and
+    circumstances.
     """
     sides = []
     for store in (first, second):
@@ -89,6 +83,7 @@ def compare(first: Store, second: Store) -> DataFrame:
             pairs.append(_pair(*sorted(both, key=lambda side: _plainness(side[0]))))
     if not pairs:
         raise InputError(f"all {len(common)} trainings that are in both diverged")
+    once = lambda commits: " ".join(sorted({str(one) for one in commits.dropna() if one}))  # noqa: E731
     cells = (
         DataFrame(pairs)
         .groupby([*CELL, *SIDES], dropna=False)
@@ -101,8 +96,8 @@ def compare(first: Store, second: Store) -> DataFrame:
             largest_accuracy=("accuracy", "max"),
             largest_loss=("loss", "max"),
             largest_weight=("weight", "max"),
-            commit=("commit", _each_once),
-            commit_other=("commit_other", _each_once),
+            commit=("commit", once),
+            commit_other=("commit_other", once),
             finished=("finished", "max"),
         )
         .reset_index()
@@ -144,7 +139,13 @@ def _pair(first: Any, second: Any) -> dict[str, Any]:
     """Two computations of one training, each its row, epochs and file of weights."""
     (row, epochs, file), (other, other_epochs, other_file) = first, second
     weight = _largest_difference(file, other_file)
-    same = row[_RESULTS].equals(other[_RESULTS]) and _same_epochs(epochs, other_epochs)
+    if epochs is None or other_epochs is None:
+        same = epochs is other_epochs
+    else:  # in all that both have but the time
+        names = [n for n in epochs if n in other_epochs and n not in ("key", "seconds")]
+        one, two = (part.sort_values("epoch")[names] for part in (epochs, other_epochs))
+        same = np.array_equal(one.to_numpy(float), two.to_numpy(float), equal_nan=True)
+    same &= row[_RESULTS].equals(other[_RESULTS])
     difference = other["test_accuracy"] - row["test_accuracy"]
     return {
         **{name: _plain(row[name]) for name in (*CELL, *CIRCUMSTANCES)},
@@ -166,15 +167,6 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _same_epochs(first: DataFrame | None, second: DataFrame | None) -> bool:
-    """Whether two histories agree in all that both have but the time."""
-    if first is None or second is None:
-        return first is second
-    names = [name for name in first if name in second and name not in ("key", "seconds")]
-    one, two = (part.sort_values("epoch")[names].to_numpy(float) for part in (first, second))
-    return np.array_equal(one, two, equal_nan=True)
-
-
 def _largest_difference(first: Path, second: Path) -> float:
     """The largest absolute difference of any weight; NaN where a store has none."""
     if not (first.exists() and second.exists()):
@@ -189,10 +181,6 @@ def _largest_difference(first: Path, second: Path) -> float:
     if {name: w.shape for name, w in one.items()} != {name: w.shape for name, w in two.items()}:
         raise InputError(f"weights {first} and {second} are not of one model; delete the wrong file")
     return max([float((two[name] - w).abs().max()) for name, w in one.items()], default=0.0)
-
-
-def _each_once(commits: Series) -> str:
-    return " ".join(sorted({str(commit) for commit in commits.dropna() if commit}))
 
 
 def pooled(cells: DataFrame) -> dict[str, Any]:
@@ -215,6 +203,12 @@ def table_of(cells: DataFrame) -> DataFrame:
     one row; a row that says so where there are none."""
     if cells.empty:
         return DataFrame({"trainings": ["not measured yet"]})
+    words: dict[str, Callable[[Any], str]] = {
+        "device": str,
+        "precision": str,
+        "together": lambda count: "alone" if int(count) == 1 else f"{int(count)} together",
+        "engine": lambda name: "" if name == "local" else f"engine {name}",
+    }
     rows = []
     for _, group in cells.groupby([*MODEL, *SIDES], sort=False, dropna=False):
         row, whole = group.iloc[0], pooled(group)
@@ -226,11 +220,16 @@ def table_of(cells: DataFrame) -> DataFrame:
         largest = f"accuracy {whole['largest_accuracy']:.2f}; loss {whole['largest_loss']:.1e}"
         if whole["with_weights"]:
             largest += f"; weights {whole['largest_weight']:.1e}"
+        sides = [(write(row[side]), write(row[f"{side}_other"])) for side, write in words.items()]
+        local = "engine local"
+        differing = [f"{one or local} against {two or local}" for one, two in sides if one != two]
+        common = ", ".join(one for one, two in sides if one and one == two)
+        computed = ["; ".join(differing) or "twice the same", common]
         rows.append(
             {
                 "trainings": f"{name}; {sizes} texts; {settings}; {row['hidden_size']} units, "
                 f"{row['epochs']} epochs",
-                "computed": _circumstances(row),
+                "computed": "; ".join(filter(None, computed)),
                 "pairs": str(whole["pairs"]),
                 "identical": str(whole["identical"]),
                 "mean difference (points)": mean_text(whole),
@@ -238,21 +237,6 @@ def table_of(cells: DataFrame) -> DataFrame:
             }
         )
     return DataFrame(rows)
-
-
-def _circumstances(row: Any) -> str:
-    """What both sides have in common, and what differs."""
-    words: dict[str, Callable[[Any], str]] = {
-        "device": str,
-        "precision": str,
-        "together": lambda count: "alone" if int(count) == 1 else f"{int(count)} together",
-        "engine": lambda name: "" if name == "local" else f"engine {name}",
-    }
-    pairs = [(write(row[name]), write(row[f"{name}_other"])) for name, write in words.items()]
-    common = ", ".join(first for first, second in pairs if first and first == second)
-    local = "engine local"
-    differing = [f"{one or local} against {two or local}" for one, two in pairs if one != two]
-    return "; ".join(part for part in ("; ".join(differing) or "twice the same", common) if part)
 
 
 def meaning(cells: DataFrame) -> str:
@@ -282,8 +266,8 @@ def beside_float32(
     cells: DataFrame, precision: str, device: str, fused: bool = False
 ) -> tuple[int, float]:
     """How many pairs of ``comparisons.csv`` compare a precision with float32, on published corpora and by a
-    model at least as large as the thesis's, and the mean of their differences of test accuracy in points;
-    NaN without pairs. ``fused``: of models trained together, whose recurrences round at other places."""
+    model at least as large as the thesis's, and their mean difference of test accuracy in points, or NaN.
+    ``fused``: of models trained together, whose recurrences round at other places."""
     if cells.empty:
         return 0, np.nan
     exact = cells["precision"] == "float32"  # else the second side may be

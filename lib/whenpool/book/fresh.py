@@ -47,20 +47,13 @@ def watch(notes: str) -> None:
 
 @dataclass(frozen=True)
 class Freshness:
-    """Compares what chapters depend on with what they depended on when they were executed.
+    """Compares what chapters depend on with what they depended on when they were executed."""
 
-    Attributes:
-        root: the clone.
-        parameters: what is given to every chapter.
-        corpora, store: folders of data and runs, in which names, sizes and times of files count.
-        cache: a folder whose files do not count. All folders are absolute.
-    """
-
-    root: Path
-    parameters: Mapping[str, Any]
-    corpora: Path
-    store: Path
-    cache: Path
+    root: Path  # the clone
+    parameters: Mapping[str, Any]  # what is given to every chapter
+    corpora: Path  # a folder in which names, sizes and times of files count; all folders are absolute
+    store: Path  # likewise
+    cache: Path  # its files do not count
 
     def inputs(self, source: Path) -> dict[str, str]:
         """Hashes of what a chapter depends on, apart from the files that it opens."""
@@ -82,7 +75,10 @@ class Freshness:
             file = name
             if name.parent.name == "__pycache__":
                 file = Path(importlib.util.source_from_cache(str(name)))
-            if self._counts(file):
+            # the library's own files and the book's data
+            own = file.is_relative_to(LIBRARY) and file.suffix in (".py", ".html", ".toml")
+            own |= file.is_relative_to(self.root / "data") and not file.is_dir()
+            if own and not any(map(file.is_relative_to, (self.corpora, self.store, self.cache))):
                 edited = file.exists() and file.stat().st_mtime >= began
                 files[str(file)] = "edited meanwhile" if edited else digest(file)
         inputs = {name: value for name, value in inputs.items() if opened_runs or name != "runs"}
@@ -101,13 +97,6 @@ class Freshness:
                 base = LIBRARY if library else self.root
                 return f"{library}{os.path.relpath(name, base)} changed"
         return ""
-
-    def _counts(self, file: Path) -> bool:
-        """Whether a file belongs to the library or to the book's own data."""
-        if any(file.is_relative_to(folder) for folder in (self.corpora, self.store, self.cache)):
-            return False
-        data = file.is_relative_to(self.root / "data") and not file.is_dir()
-        return data or (file.is_relative_to(LIBRARY) and file.suffix in (".py", ".html"))
 
 
 def sources_of_pages(stage: Path) -> str:

@@ -1,16 +1,13 @@
 """The notebooks that the launch buttons open: made from the chapters, without outputs, committed.
 
 ``python -m whenpool.book.launch`` writes ``book/<name>.ipynb`` beside each chapter with code, always the same
-bytes. With ``--check`` it only says which differ, what ruff finds in the cells of the chapters, and which
-phrases of the prose are not plain English.
+bytes. With ``--check`` it only says which differ.
 """
 
 import hashlib
 import re
-import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,40 +21,7 @@ from pybtex.database import parse_file
 from whenpool.base.paths import project_root
 from whenpool.book.build import configured, is_notebook
 
-_CELL = """\
-# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
-import os, subprocess, sys
-from importlib.metadata import version
-from pathlib import Path
-
-source = os.environ.get("WHENPOOL_REPOSITORY", "{url}")
-here = Path.cwd().resolve()
-root = next((p for p in (here, *here.parents) if (p / "_toc.yml").exists()), None)
-try:
-    import google.colab
-except ImportError:
-    on_colab = False
-else:
-    on_colab = True
-if on_colab and root is None:
-    root = here / "whenpool"
-    if not root.exists():
-        clone = ["git", "clone", "--depth", "1", "--branch", "{branch}", source, str(root)]
-        subprocess.run(clone, check=True)
-    kept = Path("kept.txt")  # what Colab brings stays as it is
-    kept.write_text("".join(f"{{p}}=={{version(p)}}\\n" for p in ("torch", "numpy")))
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
-    subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
-if root is not None:
-    sys.path.insert(0, str(root / "lib"))
-    os.chdir(root / "book")
-
-import torch
-
-os.environ.setdefault("WHENPOOL_DEVICE", "cuda" if torch.cuda.is_available() else "cpu")
-"""
-
-
+_CELL = Path(__file__).with_name("launch_cell.txt").read_text("utf-8")
 _ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
 _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
 _FENCE = re.compile(r"\s*(?P<fence>:{3,}|`{3,})\s*(?:\{(?P<kind>[\w:-]+)\}\s*(?P<title>.*))?$")
@@ -77,19 +41,12 @@ _BOXES = {
 
 @dataclass(frozen=True)
 class Plain:
-    """Turns the text of one chapter into Markdown that needs no book.
+    """Turns the text of one chapter into Markdown that needs no book."""
 
-    Attributes:
-        labels: of the chapter's figures and tables: "Figure 2", by name.
-        headings: of the whole book, by label.
-        pages: title and whether it is a notebook, by file name.
-        authors: "Maini et al." and "2020", by key of the bibliography.
-    """
-
-    labels: dict[str, str]
-    headings: dict[str, str]
-    pages: dict[str, tuple[str, bool]]
-    authors: dict[str, tuple[str, str]]
+    labels: dict[str, str]  # of the chapter's figures and tables: "Figure 2", by name
+    headings: dict[str, str]  # of the whole book, by label
+    pages: dict[str, tuple[str, bool]]  # title and whether it is a notebook, by file name
+    authors: dict[str, tuple[str, str]]  # "Maini et al." and "2020", by key of the bibliography
 
     @classmethod
     def of(cls, chapter: Path) -> "Plain":
@@ -122,25 +79,20 @@ class Plain:
     def _role(self, found: re.Match[str]) -> str:
         titled = _TITLED.fullmatch(found["text"])
         title, target = (titled["title"], titled["target"]) if titled else ("", found["text"])
-        write: dict[str, Callable[[], str]] = {
-            "numref": lambda: self.label(target),
-            "doc": lambda: self._page(target, title),
-            "ref": lambda: title or f"“{self.headings.get(target, target)}”",
-            "eq": lambda: "the equation",
-            "glue:text": lambda: f"`{target.partition(':')[0]}`",
-            "cite:p": lambda: f"({'; '.join(', '.join(work) for work in self._works(target))})",
-            "cite:t": lambda: ", ".join(f"{who} ({year})" for who, year in self._works(target)),
-            "math": lambda: f"${target}$",
-            "term": lambda: title or target,
-        }
-        return write[found["role"]]() if found["role"] in write else title or f"`{target}`"
-
-    def _page(self, target: str, title: str) -> str:
         name, code = self.pages.get(Path(target).name, (target, False))
-        return f"[{title or name}]({target}{'.ipynb' if code else '.md'})"
-
-    def _works(self, keys: str) -> list[tuple[str, str]]:
-        return [self.authors.get(key.strip(), (key.strip(), "n. d.")) for key in keys.split(",")]
+        works = [self.authors.get(key.strip(), (key.strip(), "n. d.")) for key in target.split(",")]
+        write: dict[str, str] = {
+            "numref": self.label(target),
+            "doc": f"[{title or name}]({target}{'.ipynb' if code else '.md'})",
+            "ref": title or f"“{self.headings.get(target, target)}”",
+            "eq": "the equation",
+            "glue:text": f"`{target.partition(':')[0]}`",
+            "cite:p": f"({'; '.join(', '.join(work) for work in works)})",
+            "cite:t": ", ".join(f"{who} ({year})" for who, year in works),
+            "math": f"${target}$",
+            "term": title or target,
+        }
+        return write.get(found["role"], title or f"`{target}`")
 
 
 def _numbered(chapter: Path) -> dict[str, str]:
@@ -228,7 +180,11 @@ def made(chapter: Path, root: Path) -> str:
             continue
         for name in _TABLE.findall(cell.source):
             cells.append(new_markdown_cell(f"**{plain.label(name)}**"))
-        cells.append(new_code_cell(cell.source, metadata=_shown(cell.metadata)))
+        tags = list(cell.metadata.get("tags", []))
+        shown: dict[str, Any] = {"tags": tags} if tags else {}
+        if {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags):
+            shown |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
+        cells.append(new_code_cell(cell.source, metadata=shown))
         if figure := cell.metadata.get("mystnb", {}).get("figure"):
             caption = plain.markdown(figure["caption"])
             cells.append(new_markdown_cell(f"**{plain.label(figure['name'])}.** {caption}"))
@@ -240,14 +196,6 @@ def made(chapter: Path, root: Path) -> str:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
-
-
-def _shown(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Tags, and code that the page hides hidden in Jupyter and Colab too."""
-    tags = list(metadata.get("tags", []))
-    hides = {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags)
-    hidden = {"jupyter": {"source_hidden": True}, "cellView": "form"} if hides else {}
-    return hidden | ({"tags": tags} if tags else {})
 
 
 def stale(root: Path) -> dict[Path, str]:
@@ -273,73 +221,6 @@ def write(root: Path) -> list[Path]:
     return list(changed)
 
 
-IGNORED = (
-    "B018",  # a cell ends with what it shows
-    "B023",  # a lambda is called within its own turn of the loop
-    "E402", "I001",  # imports are where a reader needs them
-    "E731",  # a short lambda under the sentence that it proves
-    "RET503",  # a function that draws returns early where there is nothing to draw
-    "RUF059",  # figure, axes = plt.subplots()
-    "S101", "W391",
-)  # fmt: skip
-"""What ruff does not look for in cells."""
-_CODE = re.compile(
-    r"^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(?P<code>.*?)^```[ ]*$",
-    re.MULTILINE | re.DOTALL,
-)
-
-
-def as_python(chapter: str) -> str:
-    """The code of a chapter with every other line emptied, so that a line keeps its number."""
-    found, end = "", 0
-    for cell in _CODE.finditer(chapter):
-        found += "\n" * chapter.count("\n", end, cell.start("code")) + cell["code"]
-        end = cell.end("code")
-    return found
-
-
-def lint(chapter: Path, root: Path) -> str:
-    """What ruff says of a chapter's cells, a finding a line; nothing when there is none."""
-    command = [
-        sys.executable, "-m", "ruff", "check", "--quiet", "--output-format", "concise",
-        "--extension", "md:python", "--ignore", ",".join(IGNORED), "--config", "builtins = ['display']",
-        "--stdin-filename", str(chapter.relative_to(root)), "-",
-    ]  # fmt: skip
-    source = as_python(chapter.read_text("utf-8"))
-    done = subprocess.run(command, cwd=root, input=source, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr
-
-
-_PRIVATE = re.compile(
-    r"\b(of\s+record|held\s+against|what\s+came\s+of\s+it|the\s+mend|let(?:s|ting)?(?:\s\w+)?\s+in|tells|told|"
-    r"company|b(?:ears?|orne)(?:\s\w+)?\s+out|what\s+only|leans?\s+on|lives|stands?(?!-|\s+for)|comes?\s+of)\b",
-    re.IGNORECASE,
-)
-"""Phrases that only those who wrote the book understand at once."""
-_NO_PROSE = re.compile(
-    r"^(`{3,})(?!\{(?:figure|admonition|glossary|table)).*?^\1 *$|(`+)(?!`).+?\2|^(?:---\n.*?\n---|%[^\n]*)$",
-    re.MULTILINE | re.DOTALL,
-)
-_WORDS_OF_A_FIGURE = re.compile(r"^ *(?:caption|alt): [^\n]*$", re.MULTILINE)
-
-
-def wording(page: Path, root: Path) -> str:
-    """The private phrases in the prose of a page, captions included, each with its line."""
-    text = page.read_text("utf-8")
-
-    def without_code(found: re.Match[str]) -> str:
-        kept = [line if _WORDS_OF_A_FIGURE.match(line) else "" for line in found[0].split("\n")]
-        return "\n".join(kept)
-
-    prose = _NO_PROSE.sub(without_code, text)
-    said = ""
-    for found in _PRIVATE.finditer(prose):
-        line = prose.count("\n", 0, found.start()) + 1
-        phrase = " ".join(found[0].split())
-        said += f"{page.relative_to(root)}:{line}: say {phrase!r} in plain English\n"
-    return said
-
-
 def main() -> int:
     """Write the notebooks, or only say what is wrong; the exit code is 1 when something is."""
     root = project_root()
@@ -349,9 +230,6 @@ def main() -> int:
     if "--check" in sys.argv[1:]:
         mend = "is not what its chapter gives: run python -m whenpool.book.launch\n"
         said = [f"{path.relative_to(root)} {mend}" for path in stale(root)]
-        said += [lint(chapter, root) for chapter in chapters(root)]
-        pages = [*sorted((root / "book").glob("*.md")), root / "README.md", root / "CONTRIBUTING.md"]
-        said += [wording(page, root) for page in pages if page.is_file()]
         print("".join(said), end="")
         return 1 if any(said) else 0
     for path in (changed := write(root)):

@@ -7,7 +7,7 @@ term's definition, which a script shows without opening the other page.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from html import escape, unescape
 from pathlib import Path
 
@@ -113,18 +113,19 @@ def _sheets(html: Path, pages: list[Path]) -> set[Path]:
     return found
 
 
-def pruned(sheet: str, known: Collection[str]) -> str:
+def pruned(sheet: str, known: Set[str]) -> str:
     """A stylesheet without the rules that need a class or id which nothing has. ``known``: every word of the
     pages, and of the scripts that may set classes."""
     rules = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
     return "".join(_used(rules, known))
 
 
-def _used(rules: list, known: Collection[str]) -> Iterator[str]:
+def _used(rules: list, known: Set[str]) -> Iterator[str]:
     for rule in rules:
         if rule.type == "qualified-rule":
             selectors = _COMMA.split(tinycss2.serialize(rule.prelude))
-            used = [selector.strip() for selector in selectors if _can_match(selector, known)]
+            named = ((one.strip(), _CLASS_OR_ID.findall(_WITHOUT.sub("", one))) for one in selectors)
+            used = [one for one, names in named if {name.replace("\\", "") for name in names} <= known]
             if used:
                 yield f"{','.join(used)}{{{tinycss2.serialize(rule.content).strip()}}}"
         elif rule.type == "at-rule" and rule.content and rule.lower_at_keyword in ("media", "supports"):
@@ -133,8 +134,3 @@ def _used(rules: list, known: Collection[str]) -> Iterator[str]:
                 yield f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{kept}}}"
         elif rule.type != "error":
             yield rule.serialize()
-
-
-def _can_match(selector: str, known: Collection[str]) -> bool:
-    names = _CLASS_OR_ID.findall(_WITHOUT.sub("", selector))
-    return all(name.replace("\\", "") in known for name in names)

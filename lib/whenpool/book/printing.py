@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
@@ -19,8 +19,7 @@ if TYPE_CHECKING:  # the packages of the extra "print"
     from bs4 import Tag
     from playwright.sync_api import Browser, Page
 
-BROWSER = "WHENPOOL_BROWSER"
-"""Names another browser than the Chromium on the path."""
+BROWSER = "WHENPOOL_BROWSER"  # Names another browser than the Chromium on the path
 
 
 def find_browser() -> str | None:
@@ -145,7 +144,14 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         for image in article.select("[src]"):
             image["src"] = (file.parent / str(image["src"])).resolve().as_uri()
         for link in article.select("a[href]"):
-            link["href"] = _target(name, str(link["href"]), {*parts} - {PAPER} | {name})
+            # where it leads when all pages are together
+            there = urlsplit(str(link["href"]))
+            if there.scheme or there.netloc:
+                continue
+            page = str(Path(name).with_name(Path(there.path).stem)) if there.path else name
+            fragment = "" if "=" in there.fragment else there.fragment  # what the ledger should show
+            is_here = page == name or (page in parts and page != PAPER)
+            link["href"] = f"#{_anchor(page, fragment)}" if is_here else "#"
         title = heading.get_text().strip()
         if caption and name != PAPER:
             for level in reversed(article.find_all(["h1", "h2", "h3", "h4", "h5"])):
@@ -181,16 +187,6 @@ def _anchor(name: str, fragment: str = "") -> str:
     return f"{Path(name).name}--{fragment}"
 
 
-def _target(name: str, link: str, names: Collection[str]) -> str:
-    """Where a link of a page leads when all pages are together."""
-    parts = urlsplit(link)
-    if parts.scheme or parts.netloc:
-        return link
-    page = str(Path(name).with_name(Path(parts.path).stem)) if parts.path else name
-    fragment = "" if "=" in parts.fragment else parts.fragment  # what the ledger should show
-    return f"#{_anchor(page, fragment)}" if page in names else "#"
-
-
 def assembled(
     root: Path, html: Path, front: Chapter, others: Sequence[Chapter], numbers: Sequence[int] = ()
 ) -> str:
@@ -211,13 +207,22 @@ def assembled(
         contents += f'<a href="#{_anchor(chapter.name)}"><span>{escape(chapter.title)}</span>'
         contents += f'<span class="number">{number}</span></a>'
     chapters = [f'<section class="chapter" id="{_anchor(c.name)}">{c.article}</section>' for c in others]
+    # the serifs that come with matplotlib, so that a page looks the same on every machine
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    looks = {"": "normal 400", "Italic": "italic 400", "Bol": "normal 700", "BolIta": "italic 700"}
+    fonts = ""
+    for name, look in looks.items():
+        style, weight = look.split()
+        source = (folder / f"STIXGeneral{name}.ttf").as_uri()
+        fonts += f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
+        fonts += f"src: url('{source}'); }}\n"
     mathjax = (static / "mathjax" / "tex-chtml.js").as_uri()
     formulas = '{options: {processHtmlClass: "math", ignoreHtmlClass: "document"}}'
     kind = "document" if others else "document paper"
     listed = f'<nav class="contents"><h2>Contents</h2>{contents}</nav>' if others else ""
     return (
         '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
-        f"<title>{escape(front.title)}</title>{links}<style>{_fonts()}</style>"
+        f"<title>{escape(front.title)}</title>{links}<style>{fonts}</style>"
         f"<script>window.MathJax = {formulas}</script>"
         f'<script defer src="{mathjax}"></script></head><body class="{kind}">'
         f"<header><h1>{escape(front.title)}</h1><p>{escape(author)}</p>{edition}</header>"
@@ -234,16 +239,3 @@ def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
     places = reader.named_destinations
     found = (places[f"/{_anchor(chapter.name)}"] for chapter in chapters)
     return [(reader.get_destination_page_number(place) or 0) + 1 for place in found]
-
-
-def _fonts() -> str:
-    """The serifs that come with matplotlib, so that a page looks the same on every machine."""
-    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    looks = {"": "normal 400", "Italic": "italic 400", "Bol": "normal 700", "BolIta": "italic 700"}
-    rules = ""
-    for name, look in looks.items():
-        style, weight = look.split()
-        source = (folder / f"STIXGeneral{name}.ttf").as_uri()
-        rules += f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
-        rules += f"src: url('{source}'); }}\n"
-    return rules

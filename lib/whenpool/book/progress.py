@@ -34,23 +34,24 @@ class Progress(NamedTuple):
     """How far some runs are."""
 
     table: DataFrame
-    notes: list[str]
-    """What lacks its data, failed or was set aside, a line each."""
-    times: list[str]
-    """What the times rest on, a line each."""
+    notes: list[str]  # What lacks its data, failed or was set aside, a line each
+    times: list[str]  # What the times rest on, a line each
 
 
 def status_table(
     chapters: Mapping[str, Sequence[Run]], choice: Choice, place: Place, workforce: Workforce
 ) -> Progress:
-    """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the thesis or
-    chapter; nothing is computed.
-
-    "time left" is for what can be computed here and is missing, those that failed among it, and "time
-    of all" for everything, whether it is done or lacks its data, both by the workforce. "?" stands for
-    runs like which none was done yet.
-    """
-    groups = _groups(chapters, choice)
+    """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the
+    thesis or chapter; nothing is computed. "time left" is for what can be computed here and is missing
+    or failed, "time of all" for everything, both by the workforce; "?" stands for runs like which none
+    was done yet."""
+    by_table: dict[str, dict[Run, None]] = {}  # or by chapter, of runs in none; one can be in several
+    for chapter, runs in chapters.items():
+        for run in runs:
+            tables = thesis_table(run) if choice.profile == "paper" else ()
+            for name in [f"Table {table}" for table in tables] or [chapter]:
+                by_table.setdefault(name, {})[run] = None
+    groups = {name: list(runs) for name, runs in sorted(by_table.items())}
     every = list(dict.fromkeys(run for runs in groups.values() for run in runs))
     found = standing(every, place)
     missing, failed = set(found.missing), set(found.failed)
@@ -92,9 +93,13 @@ def status_table(
     times = _about_times(expected, workers, workforce.device)
     if workforce.until is not None:
         time_left = workforce.until - time.monotonic()
-        times.append(
-            _what_fits(sorted(undone, key=lambda run: run.rank()), expected, workers, time_left)
-        )
+        free, fit = [0.0] * workers, 0  # when each worker is, and how many runs will be done by then
+        for run in sorted(undone, key=lambda run: run.rank()):
+            if (estimate := expected[run]) and free[0] + estimate.seconds <= time_left:
+                heapreplace(free, free[0] + estimate.seconds)
+                fit += 1
+        all_left = f"the {len(undone)} runs that are left"
+        times.append(f"About {fit} of {all_left} will be done before the deadline")
     return Progress(DataFrame(rows), notes, times)
 
 
@@ -135,17 +140,6 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
             ]
         parts.append(table.to_string(index=False))
     return "\n\n".join(parts)
-
-
-def _groups(chapters: Mapping[str, Sequence[Run]], choice: Choice) -> dict[str, list[Run]]:
-    """Runs by table of the thesis, or by chapter where they are in none; a run can be in several."""
-    groups: dict[str, dict[Run, None]] = {}
-    for chapter, runs in chapters.items():
-        for run in runs:
-            tables = thesis_table(run) if choice.profile == "paper" else ()
-            for name in [f"Table {table}" for table in tables] or [chapter]:
-                groups.setdefault(name, {})[run] = None
-    return {name: list(runs) for name, runs in sorted(groups.items())}
 
 
 def _on_the_way(runs: Iterable[Run]) -> set[Training]:
@@ -190,14 +184,3 @@ def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
     if len(known) < len(expected):
         lines.append(f"?: nothing like {len(expected) - len(known)} runs was run yet")
     return lines
-
-
-def _what_fits(runs: Sequence[Run], expected: _Expected, workers: int, seconds: float) -> str:
-    """How many of the runs, taken in their order, will be done in some seconds."""
-    free = [0.0] * workers  # when each worker is
-    fit = 0
-    for run in runs:
-        if (estimate := expected[run]) and free[0] + estimate.seconds <= seconds:
-            heapreplace(free, free[0] + estimate.seconds)
-            fit += 1
-    return f"About {fit} of the {len(runs)} runs that are left will be done before the deadline"

@@ -13,10 +13,8 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place
 
-TESTED = 1_000
-"""Test texts of a few-shot reference run, at least."""
-PLACES = ("stage", "epoch", "examples", "position")
-"""Columns that say where in a history a point is."""
+TESTED = 1_000  # Test texts of a few-shot reference run, at least
+PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
 OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
     "training": lambda rows: verdicts.of_either_scale(rows) | verdicts.of_breadth(rows),
     "probe": lambda rows: (

@@ -51,12 +51,9 @@ def export(
     words: int = WORDS,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Write the models of some trainings on the same texts, before and after training. Raises `InputError`
-    where the weights of a training or its data are not here.
-
-    Beside each is the test accuracy of the stored run, and what the form written here reaches on the
-    same texts, in which all but the most frequent ``words`` are unknown.
-    """
+    """Write the models of some trainings on the same texts, before and after training. Beside each is the
+    test accuracy of the stored run, and what the form written here reaches on the same texts, in which all
+    but the most frequent ``words`` are unknown. Raises `InputError` where weights or data are not here."""
     content: dict[str, Any] = {"matrices": {}, "models": {}}
     for name, run in runs.items():
         after, before = trained(run, place), prepare(run, place).model

@@ -22,12 +22,10 @@ if TYPE_CHECKING:
     from whenpool.runs.run import Place
 
 GIGABYTE = 1e9
-ROOM_NEEDED = 1.0
-"""Gigabytes: a few thousand stored runs, or a corpus in the cache, need less."""
+ROOM_NEEDED = 1.0  # Gigabytes: a few thousand stored runs, or a corpus in the cache, need less
 LARGEST_ERROR = 1e-3
 """Of an encoder's states and gradients on a GPU beside the processor's, both in float32: a reordered sum
 is a hundred times closer."""
-
 Finding = tuple[str, str]
 """A mark, "ok", "note" (runs can start all the same) or "missing", and a line that ends with what helps."""
 
@@ -35,13 +33,9 @@ Finding = tuple[str, str]
 def check_machine(
     device: str, profile: str, data: Path | None, store: Path | None, say: Callable[[str], None] = print
 ) -> bool:
-    """Look at everything that runs need, and say it, a line each; returns whether they can start.
-
-    Where packages or the device are missing there is no use in looking further.
-
-    Raises:
-        InputError: for an unknown profile or device.
-    """
+    """Look at everything that runs need, and say it, a line each; returns whether they can start. Where
+    packages or the device are missing there is no use in looking further. Raises `InputError` for an unknown
+    profile or device."""
 
     def complete(findings: Iterator[Finding]) -> bool:
         marks = []
@@ -170,8 +164,7 @@ def _kernels(device: str) -> Finding:
 
 
 def error_beside_processor(device: str) -> float:
-    """The largest absolute difference of an encoder's states (B, T, D) and gradients on a device from
-    those on the processor, in float32."""
+    """The largest absolute difference of an encoder's states and gradients from those on the processor."""
     import torch
 
     from whenpool.models.encoder import Encoder
@@ -193,16 +186,32 @@ def error_beside_processor(device: str) -> float:
 
 
 def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
+    from whenpool.corpora import find
     from whenpool.corpora.published import PUBLICATIONS
     from whenpool.corpora.settings import find_filler
+    from whenpool.corpora.sources import statistics_of
     from whenpool.runs.run import VECTORS, find_vectors
 
     published = [name for name in names if name in PUBLICATIONS]
     for name in names:
-        if name in published:
-            yield _corpus(name, place.data)
-        else:
+        if name not in published:
             yield "ok", f"corpus {name}: made when it is needed"
+            continue
+        if PUBLICATIONS[name].find(place.data) is None:
+            yield "note", f"corpus {name}: not there; `whenpool data fetch {name}` brings it"
+            continue
+        try:  # each is read once, and that remembered in the cache
+            source = find(name, place.data)
+            lengths = {length: statistics_of(source, length) for length in PUBLICATIONS[name].sizes}
+        except InputError as error:
+            yield "missing", f"corpus {name}: {error}"
+            continue
+        texts = ", ".join(f"{found.train_size:,} {length}" for length, found in lengths.items())
+        if all(found.complete for found in lengths.values()):
+            yield "ok", f"corpus {name}: whole, {texts} training texts"
+        else:
+            what = f"a part or a stand-in, {texts} training texts; not for reference runs"
+            yield "note", f"corpus {name}: {what}"
     if not published:
         return
     if not any(PUBLICATIONS[name].find(place.data) for name in published):
@@ -217,26 +226,6 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
         yield "ok", f"filler: {find_filler(place.data).name}"
     except InputError as error:
         yield "missing", f"filler: {error}"
-
-
-def _corpus(name: str, folder: Path) -> Finding:
-    """Whether a published corpus is whole; it is read once, and that remembered in the cache."""
-    from whenpool.corpora import find
-    from whenpool.corpora.published import PUBLICATIONS
-    from whenpool.corpora.sources import statistics_of
-
-    publication = PUBLICATIONS[name]
-    if publication.find(folder) is None:
-        return "note", f"corpus {name}: not there; `whenpool data fetch {name}` brings it"
-    try:
-        source = find(name, folder)
-        lengths = {length: statistics_of(source, length) for length in publication.sizes}
-    except InputError as error:
-        return "missing", f"corpus {name}: {error}"
-    texts = ", ".join(f"{found.train_size:,} {length}" for length, found in lengths.items())
-    if all(found.complete for found in lengths.values()):
-        return "ok", f"corpus {name}: whole, {texts} training texts"
-    return "note", f"corpus {name}: a part or a stand-in, {texts} training texts; not for reference runs"
 
 
 def _folders(place: "Place") -> Iterator[Finding]:

@@ -74,7 +74,6 @@ def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], 
 
 data_option = click.option("--data", type=FOLDER, help="Folder of corpora. [WHENPOOL_DATA]")
 store_option = click.option("--store", type=FOLDER, help="Folder of runs. [WHENPOOL_STORE]")
-
 choice_options = _with(
     click.option("--profile", default="quick", show_default=True, help="smoke, quick, compact, paper."),
     click.option(
@@ -99,13 +98,11 @@ choice_options = _with(
     click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
 )  # fmt: skip
 """What to run, and where its data are."""
-
 only_option = click.option(
     "--only", metavar="KEY=VALUE,...", callback=_selection,
     help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
     "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
-
 chapter_option = click.option(
     "--chapter", "chapters", multiple=True,
     help="Of this chapter, or all. Repeatable. [default: training_to_skip; with --only table=...: all]",
@@ -136,7 +133,6 @@ speed_options = _with(
     ),
 )
 """What the time of runs depends on."""
-
 engine_options = _with(
     _from_environment("engine", "local or ray.", default="local", show_default=True),
     _from_environment("address", "Of a Ray cluster."),
@@ -149,11 +145,8 @@ engine_options = _with(
 
 
 def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
-    """What `choice_options` ask for.
-
-    Raises:
-        InputError: for a choice that makes no sense, or a folder of data that is not there.
-    """
+    """What `choice_options` ask for. Raises `InputError` for a choice that makes no sense, or a folder
+    of data that is not there."""
     from whenpool.runs.request import NARROWING, Choice, corpora_named, placed
     from whenpool.runs.run import Place
 
@@ -174,12 +167,8 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
 
 
 def workforce_of(options: dict[str, Any]) -> "Workforce":
-    """What `engine_options` or `speed_options` ask for; a deadline counts from now.
-
-    Raises:
-        InputError: for a workforce that is not to be had here. Where nothing is to be executed, as the
-            options without an engine mean, a GPU need not be here.
-    """
+    """What `engine_options` or `speed_options` ask for; a deadline counts from now. Raises `InputError` for a
+    workforce that is not to be had; without an engine nothing is executed, and a GPU need not be here."""
     from whenpool.models.precision import check_precision
     from whenpool.runs.engine import Workforce, check_device
 

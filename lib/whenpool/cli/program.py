@@ -13,20 +13,7 @@ import click
 from whenpool.base import paths
 from whenpool.base.errors import BookError, InputError
 from whenpool.base.version import __version__
-from whenpool.cli.options import (
-    FOLDER,
-    NAMES,
-    chapter_option,
-    choice_options,
-    chosen,
-    data_option,
-    engine_options,
-    only_option,
-    planned_runs,
-    speed_options,
-    store_option,
-    workforce_of,
-)
+from whenpool.cli import options as opt
 from whenpool.models.registry import COMPARED
 
 if TYPE_CHECKING:
@@ -71,9 +58,9 @@ def cli() -> None:
 
 
 @cli.command()
-@choice_options
-@only_option
-@engine_options
+@opt.choice_options
+@opt.only_option
+@opt.engine_options
 @click.option("--chapter", "chapters", multiple=True, help="Execute this chapter only. Repeatable.")
 @click.option("--force", is_flag=True, help="Execute all chapters, changed or not.")
 def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -> None:
@@ -87,8 +74,8 @@ def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -
     from whenpool.runs.filter import planned
 
     root = _clone()
-    choice, place = chosen(options)
-    workforce = workforce_of(options)
+    choice, place = opt.chosen(options)
+    workforce = opt.workforce_of(options)
     if only:
         planned(choice, place, only)  # says so where it leaves nothing
     try:
@@ -119,10 +106,10 @@ def _clone() -> Path:
 
 
 @cli.command()
-@choice_options
-@only_option
-@engine_options
-@chapter_option
+@opt.choice_options
+@opt.only_option
+@opt.engine_options
+@opt.chapter_option
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each best epoch.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and how long it takes.")
 def run(
@@ -133,9 +120,9 @@ def run(
     from whenpool.runs.compute import compute, standing
     from whenpool.runs.estimates import Pace
 
-    choice, place = chosen(options)
-    workforce = workforce_of(options)
-    found, line = planned_runs(choice, place, only, chapters)
+    choice, place = opt.chosen(options)
+    workforce = opt.workforce_of(options)
+    found, line = opt.planned_runs(choice, place, only, chapters)
     if dry_run:
         click.echo(line)
         _tell_status(found, choice, place, workforce)
@@ -166,10 +153,10 @@ def run(
 
 
 @cli.command()
-@click.argument("folder", type=FOLDER)
-@choice_options
-@only_option
-@chapter_option
+@click.argument("folder", type=opt.FOLDER)
+@opt.choice_options
+@opt.only_option
+@opt.chapter_option
 def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
     """Write the data of trainings and probes into FOLDER, for a machine without the publishers' files.
 
@@ -177,23 +164,23 @@ def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) 
     """
     from whenpool.runs.pack import pack as packed
 
-    choice, place = chosen(options)
-    found, line = planned_runs(choice, place, only, chapters)
+    choice, place = opt.chosen(options)
+    found, line = opt.planned_runs(choice, place, only, chapters)
     click.echo(line)
     for line in packed((run for own in found.values() for run in own), place, folder):
         click.echo(line)
 
 
 @cli.command()
-@choice_options
-@only_option
-@speed_options
-@chapter_option
+@opt.choice_options
+@opt.only_option
+@opt.speed_options
+@opt.chapter_option
 def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
     """How many runs are done, missing and failed, per table, and how long the rest takes."""
-    choice, place = chosen(options)
-    workforce = workforce_of(options)
-    found, line = planned_runs(choice, place, only, chapters)
+    choice, place = opt.chosen(options)
+    workforce = opt.workforce_of(options)
+    found, line = opt.planned_runs(choice, place, only, chapters)
     click.echo(line)
     _tell_status(found, choice, place, workforce)
 
@@ -215,11 +202,7 @@ def _tell_status(
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     """What the thesis claims, our verdicts and numbers, and how much of its tables is reproduced."""
-    click.echo(_ledger(style, chapter, verdict))
-
-
-def _ledger(style: str, chapter: str | None, verdict: str | None) -> str:
-    """The answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code."""
+    # the answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code
     from whenpool.base.errors import StorageError
     from whenpool.base.files import hash_of, hash_of_states, write_atomically
 
@@ -234,18 +217,19 @@ def _ledger(style: str, chapter: str | None, verdict: str | None) -> str:
     if kept.is_file():
         known, _, text = kept.read_text("utf-8").partition("\n")
         if known == stamp:
-            return text
+            click.echo(text)
+            return
     from whenpool.book.report.ledger import written  # which loads torch
     from whenpool.runs.run import Place
 
     text = written(Place.default(), style, chapter, verdict)
     with suppress(StorageError):
         write_atomically(kept, f"{stamp}\n{text}")
-    return text
+    click.echo(text)
 
 
 @cli.command()
-@data_option
+@opt.data_option
 @click.argument("action", type=click.Choice(["list", "verify", "fetch"]), default="list")
 @click.argument("names", nargs=-1)
 def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
@@ -273,8 +257,8 @@ def data(action: str, names: tuple[str, ...], data: Path | None) -> None:
 
 
 @cli.command()
-@data_option
-@store_option
+@opt.data_option
+@opt.store_option
 def record(data: Path | None, store: Path | None) -> None:
     """Copy finished runs on whole published corpora into data/results/, as reference runs."""
     from whenpool.book.publish import export, export_statistics
@@ -291,8 +275,8 @@ def record(data: Path | None, store: Path | None) -> None:
 
 
 @cli.command()
-@data_option
-@store_option
+@opt.data_option
+@opt.store_option
 def export(data: Path | None, store: Path | None) -> None:
     """Write the models of the page "Try it" from stored runs into the file that a browser reads.
 
@@ -312,7 +296,7 @@ def export(data: Path | None, store: Path | None) -> None:
 @click.argument("folder")
 @click.argument("other")
 @click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")
-@click.option("--results", type=FOLDER, help="Another folder than data/results.")
+@click.option("--results", type=opt.FOLDER, help="Another folder than data/results.")
 def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
     """Compare the same trainings in two folders of runs; the word "record" stands for the reference runs."""
     from whenpool.book import compare as comparing
@@ -332,8 +316,8 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
 @cli.command()
 @click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 @click.option("--profile", default="paper", show_default=True, help="smoke, quick, compact or paper.")
-@data_option
-@store_option
+@opt.data_option
+@opt.store_option
 def check(device: str, profile: str, data: Path | None, store: Path | None) -> None:
     """Look at versions, the device, data and disk before long work."""
     from whenpool.cli.doctor import check_machine
@@ -348,7 +332,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 @click.argument("file", type=FILE)
 @click.option("--text-column", default="text", show_default=True, help="Name of the texts' column.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the labels' column.")
-@click.option("--poolings", type=NAMES, help=f"Default: {','.join(COMPARED)}.")
+@click.option("--poolings", type=opt.NAMES, help=f"Default: {','.join(COMPARED)}.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Of each pooling.")
 @click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Of each training.")
 @click.option("--limit", type=click.IntRange(1), default=2_000, show_default=True, help="Texts used.")
@@ -360,22 +344,20 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 )
 @click.option("--characters", is_flag=True, help="Read each character as a word.")
 @click.option("--drop-classes-below", type=click.IntRange(0), default=0, help="Leave out rare classes.")
-@click.option("--output", type=FOLDER, help="Folder of the report. [default: FILE-diagnosis]")
-@click.option("--data", type=FOLDER, help="Folder of filler and vectors. [WHENPOOL_DATA]")
-@speed_options
+@click.option("--output", type=opt.FOLDER, help="Folder of the report. [default: FILE-diagnosis]")
+@click.option("--data", type=opt.FOLDER, help="Folder of filler and vectors. [WHENPOOL_DATA]")
+@opt.speed_options
 def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, **options: Any) -> None:
     """Which pooling for the labelled texts in FILE, a .csv, .tsv or .jsonl?
 
     Trains small models with each pooling, probes them, and writes a page with a recommendation.
     """
-    from whenpool.base.files import is_file
-
-    if not is_file(file):  # before what takes seconds to import
+    if not os.path.isfile(file):  # before what takes seconds to import
         raise InputError(f"corpus file {file} is not there")
     from whenpool.explain.diagnosis import Wish
     from whenpool.explain.diagnosis import diagnose as make
 
-    workforce = workforce_of(options | {"engine": "local"})
+    workforce = opt.workforce_of(options | {"engine": "local"})
     names = Wish.__dataclass_fields__.keys() & options.keys()
     more: dict[str, Any] = {"poolings": poolings} if poolings else {}
     wish = Wish(file, folder=output, **{name: options[name] for name in names}, **more)
@@ -385,7 +367,7 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
 
 
 @cli.command()
-@click.option("--model", type=FOLDER, required=True, help="A checkpoint: a folder that was saved.")
+@click.option("--model", type=opt.FOLDER, required=True, help="A checkpoint: a folder that was saved.")
 @click.option("--text", help="The text; - reads it from standard input.")
 @click.option("--file", type=FILE, help="A file with a text on each line.")
 @click.option("--label", help="The class to explain. [default: the predicted one]")

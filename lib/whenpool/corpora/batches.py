@@ -13,12 +13,9 @@ import torch
 from torch import Tensor
 
 UNKNOWN, PADDING = "<unk>", "<pad>"
-UNKNOWN_INDEX, PADDING_INDEX = 0, 1
-"""The first two words of each vocabulary, and their numbers."""
-POOL_BATCHES = 100
-"""Batches are cut from so many batches' worth of shuffled texts, sorted by length."""
-UNMASKED_BATCH = 32
-"""Texts in a batch of a model that reads its padding."""
+UNKNOWN_INDEX, PADDING_INDEX = 0, 1  # The first two words of each vocabulary, and their numbers
+POOL_BATCHES = 100  # Batches are cut from so many batches' worth of shuffled texts, sorted by length
+UNMASKED_BATCH = 32  # Texts in a batch of a model that reads its padding
 
 
 class Batch(NamedTuple):
@@ -103,15 +100,9 @@ class Texts:
 
 
 def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Numbers of the texts of each batch of one epoch: texts of similar length, batches shuffled.
-
-    The scheme is that of torchtext's ``BucketIterator``, which the authors used, since without
-    masking it decides how much padding a text sees.
-
-    Args:
-        lengths: (N,) words of each text.
-        generator: decides which texts of similar length meet, and the order of the batches.
-    """
+    """Numbers of the texts of each batch of one epoch, by their ``lengths`` (N,): texts of similar
+    length, batches shuffled by the ``generator``. The scheme is that of torchtext's ``BucketIterator``,
+    which the authors used, since without masking it decides how much padding a text sees."""
     shuffled = torch.randperm(len(lengths), generator=generator)
     batches: list[Tensor] = []
     for pool in shuffled.split(batch_size * POOL_BATCHES):

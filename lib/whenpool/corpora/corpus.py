@@ -10,8 +10,7 @@ from typing import NamedTuple, overload
 from whenpool.base.errors import InputError
 
 LENGTHS = ("long", "short", "any")
-LONG_OVER = 100
-"""A long text has more words than this, a short one at most so many (§1.4.1, §1.8.5)."""
+LONG_OVER = 100  # A long text has more words than this, a short one at most so many (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
 
 
@@ -20,8 +19,7 @@ class Raw(NamedTuple):
 
     text: str
     label: str
-    part: str = ""
-    """The publisher's own split, where texts of different splits must not mix."""
+    part: str = ""  # The publisher's own split, where texts of different splits must not mix
 
 
 class Example(NamedTuple):
@@ -117,12 +115,10 @@ def check_length(length: str) -> None:
 
 
 def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:
-    """Drop repeated texts, take equally many of each class, and split by a hash of the text.
-
-    Where texts carry a publisher's part, training texts come from its "train" and the others from
-    its "test". Where there are too few texts, all splits shrink alike. Raises `InputError` when fewer than
-    two classes, or too few texts, are left.
-    """
+    """Drop repeated texts, take equally many of each class, and split by a hash of the text. Where texts
+    carry a publisher's part, training texts come from its "train" and the others from its "test"; where
+    there are too few, all splits shrink alike. Raises `InputError` when fewer than two classes, or too
+    few texts, are left."""
     rows = _once(sorted(raw, key=lambda item: item.part))  # "test" keeps a text that both have
     parts = {}
     for part in dict.fromkeys(row.part for row in rows) or [""]:

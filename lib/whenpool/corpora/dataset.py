@@ -1,8 +1,8 @@
 """From a corpus to what a training reads: composed texts as numbers of the run's own vocabulary.
 
-A corpus is tokenised once and kept on disk as numbers of a table of all its words. A run takes its
-part of it, surrounds the texts with filler, counts the words of its training texts, and renumbers.
-Composing depends on corpus, split and setting alone: every model reads the same texts.
+A corpus is kept on disk as numbers of a table of all its words. A run takes its part of it, surrounds the
+texts with filler, counts the words of its training texts, and renumbers. Composing depends on corpus, split
+and setting alone: every model reads the same texts.
 """
 
 import json
@@ -112,17 +112,13 @@ def make_dataset(
     vectors: WordVectors | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """Compose and renumber the texts of one run: the first of each split.
+    """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked for.
 
     Args:
-        size: training texts.
+        size, validation, test: texts; default: as many validation as training texts, and all test texts.
         setting, share: see `whenpool.corpora.settings.compose`.
-        validation: validation texts; default: as many as training texts, as far as there are.
-        test: test texts; default: all.
         max_words: cut each original text to its first words before composing.
         vectors, seed: to start the embedding from, and draw those of words that have none.
-
-    Raises `InputError` when the corpus has fewer texts than asked for.
     """
     if validation is None:
         validation = min(size, len(encoded.texts["validation"]))

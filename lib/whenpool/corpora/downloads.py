@@ -1,11 +1,9 @@
-"""Fetching the published corpora, with checksums (by pooch).
-
-Only a file that is downloaded here must have its checksum. A file that the user has put there is used as
-it is; `listing` says when it is not the publisher's.
-"""
+"""Fetching the published corpora. A file that is downloaded here must have its checksum (by pooch); one that
+the user has put there is used as it is, and `listing` says when it is not the publisher's."""
 
 import os
 import shutil
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,6 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint
 from whenpool.corpora.published import AMAZON_CATEGORIES
 from whenpool.corpora.settings import FILES as FILLER_FILES
-from whenpool.corpora.settings import WIKITEXT
 
 MIRROR_VARIABLE = "WHENPOOL_MIRROR"
 """A base address that replaces the publishers': files are looked for right below it."""
@@ -32,34 +29,13 @@ class Download:
     member: str | None = None  # the one file that is wanted of a zip archive, whose place it takes
 
 
-_FAST_AI = "https://s3.amazonaws.com/fast-ai-nlp"
 _AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
-SOURCES: dict[str, list[Download]] = {
-    "imdb": [Download(
-        "aclImdb_v1.tar.gz", "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-        "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-    )],
-    "yelp": [Download(
-        "yelp_review_polarity_csv.tgz", f"{_FAST_AI}/yelp_review_polarity_csv.tgz",
-        "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35",
-    )],
-    "yahoo": [Download(
-        "yahoo_answers_csv.tgz", f"{_FAST_AI}/yahoo_answers_csv.tgz",
-        "2d4277855faf8b35259009425fa8f7fe1888b5644b47165508942d000f4c96ae",
-    )],
-    "glove": [Download(
-        "glove.6B.100d.txt", "https://nlp.stanford.edu/data/glove.6B.zip",
-        "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb", "glove.6B.100d.txt",
-    )],
-    "wikitext": [Download(
-        WIKITEXT, "https://wikitext.smerity.com/wikitext-103-raw-v1.zip",
-        "91c00ae287f0d699e18605c84afc9e45c192bc6b7797ff8837e5474655a33794", WIKITEXT,
-    )],
-    "amazon": [
-        Download(f"amazon/{category}_5.json.gz", f"{_AMAZON}/{category}_5.json.gz", None)
-        for category in AMAZON_CATEGORIES
-    ],
-}  # fmt: skip
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+SOURCES = {name: [Download(**facts)] for name, facts in _TABLE.items()}
+SOURCES["amazon"] = [
+    Download(f"amazon/{category}_5.json.gz", f"{_AMAZON}/{category}_5.json.gz", None)
+    for category in AMAZON_CATEGORIES
+]
 """What can be fetched, by name."""
 
 

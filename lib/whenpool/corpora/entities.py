@@ -1,11 +1,9 @@
 """How tags mark entities: IO, IOB1 and IOB2, from one to another, and scores of those found.
 
-An entity is a run of words of one type. In *IO* each of its words has ``I-TYPE``, so two entities of
-one type that touch become one. *IOB1* writes ``B-TYPE`` on the first word of an entity only where one
-of the same type ends right before, *IOB2* (BIO) on the first word of every entity.
-
-`entities` reads all three, and whatever a tagger says, as conlleval does and as ``seqeval`` does by
-default: an ``I-`` after ``O``, or after another type, begins an entity.
+An entity is a run of words of one type. In *IO* each of its words has ``I-TYPE``, so two entities of one type
+that touch become one. *IOB1* writes ``B-TYPE`` on the first word of an entity only where one of the same type
+ends right before, *IOB2* (BIO) on the first word of every entity. `entities` reads all three as conlleval and
+``seqeval`` do: an ``I-`` after ``O``, or after another type, begins an entity.
 """
 
 from collections import Counter

@@ -2,9 +2,8 @@
 
 Letters: N sentences, B of them in a batch, T words of the longest in it, W words of all, F columns.
 
-A word has up to three numbers: that of the word in lower case, that of its `suffix`, and that of its
-`shape`. All are those of the training sentences, so a word that never stood there is known by its
-suffix and shape alone, and by its pretrained vector where it has one.
+A word has up to three numbers: that of the word in lower case, that of its `suffix`, and that of its `shape`,
+so that a word that no training sentence has is known by its suffix and shape.
 """
 
 from collections import Counter
@@ -19,8 +18,7 @@ from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged
 from whenpool.corpora.tagged import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import WordVectors, build_vocabulary
 
-PAD_TAG, UNKNOWN_TAG = -100, -1
-"""Where no word is; and a tag that no training word has."""
+PAD_TAG, UNKNOWN_TAG = -100, -1  # Where no word is; and a tag that no training word has
 
 
 @dataclass(frozen=True)
@@ -75,14 +73,9 @@ def number(
     seed: int = 0,
     with_spelling: bool = False,
 ) -> NumberedCorpus:
-    """Number the words and tags of a corpus.
-
-    Args:
-        with_features: suffix and shape as well, F = 3; else the word alone, F = 1.
-        vectors: words of the corpus that have one are known, even where no training sentence has them;
-            the ``seed`` draws those of words that have none.
-        with_spelling: one more column, the number of the form in which a word is written.
-    """
+    """Number the words and tags of a corpus; ``with_features`` suffix and shape as well, F = 3,
+    ``with_spelling`` also the number of the form in which a word is written. Words that have ``vectors``
+    are known even where no training sentence has them; the ``seed`` draws those of words that have none."""
     counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
     known = set(vectors.words) if vectors else set()
     others = [s for part in (corpus.validation, corpus.test) for s in part] if known else []

@@ -1,17 +1,17 @@
 """A corpus of the user's own: a CSV, TSV or JSON-lines file with a text and a label column."""
 
 import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import is_file, lines_of
+from whenpool.base.files import json_lines, lines_of
 from whenpool.corpora.corpus import (
     Corpus,
     Raw,
@@ -26,11 +26,8 @@ SUFFIXES = (".csv", ".tsv", ".jsonl")
 FORMATS = ".csv, .tsv or .jsonl"
 DELIMITERS = (",", ";", "\t", "|")
 """What may stand between the columns of a .csv: that by which the header has those asked for."""
-FEWEST = 10
-"""Texts of the rarest class."""
-
-Row = tuple[str, Any, Any]
-"""Where a row stands, its text and its label."""
+FEWEST = 10  # Texts of the rarest class
+Row = tuple[str, Any, Any]  # Where a row stands, its text and its label
 
 
 def load_own(
@@ -43,8 +40,8 @@ def load_own(
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
 
     Repeated texts count once, and each class gives as many texts as the rarest one has, or all that it
-    has with ``balanced="no"``. Raises `InputError` as `read_own`, and for a class with fewer than `FEWEST`
-    texts.
+    has with ``balanced="no"``. Raises `InputError` as `read_own`, and for a class with fewer than
+    `FEWEST` texts.
     """
     if balanced not in ("yes", "no"):
         raise InputError(f"option balanced is yes or no, not {balanced!r}")
@@ -82,12 +79,10 @@ def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
 def read_own(
     path: Path, text_column: str, label_column: str, gaps: list[str] | None = None
 ) -> Iterator[Raw]:
-    """The rows of a file, as they come.
-
-    Raises `InputError` for a missing file or column, or a row that cannot be read, named by its line. Where
-    there is a list of ``gaps``, rows without text or label are left out and named there instead.
-    """
-    if not is_file(path):
+    """The rows of a file, as they come. Raises `InputError` for a missing file or column, or a row that
+    cannot be read, named by its line. Where there is a list of ``gaps``, rows without text or label are
+    left out and named there instead."""
+    if not isfile(path):
         raise InputError(f"corpus file {path} is not there")
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} is not a {FORMATS} file")
@@ -158,22 +153,11 @@ def _delimiter(header: str, wanted: Sequence[str]) -> str:
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:
-    first = True
-    for number, line in enumerate(lines_of(path), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{where}: not JSON ({error!s:.60})") from None
-        if not isinstance(row, dict):
-            raise InputError(f"{where}: expected an object with {text_column!r}, found {row!r:.40}")
-        for column in (text_column, label_column) if first else ():
+    for number, (where, row) in enumerate(json_lines(path, f"a JSON object with {text_column!r}")):
+        for column in (text_column, label_column) if not number else ():
             if column not in row:
                 have = ", ".join(map(_clipped, row)) or "none"
                 raise InputError(f"{where}: no {column!r}; the columns are {have}")
-        first = False
         yield where, row.get(text_column), row.get(label_column)
 
 

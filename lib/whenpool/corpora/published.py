@@ -1,12 +1,8 @@
-"""The four corpora of the thesis, in the formats of their publishers (§1.4.1).
-
-Archives are read where they lie; nothing is unpacked to disk.
-"""
+"""The four corpora of the thesis, in the formats of their publishers (§1.4.1); archives are read where they
+lie."""
 
 import csv
-import gzip
 import io
-import json
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from whenpool.base.errors import InputError
+from whenpool.base.files import json_lines
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split
 
 AMAZON_CATEGORIES = tuple(
@@ -30,8 +27,7 @@ YAHOO_TOPICS = tuple(
 )
 AMAZON_REVIEWS_READ = 100_000
 """Per category: some files hold tens of millions of reviews, of which 2,500 are needed."""
-LARGEST_TEXT = 2**24
-"""Letters of a field in a table; the longest text of the corpora has 70 thousand."""
+LARGEST_TEXT = 2**24  # Letters of a field in a table; the longest text of the corpora has 70 thousand
 
 
 @dataclass(frozen=True)
@@ -123,14 +119,9 @@ def _read_amazon(path: Path) -> Iterator[Raw]:
         file = path / f"{category}_5.json.gz"
         if not file.exists():
             continue
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(islice(lines, AMAZON_REVIEWS_READ), 1):
-                try:
-                    text = json.loads(line).get("reviewText", "")
-                except (ValueError, AttributeError, RecursionError):
-                    raise InputError(f"{file}, line {number}: not a JSON object") from None
-                if isinstance(text, str):
-                    yield Raw(text.encode("utf-8", "replace").decode(), category)
+        for _, review in islice(json_lines(file, "a JSON object"), AMAZON_REVIEWS_READ):
+            if isinstance(text := review.get("reviewText", ""), str):
+                yield Raw(text.encode("utf-8", "replace").decode(), category)
 
 
 PUBLICATIONS: dict[str, Publication] = {

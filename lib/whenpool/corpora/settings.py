@@ -12,7 +12,6 @@ right      filler, original
 """
 
 import hashlib
-import json
 import random
 import re
 from bisect import bisect
@@ -22,14 +21,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import lines_of
+from whenpool.base.files import json_lines, lines_of
 
 __all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
-
 SETTINGS = ("standard", "left", "mid", "right")
 SHARE = 0.66
 """The part of all words that is filler (§1.8.1)."""
-
 Word = TypeVar("Word")
 
 
@@ -101,7 +98,6 @@ def _take(sentences: Iterator[Sequence[Word]], count: int) -> list[Word]:
 WIKITEXT = "wikitext-103-raw/wiki.train.raw"
 FILES = (*(f"wiki_sentences.{end}" for end in ("jsonl.gz", "jsonl", "txt", "txt.gz")), WIKITEXT)
 """Where the sentences may lie under the data directory."""
-
 WIKITEXT_SENTENCES = 200_000
 """Read from WikiText, which holds millions."""
 SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}
@@ -154,15 +150,11 @@ class FillerStream(Iterator[Sequence[Word]]):
 
 def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     """The article and text of each sentence, from a JSON object a line."""
-    for number, line in enumerate(lines_of(path), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-            pair = str(row["title"]), str(row["sentence"])
-        except (ValueError, LookupError, TypeError, RecursionError):
-            expected = '{"sentence": ..., "title": ...}'
-            raise InputError(f"{path}, line {number}: expected {expected}") from None
+    expected = '{"sentence": ..., "title": ...}'
+    for where, row in json_lines(path, expected):
+        if not {"title", "sentence"} <= set(row):
+            raise InputError(f"{where}: expected {expected}")
+        pair = str(row["title"]), str(row["sentence"])
         title, sentence = (text.encode("utf-8", "replace").decode() for text in pair)
         yield title, sentence
 

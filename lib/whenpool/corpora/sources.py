@@ -5,11 +5,12 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, remembered
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, remembered
 from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
 from whenpool.corpora.corpus import Corpus, check_length
@@ -166,7 +167,7 @@ def find(
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in own.SUFFIXES:
-        if is_file(path):
+        if isfile(path):
             raise InputError(
                 f"{path} is no {own.FORMATS} file of texts; if it holds tagged words, add "
                 "--chapter sequence_labelling"
@@ -175,7 +176,7 @@ def find(
             f"corpus {name!r} is unknown; choose one of {', '.join(NAMES)}, or give the path of a "
             f"{own.FORMATS} file"
         )
-    if not is_file(path):
+    if not isfile(path):
         raise InputError(f"corpus file {path} is not there")
     if unknown := set(given) - OWN_OPTIONS:
         raise InputError(

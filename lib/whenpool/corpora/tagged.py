@@ -11,14 +11,16 @@ import hashlib
 import os
 import random
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import code_fingerprint, fingerprint, hash_of, is_file, lines_of, remembered
+from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
 from whenpool.corpora.entities import (
     Encoding,
     Entity,
@@ -35,20 +37,9 @@ from whenpool.corpora.sources import checked, label_of, parsed
 from whenpool.corpora.synthetic import lists_of
 
 __all__ = [
-    "Encoding",
-    "Entity",
-    "EntityScores",
-    "SentenceGrammar",
-    "Tagged",
-    "TaggedCorpus",
-    "convert",
-    "encoding_of",
-    "entities",
-    "entity_scores",
-    "find_tagged",
-    "make_tagged",
-    "read_tagged",
-]
+    "Encoding", "Entity", "EntityScores", "SentenceGrammar", "Tagged", "TaggedCorpus", "convert",
+    "encoding_of", "entities", "entity_scores", "find_tagged", "make_tagged", "read_tagged",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,12 +101,9 @@ class TaggedCorpus:
         return tuple(sorted({tag for sentence in self.train for tag in sentence.tags}))
 
 
-# Files
-
 _HERE = Path(__file__).parent
 COLUMNS = {"upos": 3, "xpos": 4}
 """The columns of CoNLL-U that are read as tags, counted from 0."""
-
 Row = tuple[int, str, str] | None
 """The number of a line, its word and its tag; None between two sentences."""
 
@@ -145,7 +133,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
     path = Path(path)
     if column not in COLUMNS:
         raise InputError(f"column {column!r} is unknown; choose one of {', '.join(COLUMNS)}")
-    if not is_file(path):
+    if not isfile(path):
         raise InputError(f"file of tagged words {path} is not there")
     rows = _conllu(path, COLUMNS[column]) if _is_conllu(path) else _columns(path)
     found = []
@@ -204,56 +192,11 @@ def _columns(path: Path) -> Iterator[Row]:
         yield number, cells[0].strip(), cells[-1].strip()
 
 
-# The embedded corpus
-
 GENERATED = "generated"
-
-WORDS = lists_of("""
-first: Fred Sue Mengqiu Anna Omar Lena Ravi Maria Ivan Chen Nadia Peter Aisha Jonas Mina Carlos Petra Hugo
-    Salma Viktor
-last: Huang Wilkie Murdoch Okeshott Windsor Guofang Silva Novak Tanaka Weber Haddad Costa Larsen Dubois
-    Moretti Eriksen
-city: Chicago Delhi Lagos Turin Oslo Lima Cairo Quito Perth Hanoi Tampere Leipzig Porto Cork Basel Riga
-either: Lincoln Washington Chester Austin Sydney Paris Jackson Florence
-measure: length range extent reach span
-both: back light right present front
-thing: door box wall page seat garden window table
-state: cold wet new old broken clean
-did: broke hurt fell shone moved
-trade: earnings losses plans results
-object: painting house letter boat song
-TIME: hours minutes days weeks
-SPACE: metres miles inches feet
-""")
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+WORDS, CLAUSES = lists_of(_TABLES["words"]), _TABLES["clauses"]
 NAMES = ("first", "last", "city")
 """Kinds of words of which the last quarter never stands in a training sentence."""
-
-CLAUSES = {
-    "entities": (
-        "the/DET/O {measure}/NOUN/B-TIME* is/AUX/O {number}/NUM/B-TIME* {TIME}/NOUN/I-TIME",
-        "the/DET/O {measure}/NOUN/B-SPACE* is/AUX/O {number}/NUM/B-SPACE* {SPACE}/NOUN/I-SPACE",
-        "{either}/PROPN/B-PER* said/VERB/O so/ADV/O",
-        "{either}/PROPN/B-LOC* is/AUX/O a/DET/O town/NOUN/O",
-        "{first}/PROPN/B-PER showed/VERB/O {first}/PROPN/B-PER {first}/PROPN/B-PER {last}/PROPN/I-PER "
-        "'s/PART/O {state}/ADJ/O {object}/NOUN/O",
-        "{first}/PROPN/B-PER {last}/PROPN/I-PER went/VERB/O to/ADP/O {city}/PROPN/B-LOC",
-        "First/PROPN/B-ORG Bank/PROPN/I-ORG of/ADP/I-ORG {city}/PROPN/I-ORG announced/VERB/O "
-        "{trade}/NOUN/O",
-        "at/ADP/O first/ADV/O Bank/PROPN/B-ORG of/ADP/I-ORG {city}/PROPN/I-ORG announced/VERB/O "
-        "{trade}/NOUN/O",
-    ),
-    "pos": (
-        "the/DET/O {both}/ADJ/O* {thing}/NOUN/O {did}/VERB/O",
-        "the/DET/O {both}/NOUN/O* {did}/VERB/O",
-        "it/PRON/O is/AUX/O on/ADP/O my/PRON/O back/NOUN/O",
-        "they/PRON/O win/VERB/O the/DET/O voters/NOUN/O back/ADV/O",
-        "{first}/PROPN/B-PER promised/VERB/O to/PART/O back/VERB/O the/DET/O bill/NOUN/O",
-        "{first}/PROPN/B-PER went/VERB/O to/ADP/O {city}/PROPN/B-LOC",
-        "the/DET/O {thing}/NOUN/O is/AUX/O {state}/ADJ/O",
-    ),
-}
-"""Templates by task, each as likely as any other of it: a word or its kind, its part of speech and its entity
-tag, with a star where a later word decides them."""
 
 
 @dataclass(frozen=True)
@@ -324,8 +267,6 @@ def _token(piece: str, words: dict[str, list[str]], rng: random.Random) -> tuple
     return word, part_of_speech, entity, piece.endswith("*")
 
 
-# From a name to a corpus
-
 PUBLISHED = {
     "ud_ewt": {
         "en_ewt-ud-train.conllu": 12_544, "en_ewt-ud-dev.conllu": 2_001, "en_ewt-ud-test.conllu": 2_077,
@@ -362,7 +303,14 @@ class TaggedSource:
         has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         notes = []
         for part, path in zip(parts, self.paths, strict=True) if has_entities else ():
-            _check_entities(part, path)
+            for sentence in part:  # such as those of IOBES, or parts of speech
+                for place, tag in enumerate(sentence.tags, 1):
+                    if not is_entity_tag(tag):
+                        raise InputError(
+                            f"{path}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is "
+                            "none of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or "
+                            "IOB2"
+                        )
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
                 notes.append(
@@ -425,7 +373,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         files = tuple(_published_file(data, name, file) for file in PUBLISHED[name])
         return TaggedSource(name, options, files)
     path = Path(os.path.expanduser(name))
-    if not is_file(path):
+    if not isfile(path):
         raise InputError(
             f"tagged corpus {name!r:.200} is unknown; choose one of "
             f"{', '.join((GENERATED, *PUBLISHED))}, or give the path of a .conllu file or one of columns"
@@ -434,7 +382,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         raise InputError(f"{path}: give dev= and test= both, or none to have it split")
     others = [path.with_name(given[key]) for key in ("dev", "test") if key in given]
     for other in others:
-        if not is_file(other):
+        if not isfile(other):
             raise InputError(f"{other} is not there; dev= and test= name files beside {path.name}")
     return TaggedSource(name, options, (path, *others))
 
@@ -442,29 +390,18 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
 def is_tagged(name: str) -> bool:
     """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may
     hold either: one of texts begins with the names of its columns."""
-    name, _, options = name.partition(":") if not is_file(Path(name)) else (name, "", "")
+    name, _, options = name.partition(":") if not isfile(Path(name)) else (name, "", "")
     path = Path(name)
-    if path.suffix.lower() == ".tsv" and is_file(path):
+    if path.suffix.lower() == ".tsv" and isfile(path):
         header = {cell.strip() for cell in next(lines_of(path), "").split("\t")}
         return "_column=" not in options and not {"text", "label"} <= header
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
 
 
-def _check_entities(sentences: Sequence[Tagged], path: Path) -> None:
-    """Refuses tags that mark no entity, such as those of IOBES or parts of speech."""
-    for sentence in sentences:
-        for place, tag in enumerate(sentence.tags, 1):
-            if not is_entity_tag(tag):
-                raise InputError(
-                    f"{path}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is none "
-                    "of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or IOB2"
-                )
-
-
 def _published_file(data: Path, corpus: str, file: str) -> Path:
     for folder in (data / corpus, data):
         for suffix in ("", ".gz"):
-            if is_file(folder / f"{file}{suffix}"):
+            if isfile(folder / f"{file}{suffix}"):
                 return folder / f"{file}{suffix}"
     raise InputError(
         f"tagged corpus {corpus!r}: {file} is not in {data / corpus}; put the publisher's files there, or "

@@ -97,12 +97,9 @@ def build_vocabulary(
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
-    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped.
-
-    torchtext parses the file once; the copy kept in ``cache_directory`` is safetensors and plain
-    text, which load fast and run no code. Raises `InputError` when the file is missing, or its lines differ
-    in their number of values.
-    """
+    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped. torchtext
+    parses the file once; the copy kept in ``cache_directory``, safetensors and plain text, loads fast.
+    Raises `InputError` when the file is missing, or its lines differ in their number of values."""
     if not path.is_file():
         raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")
     words_file, matrix_file = _vectors_files(path, cache_directory)

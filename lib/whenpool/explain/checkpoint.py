@@ -63,7 +63,6 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
 """How a model reads a text: its words and punctuation marks, the same without HTML tags, or without them
 each character as a word."""
 _BATCH_WORDS = 32_768
-
 Scalar = str | int | float | bool | None
 Shapes = Mapping[str, tuple[int, ...]]
 

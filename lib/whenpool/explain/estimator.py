@@ -21,9 +21,9 @@ from whenpool.training.loop import Recipe, train
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.exceptions import NotFittedError
     from sklearn.model_selection import train_test_split
     from sklearn.utils.metadata_routing import UNUSED
+    from sklearn.utils.validation import check_is_fitted
 except ModuleNotFoundError:
     raise InputError("PoolingClassifier needs scikit-learn: pip install 'whenpool[sklearn]'") from None
 
@@ -126,9 +126,17 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise InputError("labels must have at least two classes")
         if validation is not None:
-            held_words, held = self._words(validation[0]), self._targets(validation[1])
+            held_words, named = self._words(validation[0]), np.asarray(list(validation[1]))
+            if not np.isin(named, self.classes_).all():
+                raise InputError("validation has a class that the training texts do not have")
+            held = np.searchsorted(self.classes_, named)
         else:
-            words, held_words, targets, held = self._held_out(words, targets)
+            count = round(self.validation_fraction * len(words))
+            held_words, held = words, targets  # the same where there are too few
+            if min(count, len(words) - count) >= len(self.classes_) and np.bincount(targets).min() > 1:
+                words, held_words, targets, held = train_test_split(
+                    words, targets, test_size=count, stratify=targets, random_state=self.seed
+                )
         vectors = load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
         vocabulary = build_vocabulary(
             Counter(word for text in words for word in text),
@@ -164,7 +172,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
-        self._check_fitted()
+        check_is_fitted(self, "checkpoint_")
         read = [text if self.checkpoint_.words(text) else UNKNOWN for text in _strings(texts)]
         if not read:
             return np.zeros((0, len(self.classes_)))
@@ -178,12 +186,12 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def explain(self, text: str, label: Any = None) -> Explanation:
         """How much each word of a text mattered to a label, by default the likeliest; see
         `whenpool.explain.explanation.explain`."""
-        self._check_fitted()
+        check_is_fitted(self, "checkpoint_")
         return explain(self.checkpoint_, text, None if label is None else str(label))
 
     def save(self, folder: str | Path) -> Path:
         """Write the trained classifier into a folder, as a checkpoint: safetensors and JSON, no pickle."""
-        self._check_fitted()
+        check_is_fitted(self, "checkpoint_")
         found = self.checkpoint_
         parts = (found.model, found.vocabulary, found.classes, found.max_words)
         about = self.get_params() | {"labels": self.classes_.dtype.str}
@@ -198,7 +206,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             about = json.loads(str(found.about["estimator"]))
             labels = np.dtype(about.pop("labels"))
             self = cls(**about)
-            self.classes_ = np.asarray([_label(name, labels) for name in found.classes], labels)
+            names = [name == "True" if labels.kind == "b" else name for name in found.classes]
+            self.classes_ = np.asarray(names, labels)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{folder} holds no PoolingClassifier: {error!s:.200}") from None
         self.checkpoint_ = found
@@ -206,27 +215,6 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def _words(self, texts: Iterable[str]) -> list[list[str]]:
         return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in _strings(texts)]
-
-    def _targets(self, labels: Iterable[Any]) -> np.ndarray:
-        given = np.asarray(list(labels))
-        if not np.isin(given, self.classes_).all():
-            raise InputError("validation has a class that the training texts do not have")
-        return np.searchsorted(self.classes_, given)
-
-    def _held_out(
-        self, words: list[list[str]], targets: np.ndarray
-    ) -> tuple[list[list[str]], list[list[str]], np.ndarray, np.ndarray]:
-        """Texts to learn from and texts to choose the epoch by: the same where there are too few."""
-        count = round(self.validation_fraction * len(words))
-        if min(count, len(words) - count) < len(self.classes_) or np.bincount(targets).min() < 2:
-            return words, words, targets, targets
-        return train_test_split(
-            words, targets, test_size=count, stratify=targets, random_state=self.seed
-        )
-
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "checkpoint_"):
-            raise NotFittedError("this PoolingClassifier is not fitted yet: call fit(texts, labels)")
 
 
 def _strings(texts: Iterable[str]) -> Sequence[str]:
@@ -239,8 +227,3 @@ def _strings(texts: Iterable[str]) -> Sequence[str]:
                 f"text {place} is not a string but {type(text).__name__}: give a list of texts"
             )
     return found
-
-
-def _label(name: str, kind: np.dtype[Any]) -> Any:
-    """A label from its name, in the type in which it was given."""
-    return name == "True" if kind.kind == "b" else name

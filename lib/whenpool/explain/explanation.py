@@ -22,8 +22,7 @@ from whenpool.probes.nwi import occlusion, rounding_error
 
 LONGEST = 2_000
 """Words that are read of a text, where the checkpoint sets no limit: more would take too long."""
-ALIKE = 1e-5
-"""Weights that differ by no more of the largest are the same for all words."""
+ALIKE = 1e-5  # Weights that differ by no more of the largest are the same for all words
 WINDOW, WINDOWS = 5, 10
 """Words of a window (§1.9.3), and windows that a text should have before they are made so long."""
 SHADES, BLUES = (None, 223, 216, 209, 202), (None, 195, 153, 117, 75)
@@ -35,12 +34,9 @@ SHOWN_CLASSES = 5
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a classifier makes of one text.
-
-    Its ``effects`` are for each class T numbers: by how many nats its log-probability falls when the word's
-    window is replaced, hence above zero where the words speak for the class, and below where they speak
-    against it; NaN for the words after the last full window.
-    """
+    """What a classifier makes of one text. Its ``effects`` are for each class T numbers: by how many
+    nats its log-probability falls when the word's window is replaced, above zero where the words speak
+    for the class; NaN for the words after the last full window."""
 
     words: tuple[str, ...]  # T words, as the model reads them
     classes: tuple[str, ...]
@@ -101,16 +97,10 @@ class Explanation:
 def explain(
     checkpoint: Checkpoint, text: str, label: str | None = None, k: int | None = None
 ) -> Explanation:
-    """Predict the class of a text, and say how much each word mattered to it.
-
-    Args:
-        label: the class to explain; default: the likeliest.
-        k: words of a window; default: 5, and fewer in a text that has less than 10 such windows. A text
-            shorter than a window is one window.
-
-    Raises:
-        InputError: for a text without words, a class that the model does not have, or ``k`` below 1.
-    """
+    """Predict the class of a text, and say how much each word mattered to ``label``, by default the
+    likeliest class. ``k`` is the words of a window, by default 5, and fewer in a text that has less than
+    10 such windows; a text shorter than a window is one. Raises `InputError` for a text without words, a
+    class that the model does not have, or ``k`` below 1."""
     check_label(checkpoint, label)
     if k is not None and k < 1:
         raise InputError(f"k, the words of a window, must be at least 1, not {k}")

@@ -23,17 +23,12 @@ if TYPE_CHECKING:  # drawn by `figure` alone
     from matplotlib.figure import Figure
 
 __all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
-
-
 COLOUR, AGAINST = "#d55e00", "#0072b2"
 """Vermilion, and blue for weights below zero, of the palette of Okabe and Ito (2008), which the colour-blind
 see as well."""
 DEEPEST = 0.5
 """Opacity of the largest weight: text in the page's own colour keeps a contrast of 4.5 on it."""
-THICKEST = 4
-"""Pixels of the line below the word with the largest weight, for those who see no colour."""
-
-
+THICKEST = 4  # Pixels of the line below the word with the largest weight, for those who see no colour
 Weights = Sequence[float] | Tensor | np.ndarray
 
 
@@ -122,8 +117,24 @@ def strip(
         >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
         MaxAtt: what(0.1) a(0) film(0.9)
     """
-    names, values, full = _checked(words, weights, scale)
-    return WordStrip(names, values, title, full)
+    if isinstance(words, str):
+        raise InputError("words are a list, not one string: split it first, as the model's text was")
+    names, values = tuple(map(str, words)), tuple(_floats(weights))
+    if not names:
+        raise InputError("there are no words to show: give at least one")
+    if len(names) != len(values):
+        raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
+    for place, value in enumerate(values):
+        if math.isinf(value):
+            raise InputError(
+                f"word {place}, {names[place]!r}, has the weight {value:g}; weights are finite, or NaN for "
+                "none"
+            )
+    if scale is None:
+        scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
+    elif not 0 < scale < math.inf:
+        raise InputError(f"scale is the weight shown deepest, a number above 0, not {scale}")
+    return WordStrip(names, values, title, scale)
 
 
 def strips(rows: Sequence[WordStrip]) -> WordStrips:
@@ -163,7 +174,7 @@ def figure(
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
-    names, values, full = _checked(words, weights, scale)
+    shown_words = strip(words, weights, title, scale)
     size, line, gap, margin = 10, 0.32, 0.09, 0.05  # points; the others in inches
     drawing = plt.figure(figsize=(width, 1), layout="none")
     axes = drawing.add_axes((0, 0, 1, 1))
@@ -171,13 +182,13 @@ def figure(
     x, y = margin, line * (1.5 if title else 0.5)
     if title:
         axes.text(margin, line / 2, title, size=size, weight="bold", va="center", parse_math=False)
-    for word, value in zip(names, values, strict=True):
+    for word, value in zip(shown_words.words, shown_words.weights, strict=True):
         shown = axes.text(x, y, word, size=size, color="black", va="center", parse_math=False, zorder=3)
         extent = shown.get_window_extent().width / drawing.dpi
         if x > margin and x + extent > width - margin:
             x, y = margin, y + line
             shown.set_position((x, y))
-        share, colour, shade = _look(value, full)
+        share, colour, shade = _look(value, shown_words.scale)
         if share:
             left, breadth, bar = x - 0.02, extent + 0.04, THICKEST * share / 96
             axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=shade, lw=0))
@@ -188,30 +199,6 @@ def figure(
     axes.set_ylim(height, 0)
     axes.axis("off")
     return drawing
-
-
-def _checked(
-    words: Sequence[str], weights: Weights, scale: float | None
-) -> tuple[tuple[str, ...], tuple[float, ...], float]:
-    """Words, weights and the scale as they are shown; raises as `strip`."""
-    if isinstance(words, str):
-        raise InputError("words are a list, not one string: split it first, as the model's text was")
-    names, values = tuple(map(str, words)), tuple(_floats(weights))
-    if not names:
-        raise InputError("there are no words to show: give at least one")
-    if len(names) != len(values):
-        raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
-    for place, value in enumerate(values):
-        if math.isinf(value):
-            raise InputError(
-                f"word {place}, {names[place]!r}, has the weight {value:g}; weights are finite, or NaN for "
-                "none"
-            )
-    if scale is None:
-        scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
-    elif not 0 < scale < math.inf:
-        raise InputError(f"scale is the weight shown deepest, a number above 0, not {scale}")
-    return names, values, scale
 
 
 def _look(value: float, scale: float) -> tuple[float, str, str]:

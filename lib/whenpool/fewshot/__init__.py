@@ -15,7 +15,6 @@ _HOMES = {
     "selection": ("Selection", "select"),
     "semi_supervised": ("UDA", "MixText", "Unlabelled"),
 }
-
 __all__ = [name for names in _HOMES.values() for name in names]
 
 

@@ -11,6 +11,7 @@ import copy
 import ctypes
 import hashlib
 import json
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -102,7 +103,12 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
     }
     if not file.exists():
         with whole_file(file, "the embeddings ", "or give another file") as stream:
-            stream.write(_header(made_of, len(texts.ids.flat), pretrained.size))
+            # how a safetensors file of one tensor begins: the length of a header, and this, in JSON
+            shape = [len(texts.ids.flat), pretrained.size]
+            tensor = {"dtype": "F16", "shape": shape, "data_offsets": [0, 2 * math.prod(shape)]}
+            header = json.dumps({"__metadata__": made_of, "embeddings": tensor}).encode()
+            header += b" " * (-len(header) % 8)  # the values behind it are aligned
+            stream.write(len(header).to_bytes(8, "little") + header)
             for rows in _embeddings(pretrained, texts.ids, torch.device(device)):
                 stream.write(rows.numpy().data)
     return EmbeddedTexts(Ragged(_mapped(file, made_of), texts.ids.offsets), texts.labels)
@@ -160,14 +166,6 @@ def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> It
                     ctypes.CDLL(None).malloc_trim(0)
                 bar.update(len(some))
             yield chunk_rows[: last - first]
-
-
-def _header(made_of: dict[str, str], tokens: int, size: int) -> bytes:
-    """How a safetensors file of one tensor begins: its length, then JSON."""
-    tensor = {"dtype": "F16", "shape": [tokens, size], "data_offsets": [0, tokens * size * 2]}
-    text = json.dumps({"__metadata__": made_of, "embeddings": tensor}).encode()
-    text += b" " * (-len(text) % 8)  # the values behind it are aligned
-    return len(text).to_bytes(8, "little") + text
 
 
 def _mapped(file: Path, made_of: dict[str, str]) -> Tensor:

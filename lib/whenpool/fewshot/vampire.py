@@ -104,19 +104,14 @@ def pretrain(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> list[dict[str, float]]:
-    """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0 to 1
-    over the first half of the steps.
+    """Learn topics: Adam on β · KL - log p(bag | θ), averaged over the texts of a batch; β rises from 0
+    to 1 over the first half of the steps. Returns for each pass over the texts the means of
+    ``reconstruction`` and ``kl``.
 
-    The VAE is moved to the device and left in evaluation mode. A batch of the N unlabelled texts, numbered
-    by its vocabulary, has ``batch_size``, at least 2, or up to twice as many where they cannot be shared
-    out evenly; its bags are made when it is read, so that memory does not grow with N · V. The seed is
-    that of the order of texts and of ε.
-
-    Returns:
-        For each pass over the texts, the last maybe not whole, the means of ``reconstruction`` and
-        ``kl`` as they were before each step.
-
-    Raises `InputError` for fewer than two texts, or a loss that is no longer a finite number.
+    The VAE is moved to the device and left in evaluation mode. A batch of the N unlabelled texts,
+    numbered by its vocabulary, has ``batch_size``, at least 2, or up to twice as many; its bags are made
+    when it is read, so that memory does not grow with N · V. The seed is that of the order of texts and
+    of ε. Raises `InputError` for fewer than two texts, or a loss that is no longer a finite number.
     """
     if len(texts) < 2:
         raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")

@@ -17,9 +17,5 @@ from whenpool.learnability.last_attention import AttentionForm, DropoutAttention
 from whenpool.learnability.teacher_forcing import TeacherForcing
 
 __all__ = [
-    "AttentionForm",
-    "DropoutAttention",
-    "GradientDirected",
-    "PenaltyAttention",
-    "TeacherForcing",
-]
+    "AttentionForm", "DropoutAttention", "GradientDirected", "PenaltyAttention", "TeacherForcing",
+]  # fmt: skip

@@ -15,8 +15,6 @@ Letters: B texts, T words of the longest, E units of an embedding, C classes, n 
 
 import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -121,12 +119,15 @@ def exact_backward(
     Returns:
         ℓ₁ averaged over the texts, ℓ₂ of each text (B,), and the logits (B, C), all detached.
     """
-    with _kernels_off():
-        words, logits, odds = _read(model, batch)
-        (gradients,) = torch.autograd.grad(odds.sum(), words, create_graph=True)
-        found = unevenness(gradients, batch.lengths, divergence)
-        loss = softplus(-odds).mean()  # the cross-entropy
-        (loss + factor * found.mean()).backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, about an accelerator that nobody asked for
+        # without the fused kernels that cannot be differentiated twice, or only slowly
+        with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False):
+            words, logits, odds = _read(model, batch)
+            (gradients,) = torch.autograd.grad(odds.sum(), words, create_graph=True)
+            found = unevenness(gradients, batch.lengths, divergence)
+            loss = softplus(-odds).mean()  # the cross-entropy
+            (loss + factor * found.mean()).backward()
     return loss.detach(), found.detach(), logits.detach()
 
 
@@ -163,12 +164,3 @@ def _read(model: TextClassifier, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     words = words if words.requires_grad else words.detach().requires_grad_()
     logits = model.classify(model.encode(words, batch.lengths), batch.lengths)
     return words, logits, log_odds(logits, batch.labels)
-
-
-@contextmanager
-def _kernels_off() -> Iterator[None]:
-    """Without the fused kernels that cannot be differentiated twice, or only slowly."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's, about an accelerator that nobody asked for
-        with torch.backends.mkldnn.flags(enabled=False), torch.backends.cudnn.flags(enabled=False):
-            yield

@@ -4,7 +4,6 @@
 Letters: B texts, T words of the longest, D units of a state (both directions together), C classes.
 """
 
-import math
 from typing import NamedTuple
 
 import torch
@@ -94,17 +93,15 @@ class AttentionForm(nn.Module):
 
 
 class LastAttentionObjective(Objective):
-    """What penalty and dropout attention share: the model attends while it is trained.
+    """What penalty and dropout attention share: the model attends while it is trained. Raises `InputError`
+    for epochs below 1."""
 
-    Raises `InputError` for epochs below 1, or a power that is not above 0.
-    """
+    power: float  # η of the curriculum
 
-    def __init__(self, epochs: int, power: float) -> None:
+    def __init__(self, epochs: int) -> None:
         if epochs < 1:
             raise InputError(f"a training has at least one epoch, not {epochs}")
-        if not 0 < power < math.inf:
-            raise InputError(f"power is η of the curriculum, above 0, not {power}")
-        self.epochs, self.power = epochs, power
+        self.epochs = epochs
         self.factor = 0.0
 
     def start_epoch(self, epoch: int) -> None:
@@ -134,8 +131,7 @@ class DropoutAttention(LastAttentionObjective):
         0.25
     """
 
-    def __init__(self, epochs: int, power: float = 2.0) -> None:
-        super().__init__(epochs, power)
+    power = 2.0
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
         if self.factor == 1:  # all is dropped: what is left is the model without attention
@@ -157,8 +153,7 @@ class PenaltyAttention(LastAttentionObjective):
         0.0625
     """
 
-    def __init__(self, epochs: int, power: float = 4.0) -> None:
-        super().__init__(epochs, power)
+    power = 4.0
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
         logits, last, others = AttentionForm(model).attend(batch.ids, batch.lengths)

@@ -25,12 +25,6 @@ from whenpool.probes.nwi import nwi, window_importance
 from whenpool.probes.sweep import padding_sweep
 
 __all__ = [
-    "gradient_norms",
-    "gradient_profile",
-    "nwi",
-    "padding_sweep",
-    "step_megabytes",
-    "tagging_gradient_norms",
-    "vanishing_ratio",
-    "window_importance",
-]
+    "gradient_norms", "gradient_profile", "nwi", "padding_sweep", "step_megabytes",
+    "tagging_gradient_norms", "vanishing_ratio", "window_importance",
+]  # fmt: skip

@@ -64,10 +64,8 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Counts the bytes of all tensors that are made while it is on, until they are freed.
-
-    Tensors that are ``there`` already are not counted; ``most`` is of one time.
-    """
+    """The most bytes at one time of all tensors that are made while it is on; those that are ``there``
+    already do not count."""
 
     def __init__(self, there: list[Tensor]) -> None:
         super().__init__()

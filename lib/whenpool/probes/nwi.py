@@ -192,14 +192,13 @@ def _dtype(model: nn.Module) -> torch.dtype:
 
 
 def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, float]:
-    """Logits, and the bytes that the parts of the model put out, an upper bound of what it needs at once.
-
-    A recurrence also holds its gates, which are up to four times its states.
-    """
+    """Logits, and the bytes that the parts of the model put out, an upper bound of what it needs at
+    once."""
     sizes = []
 
     def add(module: nn.Module, _: Any, output: Any) -> None:
         size = sum(v.nbytes for v in tree_leaves(output) if isinstance(v, Tensor))
+        # a recurrence also holds its gates, which are up to four times its states
         sizes.append(size * (6 if isinstance(module, nn.RNNBase | Cell) else 2))
 
     hooks = [module.register_forward_hook(add) for module in model.modules()]

@@ -66,8 +66,7 @@ def compute(
     """Compute the runs that are missing, and the trainings whose weights they need.
 
     Args:
-        skip_absent: the runs that are left out where their data are not here, with a line for each
-            reason, instead of raising.
+        skip_absent: the runs that are left out where their data are not here, instead of raising.
         keep_weights: the trainings whose weights are wanted besides.
         workforce, label, seconds: see `whenpool.runs.engine.run_all`.
         say: called with what is noteworthy, left out, set aside or failed, a line each.
@@ -75,7 +74,12 @@ def compute(
     Raises:
         InputError: when data are not here, or all runs failed.
     """
-    fetch_encoders(runs, place)
+    # encoders that are not here are downloaded; where that fails, the runs lack their data
+    waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
+    recorded = _recorded_by_shape(place) if waiting else {}
+    for name in {run.encoder for run in waiting if run.shape not in recorded}:
+        with suppress(InputError):
+            locate(name, download=True)
     before = standing(runs, place)
     for run, reason in before.absent.items():
         if not skip_absent(run):
@@ -123,16 +127,6 @@ def compute(
     if report.failed and not (report.done or report.shared or report.left or before.done):
         raise InputError(f"all {len(report.failed)} runs failed; {next(iter(report.failed.values()))}")
     return report
-
-
-def fetch_encoders(runs: Iterable[Run], place: Place) -> None:
-    """Download the encoders that are not here, of runs that are not published; where that fails, the
-    runs lack their data."""
-    waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]
-    recorded = _recorded_by_shape(place) if waiting else {}
-    for name in {run.encoder for run in waiting if run.shape not in recorded}:
-        with suppress(InputError):
-            locate(name, download=True)
 
 
 def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:

@@ -47,11 +47,8 @@ class Only:
 
     @classmethod
     def parse(cls, text: str | None) -> "Only":
-        """From ``key=value,key=value+value``; None admits every run.
-
-        Raises:
-            InputError: for a text of another form, an unknown key or value, or a key given twice.
-        """
+        """From ``key=value,key=value+value``; None admits every run. Raises `InputError` for another form, an
+        unknown key or value, or a key given twice."""
         if text is None:
             return cls()
         wanted: dict[str, tuple[str, ...]] = {}
@@ -79,17 +76,6 @@ class Only:
         is not; a probe has what its training has, but is in no table."""
         return all(not set(values).isdisjoint(_values(key, run)) for key, values in self.wanted)
 
-    def why_empty(self, runs: Sequence[Run]) -> str:
-        """Why none of some runs is among them, in a sentence."""
-        for key, values in self.wanted:
-            brief = slice(-1, None) if key == "corpus" else slice(None)  # without options and folders
-            if not any(Only(((key, values),)).admits(run) for run in runs):
-                there = {value for run in runs for value in _values(key, run)[brief]}
-                ordered = sorted(there, key=lambda value: (int(value) if value.isdigit() else 0, value))
-                has = f"there are {', '.join(ordered)}" if there else "there are none"
-                return f"no run has {key}={'+'.join(values)}; {has}"
-        return "no run has all of it at once"
-
     def __str__(self) -> str:
         return ",".join(f"{key}={'+'.join(values)}" for key, values in self.wanted)
 
@@ -110,14 +96,9 @@ def _checked(key: str, value: str) -> str:
 def planned(
     choice: Choice, place: Place, only: Only, chapters: Iterable[str] = ()
 ) -> dict[str, list[Run]]:
-    """The runs of some chapters that are among the wanted ones, by chapter; one can be in several.
-
-    Args:
-        chapters: their names; none: all that need runs.
-
-    Raises:
-        InputError: for an unknown chapter, a table outside the profile "paper", or when no run is left.
-    """
+    """The runs of some ``chapters``, or of all that need runs, that are among the wanted ones, by
+    chapter; one can be in several. Raises `InputError` for an unknown chapter, a table outside the
+    profile "paper", or when no run is left."""
     if only.names_table and choice.profile != "paper":
         other = f"add --profile paper to it (the profile is {choice.profile})"
         raise InputError(f"--only table is of the thesis's runs: {other}")
@@ -125,6 +106,14 @@ def planned(
     found = {chapter: [run for run in runs if only.admits(run)] for chapter, runs in every.items()}
     found = {chapter: runs for chapter, runs in found.items() if runs}
     if not found:
-        why = only.why_empty([run for runs in every.values() for run in runs])
+        runs = [run for runs in every.values() for run in runs]
+        why = "no run has all of it at once"
+        for key, values in reversed(only.wanted):
+            brief = slice(-1, None) if key == "corpus" else slice(None)  # without options and folders
+            if not any(Only(((key, values),)).admits(run) for run in runs):
+                there = {value for run in runs for value in _values(key, run)[brief]}
+                ordered = sorted(there, key=lambda value: (int(value) if value.isdigit() else 0, value))
+                has = f"there are {', '.join(ordered)}" if there else "there are none"
+                why = f"no run has {key}={'+'.join(values)}; {has}"
         raise InputError(f"--only {only} leaves nothing of {', '.join(every)}: {why}")
     return found

@@ -22,15 +22,10 @@ _CODE = Path(whenpool.corpora.__file__).parent
 
 
 def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
-    """Write what some trainings and probes read: their corpora as numbers, the vectors of their words, and
-    pointers in the place of the publishers' files, so that runs have the same keys there as here.
-
-    Yields a line for each part that is written, and for runs that are left out.
-
-    Raises:
-        InputError: when no run is left.
-        StorageError: when the folder cannot be written.
-    """
+    """Write what some trainings and probes read: their corpora as numbers, the vectors of their words,
+    and pointers in the place of the publishers' files, so that runs have the same keys there as here.
+    Yields a line for each part that is written, and for runs that are left out. Raises `InputError` when
+    no run is left."""
     runs = list(runs)
     ready: dict[tuple[str, str], list[Training]] = defaultdict(list)
     left_out: Counter[str] = Counter(

@@ -1,18 +1,18 @@
 """What a reader asks for: a profile, and maybe a narrower choice.
 
-A *profile* says how large the models and training sets are: "smoke" (tests: seconds), "quick" (two
-processors: minutes), "compact" (the whole paper on real corpora, small models and short texts: days on
-two processors) or "paper" (the thesis's protocol, §1.4.2).
+A *profile* says how large models and training sets are: "smoke" (tests: seconds), "quick" (minutes),
+"compact" (the whole paper, small models and short texts: days) or "paper" (the thesis's protocol,
+§1.4.2).
 """
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import isfile
 from pathlib import Path
 from typing import Any
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import is_file
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
@@ -22,7 +22,6 @@ NARROWING = (
     "sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled", "cell", "layers",
 )  # fmt: skip
 """The attributes of a choice that leave runs out, make them smaller, or put another model into them."""
-
 MOST_LAYERS = 64  # that a checkpoint holds
 
 
@@ -57,16 +56,13 @@ class Choice:
                 raise InputError(f"{what} {name!r} is unknown; choose one of {', '.join(known)}")
         if self.layers is not None and not 1 <= self.layers <= MOST_LAYERS:
             raise InputError(f"layers is how many, from 1 to {MOST_LAYERS}, not {self.layers}")
-        if self.seeds is not None and self.seeds < 1:
-            raise InputError(f"seeds is how many, at least 1, not {self.seeds}")
-        if any(count < 1 for count in self.labels or ()):
-            raise InputError(f"labels are texts of each class, at least 1, not {min(self.labels or ())}")
-        if self.paraphrases and not is_file(Path(self.paraphrases)):
+        if self.paraphrases and not isfile(Path(self.paraphrases)):
             raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
-        if self.unlabelled is not None and self.unlabelled < 1:
-            raise InputError(f"unlabelled is a number of texts, at least 1, not {self.unlabelled}")
-        if any(size < 1 for size in self.sizes or ()):
-            raise InputError(f"sizes are numbers of training texts, not {min(self.sizes or ())}")
+        counts = {"seeds": (self.seeds,), "unlabelled": (self.unlabelled,)}
+        for name, values in (counts | {"labels": self.labels, "sizes": self.sizes}).items():
+            for value in values or ():
+                if value is not None and value < 1:
+                    raise InputError(f"{name} must be at least 1, not {value}")
 
     @property
     def corpus_names(self) -> tuple[str, ...]:
@@ -89,9 +85,9 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     names: list[str] = []
     for text in [texts] if isinstance(texts, str) else texts:
-        for name in [text] if is_file(Path(text.partition(":")[0])) else text.split():
+        for name in [text] if isfile(Path(text.partition(":")[0])) else text.split():
             file, colon, options = name.partition(":")
-            names.append(f"{Path(file).resolve()}{colon}{options}" if is_file(Path(file)) else name)
+            names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(Path(file)) else name)
     return tuple(names)
 
 

@@ -1,11 +1,9 @@
 """Finished runs, one file each, and the tables made of them.
 
 A run is stored the moment it ends, under a key that is the hash of its *identity*: its configuration,
-the fingerprints of its data, and the version of the protocol. Commit, versions and device are kept beside
-it as provenance. Files are written in one step, so a crash loses nothing that was finished; a file that is
-damaged or does not belong here is set aside, never deleted and never counted.
-
-Published runs, the reference runs, are the same rows in CSV files of the repository; they are read only.
+the fingerprints of its data, and the version of the protocol. Files are written in one step; one that is
+damaged or does not belong here is set aside, never deleted and never counted. Published runs, the
+reference runs, are the same rows in CSV files of the repository; they are read only.
 """
 
 import json

@@ -84,8 +84,17 @@ def expected_shrinkage(
     ``tied`` recurrent weights are drawn anew for every step, as the usual argument assumes without
     saying so; gradients of different steps are then uncorrelated.
     """
-    setup = (cell, hidden_size, input_size, forget_bias, input_variance, distance + 1)
-    squares = gradient_moments(steps_of(*setup, tied, chrono_words))
+    words, bias = distance + 1, 1 / (3 * hidden_size)  # the variance of each weight and each bias
+    noise = input_size * input_variance * bias
+    keeping = keeping_biases(hidden_size, forget_bias, chrono_words)
+    if cell == "elman":
+        steps = elman_steps(words, noise, bias, tied)
+    elif cell == "gru":
+        steps = gru_steps(words, noise, bias, tied, keeping)
+    else:
+        into = -keeping if forget_bias == "chrono" else None
+        steps = lstm_steps(words, noise, bias, tied, keeping, into)
+    squares = gradient_moments(steps)
     return torch.from_numpy(np.sqrt(squares / squares[0]))
 
 
@@ -107,28 +116,6 @@ def gradient_moments(steps: Steps) -> Array:
             xi[k, :k] = 0
         y.add(keep[k], keep2[k], enter[k], enter2[k], xi[k, : k + 1, None])
     return np.diagonal(y.second.mean(-1))[1:] if steps.state_is_kept else np.diagonal(xi)
-
-
-def steps_of(
-    cell: str,
-    hidden_size: int,
-    input_size: int,
-    forget_bias: ForgetBias = None,
-    input_variance: float = 1.0,
-    words: int = 41,
-    tied: bool = True,
-    chrono_words: int = 400,
-) -> Steps:
-    """What `gradient_moments` needs, for texts of ``words`` words; else as `expected_shrinkage`."""
-    bias = 1 / (3 * hidden_size)  # the variance of each weight and each bias
-    noise = input_size * input_variance * bias
-    if cell == "elman":
-        return elman_steps(words, noise, bias, tied)
-    keeping = keeping_biases(hidden_size, forget_bias, chrono_words)
-    if cell == "gru":
-        return gru_steps(words, noise, bias, tied, keeping)
-    into = -keeping if forget_bias == "chrono" else None
-    return lstm_steps(words, noise, bias, tied, keeping, into)
 
 
 def independent_factor(A: float, B: float, C: float, F: float) -> float:

@@ -7,8 +7,8 @@ from typing import Any
 
 from whenpool.base.errors import InputError
 from whenpool.base.paths import project_root
-from whenpool.base.tables import check_once, listed, shown
-from whenpool.book.report.claims import claims, decide
+from whenpool.base.tables import check_once, listed
+from whenpool.book.report.claims import check_known, claims, decide
 from whenpool.book.report.few_shot import NAMES
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.verdicts import paper_file
@@ -18,33 +18,22 @@ from whenpool.runs.run import Place
 
 WHERE = ("unknown", "everywhere", "start", "middle", "end")
 """Where in a text the words stand that decide its label."""
-_TEXTS, _NAMES, _SPANS = ("id", "topic", "when", "text"), ("claims", "where"), ("words", "texts")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One advice of the file, and how far our runs support it.
-
-    Attributes:
-        text: what to do, in whole sentences.
-        claims: ids of the claims that it rests on, see `whenpool.book.report.claims`.
-        verdicts: on each of them, in the same order; see `with_verdicts`.
-        topic, when: its heading, and the case it is for, as a reader finds them.
-        words, texts: from and up to how many words a text has, and labelled texts there are.
-        where: a part of `WHERE`; empty: wherever.
-        beside: "few_shot", where the text ends with what our own runs with few labels found.
-    """
+    """One advice of the file, and how far our runs support it."""
 
     id: str
-    text: str
-    claims: tuple[str, ...]
-    verdicts: tuple[str, ...] = ()
-    topic: str = ""
-    when: str = ""
-    words: tuple[float, float] | None = None
-    texts: tuple[float, float] | None = None
-    where: tuple[str, ...] = ()
-    beside: str = ""
+    text: str  # what to do, in whole sentences
+    claims: tuple[str, ...]  # ids of those that it rests on, see `whenpool.book.report.claims`
+    verdicts: tuple[str, ...] = ()  # on each of them, see `with_verdicts`
+    topic: str = ""  # its heading
+    when: str = ""  # the case that it is for
+    words: tuple[float, float] | None = None  # from and up to how many a text has
+    texts: tuple[float, float] | None = None  # likewise labelled texts
+    where: tuple[str, ...] = ()  # a part of `WHERE`; empty: wherever
+    beside: str = ""  # "few_shot": the text ends with what our own runs with few labels found
 
     @property
     def general(self) -> bool:
@@ -59,19 +48,16 @@ class Advice:
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
-    """What the book advises for some texts, with the verdicts on what it rests on: in the order of
-    ``data/paper/advice.yml``, without what our runs contradict; nothing outside a clone of the book, where
-    there are neither advice nor reference runs. Raises `InputError` for a value that cannot be.
+    """What the book advises for some texts, with the verdicts on what it rests on, but for what our runs
+    contradict; nothing outside a clone of the book, where there are neither advice nor reference runs. Raises
+    `InputError` for a value that cannot be.
 
     Args:
         words: words of a text, the mean or median.
         texts: labelled texts to train on.
         where: where the words stand that decide the label, one of `WHERE`.
     """
-    if where not in WHERE:
-        raise InputError(
-            f"the place of the evidence {where!r} is unknown; choose one of {', '.join(WHERE)}"
-        )
+    check_known("place of the evidence", where, WHERE)
     if not (words >= 0 and texts >= 0):
         raise InputError(f"a text has 0 words or more and there are 0 or more, not {words} and {texts}")
     if project_root() is None:
@@ -138,39 +124,21 @@ def entries(file: Path | None = None) -> list[Advice]:
 
 def _entry(item: Any, known: list[str], file: Path) -> Advice:
     if not isinstance(item, dict):
-        raise InputError(f"{file}: {shown(item)} is no advice, which has an id and more")
-    where = f"{file}: the advice {shown(item.get('id', 'without id'))}"
-    keys = (*_TEXTS, *_NAMES, *_SPANS, "beside")
-    for name, value in item.items():
-        if name not in keys:
-            raise InputError(f"{where} has an unknown key {shown(name)}; there are {', '.join(keys)}")
-        is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
-        if name in _NAMES and not is_list:
-            raise InputError(f"{where} has {name}: {shown(value)}, which is no list of names")
-        if name in _SPANS and not _is_span(value):
-            raise InputError(f"{where} has {name}: {shown(value)}; write [from, up to], or [from, null]")
-    for name in _TEXTS:
-        if not isinstance(item.get(name), str):
-            raise InputError(f"{where} lacks {name}, a text")
-    if not item.get("claims"):
+        raise InputError(f"{file}: {item!r:.40} is no advice, which has an id and more")
+    where = f"{file}: the advice {item.get('id')!r:.40}"
+    try:
+        values = item | {name: tuple(item.get(name, ())) for name in ("claims", "where")}
+        for name in {"words", "texts"} & set(item):
+            least, most = item[name]
+            values[name] = (least, float("inf") if most is None else most)
+        advice = Advice(**values)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where} cannot be used: {error}") from None
+    if not advice.claims:
         raise InputError(f"{where} rests on no claim; name one of data/paper/claims.yml")
-    unknown = [*({*item["claims"]} - {*known}), *({*item.get("where", ())} - {*WHERE})]
-    if unknown:
+    for name in [*({*advice.claims} - {*known}), *({*advice.where} - {*WHERE})]:
         raise InputError(
-            f"{where} names {unknown[0]!r}, which is neither a claim of data/paper/claims.yml nor one of "
+            f"{where} names {name!r}, which is neither a claim of data/paper/claims.yml nor one of "
             f"{', '.join(WHERE)}"
         )
-    values: dict[str, Any] = {k: tuple(v) if k in _NAMES else v for k, v in item.items()}
-    for name in set(_SPANS) & set(item):
-        least, most = item[name]
-        values[name] = (least, float("inf") if most is None else most)
-    return Advice(**values | {"beside": str(item.get("beside", ""))})
-
-
-def _is_span(value: Any) -> bool:
-    match value:
-        case [int() as least, None]:
-            return least >= 0
-        case [int() as least, int() as most]:
-            return 0 <= least <= most
-    return False
+    return advice

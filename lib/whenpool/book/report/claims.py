@@ -21,22 +21,18 @@ import numpy as np
 from pandas import DataFrame
 
 from whenpool.base.errors import InputError
-from whenpool.base.tables import check_once, listed, shown
+from whenpool.base.tables import check_once, listed
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text, spoken_number
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate, paper_file
 from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
-OURS = "ours"
-"""The section of a claim that the thesis does not make."""
+OURS = "ours"  # The section of a claim that the thesis does not make
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
-_LARGEST = 690.0
-"""A logarithm past which a ratio is as good as infinite."""
+_LARGEST = 690.0  # A logarithm past which a ratio is as good as infinite
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
-
-Selection = dict[str, Any]
-"""Values of columns; several stand for each of them."""
+Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
 
 @dataclass(frozen=True)
@@ -92,24 +88,15 @@ class Rule:
 
 @dataclass(frozen=True)
 class Finding:
-    """What some runs say of a claim.
+    """What some runs say of a claim."""
 
-    Attributes:
-        verdict: one of `VERDICTS`.
-        value: the quantity; of several comparisons the one least in favour.
-        low, high: its 95 % interval; none with a single seed.
-        n: seeds, the fewest of what is compared.
-        part: whether some of the runs read a part of a corpus, or a stand-in.
-        keys: of the runs.
-    """
-
-    verdict: str = "not run"
-    value: float = math.nan
-    low: float = math.nan
+    verdict: str = "not run"  # one of `VERDICTS`
+    value: float = math.nan  # the quantity; of several comparisons the one least in favour
+    low: float = math.nan  # its 95 % interval; none with a single seed
     high: float = math.nan
-    n: int = 0
-    part: bool = False
-    keys: tuple[str, ...] = ()
+    n: int = 0  # seeds, the fewest of what is compared
+    part: bool = False  # whether some of the runs read a part of a corpus, or a stand-in
+    keys: tuple[str, ...] = ()  # of the runs
 
     @property
     def measured(self) -> str:
@@ -184,18 +171,13 @@ class Claim:
 
 @dataclass(frozen=True)
 class Decision:
-    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis itself.
-
-    Attributes:
-        at: by scale; a scale that does not decide the claim is not in it.
-        pilots: the same by runs that began before the rule was registered.
-        thesis: by the thesis's own numbers, none where it published none.
-    """
+    """A claim and what is said of it: by our runs at both scales, by pilots, and by the thesis itself."""
 
     claim: Claim
-    at: Mapping[str, Finding]
+    at: Mapping[str, Finding]  # by scale; without those that do not decide the claim
+    # the same by runs that began before the rule was registered
     pilots: Mapping[str, Finding] = field(default_factory=dict)
-    thesis: Finding | None = None
+    thesis: Finding | None = None  # by the thesis's own numbers, none where it published none
 
     def verdict(self, scale: str) -> str:
         return self.at[scale].verdict if scale in self.at else ""
@@ -236,40 +218,29 @@ def claims(file: Path | None = None) -> list[Claim]:
 
 def _claim(entry: Any, file: Path) -> Claim:
     if not isinstance(entry, dict):
-        raise InputError(f"{file}: {shown(entry)} is no claim, which has an id and more")
-    where = f"{file}: the claim {shown(entry.get('id', 'without id'))}"
+        raise InputError(f"{file}: {entry!r:.40} is no claim, which has an id and more")
+    where = f"{file}: the claim {entry.get('id')!r:.40}"
     for name in ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence"):
         if not isinstance(entry.get(name), str):
-            raise InputError(f"{where} has {name}: {shown(entry.get(name))}, which is no text")
+            raise InputError(f"{where} has {name}: {entry.get(name)!r:.40}, which is no text")
     try:
-        registered = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
-    except ValueError:
-        raise InputError(
-            f"{where} has registered: {shown(entry.get('registered'))}; write when the rule was written, "
-            'such as "2026-11-22T07:45:13+00:00"'
-        ) from None
-    if entry["measure"] not in MEASURES:
-        raise InputError(f"{where} names an unknown measure {entry['measure']!r}")
-    try:
+        check_known("measure", entry["measure"], MEASURES)
         values = {name: value for name, value in entry.items() if name != "with"}
-        values |= {"registered": registered, "scales": tuple(entry.get("scales", SCALES))}
+        values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
+        values["scales"] = tuple(entry.get("scales", SCALES))
         claim = Claim(**values, options=entry.get("with", {}))
         for scale in claim.scales:
-            if scale not in SCALES:
-                raise ValueError(f"the scale {scale!r} is unknown; choose among {', '.join(SCALES)}")
+            check_known("scale", scale, SCALES)
             Rule.parse(claim.at(scale).rule)
             _comparisons(claim.at(scale), scale)
             if not MEASURES[claim.measure].drawn:
                 MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{where} does not fit {entry['measure']}: {error}") from None
+        raise InputError(f"{where} cannot be used: {error}") from None
     return claim
 
 
-# From a claim to the comparisons that decide it.
-
-Terms = list[tuple[int, Selection]]
-"""What is added (1) and subtracted (-1)."""
+Terms = list[tuple[int, Selection]]  # What is added (1) and subtracted (-1)
 
 
 def _comparisons(claim: Claim, scale: str) -> list[Terms]:
@@ -434,18 +405,14 @@ def by_the_thesis(claim: Claim) -> Finding | None:
     elif not claim.of_thesis or "thesis" not in claim.scales:
         return None
     else:
-        found = judge(claim, [_published(terms, measure) for terms in _comparisons(claim, "thesis")])
+        compared: list[list[tuple[int, Sample | None]]] = []
+        for terms in _comparisons(claim, "thesis"):
+            # with tricks those of Table 2.1, which has other numbers for MaxPool than Table 1.6
+            more = {"with_tricks": bool({one.get("model") for _, one in terms} & set(TRICKS))}
+            numbers = (None if "best_of" in one else measure.published(one | more) for _, one in terms)
+            compared.append(list(zip((sign for sign, _ in terms), numbers, strict=True)))
+        found = judge(claim, compared)
     return found if found.n else None
-
-
-def _published(terms: Terms, measure: Measure) -> list[tuple[int, Sample | None]]:
-    """The thesis's numbers of a comparison; with tricks those of Table 2.1, which has other numbers for
-    MaxPool than Table 1.6."""
-    tricks = {one.get("model") for _, one in terms} & set(TRICKS)
-    return [
-        (sign, None if "best_of" in one else measure.published({**one, "with_tricks": bool(tricks)}))
-        for sign, one in terms
-    ]
 
 
 def decide(claim: Claim, runs: Runs) -> Decision:

@@ -13,7 +13,6 @@ from whenpool.book.report.tables import (
     CORPUS_NAMES,
     LEGEND,
     CaptionedTable,
-    beside,
     beside_thesis,
     corpus_name,
     in_order,
@@ -23,8 +22,7 @@ from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
 from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
 
-PER_CLASS = 10
-"""Labelled texts of each class in Table 1.9."""
+PER_CLASS = 10  # Labelled texts of each class in Table 1.9
 STEPS = {name: settings.get("steps", FewShot.steps) for name, settings in PAPER.items()}
 CORPORA = ("yahoo", "imdb")
 NAMES = {
@@ -56,9 +54,6 @@ def arranged(runs: pd.DataFrame) -> pd.DataFrame:
     encoders = runs["encoder"].where(runs["system"].isin(READ_BY_ENCODER), None)
     runs = runs.assign(size=runs["labelled_texts"], encoder=encoders)
     return in_order(runs.sort_values(["per_class", "seed"], kind="stable"), system=NAMES)
-
-
-# which runs are shown
 
 
 def follows_thesis(runs: pd.DataFrame) -> pd.Series:
@@ -102,9 +97,6 @@ def _fullest(runs: pd.DataFrame) -> pd.DataFrame:
     return fullest(runs, varied, "test_texts", "steps")
 
 
-# tables
-
-
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
     """The cells of Table 1.9 with ours and verdicts: runs of its kind count before others, and runs on whole
     corpora before parts."""
@@ -120,7 +112,7 @@ def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
         used = _fullest(next((ours[kind] for kind in (thesis, whole) if kind.any()), ours))
         verdict = verdict_of(used["test_accuracy"].tolist(), row.mean, 0.0) if thesis.any() else "pilot"
         cells.append(cell_of(used, verdict))
-    return beside(numbers.assign(std=float("nan")), cells)
+    return numbers.assign(std=float("nan")).join(pd.DataFrame(cells, numbers.index, list(NOT_RUN)))
 
 
 def thesis_table(stored: pd.DataFrame) -> CaptionedTable:

@@ -1,8 +1,5 @@
-"""The front page: the numbers of its sentences and its figure, made from finished runs.
-
-They are of the thesis's scale once three seeds of all five models are there, before that of the compact
-replication, and say which.
-"""
+"""The front page: the numbers of its sentences and its figure, at the thesis's scale once three seeds of all
+five models are there, before in the compact replication."""
 
 import math
 from collections.abc import Sequence
@@ -23,8 +20,7 @@ from whenpool.book.report.tables import number_text, provenance_line
 from whenpool.book.report.verdicts import has
 from whenpool.models.registry import COLOURS, POOLING_NAMES
 
-SIZE = 1_000
-"""Training texts of the accuracies."""
+SIZE = 1_000  # Training texts of the accuracies
 POOLED = ("mean", "max", "attention", "max_attention")
 MODELS = ("last", *POOLED)
 SETTINGS = ("standard", "mid")
@@ -101,7 +97,10 @@ class VerdictBars:
         for scale, key in (("thesis", "verdict"), ("compact", "compact")):
             found = {name: n for name, n in counts(own, scale).items() if n}
             title = _SCALE_TEXT[scale].partition(":")[0]
-            said = {name: f"{n} {name if n == 1 else _plural(name)}" for name, n in found.items()}
+            said = {
+                name: f"{n} {name if n == 1 else name.replace('does', 'do').replace('holds', 'hold')}"
+                for name, n in found.items()
+            }
             parts = [
                 f'<a class="{name.replace(" ", "-")}" style="flex-grow:{n}" title="{said[name]}" '
                 f'href="ledger.html#{escape(urlencode({key: name, "source": "thesis"}))}">'
@@ -112,10 +111,6 @@ class VerdictBars:
             lines.append(f"{title}: {', '.join(said.values())}")
         text = f"{len(own)} claims; {'; '.join(lines)}"
         return {"text/markdown": "".join(bars), "text/html": f"<p>{text}</p>", "text/plain": text}
-
-
-def _plural(verdict: str) -> str:
-    return verdict.replace("does", "do").replace("holds", "hold")
 
 
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:

@@ -34,15 +34,13 @@ from whenpool.book.report.verdicts import published
 from whenpool.runs.run import Place
 
 FORMATS = ("table", "json", "csv")
-SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}
-"""How a reader sees the scales."""
+SCALE_NAMES = {"thesis": "thesis's scale", "compact": "compact"}  # How a reader sees the scales
 MARKS = {
     "holds": "✓", "does not hold": "✗", "undecided": "?", "so far holds": "✓",
     "so far does not hold": "✗", "not run": "–", "": "",
 }  # fmt: skip
 """A sign for each verdict, so that none is told by colour alone."""
-NO_RULE = "no rule"
-"""Of a cell with a number of ours where the rule for accuracies does not apply."""
+NO_RULE = "no rule"  # Of a cell with a number of ours where the rule for accuracies does not apply
 JUDGED = ["reproduced", "differs", "undecided"]
 """Verdicts that at least three seeds by the thesis's protocol lead to."""
 TABLES = {

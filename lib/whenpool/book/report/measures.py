@@ -25,7 +25,7 @@ from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mea
 from whenpool.book.report.verdicts import RUNS_PER_CELL, THESIS_MODEL, Sample, column, has, published
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.probe import DirectionUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
@@ -35,15 +35,12 @@ from whenpool.runs.run import VECTORS, Place
 from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
-
 _MODEL = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
 _MODEL |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
 SCALES: dict[str, dict[str, Any]] = {"thesis": _MODEL, "compact": _MODEL | COMPACT}
 """What a run has at each scale where a claim does not say otherwise: the thesis's BiLSTM and training
 (§1.4.2), or the compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long,
 unmixed IMDb reviews."""
-SATURATED = 95.0
-"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
 LARGEST_CLASS = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
 """What the thesis calls the accuracy of guessing the largest class, in % (§1.8.2)."""
 USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
@@ -145,23 +142,17 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Measure:
-    """How one number of a run is read.
+    """How one number of a run is read."""
 
-    Attributes:
-        rows: the table of all numbers, see the module; options by name.
-        ratio: whether it is one, compared on a log scale.
-        fixed: what a run has at a scale where a claim does not say otherwise.
-        published: the thesis's own number of a selection, from its tables.
-        drawn: whether it needs no stored runs.
-        exact: whether one number is all there is: nothing in it is drawn at random.
-    """
-
-    rows: Callable[..., DataFrame]
-    ratio: bool = False
-    fixed: Mapping[str, Row] | None = None
+    rows: Callable[..., DataFrame]  # gives the table of all numbers, see the module; options by name
+    ratio: bool = False  # whether it is one, compared on a log scale
+    fixed: Mapping[str, Row] | None = (
+        None  # what a run has where a claim does not say otherwise, by scale
+    )
+    # the thesis's own number of a selection, from its tables
     published: Callable[[Row], Sample | None] = lambda selection: None
-    drawn: bool = False
-    exact: bool = False
+    drawn: bool = False  # whether it needs no stored runs
+    exact: bool = False  # whether one number is all there is: nothing in it is drawn at random
 
 
 Rows = Callable[..., DataFrame]
@@ -178,9 +169,6 @@ def _values(rows: Callable[[Runs], DataFrame], read: Callable[..., Series]) -> R
         return found.assign(value=read(found, **options)).dropna(subset=["value"])
 
     return values
-
-
-# Trainings.
 
 
 def _tested(runs: Runs) -> DataFrame:
@@ -232,9 +220,6 @@ def _largest_fall(epochs: DataFrame) -> Series:
     ordered = epochs.sort_values(["key", "epoch"])
     steps = ordered.groupby("key")["validation_accuracy"].diff()
     return (-steps).groupby(ordered["key"]).max().clip(lower=0)
-
-
-# Probes.
 
 
 def _by_run(read: Callable[..., float], order: str = "position") -> Callable[..., Series]:
@@ -359,9 +344,6 @@ def _inside(points: DataFrame) -> Any:
     return where_the_text_stands(points["setting"].iloc[0], points["share"].iloc[0], len(points))
 
 
-# Few-shot runs and taggers, which are no BiLSTM classifiers.
-
-
 def _few_shot(runs: Runs) -> DataFrame:
     """At the thesis's scale systems start from its encoder and take its steps, else from MiniLM."""
     rows = runs.few_shots
@@ -413,8 +395,6 @@ def _parity_reach(runs: Runs) -> DataFrame:
     reach = [lattice.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
     return DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
 
-
-# The thesis's own numbers.
 
 _NAMED = {"corpus", "length", "setting", "size", "model", "with_tricks"}
 

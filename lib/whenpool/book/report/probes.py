@@ -1,8 +1,6 @@
 """What the figures and tables of gradient propagation, natural positional bias and word importance show
-(thesis §1.5 to §1.9), and what trained models make of one text.
-
-Rows are what a probe measured beside the configuration of its model, a row for each point.
-"""
+(thesis §1.5 to §1.9), and what trained models make of one text. Rows are points that a probe measured, beside
+the configuration of its model."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +21,7 @@ from whenpool.models.registry import PALETTE as POOLING_PALETTE
 from whenpool.probes import window_importance
 from whenpool.runs.kinds.training import Prepared
 
-LOW = "BiLSTM_LowF"
-"""The BiLSTM whose forget gates start low."""
+LOW = "BiLSTM_LowF"  # The BiLSTM whose forget gates start low
 PALETTE = POOLING_PALETTE | {LOW: POOLING_PALETTE["BiLSTM"]}
 DASHES = dict.fromkeys(PALETTE, "") | {LOW: (4, 1.5)}
 
@@ -85,24 +82,16 @@ def ends_and_middle(profile: Any) -> tuple[float, float]:
     return (profile[:10].mean() + profile[90:].mean()) / 2, profile[40:60].mean()
 
 
-# One text, and what trained models make of it.
-
 SHARES = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9)
-SHORTEST = 10
-"""Words of a text that is shown, so that it has windows."""
+SHORTEST = 10  # Words of a text that is shown, so that it has windows
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A test text, and the models that read it.
+    """A test text, and the models that read it."""
 
-    Attributes:
-        models: by pooling, trained on the same unmixed texts.
-        number: of the text among the test texts.
-    """
-
-    models: Mapping[str, Prepared]
-    number: int
+    models: Mapping[str, Prepared]  # by pooling, trained on the same unmixed texts
+    number: int  # of the text among the test texts
 
     @property
     def dataset(self) -> Dataset:

@@ -98,21 +98,14 @@ class CaptionedTable:
     rows says that there are no runs yet.
 
     Cells, caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`.
-
-    Attributes:
-        caption: one sentence.
-        name: for ``{numref}``.
-        provenance: where its numbers come from, a line below.
-        legend: what its marks mean, above that.
-        prose: whether cells hold sentences, whose lines may break.
     """
 
     frame: DataFrame
-    caption: str
-    name: str
-    provenance: str = ""
-    legend: str = ""
-    prose: bool = False
+    caption: str  # one sentence
+    name: str  # for ``{numref}``
+    provenance: str = ""  # where its numbers come from, a line below
+    legend: str = ""  # what its marks mean, above that
+    prose: bool = False  # whether cells hold sentences, whose lines may break
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         frame = self.frame if len(self.frame) else DataFrame({"": ["no such runs yet"]})
@@ -148,12 +141,8 @@ def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
     keys = ["corpus", "length", "setting", "size", "pooling"]
     groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
     rows = (row for _, row in theirs.iterrows())
-    return beside(theirs, [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows])
-
-
-def beside(theirs: DataFrame, cells: Sequence[dict[str, Any]]) -> DataFrame:
-    """Published cells with ours in more columns."""
-    return theirs.assign(**{name: [cell[name] for cell in cells] for name in NOT_RUN})
+    cells = [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows]
+    return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 
 def _ours(row: Any) -> str:
@@ -192,13 +181,8 @@ def grid(
     text: Callable[[Any], str],
     heads: dict[str, Any] | None = None,
 ) -> DataFrame:
-    """Cells, a row for each, laid out in a table, in the order in which their row and column values first
-    occur.
-
-    Args:
-        rows, columns: the columns of ``cells`` whose values name a row, and a column, of the table.
-        heads: how a value of a column is written where it names a row or column.
-    """
+    """Cells, a row for each, laid out in a table, in the order in which their values of ``rows`` and
+    ``columns`` first occur; ``heads`` says how a value of a column is written as a head."""
     written: dict[str, Callable[[Any], str]] = {
         "pooling": lambda name: POOLING_NAMES.get(str(name), str(name)),
         "size": size_text,
@@ -226,10 +210,7 @@ def size_text(size: Any) -> str:
     return f"{number // 1000}K" if number % 1000 == 0 else str(number)
 
 
-# tables of accuracies
-
-MAJORITY = "majority class"
-"""What the row is called that says how often guessing is right."""
+MAJORITY = "majority class"  # What the row is called that says how often guessing is right
 
 
 def in_order(rows: DataFrame, **orders: Iterable[Any]) -> DataFrame:
@@ -254,13 +235,9 @@ def accuracy_table(
     text: Callable[[DataFrame], str] = lambda runs: spread(runs["test_accuracy"]),
     outer: int = 0,
 ) -> DataFrame:
-    """Test accuracies by some columns of runs, and below them how often guessing is right; see `grid`.
-
-    Args:
-        runs: in the order that the rows of the table shall have.
-        text: writes the cell of some runs.
-        outer: for how many of ``rows`` guessing has a row for each of their values.
-    """
+    """Test accuracies by some columns of ``runs``, in their order, and below them how often guessing is
+    right, for each of the first ``outer`` of the ``rows``; ``text`` writes the cell of some runs. See
+    `grid`."""
     if runs.empty:
         return runs
     columns, blocks = list(columns), list(rows[:outer])
@@ -344,9 +321,6 @@ def _with_majority(cells: DataFrame, stored: DataFrame, block: str) -> DataFrame
         texts = [f"{known[key]:.1f}" if key in known else "" for key in chance.itertuples(False, None)]
         parts += [rows, chance.assign(pooling=MAJORITY, text=texts)] if any(texts) else [rows]
     return pd.concat(parts, ignore_index=True)
-
-
-# where a figure or table comes from
 
 
 def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:

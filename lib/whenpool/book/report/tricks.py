@@ -3,16 +3,9 @@
 
 import pandas as pd
 
+from whenpool.book.report import verdicts
 from whenpool.book.report.tables import CaptionedTable, beside_thesis, in_order, judged
-from whenpool.book.report.verdicts import (
-    as_plain,
-    column,
-    finished,
-    of_learnability,
-    of_one_kind,
-    of_record,
-    published,
-)
+from whenpool.book.report.verdicts import as_plain, column, finished, published
 from whenpool.runs.kinds.training import Training, variant_of
 
 VARIANTS = {
@@ -56,8 +49,12 @@ def small_models(stored: pd.DataFrame, size: int) -> pd.DataFrame:
     """The same, whatever their variant and options."""
     if stored.empty:
         return stored
-    chosen = of_learnability(stored) & ~of_record(as_plain(stored)) & (stored["size"] == size)
-    return of_one_kind(stored[chosen])
+    chosen = (
+        verdicts.of_learnability(stored)
+        & ~verdicts.of_record(as_plain(stored))
+        & (stored["size"] == size)
+    )
+    return verdicts.of_one_kind(stored[chosen])
 
 
 def mean_squared_error(epochs: pd.DataFrame) -> pd.Series:

@@ -1,13 +1,12 @@
 """Whether a cell of the thesis's tables was reproduced, by a rule fixed before the runs.
 
-A verdict needs runs of the same protocol: same corpus in full, same classes, training size, hidden
-units and epochs, the thesis's word vectors, at least three seeds. Then the 95 % Welch interval of the
-difference of means decides: wholly within ±3 points is *reproduced*, wholly outside is *differs*,
-anything else *undecided*. Runs of the same protocol from other vectors are *pilots*. The number of the
-compact replication stands beside each cell and is never judged.
+A verdict needs three seeds of the same protocol: the corpus in full, the same classes, training size, hidden
+units, epochs and word vectors. The 95 % Welch interval of the difference of means decides: wholly within ±3
+points is *reproduced*, wholly outside *differs*, anything else *undecided*. Runs from other vectors are
+*pilots*. The number of the compact replication stands beside each cell and is never judged.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +22,6 @@ from whenpool.base.paths import project_root
 from whenpool.base.tables import Columns, checked_table
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.tagged import PUBLISHED
-from whenpool.runs.kinds.probe import PROBES
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
@@ -41,10 +39,8 @@ COLUMNS = {
     )
 }
 FILES = tuple(COLUMNS)
-RUNS_PER_CELL = 5
-"""Seeds behind each mean and standard deviation of the thesis (§1.4.2)."""
-MARGIN = 3.0
-"""Points of accuracy."""
+RUNS_PER_CELL = 5  # Seeds behind each mean and standard deviation of the thesis (§1.4.2)
+MARGIN = 3.0  # Points of accuracy
 SEEDS_NEEDED = 3
 THESIS_MODEL: dict[str, Any] = {
     "cell": "lstm", "layers": 1, "bidirectional": True, "hidden_size": 256, "embedding_size": 100,
@@ -52,8 +48,7 @@ THESIS_MODEL: dict[str, Any] = {
     "drop_connect": 0, "share": 0.66, "masked": True, "max_words": None, "test": None,
 }  # fmt: skip
 """The thesis's model and training (§1.4.2)."""
-SMALL_MODEL = THESIS_MODEL | COMPACT | {"test": 2_000}
-"""Those of the quick profile on published corpora."""
+SMALL_MODEL = THESIS_MODEL | COMPACT | {"test": 2_000}  # Those of the quick profile on published corpora
 _VARIED = (
     "cell", "layers", "bidirectional", "hidden_size", "drop_connect", "weight_decay", "learning_rate",
     "epochs",
@@ -93,17 +88,13 @@ class Sample:
     """A number over the seeds of one model: mean and standard deviation (of the sample, n - 1).
 
     A measure that is a ratio has the mean and deviation of its logarithms.
-
-    Attributes:
-        keys: of the runs; none for what the thesis published.
-        whole: whether all runs read the whole corpus of its publisher.
     """
 
     mean: float
     std: float
     n: int
-    keys: tuple[str, ...] = ()
-    whole: bool = True
+    keys: tuple[str, ...] = ()  # of the runs; none for what the thesis published
+    whole: bool = True  # whether all runs read the whole corpus of its publisher
 
 
 def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
@@ -220,9 +211,6 @@ def has(runs: DataFrame, configuration: dict[str, Any]) -> Series:
 def column(runs: DataFrame, name: str) -> Series:
     """A column of some runs, empty where the runs are older than what it says."""
     return runs[name] if name in runs else pd.Series(None, index=runs.index, dtype=object)
-
-
-# Which runs are of what kind.
 
 
 def follows_protocol(runs: DataFrame) -> Series:
@@ -364,7 +352,7 @@ def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> 
     return found & runs["vectors"].notna()
 
 
-# The reference runs, sorted by what draws them.
+# The reference runs that figures draw, trained from one kind of word vectors, see `of_one_kind`.
 
 
 def finished(runs: DataFrame) -> DataFrame:
@@ -372,50 +360,22 @@ def finished(runs: DataFrame) -> DataFrame:
     return runs[~column(runs, "diverged").eq(True)]
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """The finished reference runs that figures and tables draw. Where some were trained from other word
-    vectors, those of `of_one_kind` count.
-
-    Attributes:
-        trainings: rows of `whenpool.runs.store.Store.rows`.
-        measured: for each kind of probe, its rows beside the configuration of the training.
-        small, small_measured: the same of the runs that `of_breadth` lets in.
-    """
-
-    trainings: DataFrame
-    measured: Mapping[str, DataFrame]
-    small: DataFrame
-    small_measured: Mapping[str, DataFrame]
-
-    def on_imdb(self, kind: str) -> DataFrame:
-        """What one kind of probe measured on long IMDb reviews, on models whose padding is masked; word
-        importance only on texts of the thesis's lengths."""
-        rows = self.measured[kind]
-        if rows.empty:
-            return rows
-        chosen = has(rows, {"corpus": "imdb", "length": "long", "masked": True})
-        if kind == "nwi":
-            chosen &= column(rows, "shortest") == 400
-        return rows[chosen]
+def small_trainings(store: Store) -> DataFrame:
+    """Those that `of_breadth` admits."""
+    runs = store.current("training")
+    return finished(of_one_kind(runs[of_breadth(runs)])) if len(runs) else runs
 
 
-def evidence_of(store: Store) -> Evidence:
-    """The reference runs of a store."""
-    trainings, probes = store.current("training"), store.current("probe")
-
-    def chosen(runs: DataFrame, choose: Callable[[DataFrame], Series]) -> DataFrame:
-        return of_one_kind(runs[choose(runs)]) if len(runs) else runs
-
-    def measured(choose: Callable[[DataFrame], Series]) -> dict[str, DataFrame]:
-        def of_kind(kind: str) -> DataFrame:
-            return chosen(probes, lambda rows: choose(rows) & (rows["probe"] == kind))
-
-        return {kind: store.measured_on(of_kind(kind), kind) for kind in PROBES}
-
-    return Evidence(
-        chosen(trainings, of_record),
-        measured(lambda rows: probes_of_record(rows) | memory_of_record(rows)),
-        finished(chosen(trainings, of_breadth)),
-        measured(probes_of_breadth),
-    )
+def on_imdb(store: Store, kind: str) -> DataFrame:
+    """What one kind of probe measured at the thesis's scale on long IMDb reviews, on models whose padding is
+    masked; word importance only on texts of the thesis's lengths."""
+    probes = store.current("probe")
+    if len(probes):
+        probes = of_one_kind(probes[probes_of_record(probes) & (probes["probe"] == kind)])
+    rows = store.measured_on(probes, kind)
+    if rows.empty:
+        return rows
+    chosen = has(rows, {"corpus": "imdb", "length": "long", "masked": True})
+    if kind == "nwi":
+        chosen &= column(rows, "shortest") == 400
+    return rows[chosen]

@@ -5,24 +5,19 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import torch
 
-from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.paths import cache_directory, data_directory
 from whenpool.base.version import __version__
-from whenpool.corpora.own import SUFFIXES
 from whenpool.explain.checkpoint import save_checkpoint
-from whenpool.explain.diagnosis.data import survey
+from whenpool.explain.diagnosis.data import Wish, survey
 from whenpool.explain.diagnosis.findings import HIDDEN, Plan, find, make_plan
 from whenpool.explain.diagnosis.page import Page
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
-from whenpool.models.pooling import POOLINGS
-from whenpool.models.registry import COMPARED
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import step_megabytes
 from whenpool.runs.compute import compute, standing
@@ -32,76 +27,22 @@ from whenpool.runs.run import Place, find_vectors
 from whenpool.runs.store import Store
 
 __all__ = ["Wish", "diagnose"]
-
 REPORT, MODELS, RUNS = "report.html", "models", "runs"
 
 
-@dataclass(frozen=True)
-class Wish:
-    """What to diagnose, and how thoroughly."""
-
-    path: Path  # a .csv, .tsv or .jsonl file
-    text_column: str
-    label_column: str
-    poolings: tuple[str, ...] = COMPARED
-    seeds: int = 1
-    epochs: int = 6
-    limit: int = 2_000  # about so many texts, at most
-    words: int | None = None  # so many first words of a text are read; None: as many as memory admits
-    vectors: str | None = None  # a name in the data folder, or "random"; None: the first of `VECTORS`
-    characters: bool = False  # whether each character is read as a word
-    drop_classes_below: int = 0  # classes of fewer different texts are left out
-    folder: Path | None = None  # for the report, the models and the runs; None: named after the file
-    data: Path | None = None  # of filler sentences and vectors; None: as `whenpool.base.paths` says
-
-    def __post_init__(self) -> None:
-        for pooling in self.poolings:
-            if pooling not in POOLINGS:
-                raise InputError(f"pooling {pooling!r} is unknown; choose from {', '.join(POOLINGS)}")
-        if len(set(self.poolings)) < len(self.poolings) or not self.poolings:
-            raise InputError(f"poolings are some different ones of {', '.join(POOLINGS)}")
-        for name in ("seeds", "epochs", "limit", "words"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, not {value}")
-
-    @property
-    def output(self) -> Path:
-        """The file's stem and "-diagnosis"; with its suffix where another input shares the stem."""
-        others = (self.path.with_suffix(suffix) for suffix in SUFFIXES)
-        shared = any(other != self.path and other.is_file() for other in others)
-        return self.folder or Path(f"{self.path.name if shared else self.path.stem}-diagnosis")
-
-    @property
-    def command(self) -> str:
-        """What makes the same again, with what is not left to its default."""
-        parts = ["whenpool", "diagnose", str(self.path)]
-        for field in fields(self)[1:]:
-            value = getattr(self, field.name)
-            if value != field.default:
-                parts.append(f"--{'output' if field.name == 'folder' else field.name.replace('_', '-')}")
-            if value != field.default and value is not True:
-                parts.append(",".join(value) if isinstance(value, tuple) else str(value))
-        return shlex.join(parts)
-
-
 def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Page:
-    """Train each pooling on the user's texts, probe it, and write the page and the models.
-
-    Runs are stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for
-    texts that cannot be used, or a folder that cannot be written.
-    """
+    """Train each pooling on the user's texts, probe it, and write the page and the models. Runs are
+    stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for texts
+    that cannot be used, or a folder that cannot be written."""
     started, folder = time.monotonic(), wish.output
     store = Store(folder / RUNS)
     store.check_writable()
     place = Place(store, wish.data or data_directory(), cache_directory())
     workers = workforce.workers or os.cpu_count() or 1
     words = wish.words or _words_that_fit(workers)
-    columns = (wish.text_column, wish.label_column)
-    more = (wish.characters, wish.drop_classes_below)
-    texts = survey(wish.path, *columns, wish.limit, words, folder, *more)
+    texts = survey(wish, words)
     vectors = None if wish.vectors == "random" else wish.vectors or find_vectors(place)
-    plan = make_plan(texts, place, wish.poolings, wish.seeds, wish.epochs, vectors)
+    plan = make_plan(texts, place, wish, vectors)
     say(
         f"{wish.path.name}: {texts.texts:,} texts of {len(texts.classes)} classes, "
         f"{len(plan.runs)} runs into {folder}"

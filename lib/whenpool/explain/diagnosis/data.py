@@ -2,28 +2,78 @@
 
 import json
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.corpora.corpus import Raw, shuffled
-from whenpool.corpora.own import FEWEST, check_classes, read_own
+from whenpool.corpora.own import FEWEST, SUFFIXES, check_classes, read_own
 from whenpool.corpora.tokens import tokenize
 from whenpool.explain.checkpoint import TOKENIZERS, without_tags
+from whenpool.models.pooling import POOLINGS
+from whenpool.models.registry import COMPARED
 
 TEXTS_FILE = "texts.jsonl"
-LETTERS = 100
-"""Of a text so many are kept for each word that is read: more is no word."""
+LETTERS = 100  # Of a text so many are kept for each word that is read: more is no word
 MANY = 0.1
 """The part of all texts that may be cut and the place of the evidence still be one in the texts."""
 UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
-RUN = 8
-"""So many of them between two spaces, in the median, are not one word."""
+RUN = 8  # So many of them between two spaces, in the median, are not one word
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What to diagnose, and how thoroughly."""
+
+    path: Path  # a .csv, .tsv or .jsonl file
+    text_column: str
+    label_column: str
+    poolings: tuple[str, ...] = COMPARED
+    seeds: int = 1
+    epochs: int = 6
+    limit: int = 2_000  # about so many texts, at most
+    words: int | None = None  # so many first words of a text are read; None: as many as memory admits
+    vectors: str | None = None  # a name in the data folder, or "random"; None: the first of `VECTORS`
+    characters: bool = False  # whether each character is read as a word
+    drop_classes_below: int = 0  # classes of fewer different texts are left out
+    folder: Path | None = None  # for the report, the models and the runs; None: named after the file
+    data: Path | None = None  # of filler sentences and vectors; None: as `whenpool.base.paths` says
+
+    def __post_init__(self) -> None:
+        for pooling in self.poolings:
+            if pooling not in POOLINGS:
+                raise InputError(f"pooling {pooling!r} is unknown; choose from {', '.join(POOLINGS)}")
+        if len(set(self.poolings)) < len(self.poolings) or not self.poolings:
+            raise InputError(f"poolings are some different ones of {', '.join(POOLINGS)}")
+        for name in ("seeds", "epochs", "limit", "words"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name} must be at least 1, not {value}")
+
+    @property
+    def output(self) -> Path:
+        """The file's stem and "-diagnosis"; with its suffix where another input shares the stem."""
+        others = (self.path.with_suffix(suffix) for suffix in SUFFIXES)
+        shared = any(other != self.path and other.is_file() for other in others)
+        return self.folder or Path(f"{self.path.name if shared else self.path.stem}-diagnosis")
+
+    @property
+    def command(self) -> str:
+        """What makes the same again, with what is not left to its default."""
+        parts = ["whenpool", "diagnose", str(self.path)]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value != field.default:
+                parts.append(f"--{'output' if field.name == 'folder' else field.name.replace('_', '-')}")
+            if value != field.default and value is not True:
+                parts.append(",".join(value) if isinstance(value, tuple) else str(value))
+        return shlex.join(parts)
 
 
 @dataclass(frozen=True)
@@ -87,24 +137,17 @@ class Survey:
         return notes
 
 
-def survey(
-    path: Path,
-    text_column: str,
-    label_column: str,
-    limit: int,
-    words: int,
-    folder: Path,
-    characters: bool = False,
-    drop_classes_below: int = 0,
-) -> Survey:
-    """Read a file, choose at most about ``limit`` of its texts, and write those into a folder.
+def survey(wish: Wish, words: int) -> Survey:
+    """Read the file of a wish, choose at most about as many of its texts as that says, and write those into
+    its folder.
 
-    Texts are cut first, to the ``words`` that the models read of them: texts that are then the same are one
-    text, so that none is in two splits. Which are chosen depends on nothing but the texts; each class keeps
-    its share, and at least `FEWEST` texts. Raises `InputError` for a file that cannot be read, texts without
-    spaces between words, fewer than two classes, or a class with too few texts.
+    Texts are cut first, to the ``words`` that the models read of them, so that none is in two splits.
+    Which are chosen depends on nothing but the texts; each class keeps its share, and at least `FEWEST`
+    texts. Raises `InputError` for a file that cannot be read, texts without spaces between words, fewer
+    than two classes, or a class with too few texts.
     """
-    tokenizer = "characters" if characters else "untagged"
+    path, text_column, label_column = wish.path, wish.text_column, wish.label_column
+    tokenizer = "characters" if wish.characters else "untagged"
     gaps = list[str]()
     labels, lengths = dict[str, str](), dict[str, int]()
     several, cut = set[str](), set[str]()
@@ -127,18 +170,18 @@ def survey(
     if not labels:
         more = f"; {gaps[0]}" if gaps else ""
         raise InputError(f"{path}: no row has a text and a label{more}")
-    if not characters and median(runs) >= RUN:
+    if not wish.characters and median(runs) >= RUN:
         raise InputError(
             f"{path}: texts have no spaces between words ({median(runs):.0f} letters in a row): put "
             "them there with a segmenter first, or read each character as a word with --characters"
         )
     counts = Counter(labels.values())
-    dropped = {label: n for label, n in counts.most_common() if n < drop_classes_below}
+    dropped = {label: n for label, n in counts.most_common() if n < wish.drop_classes_below}
     kept = {text: label for text, label in labels.items() if label not in dropped}
     counts = Counter(kept.values())
     if len(counts) < 2:
         found = f"one class, {next(iter(counts))!r:.60}" if counts else "no class"
-        left = f" that has {drop_classes_below} texts or more" if dropped else ""
+        left = f" that has {wish.drop_classes_below} texts or more" if dropped else ""
         raise InputError(f"{path}: column {label_column!r} has {found}{left}; classification needs two")
     try:
         check_classes(counts, path, len(several))
@@ -146,10 +189,10 @@ def survey(
         more = f", --drop-classes-below {FEWEST} does"
         more += f"; of a text the first {words} words are read (--words)" if cut else ""
         raise InputError(f"{error}{more}") from None
-    chosen = _chosen(kept, counts, limit)
+    chosen = _chosen(kept, counts, wish.limit)
     used = sorted(lengths[text] for text in chosen)
     lines = (json.dumps({"text": text, "label": label}) + "\n" for text, label in chosen.items())
-    content, file = "".join(lines), folder / TEXTS_FILE
+    content, file = "".join(lines), wish.output / TEXTS_FILE
     if not (file.is_file() and file.read_bytes() == content.encode()):  # its time is its identity
         write_atomically(file, content)
     return Survey(

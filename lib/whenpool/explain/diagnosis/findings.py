@@ -21,7 +21,7 @@ from whenpool.corpora.corpus import Corpus
 from whenpool.corpora.settings import find_filler
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.explain.checkpoint import Checkpoint
-from whenpool.explain.diagnosis.data import Survey
+from whenpool.explain.diagnosis.data import Survey, Wish
 from whenpool.models.registry import POOLING_NAMES
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.compute import standing
@@ -30,12 +30,10 @@ from whenpool.runs.kinds.training import Training, trained, vectors_of
 from whenpool.runs.run import Place, Run
 from whenpool.training.loop import EVALUATION_WORDS
 
-HIDDEN = 64
-"""Units per direction, those of the quick profile on real texts."""
+HIDDEN = 64  # Units per direction, those of the quick profile on real texts
 SWEPT, LOOKED_AT, OCCLUDED = 300, 300, 100
 """Texts of the padding sweep, of the gradient profile, and of word importance, at most."""
-LEAST_WINDOWS = 3
-"""Of a text whose word importance is looked at: one in each third."""
+LEAST_WINDOWS = 3  # Of a text whose word importance is looked at: one in each third
 ABOUT = ("test_accuracy", "validation_accuracy", "train_texts")
 """What the checkpoint of a model says of its run."""
 
@@ -61,19 +59,12 @@ class Plan:
         return next(iter(self.trainings.values()))[0]
 
 
-def make_plan(
-    survey: Survey,
-    place: Place,
-    poolings: Sequence[str],
-    seeds: int,
-    epochs: int,
-    vectors: str | None = None,
-) -> Plan:
+def make_plan(survey: Survey, place: Place, wish: Wish, vectors: str | None = None) -> Plan:
     """The runs on the texts of a survey. Raises `InputError` for word vectors that are not there or cannot be
     read."""
     corpus = f"{survey.file.resolve()}:balanced=no"
-    sizes: dict[str, Any] = {"max_words": survey.words, "hidden_size": HIDDEN, "epochs": epochs}
-    base = Training(corpus, "standard", 1, poolings[0], length="any", **sizes)
+    sizes: dict[str, Any] = {"max_words": survey.words, "hidden_size": HIDDEN, "epochs": wish.epochs}
+    base = Training(corpus, "standard", 1, wish.poolings[0], length="any", **sizes)
     base = replace(base, size=len(place.source(base).load("any").train))
     if vectors:
         size = load_vectors(place.vectors_file(vectors), place.cache).size
@@ -83,8 +74,8 @@ def make_plan(
     k = 5 if middle >= 50 else 3 if middle >= 15 else 1
     shortest = LEAST_WINDOWS * k
     plan = Plan({}, {}, {}, {}, k)
-    for pooling in poolings:
-        runs = tuple(replace(base, pooling=pooling, seed=seed) for seed in range(seeds))
+    for pooling in wish.poolings:
+        runs = tuple(replace(base, pooling=pooling, seed=seed) for seed in range(wish.seeds))
         plan.trainings[pooling] = runs
         plan.gradients[pooling] = GradientProfile(runs[0], texts=LOOKED_AT)
         plan.sweeps[pooling] = PaddingSweep(runs[0], texts=SWEPT)
@@ -145,8 +136,7 @@ BASELINES = {
     "vectors": "mean of the word vectors with logistic regression",
 }
 """Their names in sentences."""
-STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
-"""Values of C, of which the validation texts choose one."""
+STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # Values of C, of which the validation texts choose one
 
 
 def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np.ndarray, float]]:
@@ -188,11 +178,8 @@ def _means(texts: Sequence[str], vectors: WordVectors) -> np.ndarray:
     return np.stack([vectors.matrix[row].numpy().mean(0) if row else none for row in rows])
 
 
-# Accuracies, and differences beyond chance
-
 LEVEL = 0.95
-FEW = 30
-"""Test texts below which nothing is called surer than chance."""
+FEW = 30  # Test texts below which nothing is called surer than chance
 SEEDS = 3
 """From so many on, the spread of the seeds is known well enough to count beside that of the texts."""
 

@@ -7,21 +7,16 @@ from whenpool.base.errors import InputError
 from whenpool.book.report.tables import together
 from whenpool.explain.diagnosis.findings import FEW, SEEDS, Findings, Score
 
-CLEAR = 2
-"""Standard errors by which accuracies under filler must differ to be told apart."""
+CLEAR = 2  # Standard errors by which accuracies under filler must differ to be told apart
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Attributes:
-    pooling: the name of the pooling to take, or "" where none can be recommended.
-    title: one line.
-    sentences: why, and how sure.
-    """
+    """A recommendation."""
 
-    pooling: str
-    title: str
-    sentences: tuple[str, ...]
+    pooling: str  # the name of the pooling to take, or "" where none can be recommended
+    title: str  # one line
+    sentences: tuple[str, ...]  # why, and how sure
 
 
 def verdict_on(found: Findings) -> Verdict:
@@ -41,12 +36,9 @@ def verdict_on(found: Findings) -> Verdict:
 
 
 def _of_poolings(found: Findings) -> Verdict:
-    """The recommendation among the poolings.
-
-    Only poolings that have learnt are recommended. The most accurate one is taken unless others may be
-    as good, as far as chance goes; then the one among them that does best on the texts as they are and
-    under added filler taken together, each counting half.
-    """
+    """Only poolings that have learnt are recommended. The most accurate one is taken unless others may be as
+    good, as far as chance goes; then the one among them that does best on the texts as they are and under
+    added filler taken together, each counting half."""
     best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
         sentence = (
@@ -86,9 +78,13 @@ def _of_poolings(found: Findings) -> Verdict:
         sentences.append(f"Less accurate beyond chance: {together(worse)}.")
     if len(tied) == 1:
         sentences += _robust(found)
-    return Verdict(
-        chosen.pooling, f"Take {chosen.name} ({chosen.pooling}){doubt}", (*sentences, *_seeds(found))
-    )
+    seeds = min(len(score.accuracies) for score in found.scores)
+    if seeds < SEEDS and len(found.scores) > 1:
+        made = "One training" if seeds == 1 else "Two trainings"
+        sentences.append(
+            f"{made} of each pooling cannot tell how much chance in training does: --seeds 3 does."
+        )
+    return Verdict(chosen.pooling, f"Take {chosen.name} ({chosen.pooling}){doubt}", tuple(sentences))
 
 
 def _alone(found: Findings, best: Score, size: str) -> str:
@@ -164,14 +160,6 @@ def _robust(found: Findings) -> list[str]:
 
 def _filler(found: Findings) -> str:
     return "filler" if found.filler else "filler of invented words"
-
-
-def _seeds(found: Findings) -> list[str]:
-    seeds = min(len(score.accuracies) for score in found.scores)
-    if seeds >= SEEDS or len(found.scores) == 1:
-        return []
-    made = "One training" if seeds == 1 else "Two trainings"
-    return [f"{made} of each pooling cannot tell how much chance in training does: --seeds 3 does."]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 """What every kind of run offers: one interface, and the table of kinds.
 
 A new kind is one file, with a frozen dataclass that derives from `Run`, and one line in
-``whenpool/runs/kinds/__init__.py``. It is then planned, executed, stored, resumed, published and shown as
-the others are.
+``whenpool/runs/kinds/__init__.py``.
 """
 
 import hashlib
@@ -20,21 +19,17 @@ if TYPE_CHECKING:
 
 KINDS: dict[str, "type[Run]"] = {}
 """Every kind of run by its name, in the order in which they are executed."""
-MADE = "seconds commit device torch finished"
-"""Columns of any run's provenance and time."""
+MADE = "seconds commit device torch finished"  # Columns of any run's provenance and time
 NUMBERS = "protocol seconds threads together"
 """Columns of any run that hold numbers, beside its configuration and result."""
-OnEpoch = Callable[[], None] | None
-"""Called at the end of each epoch of a run."""
+OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
 class Run:
-    """What can be asked for, stored and looked up: a frozen dataclass of its configuration.
-
-    A default of a field must never change: fields at their default do not enter the key of a run, so that
-    a field added later leaves older runs valid. A kind has a field ``corpus`` and a field ``seed``, unless
-    it says in another way what it reads, as a probe does by its training.
-    """
+    """What can be asked for, stored and looked up: a frozen dataclass of its configuration, with a field
+    ``corpus`` and a field ``seed``, or a training as a probe has. A default of a field must never
+    change: fields at their default do not enter the key of a run, so that a field added later leaves
+    older runs valid."""
 
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv

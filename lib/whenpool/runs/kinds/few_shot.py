@@ -49,17 +49,14 @@ from whenpool.runs.kinds.training import (
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
-FEW_SHOT_PROTOCOL = 1
-"""Raised by hand when the meaning of a few-shot result changes."""
-
+FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
 SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")
 """The rows of Table 1.9, in its order."""
 CONTRAST = ("last_words", "max_attention_words")
 """BiLSTM and max-attention on word vectors, as in the other chapters, for contrast."""
 READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")
 """Systems whose texts a pretrained encoder reads."""
-UNLABELLED = ("vampire", "uda", "mixtext")
-"""Systems that read unlabelled texts as well."""
+UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts as well
 
 
 def check_system(system: str) -> None:
@@ -299,8 +296,7 @@ def steps_of(run: FewShot, labelled: int) -> int:
     return looks * passes * math.ceil(labelled / run.batch_size)
 
 
-PRETRAINING_BATCH = 64
-"""Unlabelled texts in a batch of VAMPIRE's."""
+PRETRAINING_BATCH = 64  # Unlabelled texts in a batch of VAMPIRE's
 PARTS = ("labelled", "validation", "test")
 
 
@@ -319,13 +315,9 @@ class System:
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
-    """A run's model as it is before training, with what its objective needs. Weights are drawn from
-    torch's global generator.
-
-    Raises:
-        InputError: for an encoder or vectors that are not here, paraphrases that do not match, or no
-            unlabelled texts where some are needed.
-    """
+    """A run's model as it is before training, with what its objective needs. Weights are drawn from torch's
+    global generator. Raises `InputError` for an encoder, vectors, paraphrases or unlabelled texts that are
+    needed and not here."""
     if run.reads_unlabelled and not chosen.unlabelled:
         raise InputError(
             f"{run.system} needs unlabelled texts, and all training texts of {run.corpus} are labelled; "
@@ -344,7 +336,10 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return System(model, Splits(*texts.values()), cut, limit, encoder_parameters=own)
     texts, cut = numbered(run, chosen, pretrained)
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
-    groups = tuned.parameter_groups(run.learning_rate, run.head_learning_rate)
+    groups = [  # the encoder is trained slowly, the new classifier faster
+        {"params": list(tuned.encoder.parameters()), "lr": run.learning_rate},
+        {"params": list(tuned.head.parameters()), "lr": run.head_learning_rate},
+    ]
     objective, read = Objective() if run.system == "bert" else TMix(run.seed), 0
     if run.reads_unlabelled:
         pool = _unlabelled(run, chosen, pretrained, limit)

@@ -23,19 +23,11 @@ from whenpool.runs.kinds.training import Prepared, Training, execute_training, p
 from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import evaluate
 
-PROBE_PROTOCOL = 1
-"""Raised by hand when the meaning of a probe's result changes."""
-
-
-POINTS = 100
-"""Positions of a profile (§1.5, Algorithm 1)."""
-GRADIENT_WORDS = 16_384
-"""Padded words of a batch whose gradients are looked at."""
-SATURATED = 95.0
-"""The training accuracy, in %, at which Table 1.2 reads the vanishing ratio."""
-
-Measured = tuple[dict[str, Any], list[dict[str, Any]]]
-"""The numbers of a probe run, and its rows."""
+PROBE_PROTOCOL = 1  # Raised by hand when the meaning of a probe's result changes
+POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
+GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
+SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
+Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
 
 
 @dataclass(frozen=True)
@@ -420,10 +412,12 @@ class MemoryUse(Probe):
         return {"exponent": growth(rows)}, rows
 
 
-_EVERY = (
-    GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
-)  # fmt: skip
-PROBES: dict[str, type[Probe]] = {kind.probe: kind for kind in _EVERY}
+PROBES: dict[str, type[Probe]] = {
+    kind.probe: kind
+    for kind in (
+        GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
+    )
+}  # fmt: skip
 """Every probe run by its name, in the order in which those of one training are executed."""
 
 
@@ -446,7 +440,10 @@ class Tracer:
             return
         self._next = max(seen + 128, seen * 1.1)
         norms, lengths = _norms(self._model, self._gradient_texts)
-        ratios = {"ratio": _mean_ratio(norms, lengths), "band_ratio": _band_ratio(norms, lengths)}
+        profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
+        # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
+        band = (profile[45:55].mean() / profile[0]).item()
+        ratios = {"ratio": _mean_ratio(norms, lengths), "band_ratio": band}
         texts = {"train": self._train, "validation": self._validation}
         accuracies = {
             f"{name}_accuracy": evaluate(self._model, own).accuracy for name, own in texts.items()
@@ -490,13 +487,6 @@ def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:
 def _middle_to_ends(profile: Tensor) -> float:
     middle, ends = profile[POINTS // 2 - 1 : POINTS // 2 + 1].mean(), profile[[0, -1]].mean()
     return (middle / ends).item()
-
-
-def _band_ratio(norms: Tensor, lengths: Tensor) -> float:
-    """The vanishing ratio as the authors' code has it, its inverse: the mean of the places 45 to 54 of 100
-    over the first, of the profile of all texts. It is steadier than a single word in the middle."""
-    profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
-    return (profile[45:55].mean() / profile[0]).item()
 
 
 def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from os.path import isfile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import fingerprint, is_file, lines_of
+from whenpool.base.files import fingerprint, lines_of
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.entities import COUNTED, ENCODINGS, EntityScores
 from whenpool.corpora.numbering import NumberedCorpus, number
@@ -26,9 +27,7 @@ from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
 
-TAGGING_PROTOCOL = 1
-"""Raised by hand when the meaning of a tagging result changes."""
-
+TAGGING_PROTOCOL = 1  # Raised by hand when the meaning of a tagging result changes
 _WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training
 
 
@@ -182,13 +181,12 @@ def _words_of(corpus: str) -> int:
     """About how many words a tagger is trained on: of a file a line each."""
     name = corpus.partition(":")[0]
     file = Path(name).expanduser()
-    if name in _WORDS or not is_file(file):
+    if name in _WORDS or not isfile(file):
         return _WORDS.get(name, 15_000)
     return sum(bool(line.strip()) for line in lines_of(file))
 
 
-PLACES = 21
-"""Where gradients are read, from the first word of a sentence to its last."""
+PLACES = 21  # Where gradients are read, from the first word of a sentence to its last
 
 
 def prepare_tagger(

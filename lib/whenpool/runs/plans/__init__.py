@@ -19,8 +19,7 @@ SEEDS = 5
 COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
 """The compact replication: what is reduced of the thesis's model and training. The profile "quick"
 trains the same models on published corpora, fewer of them."""
-COMPACT_TEST = {"imdb": 2_000}
-"""Test texts of the compact replication; of other corpora all."""
+COMPACT_TEST = {"imdb": 2_000}  # Test texts of the compact replication; of other corpora all
 COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
 """Its training texts; of corpora of which a part is at hand 1,000 and 2,000, and 5,000 short ones."""
 FEWER_SEEDS = 3

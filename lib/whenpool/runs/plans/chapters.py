@@ -32,11 +32,8 @@ Options = dict[str, Any]
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
-    """The runs that a chapter draws from, none twice.
-
-    Raises:
-        InputError: for an unknown chapter, or a choice that leaves no run.
-    """
+    """The runs that a chapter draws from, none twice. Raises `InputError` for an unknown chapter, or a choice
+    that leaves no run."""
     if chapter not in PLANS:
         meant = " or ".join(name for name in PLANS if chapter and chapter in name)
         asked = f" (is {meant} meant?)" if meant else ""
@@ -116,7 +113,8 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
     if "last" in poolings and LISTED_CELLS[choice.cell or Training.cell].forgets:
         starts.append(("last", "low"))
     for corpus in choice.corpora or choice.corpus_names[:1]:
-        for base in standard_runs(corpus, _TRACED[choice.profile == "compact"], choice, place):
+        sizes = (1_000, 10_000, 20_000) if choice.profile == "compact" else (1_000, 5_000, 20_000)
+        for base in standard_runs(corpus, sizes, choice, place):  # as in Table 1.2
             test = 1_000 if base.test is None else min(base.test, 1_000)
             first = replace(base, size=min(500, base.size), epochs=1, test=test)
             for pooling, forget_bias in starts:
@@ -130,7 +128,6 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
                 yield GradientProfile(training, **few)
 
 
-_TRACED = {False: (1_000, 5_000, 20_000), True: (1_000, 10_000, 20_000)}
 """Training texts of traces, as in Table 1.2; and in the compact replication."""
 
 
@@ -243,7 +240,6 @@ TRIED: tuple[Options, ...] = (
     *({"strength": strength, "divergence": "reverse"} for strength in (0.1, 1.0)),
 )
 """What the gradient-directed training in use was chosen from, beside itself (§2.2.7)."""
-
 SHORT_TEXTS: Options = {"k": 3, "shortest": 50, "longest": 60}
 LONG_TEXTS: Options = {"k": 5, "shortest": 400, "longest": 500}
 IMPORTANCE_FIGURES = (
@@ -254,9 +250,6 @@ IMPORTANCE_FIGURES = (
     *((corpus, "short", 10_000, ("standard", "left", "mid")) for corpus in ("yahoo", "amazon")),  # 1.11
 )
 """Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
-
-# Sequence labelling
-
 GENERATED_TAGGERS: Options = {
     "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
     "learning_rate": 5e-3,
@@ -272,8 +265,7 @@ _TINY_TAGGERS: Options = {
 }  # fmt: skip
 _DIRECTIONS: tuple[Options, ...] = ({}, {"bidirectional": False})
 _IN_IO: Options = {"encoding": "io"}
-LETTERS: Options = {"filters": 50}
-"""A tagger that reads the letters of each word as well."""
+LETTERS: Options = {"filters": 50}  # A tagger that reads the letters of each word as well
 _VARIANTS: dict[str, tuple[Options, ...]] = {
     GENERATED: (*_DIRECTIONS, *({"cell": "elman"} | one for one in _DIRECTIONS), _IN_IO),
     "wnut17": (*_DIRECTIONS, _IN_IO, LETTERS),
@@ -325,9 +317,6 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
 """The runs of each chapter that needs some, in the order of the book."""
 
 
-_NAMED_BY_TABLES = {"corpus", "length", "setting", "size", "pooling", "trick", "seed", "vectors"}
-
-
 def thesis_table(run: Run) -> tuple[str, ...]:
     """The tables of the thesis that have a run of the profile "paper"; none for probes, other
     corpora, or a model or training that is not the thesis's."""
@@ -335,7 +324,8 @@ def thesis_table(run: Run) -> tuple[str, ...]:
         return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()
     if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA:
         return ()
-    if run.changed().keys() - _NAMED_BY_TABLES or run.pooling not in THESIS_POOLINGS:
+    named = {"corpus", "length", "setting", "size", "pooling", "trick", "seed", "vectors"}
+    if run.changed().keys() - named or run.pooling not in THESIS_POOLINGS:
         return ()
     if run.trick:
         brief = run.corpus == "imdb" and run.length == "long" and run.size == 10_000

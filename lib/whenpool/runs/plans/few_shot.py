@@ -16,12 +16,9 @@ PAPER_UNLABELLED = 5_000
 """Unlabelled texts of each class, as in Chen et al. (2020)."""
 LABELS = (1, 3, 10, 30, 100)
 """Labelled texts of each class along which systems are compared; the thesis has 10."""
-
 EMBEDDED_CORPUS = "synthetic:density=0.1,longest=48,shortest=32"
 """Short texts: what a pretrained encoder reads of one takes a hundred times what a BiLSTM does."""
-
 Settings = dict[str, Any]
-
 _FINE_TUNED: Settings = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_tokens": 128}
 _PAIRED: Settings = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
 _SMALL: Settings = {"validation": 100, "test": 1_000, "steps": 100}
@@ -30,7 +27,6 @@ _SMOKE: Settings = {
     "validation": 8, "test": 16, "max_tokens": 16, "steps": 2, "looks": 1,
     "unlabelled": 40, "hidden_size": 8, "topics": 4, "pretraining": 4,
 }  # fmt: skip
-
 PAPER: dict[str, Settings] = {
     "vampire": {"learning_rate": 1e-3},
     "bert": {"learning_rate": 5e-6},
@@ -44,7 +40,6 @@ PAPER: dict[str, Settings] = {
     "max_attention_words": {"max_tokens": 512},
 }  # fmt: skip
 """By the released commands of Chen et al. (2020), and the thesis's 512 tokens."""
-
 SMALL: dict[str, Settings] = {
     "vampire": _SMALL | {"learning_rate": 3e-3, "steps": 300, "unlabelled": 5_000},
     "bert": _SMALL | _FINE_TUNED,
@@ -54,7 +49,6 @@ SMALL: dict[str, Settings] = {
     **dict.fromkeys(("max_attention", *CONTRAST), _SMALL | {"max_tokens": 512, "steps": 200}),
 }
 """On published corpora: minutes a run on a processor, with a small encoder."""
-
 EMBEDDED: dict[str, Settings] = {
     "vampire": SMALL["vampire"] | _TINY | {"steps": 100, "pretraining": 400},
     **{name: SMALL[name] | _TINY for name in ("bert", "tmix", "uda", "mixtext")},
@@ -64,11 +58,8 @@ EMBEDDED: dict[str, Settings] = {
 
 
 def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
-    """Table 1.9, or its likeness in small, and accuracy over the number of labels.
-
-    Raises:
-        InputError: for a system that is unknown, or a file of the reader's that cannot be read.
-    """
+    """Table 1.9, or its likeness in small, and accuracy over the number of labels. Raises `InputError` for a
+    system that is unknown, or a file of the reader's that cannot be read."""
     for name in choice.systems or ():
         check_system(name)
     paper = choice.profile == "paper"

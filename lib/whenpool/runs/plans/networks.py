@@ -27,11 +27,9 @@ COMPARED_CELLS = ("elman", "prototype", "lstm", "gru")
 
 
 def recurrent_networks(choice: Choice, place: Place) -> Iterable[Run]:
-    """Every cell without pooling: from left to right with the gradients of its states on the embedded
-    corpus, or a file of the reader's; on published corpora those that claims are about.
-
-    A cell or number of layers that the reader asks for changes nothing: the chapter compares them.
-    """
+    """Every cell without pooling: from left to right with the gradients of its states on the embedded corpus,
+    or a file of the reader's; on published corpora those that claims are about. A cell or number of layers
+    that the reader asks for changes nothing: the chapter compares them."""
     choice = replace(choice, cell=None, layers=None)
     texts = {"smoke": 8, "quick": 100, "paper": 500}[choice.profile]
     corpora = choice.corpora or (("imdb",) if choice.profile == "paper" else (SHORT_TEXTS,))
@@ -78,11 +76,8 @@ _IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), ("transformer",
 
 
 def architectures(choice: Choice, place: Place) -> Iterable[Run]:
-    """Training to skip, natural bias and word importance of other cells and of the Transformer, each
-    without pooling and with; and the memory that a step takes.
-
-    A cell that the reader asks for changes nothing: the chapter compares them.
-    """
+    """Training to skip, natural bias and word importance of other cells and of the Transformer, each without
+    pooling and with, whatever cell the reader asks for; and the memory that a step takes."""
     choice = replace(choice, cell=None)
     # texts of a sweep, and of word importance
     swept, looked_at = {"smoke": (6, 3), "quick": (100, 60), "paper": (1_000, 200)}[choice.profile]
@@ -131,13 +126,10 @@ def _memory(base: Training, seeds: Iterable[int], choice: Choice) -> Iterable[Me
 MASK_RATES = (0.1, 0.3, 0.5)
 DECAYS = (1e-3, 1e-4, 1e-6, 1e-8)
 LEARNING_RATES = (1e-3, 2e-3, 5e-3)
-SUSTAINED = 50
-"""Epochs of the longest training that the thesis speaks of."""
-SUSTAINED_RATE = 0.3
-"""DropConnect's rate there: the middle one of three."""
+SUSTAINED = 50  # Epochs of the longest training that the thesis speaks of
+SUSTAINED_RATE = 0.3  # DropConnect's rate there: the middle one of three
 TIMED_SEEDS = (5, 6, 7)
 """Of trainings that are there to be timed, all poolings one after another with nothing else running."""
-
 GRID: tuple[Changes, ...] = (
     {},
     *({"drop_connect": rate} for rate in MASK_RATES),

@@ -1,4 +1,4 @@
-"""``python -m whenpool.book.live``: the book on localhost, whose pages follow what is edited.
+"""``make live``: the book on localhost, whose pages follow what is edited.
 
 A changed chapter is executed and its page rendered again; a change of the library does the same for the
 chapter that was edited last. Each build is a process of its own, so that it reads the library as it is.
@@ -56,7 +56,7 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m whenpool.book.live")
+    parser = argparse.ArgumentParser(prog="scripts/live.py")
     parser.add_argument("--chapter", default="index", help="the one to begin with")
     parser.add_argument("--port", type=int, default=8000)
     given, options = parser.parse_known_args()

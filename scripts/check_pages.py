@@ -1,0 +1,87 @@
+"""For ``make lint``: what ruff finds in cells of chapters, and phrases that are not plain English."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from whenpool.book.launch import chapters
+
+ROOT = Path(__file__).parents[1]
+IGNORED = (
+    "B018",  # a cell ends with what it shows
+    "B023",  # a lambda is called within its own turn of the loop
+    "E402", "I001",  # imports are where a reader needs them
+    "E731",  # a short lambda under the sentence that it proves
+    "RET503",  # a function that draws returns early where there is nothing to draw
+    "RUF059",  # figure, axes = plt.subplots()
+    "S101", "W391",
+)  # fmt: skip
+"""What ruff does not look for in cells."""
+_CODE = re.compile(
+    r"^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(?P<code>.*?)^```[ ]*$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def as_python(chapter: str) -> str:
+    """The code of a chapter with every other line emptied, so that a line keeps its number."""
+    found, end = "", 0
+    for cell in _CODE.finditer(chapter):
+        found += "\n" * chapter.count("\n", end, cell.start("code")) + cell["code"]
+        end = cell.end("code")
+    return found
+
+
+def lint(chapter: Path, root: Path) -> str:
+    """What ruff says of a chapter's cells, a finding a line; nothing when there is none."""
+    command = [
+        sys.executable, "-m", "ruff", "check", "--quiet", "--output-format", "concise",
+        "--extension", "md:python", "--ignore", ",".join(IGNORED), "--config", "builtins = ['display']",
+        "--stdin-filename", str(chapter.relative_to(root)), "-",
+    ]  # fmt: skip
+    source = as_python(chapter.read_text("utf-8"))
+    done = subprocess.run(command, cwd=root, input=source, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+_PRIVATE = re.compile(
+    r"\b(of\s+record|held\s+against|what\s+came\s+of\s+it|the\s+mend|let(?:s|ting)?(?:\s\w+)?\s+in|tells|told|"
+    r"company|b(?:ears?|orne)(?:\s\w+)?\s+out|what\s+only|leans?\s+on|lives|stands?(?!-|\s+for)|comes?\s+of)\b",
+    re.IGNORECASE,
+)
+"""Phrases that only those who wrote the book understand at once."""
+_NO_PROSE = re.compile(
+    r"^(`{3,})(?!\{(?:figure|admonition|glossary|table)).*?^\1 *$|(`+)(?!`).+?\2|^(?:---\n.*?\n---|%[^\n]*)$",
+    re.MULTILINE | re.DOTALL,
+)
+_WORDS_OF_A_FIGURE = re.compile(r"^ *(?:caption|alt): [^\n]*$", re.MULTILINE)
+
+
+def wording(page: Path, root: Path) -> str:
+    """The private phrases in the prose of a page, captions included, each with its line."""
+    text = page.read_text("utf-8")
+
+    def without_code(found: re.Match[str]) -> str:
+        kept = [line if _WORDS_OF_A_FIGURE.match(line) else "" for line in found[0].split("\n")]
+        return "\n".join(kept)
+
+    prose = _NO_PROSE.sub(without_code, text)
+    said = ""
+    for found in _PRIVATE.finditer(prose):
+        line = prose.count("\n", 0, found.start()) + 1
+        phrase = " ".join(found[0].split())
+        said += f"{page.relative_to(root)}:{line}: say {phrase!r} in plain English\n"
+    return said
+
+
+def main() -> int:
+    """Say what is wrong; the exit code is 1 when something is."""
+    pages = [*sorted((ROOT / "book").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    said = [lint(chapter, ROOT) for chapter in chapters(ROOT)] + [wording(page, ROOT) for page in pages]
+    print("".join(said), end="")
+    return 1 if any(said) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

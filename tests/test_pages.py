@@ -160,8 +160,9 @@ def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(html, chromium):
 
 def test_the_ledger_filters_and_sorts(html, chromium):
     with looked_at(chromium, html / "book" / "ledger.html") as (page, complaints):
-        visible = page.locator("#ledger tbody tr:visible")
-        everything = page.locator("#ledger tbody tr").count()
+        page.locator("#ledger-waiting summary").click()
+        visible = page.locator(".ledger tbody tr:visible")
+        everything = page.locator(".ledger tbody tr").count()
         assert visible.count() == everything > 40
         page.get_by_label("Chapter").select_option("natural_bias")
         some = visible.count()
@@ -174,6 +175,7 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         page.get_by_label("Source").select_option("ours")
         assert 0 < visible.count() < some
         page.get_by_label("Source").select_option("")
+        page.locator("#ledger-waiting summary").click()
         page.get_by_role("button", name=re.compile("claim", re.I)).first.focus()
         page.keyboard.press("Enter")
         first = visible.all_inner_texts()

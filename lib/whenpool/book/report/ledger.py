@@ -249,10 +249,11 @@ def written(
 
 def ledger_html(decided: Sequence[Decision]) -> str:
     """A form that is hidden until a script works it, and the table of all claims, where each row has the
-    id ``claim-<id>``."""
+    id ``claim-<id>``. Claims that were run at no scale are in a second table, which is folded."""
+    waiting = [d for d in decided if {d.verdict(scale) for scale in SCALES} <= {"not run", ""}]
     source = Path(__file__).with_name("ledger.html").read_text("utf-8")
     return Environment(autoescape=True).from_string(source).render(
-        decided=decided, marks=MARKS, order=[*VERDICTS, ""],
+        run=[d for d in decided if d not in waiting], waiting=waiting, marks=MARKS, order=[*VERDICTS, ""],
         offered=lambda scale: [(name, name) for name, n in counts(decided, scale).items() if n],
         rules=_rules, place_of=_place_of, link_of=link_of, source_text=source_text,
         titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},

@@ -111,13 +111,16 @@ def test_the_launch_menu_opens_without_network(html, chromium):
         assert complaints == []
 
 
-def test_figures_are_sharp_and_keep_a_light_ground_in_the_dark(html, chromium):
-    code = "all => all.map(i => [i.src, getComputedStyle(i).backgroundColor])"
+def test_figures_are_sharp_and_have_the_ground_of_the_page_in_the_dark(html, chromium):
+    code = "all => all.map(i => [i.src, getComputedStyle(i).backgroundColor, getComputedStyle(i).filter])"
     with looked_at(chromium, html / "book" / "training_to_skip.html", scheme="dark") as (page, _):
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         images = page.eval_on_selector_all("article .cell_output img", code)
     assert len(images) > 1
-    assert all(source.endswith(".svg") and ground == "rgb(255, 255, 255)" for source, ground in images)
+    for source, ground, look in images:
+        assert source.endswith(".svg")
+        assert ground == "rgba(0, 0, 0, 0)"
+        assert look.startswith("invert(1)")
 
 
 def test_figures_can_be_read_on_a_phone_and_scroll_by_keyboard(html, chromium):

@@ -81,6 +81,16 @@ def test_models_of_one_start_share_it(exported):
             assert untrained[0]["state"][name] == untrained[1]["state"][name]
 
 
+def test_chapters_read_the_models_and_reviews_of_the_page():
+    page = try_it.on_page()
+    assert set(page.models) == {*try_it.POOLINGS, "chrono"}
+    assert (len(page.reviews), page.filler[0][:3]) == (6, ["the", "river", "rises"])
+    assert page.ids(["zzzz", "good"]).tolist() == [[0, page.numbers["good"]]]
+    words, label = page.reviews["The opinion at the start"]
+    for model in page.models.values():
+        assert model(page.ids(words), torch.tensor([len(words)])).argmax() == label == 1
+
+
 def test_the_page_has_the_models_of_reference_runs(content):
     recorded = pd.read_csv(ROOT / "data" / "results" / "trainings.csv", low_memory=False).set_index(
         "key"

@@ -1,4 +1,4 @@
-"""The pages "Reference": every public name is on one of them, says what it must, and has an example that runs."""
+"""The pages "Reference": each public name is on one, says what it must, and has an example that runs."""
 
 import doctest
 import importlib

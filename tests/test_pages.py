@@ -112,7 +112,9 @@ def test_the_launch_menu_opens_without_network(html, chromium):
 
 
 def test_figures_are_sharp_and_have_the_ground_of_the_page_in_the_dark(html, chromium):
-    code = "all => all.map(i => [i.src, getComputedStyle(i).backgroundColor, getComputedStyle(i).filter])"
+    code = (
+        "all => all.map(i => [i.src, getComputedStyle(i).backgroundColor, getComputedStyle(i).filter])"
+    )
     with looked_at(chromium, html / "book" / "training_to_skip.html", scheme="dark") as (page, _):
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         images = page.eval_on_selector_all("article .cell_output img", code)

@@ -89,6 +89,10 @@ def test_chapters_read_the_models_and_reviews_of_the_page():
     words, label = page.reviews["The opinion at the start"]
     for model in page.models.values():
         assert model(page.ids(words), torch.tensor([len(words)])).argmax() == label == 1
+    words, label = page.reviews["The opinion in the middle alone"]  # as word_importance.md says
+    text = page.ids(words), torch.tensor([len(words)]), torch.tensor([label])
+    largest = {name: window_importance(page.models[name], *text).max() for name in page.models}
+    assert largest["last"] > 1 > 0.1 > largest["max_attention"]
 
 
 def test_the_page_has_the_models_of_reference_runs(content):

@@ -1,4 +1,4 @@
-"""Public names: each is on the page "Reference", says what it must, has an example that runs, types that mypy
+"""Public names: each is on a page "Reference", says what it must, has an example that runs, types that mypy
 sees, and needs no package that it does not say."""
 
 import doctest
@@ -16,7 +16,8 @@ import yaml
 from clones import ROOT
 from packaging.requirements import Requirement
 
-PAGE = (ROOT / "book" / "api.md").read_text("utf-8")
+PAGES = {page.stem: page.read_text("utf-8") for page in sorted((ROOT / "book").glob("api*.md"))}
+PAGE = "".join(PAGES.values())
 ROOMS = re.findall(r"automodule:: ([\w.]+)", PAGE)
 LEAST = {"whenpool", "whenpool.probes", "whenpool.settings", "whenpool.learnability", "whenpool.fewshot"}
 FROM_THE_THESIS = ("whenpool.probes", "whenpool.learnability", "whenpool.fewshot", "whenpool.settings")
@@ -80,11 +81,13 @@ def test_the_example_runs(room, name):
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory):
-    """The page by itself, rendered with the extensions and options of the book; warnings are errors."""
+    """The pages by themselves, rendered with the extensions and options of the book; warnings are errors."""
     from sphinx.application import Sphinx
 
     folder = tmp_path_factory.mktemp("api")
-    (folder / "index.md").write_text(PAGE)
+    for name, text in PAGES.items():
+        (folder / f"{name}.md").write_text(text)
+    (folder / "index.md").write_text("# All\n\n```{toctree}\n" + "\n".join(PAGES) + "\n```\n")
     book = yaml.safe_load((ROOT / "_config.yml").read_text())["sphinx"]
     own = {key: value for key, value in book["config"].items() if re.match("autodoc|napoleon", key)}
     extensions = ["myst_parser", *(name for name in book["extra_extensions"] if "." in name)]
@@ -93,7 +96,15 @@ def rendered(tmp_path_factory):
         {"extensions": extensions, "myst_enable_extensions": ["dollarmath"], **own},
         status=None, warningiserror=True,
     ).build()  # fmt: skip
-    return (folder / "html" / "index.html").read_text()
+    return "".join((folder / "html" / f"{name}.html").read_text() for name in PAGES)
+
+
+def test_the_tables_have_every_public_name():
+    listed = re.findall(r"^   ~([\w.]+)$", PAGE, re.MULTILINE)
+    elsewhere = {"whenpool.corpora.Corpus", "whenpool.corpora.load"}  # in the first table
+    constants = {"whenpool.POOLINGS", "whenpool.__version__"}
+    assert {f"{room}.{name}" for room, name in NAMES} - elsewhere - constants <= set(listed)
+    assert len(listed) == len(set(listed))
 
 
 def test_every_public_name_is_on_the_page_with_its_signature(rendered):

@@ -17,7 +17,6 @@ import torch
 from whenpool import InputError, TextClassifier
 from whenpool.book.report import few_shot
 from whenpool.book.report.verdicts import MARKS
-from whenpool.corpora import load
 from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus, Split
 from whenpool.corpora.dataset import Splits
@@ -30,7 +29,6 @@ from whenpool.runs.kinds.few_shot import (
     SYSTEMS,
     UNLABELLED,
     FewShot,
-    explained,
     passes_of,
     read,
     steps_of,
@@ -134,20 +132,6 @@ def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
         assert row["majority_accuracy"] >= 50
     assert executed.store.rows("training").empty
     assert executed.store.rows("probe").empty
-
-
-def test_the_weights_of_max_attention_explain_its_predictions(executed):
-    shown = explained(RUNS["max_attention"], executed)
-    model, batch = shown.model, shown.texts.batch(torch.arange(3), 0)
-    with torch.no_grad():
-        states = model.encode(model.embed(batch.ids), batch.lengths)
-        weights = model.pool(states, batch.lengths)[1]
-    for row, tokens in zip(weights, shown.tokens[:3], strict=True):
-        assert tokens[0] == "[CLS]"
-        assert row[: len(tokens)].sum() == pytest.approx(1, abs=1e-5)
-    assert shown.classes == load(CORPUS).classes
-    with pytest.raises(InputError, match="the weights of .* are not here"):
-        explained(replace(RUNS["max_attention"], seed=7), executed)
 
 
 def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):

@@ -111,13 +111,18 @@ def test_the_launch_menu_opens_without_network(html, chromium):
         assert complaints == []
 
 
-def test_figures_are_sharp_and_keep_a_light_ground_in_the_dark(html, chromium):
-    code = "all => all.map(i => [i.src, getComputedStyle(i).backgroundColor])"
+def test_figures_are_sharp_and_have_the_ground_of_the_page_in_the_dark(html, chromium):
+    code = (
+        "all => all.map(i => [i.src, getComputedStyle(i).backgroundColor, getComputedStyle(i).filter])"
+    )
     with looked_at(chromium, html / "book" / "training_to_skip.html", scheme="dark") as (page, _):
         assert page.evaluate("document.documentElement.dataset.theme") == "dark"
         images = page.eval_on_selector_all("article .cell_output img", code)
     assert len(images) > 1
-    assert all(source.endswith(".svg") and ground == "rgb(255, 255, 255)" for source, ground in images)
+    for source, ground, look in images:
+        assert source.endswith(".svg")
+        assert ground == "rgba(0, 0, 0, 0)"
+        assert look.startswith("invert(1)")
 
 
 def test_figures_can_be_read_on_a_phone_and_scroll_by_keyboard(html, chromium):
@@ -160,8 +165,9 @@ def test_a_term_says_what_it_means_by_mouse_keyboard_and_touch(html, chromium):
 
 def test_the_ledger_filters_and_sorts(html, chromium):
     with looked_at(chromium, html / "book" / "ledger.html") as (page, complaints):
-        visible = page.locator("#ledger tbody tr:visible")
-        everything = page.locator("#ledger tbody tr").count()
+        page.locator("#ledger-waiting summary").click()
+        visible = page.locator(".ledger tbody tr:visible")
+        everything = page.locator(".ledger tbody tr").count()
         assert visible.count() == everything > 40
         page.get_by_label("Chapter").select_option("natural_bias")
         some = visible.count()
@@ -174,6 +180,7 @@ def test_the_ledger_filters_and_sorts(html, chromium):
         page.get_by_label("Source").select_option("ours")
         assert 0 < visible.count() < some
         page.get_by_label("Source").select_option("")
+        page.locator("#ledger-waiting summary").click()
         page.get_by_role("button", name=re.compile("claim", re.I)).first.focus()
         page.keyboard.press("Enter")
         first = visible.all_inner_texts()

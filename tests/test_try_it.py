@@ -71,6 +71,20 @@ def test_an_exported_model_is_the_stored_one_but_for_its_steps(exported, shared,
     assert written["here"] == try_it.accuracy(ours, prepared.dataset.test)
 
 
+def test_chapters_read_the_models_and_reviews_of_the_page():
+    page = try_it.on_page()
+    assert set(page.models) == {*try_it.POOLINGS, "chrono"}
+    assert (len(page.reviews), page.filler[0][:3]) == (6, ["the", "river", "rises"])
+    assert page.ids(["zzzz", "good"]).tolist() == [[0, page.numbers["good"]]]
+    words, label = page.reviews["The opinion at the start"]
+    for model in page.models.values():
+        assert model(page.ids(words), torch.tensor([len(words)])).argmax() == label == 1
+    words, label = page.reviews["The opinion in the middle alone"]  # as word_importance.md says
+    text = page.ids(words), torch.tensor([len(words)]), torch.tensor([label])
+    largest = {name: window_importance(page.models[name], *text).max() for name in page.models}
+    assert largest["last"] > 1 > 0.1 > largest["max_attention"]
+
+
 def test_the_page_has_the_models_of_reference_runs(content):
     recorded = pd.read_csv(ROOT / "data" / "results" / "trainings.csv", low_memory=False).set_index(
         "key"

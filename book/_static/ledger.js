@@ -1,12 +1,11 @@
-// Sorts and filters the table of claims. Without it the whole table stands on the page.
+// Sorts and filters the tables of claims. Without it all of their rows are on the page.
 "use strict";
 (() => {
   const form = document.getElementById("ledger-filters");
-  const table = document.getElementById("ledger");
-  if (!form || !table) return;
-  const body = table.tBodies[0];
-  const rows = [...body.rows];
-  const heads = [...table.tHead.rows[0].cells];
+  const waiting = document.getElementById("ledger-waiting"); // the fold of claims that are not run
+  if (!form) return;
+  const tables = [...document.querySelectorAll(".ledger table")];
+  const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
   const { chapter, verdict, compact, source, text, count } = form.elements;
   const fields = [chapter, verdict, compact, source, text];
 
@@ -19,9 +18,10 @@
   };
   const compare = (a, b) =>
     typeof a === "number" && typeof b === "number" ? Math.sign(a - b) || 0 : String(a).localeCompare(b);
-  const sort = (column, descending) => {
-    const keys = new Map(rows.map((row) => [row, keyOf(row, column)]));
-    const sorted = [...rows].sort((one, other) => {
+  const sort = (table, column, descending) => {
+    const [body, heads] = [table.tBodies[0], [...table.tHead.rows[0].cells]];
+    const keys = new Map([...body.rows].map((row) => [row, keyOf(row, column)]));
+    const sorted = [...body.rows].sort((one, other) => {
       const [a, b] = [keys.get(one), keys.get(other)];
       if (a === null || b === null) return (a === null) - (b === null);
       return compare(a, b) * (descending ? -1 : 1);
@@ -32,13 +32,15 @@
       else head.removeAttribute("aria-sort");
     });
   };
-  heads.forEach((head, column) => {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = head.textContent;
-    button.addEventListener("click", () => sort(column, head.getAttribute("aria-sort") === "ascending"));
-    head.replaceChildren(button);
-  });
+  for (const table of tables) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent;
+      button.addEventListener("click", () => sort(table, column, head.getAttribute("aria-sort") === "ascending"));
+      head.replaceChildren(button);
+    });
+  }
 
   const show = () => {
     const wanted = text.value.trim().toLowerCase();
@@ -49,6 +51,10 @@
         (compact.value !== "" && row.dataset.compact !== compact.value) ||
         (source.value !== "" && row.dataset.source !== source.value) ||
         (wanted !== "" && !row.textContent.toLowerCase().includes(wanted));
+    }
+    if (waiting) {
+      waiting.hidden = !waiting.querySelector("tbody tr:not([hidden])");
+      if (fields.some((field) => field.value)) waiting.open = true;
     }
     count.value = `${rows.filter((row) => !row.hidden).length} of ${rows.length} claims`;
   };
@@ -70,6 +76,7 @@
     }
     show();
     rows.forEach((row) => row.classList.toggle("linked", row === linked));
+    if (waiting?.contains(linked ?? null)) waiting.open = true;
     linked?.scrollIntoView({ block: "center" });
   };
   form.addEventListener("input", () => { show(); write(); });

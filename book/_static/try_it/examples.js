@@ -1,58 +1,39 @@
 // Six reviews and the sentences that surround them, written for this page; the sentences in the manner of an
-// encyclopedia, so that they say nothing of a film.
+// encyclopedia, so that they say nothing of a film. Both are JSON, which whenpool.book.try_it reads too.
 "use strict";
 globalThis.whenpoolTryIt ??= {};
 
 whenpoolTryIt.examples = [
   {
-    title: "The opinion in the middle alone",
-    label: 0,
-    text:
-      "The film opens at a train station in winter. A man carries a bag to the wrong train and meets a woman " +
-      "who has been waiting since the morning. What follows is awful, a boring and stupid script, terrible " +
-      "acting, no jokes, a waste of two hours. The two of them go to the coast, where his brother keeps a small " +
-      "hotel. The last scene shows the same station in the summer, with other people waiting.",
+    "title": "The opinion in the middle alone",
+    "label": 0,
+    "text": "The film opens at a train station in winter. A man carries a bag to the wrong train and meets a woman who has been waiting since the morning. What follows is awful, a boring and stupid script, terrible acting, no jokes, a waste of two hours. The two of them go to the coast, where his brother keeps a small hotel. The last scene shows the same station in the summer, with other people waiting."
   },
   {
-    title: "The opinion at the start",
-    label: 1,
-    text:
-      "I loved it. The acting is wonderful, the story is beautiful, and this is one of the best films of the " +
-      "year. It is about two brothers who are given a farm and cannot agree who should run it. One wants to " +
-      "sell the cows, and the other wants to buy more of them. Their father left a letter, and they look for " +
-      "it in the house, under the trees and by the river until the snow comes.",
+    "title": "The opinion at the start",
+    "label": 1,
+    "text": "I loved it. The acting is wonderful, the story is beautiful, and this is one of the best films of the year. It is about two brothers who are given a farm and cannot agree who should run it. One wants to sell the cows, and the other wants to buy more of them. Their father left a letter, and they look for it in the house, under the trees and by the river until the snow comes."
   },
   {
-    title: "The opinion at the end",
-    label: 0,
-    text:
-      "We went on a Sunday afternoon because the other theater was sold out. A teacher takes a job in a small " +
-      "town by the sea and wants to know why the school has lost its last three teachers. There is a storm, and " +
-      "a letter that comes too late. What a waste. The acting is terrible, the plot is stupid and boring, and " +
-      "this is the worst film of the year.",
+    "title": "The opinion at the end",
+    "label": 0,
+    "text": "We went on a Sunday afternoon because the other theater was sold out. A teacher takes a job in a small town by the sea and wants to know why the school has lost its last three teachers. There is a storm, and a letter that comes too late. What a waste. The acting is terrible, the plot is stupid and boring, and this is the worst film of the year."
   },
   {
-    title: "A negation",
-    label: 1,
-    text:
-      "I expected to be bored, and I was not. The jokes are not stupid, the actors are never dull, and nothing " +
-      "about the ending feels cheap. This is not a bad film at all, and I would not mind seeing it again.",
+    "title": "A negation",
+    "label": 1,
+    "text": "I expected to be bored, and I was not. The jokes are not stupid, the actors are never dull, and nothing about the ending feels cheap. This is not a bad film at all, and I would not mind seeing it again."
   },
   {
-    title: "Praise, then a verdict",
-    label: 0,
-    text:
-      "The music is beautiful, and the pictures of the mountains are wonderful. The leading lady has great " +
-      "talent and does what she can. None of it helps, because the plot is a mess, the dialogue is painful and " +
-      "the last hour is boring.",
+    "title": "Praise, then a verdict",
+    "label": 0,
+    "text": "The music is beautiful, and the pictures of the mountains are wonderful. The leading lady has great talent and does what she can. None of it helps, because the plot is a mess, the dialogue is painful and the last hour is boring."
   },
   {
-    title: "Irony",
-    label: 0,
-    text:
-      "A masterpiece, if you want to know how to fall asleep. I was truly moved, namely to the exit. What a " +
-      "gift to hear every joke three times, and how kind of the director to give us two full hours of it.",
-  },
+    "title": "Irony",
+    "label": 0,
+    "text": "A masterpiece, if you want to know how to fall asleep. I was truly moved, namely to the exit. What a gift to hear every joke three times, and how kind of the director to give us two full hours of it."
+  }
 ];
 
 whenpoolTryIt.filler = [
@@ -95,5 +76,5 @@ whenpoolTryIt.filler = [
   "The regiment was formed in 1782 and took part in two campaigns before it was disbanded.",
   "The canal has nine locks and connects the two rivers over a distance of 41 miles.",
   "The island is separated from the mainland by a strait that is three miles wide.",
-  "The census counts people where they live on the first day of April.",
+  "The census counts people where they live on the first day of April."
 ];

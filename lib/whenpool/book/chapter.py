@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
 from pathlib import Path
@@ -15,11 +15,9 @@ from whenpool.book.report import verdicts
 from whenpool.book.report.claims import Decision, check_known, decisions, rows_at
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import html_of, provenance_line
-from whenpool.models.pooling import POOLINGS
-from whenpool.runs.compute import compute, rows_of, standing
+from whenpool.runs.compute import compute, rows_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.probe import PROBES
-from whenpool.runs.kinds.training import Prepared, trained
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice, corpora_named, placed
 from whenpool.runs.run import Place, Run
@@ -76,21 +74,6 @@ class Chapter:
         if len(probes) and "probe" not in probes:
             raise InputError('these are no rows of probes, such as chapter.rows("probe") gives')
         return self.place.store.measured_on(probes, kind)
-
-    def models(self) -> dict[str, Prepared]:
-        """The models that were trained on unmixed texts of the first corpus and size of this chapter, by
-        pooling: those whose weights are here."""
-        probed = [run.training for run in self.runs if run.kind == "probe" and run.training]
-        plain = list(dict.fromkeys(run for run in probed if run.setting == "standard" and run.seed == 0))
-        done = standing(plain, self.place).done
-        found = {
-            run.pooling: trained(run, self.place)
-            for run in plain
-            if replace(run, pooling=plain[0].pooling) == plain[0]
-            and run in done
-            and self.place.store.weights_file(done[run]).exists()
-        }
-        return {name: found[name] for name in POOLINGS if name in found}
 
     def on_imdb(self, kind: str) -> pd.DataFrame:
         """What the reference probes of one kind measured, see `whenpool.book.report.verdicts.on_imdb`."""

@@ -9,8 +9,9 @@ Letters: V words, E units of an embedding, R rows and C columns of a matrix.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import torch
 from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
+from whenpool.base.paths import project_root
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, evaluation_batches
+from whenpool.corpora.tokens import tokenize
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
@@ -105,6 +108,45 @@ def read_model(content: dict[str, Any], name: str) -> TextClassifier:
     model = TextClassifier(len(vectors), classes, written["pooling"], embedding_size=E, hidden_size=H)
     model.load_state_dict(state | {"embedding.weight": vectors})
     return model.eval()
+
+
+@dataclass(frozen=True)
+class OnPage:
+    """What the page has, for chapters that show how its models read a review.
+
+    Attributes:
+        models: the trained ones, by the name that the page calls them by.
+        reviews: words and class of each review, by its title.
+        filler: sentences, as lists of words.
+        numbers: of the words that the models know.
+    """
+
+    models: Mapping[str, TextClassifier]
+    reviews: Mapping[str, tuple[list[str], int]]
+    filler: Sequence[list[str]]
+    numbers: Mapping[str, int]
+
+    def ids(self, words: Sequence[str]) -> Tensor:
+        """Numbers of the words of one text, (1, T)."""
+        return torch.tensor([[self.numbers.get(word, UNKNOWN_INDEX) for word in words]])
+
+
+def on_page() -> OnPage:
+    """Read from the files of the page, in a clone."""
+    found: dict[str, Any] = {}
+    folder = (project_root() or Path()) / FILE.parent
+    for name in (FILE.name, "examples.js"):
+        script = (folder / name).read_text("utf-8")
+        bodies = re.findall(r"^whenpoolTryIt\.(\w+) = (.+?);$", script, re.MULTILINE | re.DOTALL)
+        found |= {name: json.loads(body) for name, body in bodies}
+    content = found["weights"]
+    trained_ones = [name for name in content["models"] if not name.endswith("untrained")]
+    return OnPage(
+        {name: read_model(content, name) for name in trained_ones},
+        {one["title"]: (tokenize(one["text"]), one["label"]) for one in found["examples"]},
+        [tokenize(sentence) for sentence in found["filler"]],
+        {word: number for number, word in enumerate(content["words"].split(" "))},
+    )
 
 
 @torch.no_grad()

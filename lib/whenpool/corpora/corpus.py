@@ -67,7 +67,8 @@ class Corpus:
     Attributes:
         train: its first n texts are the training set of size n, so that smaller training sets are
             part of larger ones.
-        validation, test: the same for every size, seed and pooling.
+        validation: the same for every size, seed and pooling.
+        test: likewise.
         classes: names of the labels, in the order of their numbers.
         name: as given to `load`.
         complete: whether these are the texts that the thesis drew from, rather than a part of them

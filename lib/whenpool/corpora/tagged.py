@@ -206,7 +206,9 @@ class SentenceGrammar:
     Attributes:
         task: "entities" (in IOB2) or "pos": which templates, and which of their tags.
         clauses: of a sentence at most; from one on each number is as likely.
-        train, validation, test: sentences.
+        train: sentences.
+        validation: sentences.
+        test: sentences.
         seed: another seed gives other sentences by the same rules.
 
     Examples:

@@ -58,10 +58,14 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 
 
 def sinusoids(words: int, size: int) -> Tensor:
-    """What tells a state where it stands (Vaswani et al. 2017, §3.5): (T, D) float32, for T ``words``
-    and D = ``size``.
+    """The place of each word as numbers that are added to its state (Vaswani et al. 2017, §3.5).
 
-    Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
+    Args:
+        words: T.
+        size: D.
+
+    Returns:
+        (T, D) float32. Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
 
     Examples:
         >>> sinusoids(2, 4)

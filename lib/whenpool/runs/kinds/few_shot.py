@@ -40,7 +40,6 @@ from whenpool.runs.kinds.training import (
     CORPORA,
     EVALUATION,
     LENGTHS,
-    load_weights,
     loaded,
     place_in,
     read_vectors,
@@ -431,16 +430,6 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     return System(model, Splits(*texts), cut, run.max_tokens)
 
 
-@dataclass(frozen=True, eq=False)
-class Explained:
-    """A trained max-attention model, the test texts as embeddings, and their word pieces."""
-
-    model: TextClassifier
-    texts: Texts
-    tokens: list[list[str]]
-    classes: tuple[str, ...]
-
-
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
     """A run's corpus, and its texts. Raises `InputError` for too few texts of a class."""
     corpus = corpus_of(run, place)
@@ -453,26 +442,3 @@ def corpus_of(run: FewShot, place: Place) -> Corpus:
     source = place.source(run)
     corpus: Corpus = loaded(source, source.fingerprint(run.length), run.length)
     return corpus
-
-
-def explained(run: FewShot, place: Place) -> Explained:
-    """The stored model of a run on frozen embeddings, its test texts, and their word pieces. Raises
-    `InputError` when its weights are not here, or damaged."""
-    corpus, chosen = read(run, place)
-    pretrained = load_encoder(run.encoder)
-    model = contextual_classifier(pretrained.size, len(corpus.classes), "max_attention", run.hidden_size)
-    load_weights(model, run, place)
-    ids = numbered(run, chosen, pretrained, ("test",))[0]["test"].ids.to_lists()
-    pieces = [pretrained.tokenizer.convert_ids_to_tokens(row) for row in ids]
-    texts = embedded(run, chosen, place, "cpu", ("test",))[0]["test"]
-    return Explained(model.eval(), texts, pieces, corpus.classes)
-
-
-def explained_among(runs: Iterable[Run], place: Place) -> Explained | None:
-    """The model on frozen embeddings among some runs whose weights are here: with as many labels as in
-    Table 1.9, if there is one."""
-    own = [run for run in runs if isinstance(run, FewShot) and run.system == "max_attention"]
-    for run in sorted(own, key=lambda run: abs(run.per_class - FewShot.per_class)):
-        with suppress(InputError):
-            return explained(run, place)
-    return None

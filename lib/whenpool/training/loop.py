@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
+from whenpool.base.memory import keep_freed_memory
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for, training_batches
 from whenpool.corpora.dataset import Splits
 from whenpool.training.state import State, weights_of
@@ -222,6 +223,7 @@ def training_steps(
     training took so far, from any start.
     """
     started = clock()
+    keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
     optimizer = torch.optim.Adam(

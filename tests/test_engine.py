@@ -77,6 +77,14 @@ def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch
     assert not place.store.directory.exists()
 
 
+def test_each_gpu_has_two_workers_unless_a_number_is_given(place, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for workers, size in ((None, 4), (3, 3)):
+        pool = engine._pool(place, Workforce(device="cuda", workers=workers), tasks=9)
+        assert pool._size == size
+        assert [next(pool._devices) for _ in range(4)] == ["cuda:0", "cuda:1"] * 2
+
+
 def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
     for name, value in {"ENGINE": "ray", "ADDRESS": "head:6379", "WORKERS": "3"}.items():
         monkeypatch.setenv(f"WHENPOOL_{name}", value)

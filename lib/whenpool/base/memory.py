@@ -13,9 +13,9 @@ _SETTINGS = {  # of glibc's malloc.h
 
 @cache
 def keep_freed_memory() -> None:
-    """Let glibc keep what was freed instead of asking the system for it anew in each step, which takes a fifth
-    of the time of a model with 256 units. What the environment sets stays, and other C libraries as they are."""
-    with suppress(OSError, AttributeError, TypeError):  # as there is none, or none that has `mallopt`
+    """Let glibc keep freed memory instead of asking the system for it anew in each step, which takes a fifth of
+    the time of a model with 256 units. What the environment sets stays, and so do other C libraries."""
+    with suppress(OSError, AttributeError, TypeError):  # where there is no glibc
         for variable, (parameter, value) in _SETTINGS.items():
             if variable not in os.environ:
                 ctypes.CDLL(None).mallopt(parameter, value)

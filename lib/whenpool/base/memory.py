@@ -13,8 +13,8 @@ _SETTINGS = {  # of glibc's malloc.h
 
 @cache
 def keep_freed_memory() -> None:
-    """Let glibc keep freed memory instead of asking the system for it anew in each step, which takes a fifth of
-    the time of a model with 256 units. What the environment sets stays, and so do other C libraries."""
+    """Let glibc keep freed memory instead of asking the system for it anew in each step, which takes a fifth
+    of the time of a model with 256 units. What the environment sets stays, and so do other C libraries."""
     with suppress(OSError, AttributeError, TypeError):  # where there is no glibc
         for variable, (parameter, value) in _SETTINGS.items():
             if variable not in os.environ:

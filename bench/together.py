@@ -1,11 +1,11 @@
 """Models trained as one batch of models: trained words per second, for 1, 5 and 18 at once.
 
-A step is forward, backward and Adam of a max-attention model on a batch of 32 texts, of the lengths of
-IMDb's reviews with filler (on a processor without, cut at 140 words), or of the embedded corpus where IMDb is
-not here. Models of one seed read texts of the same lengths in every step, those of several seeds do not.
-Beside them stand the same models one after another with `nn.LSTM`, on a GPU also each on a stream of its own, and
-together by the kernels of Triton where `whenpool check` found them right; and what the device reaches in large
-products of matrices, as words per second of this model: its limit.
+A step is forward, backward and Adam of a max-attention model on a batch of 32 texts, of the lengths of IMDb's
+reviews with filler (on a processor without, cut at 140 words), or of the embedded corpus where IMDb is not
+here. Models of one seed read texts of the same lengths in every step, those of several seeds do not. Beside
+them stand the same models one after another with `nn.LSTM`, on a GPU also each on a stream of its own, and
+together by the kernels of Triton where `whenpool check` found them right; and what the device reaches in
+large products of matrices, as words per second of this model: its limit.
 """
 
 from functools import partial

@@ -33,14 +33,15 @@ def main() -> None:
         print(f"{pooling:>14}{mine:10.1f}{theirs:10.1f}{mine / theirs:12.2f}{words / mine:10.0f}")
 
 
-def load() -> tuple[str, Dataset]:
+def load(setting: str = "standard") -> tuple[str, Dataset]:
     place = Place.default()
+    few = {"size": 1000, "validation": 1, "test": 1, "setting": setting}
     for name, length in (("imdb", "long"), ("synthetic", "any")):
         try:
             source = place.source(Training(name, "standard", 1000, "max"))
         except InputError:
             continue
-        return name, make_dataset(encode(source, length, place.cache), size=1000, validation=1, test=1)
+        return name, make_dataset(encode(source, length, place.cache), **few)
     raise AssertionError("the embedded corpus is always there")
 
 

@@ -2,7 +2,7 @@
 
 The cell is that of the quick profile: 1,000 texts, 64 units, all poolings; of IMDb where it and word
 vectors are in WHENPOOL_DATA, else of the embedded corpus. The one process has as many threads as there
-are processors; once as it is, once with the settings of memory that workers have.
+are processors.
 """
 
 import multiprocessing
@@ -14,9 +14,7 @@ from pathlib import Path
 import torch
 
 from whenpool.base.errors import InputError
-from whenpool.base.paths import variables
 from whenpool.runs.engine import Workforce, processors, run_all
-from whenpool.runs.engine.local import WORKER_VARIABLES
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
 from whenpool.runs.request import Choice
@@ -29,10 +27,7 @@ def main() -> None:
     print(f"{len(runs)} trainings of {runs[0].corpus}, {runs[0].size} texts, {processors()} processors")
     with tempfile.TemporaryDirectory() as folder:
         replace(runs[0], epochs=1).execute(fresh(place, folder, "warm"))  # what is cached is there
-        ways = {
-            "one after another": lambda where: one_after_another(runs, where, {}),
-            "the same, workers' memory": lambda where: one_after_another(runs, where, WORKER_VARIABLES),
-        }
+        ways = {"one after another": lambda where: one_after_another(runs, where)}
         for workers, together in ((processors(), 1), (processors(), 5)):
             workforce = Workforce(workers=workers, together=together)
             name = f"{workers} workers" + (f", up to {together} models at once" if together > 1 else "")
@@ -63,10 +58,9 @@ def fresh(place: Place, folder: str, name: str) -> Place:
     return Place(Store(Path(folder) / name.replace(" ", "-")), place.data, place.cache)
 
 
-def one_after_another(runs: list[Training], place: Place, settings: dict[str, str]) -> None:
+def one_after_another(runs: list[Training], place: Place) -> None:
     process = multiprocessing.get_context("spawn").Process(target=_each, args=(runs, place))
-    with variables(settings):
-        process.start()
+    process.start()
     process.join()
     assert process.exitcode == 0
 

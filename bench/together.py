@@ -1,93 +1,122 @@
-"""Models trained as one batch of models: trained words per second, for 1, 5 and 25 at once.
+"""Models trained as one batch of models: trained words per second, for 1, 5 and 18 at once.
 
-A step is forward, backward and Adam of a max-attention model on 32 texts. Beside it stand the same
-models one after another with `nn.LSTM`, on a GPU also each on a stream of its own, and together by the
-kernels of Triton where `whenpool check` found them right; and what the device reaches in large products of
-matrices, as words per second of this model: its limit.
+A step is forward, backward and Adam of a max-attention model on a batch of 32 texts, of the lengths of IMDb's
+reviews with filler (on a processor without, cut at 140 words), or of the embedded corpus where IMDb is not
+here. Models of one seed read texts of the same lengths in every step, those of several seeds do not. Beside
+them stand the same models one after another with `nn.LSTM`, on a GPU also each on a stream of its own, and
+together by the kernels of Triton where `whenpool check` found them right; and what the device reaches in
+large products of matrices, as words per second of this model: its limit.
 """
 
 from functools import partial
+from itertools import islice
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
+from bench.epoch import load
 from bench.timing import compare
 from whenpool import TextClassifier
+from whenpool.corpora.batches import Batch, training_batches
 from whenpool.models.batched_lstm import kernels_on, run_together
 from whenpool.models.encoder import encode_all
 from whenpool.models.precision import precision
 
 B, E, C = 32, 100, 2
 VOCABULARY = 10_000
+STEPS = 3  # of different lengths
 
 
 def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    sizes = (240, 720) if device == "cuda" else (140,)
+    name, lengths = lengths_of(device)
     for H in (256, 64):
         limit = limit_of(device, H)
-        print(f"H={H}, B={B}; the device's limit: {limit:,.0f} words/s")
-        for T in sizes:
-            for count in (1, 5, 25) if device == "cuda" else (1, 5):
-                speeds = measure(device, H, T, count)
-                if (T, count) == (sizes[0], 1):
-                    print(f"{'T':>5}{'models':>8}" + "".join(f"{name:>17}" for name in speeds))
-                print(f"{T:5}{count:8}" + "".join(f"{speed:17,.0f}" for speed in speeds.values()))
+        print(f"H={H}, B={B}, lengths of {name}; the device's limit: {limit:,.0f} words/s")
+        for count in (1, 5, 18) if device == "cuda" else (1, 5):
+            speeds = measure(device, H, count, lengths)
+            print(f"{count:3} models" + "".join(f"{n:>17}:{v:10,.0f}" for n, v in speeds.items()))
 
 
-def measure(device: str, H: int, T: int, count: int) -> dict[str, float]:
+def lengths_of(device: str) -> tuple[str, Tensor]:
+    """Words of each text (N,)."""
+    name, dataset = load("mid" if device == "cuda" else "standard")
+    lengths = dataset.train.ids.lengths
+    return name, lengths if device == "cuda" else lengths.clamp(max=140)
+
+
+def batches_of(lengths: Tensor, seed: int, device: str) -> list[Batch]:
+    """The first steps of a training with a seed."""
+    order = torch.Generator().manual_seed(seed)
+    found = []
+    for indices in islice(training_batches(lengths, B, order), STEPS):
+        own = lengths[indices]
+        ids = torch.randint(2, VOCABULARY, (len(own), int(own.max())))
+        found.append(Batch(*(t.to(device) for t in (ids, own, torch.randint(C, (len(own),))))))
+    return found
+
+
+def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float]:
     """Trained words per second of each way."""
     torch.manual_seed(0)
     models = [TextClassifier(VOCABULARY, C, hidden_size=H).to(device) for _ in range(count)]
     optimizers = [torch.optim.Adam(model.parameters(), fused=True) for model in models]
-    ids = [torch.randint(2, VOCABULARY, (B, T), device=device) for _ in models]
-    labels = torch.randint(C, (B,), device=device)
-    lengths = torch.full((B,), T, device=device)
+    one_seed = [batches_of(lengths, 0, device)] * count
+    seeds = [batches_of(lengths, seed, device) for seed in range(count)]
     streams = [torch.cuda.Stream() for _ in models] if device == "cuda" else []
 
     def wait() -> None:
         if device == "cuda":
             torch.cuda.synchronize()
 
-    def together() -> None:
-        embedded = [model.embed(of) for model, of in zip(models, ids, strict=True)]
-        encoders = [model.encoder for model in models]
-        states = encode_all(encoders, embedded, [lengths] * count, run_together)
-        logits = [model.classify(of, lengths) for model, of in zip(models, states, strict=True)]
-        torch.autograd.backward([functional.cross_entropy(of, labels) for of in logits])
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+    def together(of: list[list[Batch]]) -> None:
+        for batches in zip(*of, strict=True):
+            embedded = [model.embed(b.ids) for model, b in zip(models, batches, strict=True)]
+            encoders, words = [model.encoder for model in models], [b.lengths for b in batches]
+            losses = []
+            states = encode_all(encoders, embedded, words, run_together)
+            for model, own, b in zip(models, states, batches, strict=True):
+                losses.append(functional.cross_entropy(model.classify(own, b.lengths), b.labels))
+            torch.autograd.backward(losses)
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
         wait()
 
     def by_triton(name: str) -> None:
         with precision(name):
-            together()
+            together(one_seed)
 
-    def step(number: int) -> None:
-        loss = functional.cross_entropy(models[number](ids[number], lengths), labels)
-        loss.backward()
+    def step(number: int, b: Batch) -> None:
+        functional.cross_entropy(models[number](b.ids, b.lengths), b.labels).backward()
         optimizers[number].step()
         optimizers[number].zero_grad(set_to_none=True)
 
     def one_by_one() -> None:
         for number in range(count):
-            step(number)
+            for b in one_seed[number]:
+                step(number, b)
         wait()
 
     def on_streams() -> None:
-        for number, stream in enumerate(streams):
-            with torch.cuda.stream(stream):
-                step(number)
+        for b in one_seed[0]:
+            for number, stream in enumerate(streams):
+                with torch.cuda.stream(stream):
+                    step(number, b)
         wait()
 
-    ways = {"together": together, "one by one": one_by_one}
+    ways = {"one by one": (one_by_one, one_seed), "together": (lambda: together(one_seed), one_seed)}
+    if count > 1:
+        ways["mixed seeds"] = (lambda: together(seeds), seeds)
     if streams:
-        ways["streams"] = on_streams
+        ways["streams"] = (on_streams, one_seed)
     if kernels_on(device):
-        ways |= {f"triton {name}": partial(by_triton, name) for name in ("tf32x3", "bfloat16")}
-    return {name: count * B * T / seconds for name, seconds in compare(ways, rounds=3).items()}
+        for name in ("tf32x3", "bfloat16"):
+            ways[f"triton {name}"] = (partial(by_triton, name), one_seed)
+    seconds = compare({name: way for name, (way, _) in ways.items()}, rounds=3)
+    read = {name: sum(int(b.lengths.sum()) for own in of for b in own) for name, (_, of) in ways.items()}
+    return {name: read[name] / seconds[name] for name in ways}
 
 
 def limit_of(device: str, H: int) -> float:

@@ -41,6 +41,17 @@ fi
 export PYTHONPATH=$PWD/lib:$WORK/site${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 export WHENPOOL_CACHE=$WORK/packed/cache # where a run looks up which kernels the check found right
 
+# Under NVIDIA's MPS, workers that share a GPU compute at the same time instead of in turns.
+start_mps() {
+    [ "$DEVICE" = cuda ] && command -v nvidia-cuda-mps-control > /dev/null || return 0
+    export CUDA_MPS_PIPE_DIRECTORY=$WORK/mps CUDA_MPS_LOG_DIRECTORY=$WORK/mps
+    mkdir -p "$WORK/mps"
+    nvidia-cuda-mps-control -d || true # one of a call that was killed may be there still
+    echo get_server_list | nvidia-cuda-mps-control > /dev/null || unset CUDA_MPS_PIPE_DIRECTORY
+}
+
+stop_mps() { [ -z "${CUDA_MPS_PIPE_DIRECTORY:-}" ] || echo quit | nvidia-cuda-mps-control || true; }
+
 left() { echo $((end - SECONDS)); }
 
 save() {
@@ -81,7 +92,8 @@ case ${1:-} in
     run)
         while sleep "${SAVE_EVERY:-30}"; do save; done &
         saving=$!
-        trap 'kill $saving 2> /dev/null; save' EXIT
+        trap 'kill $saving 2> /dev/null; stop_mps; save' EXIT
+        start_mps
         while read -r -a words; do
             block "${words[@]}" < /dev/null
         done < <(if [ -n "$BLOCKS" ]; then cat "$BLOCKS"; else what_tells_most_first; fi)

@@ -19,7 +19,7 @@ from whenpool.corpora.batches import (
 )
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.settings import FillerStream, compose
-from whenpool.corpora.tokens import build_vocabulary, load_vectors, tokenize
+from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors, tokenize
 
 SPEC = "synthetic:train=40,validation=20,test=30,shortest=8,longest=12"
 
@@ -190,6 +190,15 @@ def test_reads_the_true_beginning_of_glove(real_data, tmp_path):
     assert vectors.words[:3] == ["the", ",", "."]
     assert vectors.matrix.shape == (2717, 100)
     assert vectors.matrix[0, 0].item() == pytest.approx(-0.038194)
+
+
+def test_poolings_and_seeds_share_texts_and_have_vectors_of_their_own(encoded):
+    vectors = WordVectors(["the"], torch.ones(1, 3))
+    first, again, other = (make_dataset(encoded, size=40, vectors=vectors, seed=n) for n in (0, 0, 1))
+    assert first.train.ids.flat is other.train.ids.flat
+    assert torch.equal(first.vectors, again.vectors)
+    assert not torch.equal(first.vectors, other.vectors)
+    assert make_dataset(encoded, size=40).vectors is None
 
 
 ROWS = [[5, 6, 7], [8], [9, 10]]

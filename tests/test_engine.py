@@ -11,11 +11,12 @@ from small_runs import GRID, SMALL, fresh, results, stored
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
+from whenpool.corpora.batches import training_batches
 from whenpool.runs import engine
 from whenpool.runs.engine import Workforce, crew, run_all
 from whenpool.runs.engine.crew import Claims, outstanding, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
-from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
 
@@ -23,6 +24,8 @@ BAD = replace(SMALL, size=1000)
 TOO_MANY = "the corpus has 60 train texts, 1,000 were asked for; choose fewer"
 DIVERGING = replace(SMALL, learning_rate=3e38)
 ORDERED = sorted(GRID, key=lambda run: run.rank())
+PAIRED = [replace(run, setting="right") if run.setting == "standard" else run for run in GRID]
+"""Four of each seed can be trained together."""
 
 
 def test_results_are_stored_once_and_do_not_depend_on_the_number_of_workers(place):
@@ -68,6 +71,14 @@ def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch
     assert not place.store.directory.exists()
 
 
+def test_each_gpu_has_two_workers_unless_a_number_is_given(place, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for workers, size in ((None, 4), (3, 3)):
+        pool = engine._pool(place, Workforce(device="cuda", workers=workers), tasks=9)
+        assert pool._size == size
+        assert [next(pool._devices) for _ in range(4)] == ["cuda:0", "cuda:1"] * 2
+
+
 def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
     for name, value in {"ENGINE": "ray", "ADDRESS": "head:6379", "WORKERS": "3"}.items():
         monkeypatch.setenv(f"WHENPOOL_{name}", value)
@@ -90,12 +101,21 @@ def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
         replace(SMALL, epochs=1), replace(SMALL, hidden_size=5), GradientProfile(SMALL),
         replace(SMALL, pooling="last", trick="penalty_attention"),
     ]  # fmt: skip
-    found = tasks_of(jobs([*GRID, *alone], place), 3)
-    assert sorted(len(task) for task in found) == [1] * 9 + [3, 3]
+    left = list(dict.fromkeys(replace(run, setting="left") for run in GRID))
+    found = tasks_of(jobs([*GRID, *left, *alone], place), 3)
+    assert sorted(len(task) for task in found) == [1] * 9 + [2, 2, 3, 3]
     for task in found:
-        assert len({job.run.training.setting for job in task}) == 1
-    assert sum(map(len, found)) == len(GRID) + len(alone)
+        lengths = [lengths_of(job.run.training, place) for job in task]
+        assert all(own == lengths[0] for own in lengths)
+    assert sum(map(len, found)) == len(GRID) + len(left) + len(alone)
     assert [job.run for (job,) in tasks_of(jobs(GRID[::-1], place), 1)] == ORDERED
+
+
+def lengths_of(run, place):
+    """Of the texts of each batch of an epoch."""
+    lengths = prepare(run, place).dataset.train.ids.lengths
+    order = torch.Generator().manual_seed(run.seed)
+    return [lengths[batch].tolist() for batch in training_batches(lengths, 4, order)]
 
 
 @pytest.fixture
@@ -117,9 +137,9 @@ def here(monkeypatch):
 
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
     one, several = fresh(place, "one"), fresh(place, "several")
-    run_all(GRID, one)
-    report = run_all(GRID, several, Workforce(together=3))
-    assert (report.done, report.failed) == (len(GRID), {})
+    run_all(PAIRED, one)
+    report = run_all(PAIRED, several, Workforce(together=3))
+    assert (report.done, report.failed) == (len(PAIRED), {})
     assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
     alone, company = results(one.store), results(several.store)
     assert alone.keys() == company.keys()
@@ -146,7 +166,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
         execute_together(runs, *args, **options)
 
     monkeypatch.setattr(crew, "execute_together", limited)
-    report = run_all(GRID, place, Workforce(together=4))
+    report = run_all(PAIRED, place, Workforce(together=4))
     assert tried == [4, 2, 2] * 2
     assert (report.done, report.failed) == (8, {})
     assert report.notes[-1].startswith("4 models at once were too much for the memory of the GPU; half")
@@ -168,7 +188,7 @@ def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, mo
 
 
 def test_what_is_wrong_with_one_of_a_group_is_said_of_that_one(place, here):
-    bad = [BAD, replace(BAD, seed=1)]
+    bad = [BAD, replace(BAD, pooling="mean")]
     report = run_all([*bad, *GRID, DIVERGING], place, Workforce(together=4))
     assert report.done == len(GRID)
     assert {report.failed[run] for run in bad} == {TOO_MANY}
@@ -176,17 +196,19 @@ def test_what_is_wrong_with_one_of_a_group_is_said_of_that_one(place, here):
 
 
 def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
+    deadly = min(PAIRED, key=lambda run: run.rank())
+
     class Deadly(PoolHere):
         def listen(self, seconds):
-            if any(job.run == ORDERED[0] for job in self._waiting[0]):
+            if any(job.run == deadly for job in self._waiting[0]):
                 return [(self._waiting.pop(0), "died", "", " (exit code -9)")]
             return super().listen(seconds)
 
     here.kind = Deadly
-    report = run_all(GRID, place, Workforce(together=4))
-    assert report.done == len(GRID) - 1
-    assert report.failed == {ORDERED[0]: "its process died 2 times (exit code -9); out of memory?"}
-    sizes = [len(task) for task in here[0].tasks if any(job.run == ORDERED[0] for job in task)]
+    report = run_all(PAIRED, place, Workforce(together=4))
+    assert report.done == len(PAIRED) - 1
+    assert report.failed == {deadly: "its process died 2 times (exit code -9); out of memory?"}
+    sizes = [len(task) for task in here[0].tasks if any(job.run == deadly for job in task)]
     assert sizes == [4, 2, 1, 1]
 
 
@@ -265,7 +287,7 @@ def test_what_does_not_fit_before_the_deadline_is_left_out_and_cut_from_a_group(
     assert (report.done, report.left, report.failed) == (4, 4, {})
     assert {run.setting for run in GRID if place.store.has(key(run, place))} == {"standard"}
     group = Workforce(together=4, until=time.monotonic() + 300)
-    report = run_all(GRID, fresh(place, "group"), group, seconds=lambda run: 110.0)
+    report = run_all(PAIRED, fresh(place, "group"), group, seconds=lambda run: 110.0)
     assert [len(task) for task in here[1].tasks] == [2, 2]
     assert (report.done, report.left) == (4, 4)
 

@@ -60,6 +60,21 @@ def by_hand(name, words, module):
     return embedding, weights
 
 
+@pytest.mark.parametrize("name", ["max", "max_attention"])
+def test_the_short_way_of_texts_without_padding_gives_the_same_bits(name):
+    torch.manual_seed(0)
+    module = POOLINGS[name](D)
+    states = torch.randint(-2, 3, (B, T, D)).float().requires_grad_()  # with ties
+    every = torch.ones(B, T, dtype=torch.bool)
+    padded = torch.cat([states, torch.full((B, 1, D), 9.0)], dim=1)
+    found = [
+        module(states, every)[0],
+        module(padded, torch.cat([every, ~every[:, :1]], dim=1))[0],
+    ]
+    short, long = ((own, *torch.autograd.grad(own.square().sum(), states)) for own in found)
+    assert all(torch.equal(a, b) for a, b in zip(short, long, strict=True))
+
+
 @pytest.mark.parametrize("name", POOLINGS)
 def test_equals_its_formula(name, states, mask):
     module = POOLINGS[name](D, bidirectional=True).double()

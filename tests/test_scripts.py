@@ -229,6 +229,33 @@ def test_the_order_of_what_it_does_on_a_gpu(clone):
     assert not [path for path in packed.parent.iterdir() if path != packed]
 
 
+MPS = """#!/usr/bin/env bash
+if [ "${1:-}" = -d ]; then echo started; else cat; fi >> "$CALLS"
+"""
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_session_on_a_gpu_starts_and_stops_mps(tmp_path, device):
+    calls = tmp_path / "calls"
+    noting = '#!/usr/bin/env bash\necho "works in ${CUDA_MPS_PIPE_DIRECTORY:-turns}" >> "$CALLS"\n'
+    for name, text in {"nvidia-cuda-mps-control": MPS, "python": noting}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "blocks").write_text("exact --sizes 1000\n")
+    with tarfile.open(tmp_path / "packed.tar.xz", "w:xz") as archive:
+        archive.add(tmp_path / "packed", "packed")
+    own = {"SESSION": tmp_path, "OUT": tmp_path / "out", "WORK": tmp_path / "work"}
+    environment = os.environ | {name: str(folder) for name, folder in own.items()}
+    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": str(tmp_path / "python")}
+    environment |= {"DEVICE": device, "CALLS": str(calls), "BLOCKS": str(tmp_path / "blocks")}
+    script = ROOT / "scripts" / "gpu_session.sh"
+    subprocess.run(["bash", script, "run"], env=environment, check=True, timeout=60)
+    works = [f"works in {tmp_path / 'work' / 'mps'}"]
+    expected = ["started", "get_server_list", *works, "quit"] if device == "cuda" else ["works in turns"]
+    assert calls.read_text().splitlines() == expected
+
+
 @pytest.mark.parametrize("verb", ["run", "compare", "record", "book", "status"])
 def test_what_there_is_is_packed_though_something_failed(clone, verb):
     done, calls, folder = clone(FAILING=verb)

@@ -1,6 +1,7 @@
 """The training loop."""
 
 import math
+import platform
 
 import pytest
 import torch
@@ -20,6 +21,8 @@ from whenpool.learnability import (
 from whenpool.models.pooling import LastState
 from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, evaluation_words, train
 
+resource = pytest.importorskip("resource")  # which Windows lacks
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
@@ -35,6 +38,18 @@ def test_learns_and_keeps_the_first_best_epoch(dataset):
     assert outcome.test.accuracy > 85
     assert [epoch.epoch for epoch in outcome.history] == list(range(1, 9))
     assert outcome.words == 8 * int(dataset.train.ids.lengths.sum())
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+def test_a_training_keeps_memory_that_was_freed(dataset):
+    def new_pages(megabytes):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(megabytes * 2**18)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    train(model_of(dataset), dataset, Recipe(epochs=1), seed=0)
+    new_pages(80)
+    assert new_pages(64) < 1_000  # of 16,384
 
 
 def test_the_same_seed_gives_the_same_bits(dataset):

@@ -124,7 +124,9 @@ def planned_runs(
 
 speed_options = _with(
     _from_environment(
-        "workers", "Processes; default: one for each processor or GPU.", type=click.IntRange(1)
+        "workers",
+        "Processes; default: one for each processor, two for each GPU.",
+        type=click.IntRange(1),
     ),
     _from_environment("device", "cpu or cuda.", default="cpu", show_default=True),
     _from_environment("together", "Trainings of one shape in a process.", type=click.IntRange(1)),

@@ -7,7 +7,7 @@ and setting alone: every model reads the same texts.
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
 from whenpool.corpora.batches import UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.settings import SHARE, FillerStream, check_setting, compose
-from whenpool.corpora.tokens import WordVectors, build_vocabulary, tokenize
+from whenpool.corpora.tokens import Vocabulary, WordVectors, build_vocabulary, tokenize
 
 SPLITS = ("train", "validation", "test")
 _TOKENIZER = Path(__file__).with_name("tokens.py")
@@ -124,6 +124,23 @@ def make_dataset(
         validation = min(size, len(encoded.texts["validation"]))
     if test is None:
         test = len(encoded.texts["test"])
+    dataset, words = _numbered(encoded, size, setting, share, validation, test, max_words)
+    if vectors is None:
+        return dataset
+    return replace(dataset, vectors=words.start_from(vectors, torch.Generator().manual_seed(seed)))
+
+
+@lru_cache(maxsize=1)  # the poolings and seeds of a corpus, size and setting follow each other
+def _numbered(
+    encoded: EncodedCorpus,
+    size: int,
+    setting: str,
+    share: float,
+    validation: int,
+    test: int,
+    max_words: int | None,
+) -> tuple[Dataset, Vocabulary]:
+    """A dataset without vectors, and its words."""
     composed, passes = {}, {}
     for split, count in zip(SPLITS, (size, validation, test), strict=True):
         have = len(encoded.texts[split])
@@ -133,25 +150,23 @@ def make_dataset(
             )
         composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
-    vocabulary = build_vocabulary(
-        {word: n for word, n in zip(encoded.words, occurrences, strict=True) if n},
-        vectors=vectors,
-        generator=torch.Generator().manual_seed(seed),
-    )
+    counts = {word: n for word, n in zip(encoded.words, occurrences, strict=True) if n}
+    vocabulary = build_vocabulary(counts)
     numbers = [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words]
     number = torch.tensor(numbers, dtype=torch.int32)
 
     def renumbered(rows: Ragged) -> Ragged:
         return Ragged(number[rows.flat], rows.offsets)
 
-    return Dataset(
+    dataset = Dataset(
         **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
         vocabulary=vocabulary.itos,
-        vectors=vocabulary.vectors,
+        vectors=None,
         classes=encoded.classes,
         filler_passes=passes,
         test_filler=renumbered(encoded.filler["test"]) if encoded.filler else None,
     )
+    return dataset, vocabulary
 
 
 @lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts

@@ -6,7 +6,7 @@ import ssl
 import tempfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,17 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.itos)
 
+    def start_from(self, vectors: WordVectors, generator: torch.Generator | None) -> Tensor:
+        """Vectors (V, E) to start from; words that have none draw theirs from the ``generator``."""
+        row_of = {word: row for row, word in enumerate(vectors.words)}
+        matrix = torch.empty(len(self.itos), vectors.size)
+        for own, word in zip(matrix, self.itos, strict=True):
+            if word in row_of:
+                own.copy_(vectors.matrix[row_of[word]])
+            else:
+                own.normal_(generator=generator)
+        return matrix
+
 
 def build_vocabulary(
     counts: Mapping[str, int],
@@ -84,16 +95,8 @@ def build_vocabulary(
     special = [UNKNOWN, PADDING]
     seen = [word for word, count in counts.items() if count > 0 and word not in special]
     words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
-    if vectors is None:
-        return Vocabulary(words, None)
-    row_of = {word: row for row, word in enumerate(vectors.words)}
-    matrix = torch.empty(len(words), vectors.size)
-    for own, word in zip(matrix, words, strict=True):
-        if word in row_of:
-            own.copy_(vectors.matrix[row_of[word]])
-        else:
-            own.normal_(generator=generator)
-    return Vocabulary(words, matrix)
+    found = Vocabulary(words, None)
+    return found if vectors is None else replace(found, vectors=found.start_from(vectors, generator))
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:

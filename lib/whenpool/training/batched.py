@@ -27,6 +27,7 @@ from whenpool.training.loop import (
     Recipe,
     training_steps,
 )
+from whenpool.training.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,8 @@ class Student:
     recipe: Recipe
     seed: int
     on_epoch: Callable[[Epoch], None] | None = None
+    saved: State | None = None
+    save: Callable[[State], None] | None = None
 
 
 def train_together(
@@ -94,7 +97,7 @@ class _Training:
         self.seconds, self._entered = 0.0, 0.0
         self._steps = training_steps(
             student.model, student.dataset, student.recipe, student.seed, device, student.on_epoch,
-            Objective(), clock=self._clock,
+            Objective(), saved=student.saved, save=student.save, clock=self._clock,
         )  # fmt: skip
 
     def _clock(self) -> float:

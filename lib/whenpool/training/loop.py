@@ -14,8 +14,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
+from whenpool.base.memory import keep_freed_memory
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for, training_batches
 from whenpool.corpora.dataset import Splits
+from whenpool.training.state import State, weights_of
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 GPU_EVALUATION_WORDS = 2**20  # on a GPU, as far as they fit
@@ -165,6 +167,8 @@ def train(
     watch: Callable[[int], None] | None = None,
     objective: Objective | None = None,
     parameters: Iterable[dict[str, Any]] | None = None,
+    saved: State | None = None,
+    save: Callable[[State], None] | None = None,
 ) -> Outcome:
     """Train a model, keep the weights of the best validation epoch, and test those.
 
@@ -177,13 +181,17 @@ def train(
             so far; it may look at the model and must leave it as it was.
         objective: what is minimised; default: cross-entropy.
         parameters: groups for the optimiser, as torch takes them; default: all of the model's.
+        saved: where a training of the same arguments was stopped; it goes on from there as if it had not
+            been, and calls ``on_epoch`` for the earlier epochs again.
+        save: called after each epoch with what ``saved`` can be; some of its tensors change in the next step.
 
     Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = objective or Objective()
     steps = training_steps(
-        model, dataset, recipe, seed, device, on_epoch, objective, watch=watch, parameters=parameters
-    )
+        model, dataset, recipe, seed, device, on_epoch, objective,
+        watch=watch, parameters=parameters, saved=saved, save=save,
+    )  # fmt: skip
     learnt = None
     try:
         while True:
@@ -204,6 +212,8 @@ def training_steps(
     *,
     watch: Callable[[int], None] | None = None,
     parameters: Iterable[dict[str, Any]] | None = None,
+    saved: State | None = None,
+    save: Callable[[State], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
     """As `train`, but the caller makes the backward passes, so that it can make several at once.
@@ -213,6 +223,7 @@ def training_steps(
     training took so far, from any start.
     """
     started = clock()
+    keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
     optimizer = torch.optim.Adam(
@@ -226,6 +237,14 @@ def training_steps(
     history: list[Epoch] = []
     best, weights, highest = 0, dict[str, Tensor](), -math.inf
     seen, looked = 0, 0.0
+    if saved:
+        weights = saved.restore(model, optimizer, order, device)
+        best, highest = saved.facts["best"], saved.facts["highest"]
+        started -= saved.facts["seconds"]
+        for epoch in saved.facts["history"]:
+            history.append(Epoch(**epoch))
+            if on_epoch:
+                on_epoch(history[-1])
 
     def look() -> None:
         nonlocal looked
@@ -240,7 +259,7 @@ def training_steps(
         return Outcome(history, best + 1, test, weights, seconds, words)
 
     look()
-    for number in range(1, recipe.epochs + 1):
+    for number in range(len(history) + 1, recipe.epochs + 1):
         epoch_started, looked_before = clock(), looked
         objective.start_epoch(number - 1)
         model.train()
@@ -272,18 +291,20 @@ def training_steps(
                 raise DivergenceError(
                     f"the loss became {value} in epoch {number}; "
                     "lower the learning rate or choose another seed",
-                    outcome(Score(math.nan, math.nan), _copy(model)),
+                    outcome(Score(math.nan, math.nan), weights_of(model)),
                 )
         value = more.get(objective.chosen_by, judged.accuracy)
         if objective.eligible and value > highest:
-            best, weights, highest = number - 1, _copy(model), value
+            best, weights, highest = number - 1, weights_of(model), value
         if on_epoch:
             on_epoch(history[-1])
+        if save:
+            facts = {
+                "best": best, "highest": highest, "seconds": clock() - started - looked,
+                "history": [asdict(epoch) for epoch in history],
+            }  # fmt: skip
+            save(State.of(model, weights, optimizer, order, device, facts))
     if not weights:  # the objective let no epoch be chosen
-        best, weights = recipe.epochs - 1, _copy(model)
+        best, weights = recipe.epochs - 1, weights_of(model)
     model.load_state_dict(weights)
     return outcome(objective.evaluate(model, dataset.test.to(device)), weights)
-
-
-def _copy(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}

@@ -20,6 +20,8 @@ from whenpool.runs.run import Place, Run
 
 __all__ = ["Report", "Workforce", "check_device", "processors", "run_all"]
 ENGINES = ("local", "ray")
+PER_GPU = 2
+"""Workers of this machine for each of its GPUs: one reads texts and makes models while the other trains."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Workforce:
 
     engine: str = "local"  # processes on this machine, or "ray", a cluster
     address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
-    workers: int | None = None  # None: one for each processor or GPU, on a cluster all that fit
+    workers: int | None = None  # None: one for each processor, `PER_GPU`, on a cluster all that fit
     device: str = "cpu"  # or "cuda"
     together: int | None = None  # models of one shape trained as one batch of models, at most; None: 1
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
@@ -142,5 +144,5 @@ def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:
     devices = [workforce.device]
     if workforce.device == "cuda":  # all of this machine's
         devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    wanted = workforce.workers or (processors() if devices == ["cpu"] else len(devices))
+    wanted = workforce.workers or (processors() if devices == ["cpu"] else PER_GPU * len(devices))
     return LocalPool(place, workforce, min(wanted, tasks), devices)

@@ -76,7 +76,8 @@ def outstanding(runs: Iterable[Run], place: Place, keep_weights: Callable[[Run],
 
 def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
     """Tasks, most informative first, so that one can stop at any time. As many trainings as are wanted
-    ``together`` form one task; they differ in seed and pooling alone."""
+    ``together`` form one task. They differ in pooling and the place of the filler alone, so that their
+    batches have the same lengths at every step, and nothing is padded for others."""
     groups: list[list[Job]] = []
     open_groups: dict[Training, list[Job]] = {}
     for job in sorted(jobs, key=lambda job: job.run.rank()):
@@ -84,7 +85,10 @@ def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
         if not isinstance(run, Training) or run.trick or run.cell != "lstm" or run.drop_connect:
             groups.append([job])
             continue
-        cell = replace(run, pooling="max", seed=0, forget_bias=Training.forget_bias, orthogonal=False)
+        where = "standard" if run.setting == "standard" else "mid"
+        cell = replace(
+            run, pooling="max", setting=where, forget_bias=Training.forget_bias, orthogonal=False
+        )
         group = open_groups.get(cell)
         if group is None or len(group) >= together:
             group = open_groups[cell] = []

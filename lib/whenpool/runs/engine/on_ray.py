@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from whenpool.base.errors import InputError, StorageError
 from whenpool.base.files import write_atomically
+from whenpool.base.memory import keep_freed_memory
 from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
 from whenpool.models.precision import precision
@@ -92,6 +93,7 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
 def _work(order: Order, folder: Path, send: Callable[[Any], None]) -> None:
     """Send letters, at the end None; what is no run's failure is sent as the exception that it is."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     commit()  # of the code that this process has loaded, asked for before anything can change
     engine_is("ray")
     try:

@@ -28,6 +28,7 @@ from whenpool.models.registry import LISTED, LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of, values_of
 from whenpool.runs.run import Place, key, provenance
+from whenpool.runs.unfinished import Unfinished
 from whenpool.training.batched import Student, train_together
 from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, train
 
@@ -387,11 +388,13 @@ def execute_training(
     on_epoch: Callable[[], None] | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> str:
-    """Train a prepared model and store it; returns its key.
+    """Train a prepared model and store it; returns its key. A training that was stopped goes on, but one
+    that is watched, since what was seen is lost.
 
     Raises:
         DivergenceError: for a loss that diverges, but with a trick, where that is a result.
     """
+    unfinished = Unfinished(place.store, [key(run, place)], device)
     with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
         torch.manual_seed(run.seed)
         torch.random.set_rng_state(prepared.random)
@@ -405,12 +408,17 @@ def execute_training(
                 on_epoch=lambda _: on_epoch() if on_epoch else None,
                 watch=watch,
                 objective=_objective(run, place),
+                saved=None if watch else unfinished.read(0),
+                save=None if watch else unfinished.saver(0),
             )
         except DivergenceError as error:
             if not run.trick:
+                unfinished.remove(0)
                 raise
             outcome = error.left  # that some seeds diverge is part of what §2.2.7 finds
-    return store_training(run, prepared, outcome, place, device, keep_weights)
+    found = store_training(run, prepared, outcome, place, device, keep_weights, unfinished.together)
+    unfinished.remove(0)
+    return found
 
 
 def store_training(
@@ -471,7 +479,8 @@ def execute_together(
     """Train several models at once, and store each when it ends, beside how many and which they were.
 
     Args:
-        runs: trainings of one shape without tricks, see `whenpool.training.batched.train_together`.
+        runs: trainings of one shape without tricks, see `whenpool.training.batched.train_together`; those
+            that were stopped go on.
         on_epoch: told the number of a run of which an epoch has ended.
         on_end: told the number of a run that has ended, and why it failed, or "".
 
@@ -480,20 +489,25 @@ def execute_together(
         StorageError: when the store cannot be written.
         torch.OutOfMemoryError: when there are too many models for the device.
     """
-    kept = keep_weights or [False] * len(runs)
-    group = hash_of(*sorted(key(run, place) for run in runs))[:8]
+    kept, keys = keep_weights or [False] * len(runs), [key(run, place) for run in runs]
+    group, unfinished = hash_of(*sorted(keys))[:8], Unfinished(place.store, keys, device)
     prepared = [prepare(run, place) for run in runs]
     students = []
     for number, (run, part) in enumerate(zip(runs, prepared, strict=True)):
         told = lambda _, number=number: on_epoch(number)  # noqa: E731
-        students.append(Student(part.model, part.dataset, recipe_of(run), run.seed, on_epoch=told))
+        students.append(
+            Student(
+                part.model, part.dataset, recipe_of(run), run.seed, told,
+                unfinished.read(number), unfinished.saver(number),
+            )
+        )  # fmt: skip
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
-        if isinstance(outcome, DivergenceError):
-            on_end(number, str(outcome))
-            return
-        run, own, keep = runs[number], prepared[number], kept[number]
-        store_training(run, own, outcome, place, device, keep, len(runs), group)
-        on_end(number, "")
+        if not isinstance(outcome, DivergenceError):
+            run, own, keep = runs[number], prepared[number], kept[number]
+            store_training(run, own, outcome, place, device, keep, unfinished.together, group)
+        unfinished.remove(number)
+        on_end(number, str(outcome) if isinstance(outcome, DivergenceError) else "")
 
-    train_together(students, device, end)
+    with torch.random.fork_rng(devices=[]):
+        train_together(students, device, end)

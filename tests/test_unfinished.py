@@ -1,0 +1,178 @@
+"""Trainings that are stopped at a random moment, alone and together, and go on to the same bits."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from conftest import empty_place
+from small_runs import SMALL
+
+from whenpool import TextClassifier
+from whenpool.base.errors import StorageError
+from whenpool.runs import unfinished
+from whenpool.runs.kinds.training import execute_together
+from whenpool.runs.run import key
+
+LONGER = replace(SMALL, epochs=6, batch_size=8)
+ALONE = {
+    "drop_connect": replace(LONGER, drop_connect=0.3),  # draws from torch's generator in each step
+    "dropout_attention": replace(LONGER, pooling="last", trick="dropout_attention"),
+    "teacher_forcing": replace(LONGER, pooling="last", trick="teacher_forcing"),
+    "gradient_directed": replace(LONGER, pooling="last", trick="gradient_directed"),
+}
+GROUP = [replace(LONGER, pooling=pooling, seed=seed) for pooling in ("last", "max") for seed in (0, 1)]
+
+
+class StoppedError(Exception):
+    """As a kill: nothing is tidied up."""
+
+
+@pytest.fixture
+def read(monkeypatch):
+    """How many batches models have read, and at which of them all stops."""
+    count, embed = {"read": 0, "stop": None}, TextClassifier.embed
+    monkeypatch.setattr(unfinished, "EVERY", 0.0)
+
+    def counted(model, ids):
+        count["read"] += 1
+        if count["read"] == count["stop"]:
+            raise StoppedError
+        return embed(model, ids)
+
+    monkeypatch.setattr(TextClassifier, "embed", counted)
+    return count
+
+
+def stopped(read, stop, execute):
+    """Whether it was stopped before it reads so many batches."""
+    read.update(read=0, stop=stop)
+    try:
+        execute()
+    except StoppedError:
+        return True
+    return False
+
+
+def left(place):
+    return sorted(file.name for file in (place.store.directory / "unfinished").glob("*"))
+
+
+def found(runs, place):
+    """All that a training leaves but its times."""
+    rows = [place.store.get(key(run, place)) for run in runs]
+    weights = [place.store.weights_file(key(run, place)).read_bytes() for run in runs]
+    return [
+        (
+            {**row["result"], "seconds": 0},
+            [{**epoch, "seconds": 0} for epoch in row["history"]],
+            row["provenance"]["together"],
+            own,
+        )
+        for row, own in zip(rows, weights, strict=True)
+    ]
+
+
+@pytest.fixture
+def apart(tmp_path):
+    (tmp_path / "apart").mkdir()
+    return empty_place(tmp_path / "apart")
+
+
+@pytest.mark.parametrize("runs", [*([run] for run in ALONE.values()), GROUP], ids=[*ALONE, "together"])
+def test_what_is_stopped_goes_on_to_the_same_bits(place, apart, read, runs):
+    def execute(where):
+        if len(runs) > 1:
+            execute_together(runs, where, keep_weights=[True] * len(runs))
+        else:
+            runs[0].execute(where, keep_weights=True)
+
+    for where in (place, apart):
+        for run in runs:
+            if run.needs:
+                run.needs.execute(where, keep_weights=True)
+    assert not stopped(read, None, lambda: execute(place))
+    whole, chance = read["read"], random.Random(3)
+    stops = [chance.randint(whole // 3, whole // 2), chance.randint(whole // 4, whole // 3)]
+    for stop in stops:
+        assert stopped(read, stop, lambda: execute(apart))
+        assert left(apart)
+    assert not stopped(read, None, lambda: execute(apart))
+    assert read["read"] < whole  # the rest alone
+    assert found(runs, apart) == found(runs, place)
+    assert left(apart) == left(place) == []
+
+
+def test_stopped_while_it_is_tested_only_the_test_is_repeated(place, read):
+    LONGER.execute(place)
+    whole = read["read"]
+    place.store.directory.joinpath(f"{key(LONGER, place)}.json").unlink()
+    assert stopped(read, whole, lambda: LONGER.execute(place))
+    read.update(read=0, stop=None)
+    epochs = []
+    LONGER.execute(place, on_epoch=lambda: epochs.append(1))
+    assert read["read"] == 1
+    assert len(epochs) == 6  # for the progress bar
+
+
+def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place, read):
+    execute_together(GROUP, place)
+    whole = read["read"]
+    for run in GROUP:
+        place.store.directory.joinpath(f"{key(run, place)}.json").unlink()
+    assert stopped(read, whole * 2 // 3, lambda: execute_together(GROUP, place))
+    epochs = {name.split(".")[1] for name in left(place)}
+    assert len(left(place)) == 4
+    assert len(epochs) == 1  # of all the same, so that they go on in step
+    read.update(read=0, stop=None)
+    execute_together(GROUP[:2], place)
+    GROUP[2].execute(place)
+    assert read["read"] < 0.75 * whole / 2
+    assert len(left(place)) == 1
+    for run in GROUP[:3]:
+        assert place.store.get(key(run, place))["provenance"]["together"] == 4
+
+
+def test_one_that_fails_leaves_nothing(place, read):
+    diverging = replace(LONGER, learning_rate=3e38)
+    ended = {}
+    execute_together([LONGER, diverging], place, on_end=lambda n, failure: ended.update({n: failure}))
+    assert "the loss became" in ended[1]
+    assert left(place) == []
+
+
+@pytest.mark.parametrize("what", ["version", "damaged", "full"])
+def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read, monkeypatch, what):
+    LONGER.execute(place)
+    whole, result = read["read"], found_alone(place)
+    place.store.directory.joinpath(f"{key(LONGER, place)}.json").unlink()
+    if what == "full":
+        monkeypatch.setattr(unfinished, "write_atomically", full)
+    assert stopped(read, whole // 2, lambda: LONGER.execute(place))
+    if what == "version":
+        monkeypatch.setattr(unfinished, "_CODE", "another")
+    for file in (place.store.directory / "unfinished").glob("*.safetensors"):
+        if what == "damaged":
+            file.write_bytes(file.read_bytes()[:-1000])
+    read.update(read=0, stop=None)
+    LONGER.execute(place)
+    assert read["read"] == whole
+    assert found_alone(place) == result
+    assert left(place) == []
+
+
+def full(*args):
+    raise StorageError("No space left on device")
+
+
+def found_alone(place):
+    return {**place.store.get(key(LONGER, place))["result"], "seconds": 0}
+
+
+def test_short_epochs_are_not_all_saved(place, monkeypatch):
+    saves = []
+    monkeypatch.setattr(unfinished, "write_atomically", lambda *args: saves.append(1))
+    LONGER.execute(place)
+    assert saves == []
+    monkeypatch.setattr(unfinished, "EVERY", 0.0)
+    execute_together(GROUP, place)
+    assert len(saves) == len(GROUP) * LONGER.epochs

@@ -3,7 +3,6 @@ scales, as a page, as text, JSON and CSV; and how much of each table of the thes
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,6 @@ def summary(decided: Sequence[Decision]) -> str:
     return told
 
 
-@lru_cache
 def title_of(chapter: str) -> str:
     """The heading of a chapter's page, or its name outside a clone."""
     file = (project_root() or Path()) / "book" / f"{chapter}.md"

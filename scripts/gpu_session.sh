@@ -94,6 +94,8 @@ case ${1:-} in
         saving=$!
         trap 'kill $saving 2> /dev/null; stop_mps; save' EXIT
         start_mps
+        # On a machine that is new, no kernel was found right yet; where they were, this tries them again.
+        [ "$DEVICE" = cpu ] || "$PYTHON" -m whenpool check --device "$DEVICE" --data "$WORK/packed" || true
         while read -r -a words; do
             block "${words[@]}" < /dev/null
         done < <(if [ -n "$BLOCKS" ]; then cat "$BLOCKS"; else what_tells_most_first; fi)

@@ -49,7 +49,8 @@ def serve(chapter: str, port: int, options: list[str]) -> None:
     server = Server()
     for name, source in sources.items():
         server.watch(str(source), partial(build, name))
-    server.watch(str(root / "lib" / "whenpool" / "**" / "*.py"), build)
+    for kind in ("py", "toml"):
+        server.watch(str(root / "lib" / "whenpool" / "**" / f"*.{kind}"), build)
     print(f"The book is at http://{HOST}:{port}/ and follows your edits (ctrl-C stops)")
     server.serve(port=port, host=HOST, root=str(pages))
 

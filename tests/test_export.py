@@ -39,9 +39,13 @@ def model_of(pooling, cell, layers=1, **options):
 
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("name", POOLINGS)
-def test_every_pooling_is_scripted(name, bidirectional):
-    pooling = POOLINGS[name](8, bidirectional)
+def test_every_pooling_is_scripted_and_traced(name, bidirectional):
+    pooling = POOLINGS[name](8, bidirectional).requires_grad_(False)
     states, mask = torch.randn(3, 5, 8), torch.arange(5) < torch.tensor([[5], [2], [0]])
+    whole = torch.jit.trace(
+        lambda *given: pooling(*given)[0], (states, torch.ones(3, 5, dtype=torch.bool))
+    )
+    assert torch.equal(whole(states, mask), pooling(states, mask)[0])  # though nothing was padded then
     for found, expected in zip(
         torch.jit.script(pooling)(states, mask), pooling(states, mask), strict=True
     ):

@@ -121,7 +121,9 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
 def test_a_kernel_notes_what_it_opens_and_a_failing_chapter_is_never_fresh(book, monkeypatch):
     folder, build = book
     monkeypatch.setattr(building, "execute", EXECUTE)
+    here = os.getcwd()
     build()
+    assert os.getcwd() == here  # which all threads share
     log = json.loads((folder / "_build/smoke/_build/stage/executed.json").read_text())
     assert set(log["index"]["files"]) == {str(folder / name) for name in OPENED["index"]}
     assert log["runs"]["files"] == {}

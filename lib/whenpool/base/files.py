@@ -28,7 +28,7 @@ def whole_file(
     path: Path, what: str = "", advice: str = "what is finished stays finished"
 ) -> Iterator[BinaryIO]:
     """A stream to a file that gets its name in one step when all is written; otherwise nothing is left.
-    Raises `StorageError`, whose message has ``what`` is in the file, and ``advice``."""
+    Raises `StorageError`; its message says ``what`` the file holds and ends with ``advice``."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -67,7 +67,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where each object of a file of JSON lines stands, and the object; empty lines are left out. Raises
+    """The place and the content of each object in a file of JSON lines, without empty lines. Raises
     `InputError` as `lines_of`, and for a line that is no object, with what is ``expected``."""
     for number, line in enumerate(lines_of(path), 1):
         if line.strip():

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,8 @@ def execute(
             unexecuted,
             executing,
             parameters={name: value for name, value in parameters.items() if name in asked},
-            cwd=target.parent,
+            # not papermill's cwd, which changes the folder of this whole process
+            resources={"metadata": {"path": str(target.parent.resolve())}},
             kernel_name="python3",
             execution_timeout=CELL_SECONDS,
             extra_arguments=kernel,
@@ -306,7 +308,8 @@ class Builder:
                 except BaseException:  # ctrl-C: no chapter is waited for
                     failed.set()
                     for kernel in psutil.Process().children(recursive=True):
-                        kernel.kill()
+                        with suppress(psutil.NoSuchProcess):
+                            kernel.kill()
                     raise
                 for future in futures:
                     future.result()  # raises the error of a chapter

@@ -228,8 +228,8 @@ def main() -> int:
         print("the chapters are in the repository: run this inside a clone", file=sys.stderr)
         return 2
     if "--check" in sys.argv[1:]:
-        mend = "is not what its chapter gives: run python -m whenpool.book.launch\n"
-        said = [f"{path.relative_to(root)} {mend}" for path in stale(root)]
+        advice = "is not what its chapter gives: run python -m whenpool.book.launch\n"
+        said = [f"{path.relative_to(root)} {advice}" for path in stale(root)]
         print("".join(said), end="")
         return 1 if any(said) else 0
     for path in (changed := write(root)):

@@ -129,7 +129,11 @@ speed_options = _with(
         type=click.IntRange(1),
     ),
     _from_environment("device", "cpu or cuda.", default="cpu", show_default=True),
-    _from_environment("together", "Trainings of one shape in a process.", type=click.IntRange(1)),
+    _from_environment(
+        "together",
+        "Models of one seed that a process trains at once.",
+        type=click.IntRange(1),
+    ),
     _from_environment(
         "precision", "float32, tf32x3, tf32 or bfloat16.", default="float32", show_default=True
     ),

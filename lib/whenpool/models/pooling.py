@@ -200,7 +200,8 @@ def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:
 def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
     if not torch.jit.is_scripting():
         here = mask.device.type == "cpu"  # a GPU would have to be waited for
-        if here and not torch.compiler.is_compiling() and bool(mask.all()):
+        traced = torch.jit.is_tracing() or torch.compiler.is_compiling()
+        if here and not traced and bool(mask.all()):
             return states.max(dim=1).values  # nothing is padded: no copy of all states to mask
     largest = states.masked_fill(~mask.unsqueeze(-1), -torch.inf).max(dim=1).values  # (B, D)
     return largest.masked_fill(~mask.any(1, keepdim=True), 0.0)  # a text without words embeds as zeros

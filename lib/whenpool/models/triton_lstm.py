@@ -59,7 +59,7 @@ def _read(
     before = tl.zeros((), tl.int64)  # where the row of the word before starts in states and cells
     for t in range(tl.load(words + r)):
         now = (tl.load(places + t) + r) * B * H  # four times that in the gates
-        reach = tl.where(t > 0, H, 0)  # no state stands before the first word
+        reach = tl.where(t > 0, H, 0)  # there is no state before the first word
         for first in range(0, H, UNITS):
             unit = first + tl.arange(0, UNITS)[None, :]  # (1, UNITS)
             into = tl.zeros((TEXTS, UNITS), tl.float32)
@@ -236,6 +236,8 @@ def try_out(device: str) -> tuple[bool, str]:
         if all(of[name] <= most for of in found for name, most in LARGEST_ERROR.items()):
             write_atomically(mark, text)
             return True, said
+    except torch.OutOfMemoryError:
+        return False, "there was no memory to try them; what was found before is kept"
     except Exception as error:  # of Triton's compiler, the driver, memory or disk
         said = f"they cannot be used ({str(error).partition(chr(10))[0] or type(error).__name__})"
     mark.unlink(missing_ok=True)

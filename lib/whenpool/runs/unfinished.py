@@ -1,8 +1,8 @@
-"""Trainings that have not ended, beside the finished ones: what stops one costs an epoch.
+"""Trainings that have not ended: what stops one costs a minute and an epoch at most.
 
 Each has a file for its last epoch. Trainings that are trained together write theirs one after the other, and
-keep those of the epoch before until all are written: so they go on from the same epoch, and bit for bit as if
-nothing had stopped them.
+keep those of the epoch before until all are written: so they go on from the same epoch and, if the same ones
+are trained together again, bit for bit as if nothing had stopped them.
 """
 
 import time
@@ -12,13 +12,16 @@ from pathlib import Path
 
 from whenpool.base.errors import StorageError
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
+from whenpool.models.batched_lstm import kernels_on
+from whenpool.models.precision import precision_used
 from whenpool.runs.run import provenance
 from whenpool.runs.store import Store
 from whenpool.training.state import State
 
 EVERY = 60.0
 """Seconds between two saves, at least: a file of the thesis's model has 50 MB, and takes 0.1 s or more."""
-_CODE = hash_of(*map(code_fingerprint, sorted(Path(__file__).parents[1].rglob("*.py"))))
+_FILES = [file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[1].rglob(kind))]
+_CODE = hash_of(*map(code_fingerprint, _FILES))
 """Of the library that this process has loaded."""
 
 
@@ -34,51 +37,62 @@ class Unfinished:
 
     Attributes:
         together: how many models were trained at once at most, also before they were stopped.
+        group: what names those models; "" for one alone.
     """
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
         self._folder, self._keys, self.together = store.directory / "unfinished", keys, len(keys)
+        self.group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
         made = provenance(device)
-        named = ("device", "threads", "precision", "torch", "python")
-        self._made = hash_of(_CODE, *(str(made[name]) for name in named))[:12]
+        named = ("device", "threads", "torch", "python")
+        how = (precision_used(), len(keys) > 1 and kernels_on(device))
+        self._made = hash_of(_CODE, *map(str, how), *(str(made[name]) for name in named))[:12]
         found = [self._epochs(key) for key in keys]
         common = set[int].intersection(*found)
         self._first = [max(common or own, default=0) for own in found]  # epochs to go on from
-        self._open = set(keys)
-        self._epoch, self._time = 0, time.monotonic()  # of the last save
+        self._open = set(range(len(keys)))
+        self._done, self._time = 0, time.monotonic()  # epochs until the last save, and when it was
 
     def read(self, number: int) -> State | None:
         """What a training goes on from; None where there is nothing, or its file is damaged."""
         file = self._file(self._keys[number], self._first[number])
         with suppress(Exception):  # of many kinds; a training can always begin anew
             state = State.read(file)
-            self.together = max(self.together, state.facts["together"])
+            if state.facts["together"] > self.together:
+                self.together, self.group = state.facts["together"], state.facts["group"]
             return state
+        self._first[number] = 0
         return None
 
     def saver(self, number: int) -> Callable[[State], None]:
         """What a training is to call after each epoch; it saves when it is time to."""
-        return lambda state: self._save(self._keys[number], state)
+        return lambda state: self._save(number, state)
 
     def remove(self, number: int) -> None:
         """Forget a training that is stored, or has failed."""
-        self._open.discard(self._keys[number])
-        for file in self._files(self._keys[number]):
-            file.unlink(missing_ok=True)
+        self._open.discard(number)
+        self._unlink(self._files(self._keys[number]))
 
-    def _save(self, key: str, state: State) -> None:
-        epoch = len(state.facts["history"])
-        if epoch != self._epoch:  # the first one decides for all
+    def _save(self, number: int, state: State) -> None:
+        done = len(state.facts["history"]) - self._first[number]  # epochs since this process began
+        if done != self._done:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:
                 return
-            self._epoch, self._time = epoch, time.monotonic()
-        state.facts["together"] = self.together
+            self._done, self._time = done, time.monotonic()
+        state.facts.update(together=self.together, group=self.group)
         with suppress(StorageError):  # a disk that is too full for it may have room for the result
-            write_atomically(self._file(key, epoch), state.as_bytes())
-        if all(self._file(own, epoch).exists() for own in self._open):
-            kept = {self._file(own, epoch) for own in self._open}
-            for file in {file for own in self._open for file in self._files(own)} - kept:
-                file.unlink(missing_ok=True)
+            write_atomically(
+                self._file(self._keys[number], self._first[number] + done), state.as_bytes()
+            )
+        kept = {self._file(self._keys[own], self._first[own] + done) for own in self._open}
+        if all(file.exists() for file in kept):
+            self._unlink({file for own in self._open for file in self._files(self._keys[own])} - kept)
+
+    @staticmethod
+    def _unlink(files: set[Path]) -> None:
+        for file in files:
+            with suppress(OSError):  # one that stays does no harm
+                file.unlink()
 
     def _file(self, key: str, epoch: int) -> Path:
         return self._folder / f"{key}-{self._made}.{epoch}.safetensors"

@@ -26,7 +26,7 @@ class State:
     def read(cls, file: Path) -> "State":
         """From a file of `as_bytes`."""
         with safetensors.safe_open(file, "pt") as opened:
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
             return cls(tensors, json.loads(opened.metadata()["facts"]))
 
     @classmethod

@@ -3,7 +3,7 @@
 A verdict needs three seeds of the same protocol: the corpus in full, the same classes, training size, hidden
 units, epochs and word vectors. The 95 % Welch interval of the difference of means decides: wholly within ±3
 points is *reproduced*, wholly outside *differs*, anything else *undecided*. Runs from other vectors are
-*pilots*. The number of the compact replication stands beside each cell and is never judged.
+*pilots*. The number of the compact replication is beside each cell and is never judged.
 """
 
 from collections.abc import Mapping, Sequence

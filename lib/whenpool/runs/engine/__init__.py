@@ -30,7 +30,7 @@ class Workforce:
 
     engine: str = "local"  # processes on this machine, or "ray", a cluster
     address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
-    workers: int | None = None  # None: one for each processor, `PER_GPU`, on a cluster all that fit
+    workers: int | None = None  # None: one a processor, `PER_GPU` a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
     together: int | None = None  # models of one shape trained as one batch of models, at most; None: 1
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`

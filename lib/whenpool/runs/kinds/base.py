@@ -26,8 +26,8 @@ OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
 class Run:
-    """What can be asked for, stored and looked up: a frozen dataclass of its configuration, with a field
-    ``corpus`` and a field ``seed``, or a training as a probe has. A default of a field must never
+    """What can be asked for, stored and looked up: a frozen dataclass of its configuration. It has a field
+    ``corpus`` and a field ``seed``; a probe has a training instead. A default of a field must never
     change: fields at their default do not enter the key of a run, so that a field added later leaves
     older runs valid."""
 

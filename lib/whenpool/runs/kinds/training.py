@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import fingerprint, hash_of
+from whenpool.base.files import fingerprint
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.corpus import VALIDATION_LIMIT, check_length
@@ -416,7 +416,7 @@ def execute_training(
                 unfinished.remove(0)
                 raise
             outcome = error.left  # that some seeds diverge is part of what §2.2.7 finds
-    found = store_training(run, prepared, outcome, place, device, keep_weights, unfinished.together)
+    found = store_training(run, prepared, outcome, place, device, keep_weights, unfinished)
     unfinished.remove(0)
     return found
 
@@ -428,8 +428,7 @@ def store_training(
     place: Place,
     device: str,
     keep_weights: bool,
-    together: int = 1,
-    group: str = "",
+    unfinished: Unfinished,
 ) -> str:
     """Store a finished training; returns its key."""
     encoded, dataset, model = prepared.encoded, prepared.dataset, prepared.model
@@ -451,7 +450,7 @@ def store_training(
         "seconds": outcome.seconds,
     }
     weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-    made, history = provenance(device, together, group), outcome.history_rows()
+    made, history = provenance(device, unfinished.together, unfinished.group), outcome.history_rows()
     return place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
 
 
@@ -490,7 +489,7 @@ def execute_together(
         torch.OutOfMemoryError: when there are too many models for the device.
     """
     kept, keys = keep_weights or [False] * len(runs), [key(run, place) for run in runs]
-    group, unfinished = hash_of(*sorted(keys))[:8], Unfinished(place.store, keys, device)
+    unfinished = Unfinished(place.store, keys, device)
     prepared = [prepare(run, place) for run in runs]
     students = []
     for number, (run, part) in enumerate(zip(runs, prepared, strict=True)):
@@ -505,7 +504,7 @@ def execute_together(
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
         if not isinstance(outcome, DivergenceError):
             run, own, keep = runs[number], prepared[number], kept[number]
-            store_training(run, own, outcome, place, device, keep, unfinished.together, group)
+            store_training(run, own, outcome, place, device, keep, unfinished)
         unfinished.remove(number)
         on_end(number, str(outcome) if isinstance(outcome, DivergenceError) else "")
 

@@ -2,10 +2,10 @@
 
 A step is forward, backward and Adam of a max-attention model on a batch of 32 texts, of the lengths of IMDb's
 reviews with filler (on a processor without, cut at 140 words), or of the embedded corpus where IMDb is not
-here. Models of one seed read texts of the same lengths in every step, those of several seeds do not. Beside
-them stand the same models one after another with `nn.LSTM`, on a GPU also each on a stream of its own, and
-together by the kernels of Triton where `whenpool check` found them right; and what the device reaches in
-large products of matrices, as words per second of this model: its limit.
+here. Models of one seed read texts of the same lengths in every step, those of several seeds do not. They are
+compared with the same models one after another with `nn.LSTM`; on a GPU also with each on a stream of its
+own, and with the other precisions, which the kernels of Triton compute where `whenpool check` found them
+right. The limit is what the device reaches in large products of matrices, as words per second of this model.
 """
 
 from functools import partial
@@ -31,12 +31,14 @@ STEPS = 3  # of different lengths
 def main() -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     name, lengths = lengths_of(device)
-    for H in (256, 64):
+    for H in (64, 256):
         limit = limit_of(device, H)
         print(f"H={H}, B={B}, lengths of {name}; the device's limit: {limit:,.0f} words/s")
         for count in (1, 5, 18) if device == "cuda" else (1, 5):
             speeds = measure(device, H, count, lengths)
             print(f"{count:3} models" + "".join(f"{n:>17}:{v:10,.0f}" for n, v in speeds.items()))
+            fastest = max(speeds, key=speeds.__getitem__)
+    print(f"Fastest, {count} models of {H} units: {fastest}, {speeds[fastest]:,.0f} words/s")
 
 
 def lengths_of(device: str) -> tuple[str, Tensor]:
@@ -84,7 +86,7 @@ def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float
                 optimizer.zero_grad(set_to_none=True)
         wait()
 
-    def by_triton(name: str) -> None:
+    def in_precision(name: str) -> None:
         with precision(name):
             together(one_seed)
 
@@ -111,9 +113,11 @@ def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float
         ways["mixed seeds"] = (lambda: together(seeds), seeds)
     if streams:
         ways["streams"] = (on_streams, one_seed)
-    if kernels_on(device):
-        for name in ("tf32x3", "bfloat16"):
-            ways[f"triton {name}"] = (partial(by_triton, name), one_seed)
+        by = "triton" if kernels_on(device) else "together"
+        for name in ("tf32x3", "tf32", "bfloat16")[
+            by == "together" :
+        ]:  # without kernels that is float32
+            ways[f"{by} {name}"] = (partial(in_precision, name), one_seed)
     seconds = compare({name: way for name, (way, _) in ways.items()}, rounds=3)
     read = {name: sum(int(b.lengths.sum()) for own in of for b in own) for name, (_, of) in ways.items()}
     return {name: read[name] / seconds[name] for name in ways}

@@ -74,6 +74,7 @@
         return;
       }
       const pooling = poolings.find((one) => nameOf(one) === name);
+      if (!pooling) return; // it was asked before a switch was changed
       const cell = row(pooling).cells[1];
       const verdict = CLASSES[Number(positive > 0.5)];
       cell.firstChild.style.setProperty("--p", positive);
@@ -92,7 +93,8 @@
         const flips = poolings.map((one) => `${NAMES[one]} ${row(one).cells[3].textContent}`);
         state.textContent = `Each model changes its mind at this share of filler, up to 90 %: ${flips.join(", ")}.`;
       } else if (name) {
-        row(poolings.find((one) => nameOf(one) === name)).cells[3].textContent = at ? `${at} %` : "never";
+        const pooling = poolings.find((one) => nameOf(one) === name);
+        if (pooling) row(pooling).cells[3].textContent = at ? `${at} %` : "never";
       }
     },
   };

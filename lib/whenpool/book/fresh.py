@@ -57,8 +57,12 @@ class Freshness:
 
     def inputs(self, source: Path) -> dict[str, str]:
         """Hashes of what a chapter depends on, apart from the files that it opens."""
+        return {"text": digest(source), **self._shared}
+
+    @functools.cached_property
+    def _shared(self) -> dict[str, str]:
+        """Those that are the same for every chapter."""
         return {
-            "text": digest(source),
             "parameters": hash_of(json.dumps(self.parameters, sort_keys=True)),
             "packages": hash_of(sys.version, digest(self.root / "requirements.txt")),
             "corpora": hash_of_states(self.corpora.rglob("*")),

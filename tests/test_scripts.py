@@ -252,7 +252,8 @@ def test_a_session_on_a_gpu_starts_and_stops_mps(tmp_path, device):
     script = ROOT / "scripts" / "gpu_session.sh"
     subprocess.run(["bash", script, "run"], env=environment, check=True, timeout=60)
     works = [f"works in {tmp_path / 'work' / 'mps'}"]
-    expected = ["started", "get_server_list", *works, *works, "quit"] if device == "cuda" else ["works in turns"]
+    with_mps = ["started", "get_server_list", *works, *works, "quit"]
+    expected = with_mps if device == "cuda" else ["works in turns"]
     assert calls.read_text().splitlines() == expected
 
 

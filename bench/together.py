@@ -3,13 +3,20 @@
 A step is forward, backward and Adam of a max-attention model on a batch of 32 texts, of the lengths of IMDb's
 reviews with filler (on a processor without, cut at 140 words), or of the embedded corpus where IMDb is not
 here. Models of one seed read texts of the same lengths in every step, those of several seeds do not. They are
-compared with the same models one after another with `nn.LSTM`; on a GPU also with each on a stream of its
-own, and with the other precisions, which the kernels of Triton compute where `whenpool check` found them
-right. The limit is what the device reaches in large products of matrices, as words per second of this model.
+compared with the same models one after another with `nn.LSTM`, and with a process for each, at most one a
+processor; on a GPU also with each on a stream of its own, and with the other precisions, which the kernels
+of Triton compute where `whenpool check` found them right. The limit is what the device reaches in large
+products of matrices, as words per second of this model.
 """
 
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.synchronize import Barrier
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +33,7 @@ from whenpool.models.precision import precision
 B, E, C = 32, 100, 2
 VOCABULARY = 10_000
 STEPS = 3  # of different lengths
+ROUNDS = 3
 
 
 def main() -> None:
@@ -90,22 +98,17 @@ def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float
         with precision(name):
             together(one_seed)
 
-    def step(number: int, b: Batch) -> None:
-        functional.cross_entropy(models[number](b.ids, b.lengths), b.labels).backward()
-        optimizers[number].step()
-        optimizers[number].zero_grad(set_to_none=True)
-
     def one_by_one() -> None:
         for number in range(count):
             for b in one_seed[number]:
-                step(number, b)
+                step(models[number], optimizers[number], b)
         wait()
 
     def on_streams() -> None:
         for b in one_seed[0]:
             for number, stream in enumerate(streams):
                 with torch.cuda.stream(stream):
-                    step(number, b)
+                    step(models[number], optimizers[number], b)
         wait()
 
     ways = {"one by one": (one_by_one, one_seed), "together": (lambda: together(one_seed), one_seed)}
@@ -118,9 +121,61 @@ def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float
             by == "together" :
         ]:  # without kernels that is float32
             ways[f"{by} {name}"] = (partial(in_precision, name), one_seed)
-    seconds = compare({name: way for name, (way, _) in ways.items()}, rounds=3)
-    read = {name: sum(int(b.lengths.sum()) for own in of for b in own) for name, (_, of) in ways.items()}
-    return {name: read[name] / seconds[name] for name in ways}
+    seconds = compare({name: way for name, (way, _) in ways.items()}, rounds=ROUNDS)
+    read = {name: sum(map(words, of)) for name, (_, of) in ways.items()}
+    speeds = {name: read[name] / seconds[name] for name in ways}
+    return speeds | ({"processes": in_processes(device, H, count, lengths)} if count > 1 else {})
+
+
+def step(model: TextClassifier, optimizer: torch.optim.Adam, b: Batch) -> None:
+    functional.cross_entropy(model(b.ids, b.lengths), b.labels).backward()
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+
+
+def words(batches: list[Batch]) -> int:
+    return sum(int(b.lengths.sum()) for b in batches)
+
+
+def in_processes(device: str, H: int, count: int, lengths: Tensor) -> float:
+    """Trained words per second of processes that train a model each at the same time."""
+    count = min(
+        count, os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1
+    )
+    spawn = get_context("spawn")
+    ready = (spawn.Barrier(count),)
+    with ProcessPoolExecutor(count, spawn, initializer=wait_for_each_other, initargs=ready) as pool:
+        found = list(pool.map(partial(train_alone, device, H, lengths), range(count)))
+    read, begun, ended = zip(*found, strict=True)
+    return sum(read) / (max(ended) - min(begun))
+
+
+def wait_for_each_other(ready: Barrier) -> None:
+    """In a new process: what `train_alone` waits at until all processes can start."""
+    global all_ready
+    all_ready = ready.wait
+    torch.set_num_threads(1)
+
+
+all_ready: Callable[[], int]
+
+
+def train_alone(device: str, H: int, lengths: Tensor, seed: int) -> tuple[int, float, float]:
+    """How many words a process trained on, and when it began and ended."""
+    torch.manual_seed(seed)
+    model = TextClassifier(VOCABULARY, C, hidden_size=H).to(device)
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+    batches = batches_of(lengths, 0, device)
+    for b in batches:  # warm up
+        step(model, optimizer, b)
+    all_ready()
+    begun = time.monotonic()
+    for _ in range(ROUNDS):
+        for b in batches:
+            step(model, optimizer, b)
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return ROUNDS * words(batches), begun, time.monotonic()
 
 
 def limit_of(device: str, H: int) -> float:

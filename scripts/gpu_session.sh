@@ -87,7 +87,9 @@ case ${1:-} in
         "$PYTHON" -m whenpool check --device "$DEVICE" --profile paper --data "$WORK/packed" || true
         "$PYTHON" -m pytest -q -m "$DEVICE" tests/test_accelerators.py tests/test_triton_lstm.py 2>&1 |
             tee "$OUT/tests.txt" || true
-        timeout 120 "$PYTHON" -m bench together 2>&1 | tee "$OUT/speeds.txt" || true
+        trap stop_mps EXIT
+        start_mps # for the processes of the bench
+        timeout 180 "$PYTHON" -m bench together 2>&1 | tee "$OUT/speeds.txt" || true
         ;;
     run)
         while sleep "${SAVE_EVERY:-30}"; do save; done &

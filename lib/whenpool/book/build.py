@@ -330,11 +330,14 @@ class Builder:
 
     def _environment(self) -> dict[str, str]:
         folders = {"DATA": self.place.data, "STORE": self._store, "CACHE": self.place.cache}
+        # With more threads than processors, those of one kernel would wait for those of another.
+        threads = max(1, (os.cpu_count() or 1) // AT_ONCE)
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
             **{f"WHENPOOL_{name}": str(folder.resolve()) for name, folder in folders.items()},
+            "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
             COMPUTED: "1",
             **self.workforce.variables(),
         }

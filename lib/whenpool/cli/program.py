@@ -219,9 +219,12 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
         if known == stamp:
             click.echo(text)
             return
-    from whenpool.book.report.ledger import written  # which loads torch
+    import torch
+
+    from whenpool.book.report.ledger import written
     from whenpool.runs.run import Place
 
+    torch.set_num_threads(1)  # theory's networks are small: threads would wait for each other
     text = written(Place.default(), style, chapter, verdict)
     with suppress(StorageError):
         write_atomically(kept, f"{stamp}\n{text}")

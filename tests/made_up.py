@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pandas as pd
 
-from whenpool.book.report.measures import SCALES, Runs
+from whenpool.book.report.measures import SCALES, Numbers, Runs
 from whenpool.runs.plans import COMPACT_TEST
 
 BEFORE = pd.Timestamp(datetime(2020, 1, 1, tzinfo=UTC))
@@ -73,7 +73,7 @@ def runs(trainings=(), epochs=(), probes=(), few_shots=(), taggings=(), **points
 def table_of(measure, rows, **options):
     """Runs of which a measure has such a table: rows of `run` with a ``value`` each."""
     found = runs()
-    found._tables[measure, tuple(sorted(options.items()))] = pd.DataFrame(rows)
+    found._tables[measure, tuple(sorted(options.items()))] = Numbers(pd.DataFrame(rows))
     return found
 
 

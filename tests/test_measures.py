@@ -326,7 +326,7 @@ def test_without_runs_there_is_no_number(name):
     needed = {"ratio_after": {"examples": 9}, "train_accuracy_after": {"examples": 9}}
     options = needed.get(name, {"column": "entity_f1"} if name == "tagging" else {})
     assert MEASURES[name].rows(Runs(None), **options).empty
-    assert Runs(None).table(name, options).empty
+    assert Runs(None).numbers(name, options).rows.empty
 
 
 def test_every_measure_is_worked_out_here_and_is_claimed_somewhere():

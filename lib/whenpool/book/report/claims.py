@@ -24,7 +24,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.tables import check_once, listed
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text, spoken_number
-from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, column, estimate, paper_file
+from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_file
 from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
@@ -328,13 +328,12 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
         for one in value if isinstance(value, list | tuple) else [value]:
             if name in _KNOWN and isinstance(one, str):
                 check_known(name, one.partition(",")[0], _KNOWN[name])  # a start comes behind a comma
-    rows = runs.table(measure, {})
-    wanted = {**scales[scale], **selection}
-    for name, value in wanted.items():
-        several = value if isinstance(value, list | tuple) else [value]
-        own = column(rows, name)  # one that is empty for all runs may be missing
-        rows = rows[own.isin(several) | (own.isna() & (None in several))]
-    return rows
+    numbers = runs.numbers(measure, {})
+    lists = {
+        name: list(value) if isinstance(value, tuple) else value for name, value in selection.items()
+    }
+    found = {place for one in _each({**scales[scale], **lists}) for place in numbers.places(one)}
+    return numbers.rows.iloc[sorted(found)]
 
 
 _KNOWN = CHOICES | {"model": CHOICES["pooling"]}
@@ -377,7 +376,7 @@ def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Findi
     if measure.drawn and pilots:
         return Finding()
     numbers = runs.numbers(claim.measure, claim.options)
-    if not numbers.rows:
+    if numbers.rows.empty:
         return Finding()
     began, complete = numbers.columns.get("began"), numbers.columns.get("corpus_complete")
     whole = measure.drawn or measure.exact or scale == "compact"

@@ -77,21 +77,12 @@ class Runs:
         """The probe runs of one kind."""
         return self.probes[self.probes["probe"] == kind] if len(self.probes) else self.probes
 
-    def table(self, measure: str, options: Row) -> DataFrame:
+    def numbers(self, measure: str, options: Row) -> "Numbers":
         """All numbers of a measure with its options."""
         name = (measure, tuple(sorted(options.items())))
         if name not in self._tables:
             rows = MEASURES[measure].rows(self, **options)
-            used = rows[[column for column in rows if column in USED]]
-            texts = used.select_dtypes(["str", "string"])
-            self._tables[name] = used.astype(dict.fromkeys(texts, object))  # which compare faster
-        return self._tables[name]
-
-    def numbers(self, measure: str, options: Row) -> "Numbers":
-        """The same, to be looked up by many selections."""
-        name = ("numbers", measure, tuple(sorted(options.items())))
-        if name not in self._tables:
-            self._tables[name] = Numbers(self.table(measure, options))
+            self._tables[name] = Numbers(rows[[column for column in rows if column in USED]])
         return self._tables[name]
 
     def of(self, keys: set[str]) -> DataFrame:
@@ -117,12 +108,13 @@ class Runs:
 
 
 class Numbers:
-    """A table whose rows are looked up by the values of several columns at once."""
+    """A table whose rows are looked up by the values of several columns at once: claims do so thousands of
+    times, for which filters of pandas are too slow."""
 
     def __init__(self, rows: DataFrame) -> None:
         plain = rows.astype(object).where(rows.notna(), None)
         self.columns: dict[str, list[Any]] = {name: plain[name].tolist() for name in plain}
-        self.rows = len(rows)
+        self.rows = rows
         self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
 
     def places(self, selection: Row) -> Sequence[int]:
@@ -132,7 +124,7 @@ class Numbers:
         if any(value is not None and name not in self.columns for name, value in selection.items()):
             return []
         if not names:
-            return range(self.rows)
+            return range(len(self.rows))
         if names not in self._places:
             found = self._places[names] = {}
             for place, values in enumerate(zip(*(self.columns[name] for name in names), strict=True)):

@@ -20,12 +20,13 @@ from torch import Tensor
 
 from whenpool.base.files import hash_of, write_atomically
 from whenpool.base.paths import project_root
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, evaluation_batches
+from whenpool.corpora.batches import UNKNOWN_INDEX, Texts
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.training import Training, prepare, trained
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.run import VECTORS, Place, key
+from whenpool.training.loop import evaluate
 
 FILE = Path("book", "_static", "try_it", "weights.js")
 POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # those that model.js computes
@@ -35,7 +36,6 @@ SEED = 2
 RANK = 2
 LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: a string may hold all of them but "\"
 _LITTLE = 1_000  # values that are written as numbers
-_BATCH_WORDS = 20_000
 
 
 def chosen_runs() -> dict[str, Training]:
@@ -149,15 +149,11 @@ def on_page() -> OnPage:
     )
 
 
-@torch.no_grad()
 def accuracy(model: TextClassifier, texts: Texts) -> float:
     """In %, words that the model does not have being unknown."""
-    known, right = model.embedding.num_embeddings, 0
-    for indices in evaluation_batches(texts.ids.lengths, _BATCH_WORDS):
-        batch: Batch = texts.batch(indices, PADDING_INDEX)
-        ids = batch.ids.masked_fill(batch.ids >= known, UNKNOWN_INDEX)
-        right += int((model(ids, batch.lengths).argmax(1) == batch.labels).sum())
-    return 100 * right / len(texts)
+    unknown = texts.ids.flat >= model.embedding.num_embeddings
+    ids = replace(texts.ids, flat=texts.ids.flat.masked_fill(unknown, UNKNOWN_INDEX))
+    return evaluate(model, replace(texts, ids=ids)).accuracy
 
 
 def pack(matrix: Tensor) -> dict[str, Any]:

@@ -189,14 +189,11 @@ def grid(
         "corpus": corpus_name,
         **(heads or {}),
     }
-    table: dict[tuple[str, ...], dict[str, str]] = {}
-    for _, row in cells.iterrows():
-        named = {name: written.get(name, str)(row[name]) for name in (*rows, *columns)}
-        line = table.setdefault(
-            tuple(named[name] for name in rows), {name: named[name] for name in rows}
-        )
-        line[" ".join(named[name] for name in columns)] = text(row)
-    frame = DataFrame(list(table.values())).fillna("")
+    named = DataFrame({name: cells[name].map(written.get(name, str)) for name in (*rows, *columns)})
+    heads_above = named[list(columns)].agg(" ".join, axis=1)
+    named = named.assign(head=heads_above, text=[text(cell) for _, cell in cells.iterrows()])
+    laid_out = named.pivot_table("text", list(rows), "head", aggfunc="last", sort=False)
+    frame = laid_out.fillna("").reset_index().rename_axis(columns=None)
     heads_only = frame[list(rows)]
     for place, name in enumerate(rows[:-1], 1):  # a repeated head is written once
         outer = heads_only.iloc[:, :place]

@@ -16,7 +16,6 @@ from whenpool.fewshot.vampire import (
     BagOfWordsVAE,
     VampireClassifier,
     bag_vocabulary,
-    divergence,
     pretrain,
 )
 from whenpool.training.loop import Recipe, train
@@ -76,17 +75,6 @@ def test_texts_are_numbered():
 def test_too_few_words_are_told():
     with pytest.raises(InputError, match="5 unlabelled texts have 0 words .* more texts"):
         bag_vocabulary(["always the same"] * 5)
-
-
-@pytest.mark.parametrize(("m", "log_v"), [(0.3, 0.5), (-1.2, -1.0), (0.0, 0.0)])
-def test_the_divergence_is_its_integral(m, log_v):
-    z = torch.linspace(-14, 14, 40_001, dtype=torch.float64)
-    posterior, prior = Normal(m, math.exp(log_v / 2)), Normal(0.0, 1.0)
-    gap = posterior.log_prob(z) - prior.log_prob(z)
-    expected = torch.trapezoid(posterior.log_prob(z).exp() * gap, z).item()
-    assert divergence(torch.tensor([[m]]), torch.tensor([[log_v]])).item() == pytest.approx(
-        expected, abs=1e-6
-    )
 
 
 def slow_elbo(vae, bag, noise, training):

@@ -37,7 +37,7 @@ class Bound(NamedTuple):
     """The two parts of the evidence lower bound, reconstruction - kl, of each text."""
 
     reconstruction: Tensor  # (B,), log p(bag | θ) for one draw of θ
-    kl: Tensor  # (B,), KL(N(μ, σ²) ‖ N(0, 1)), summed over the topics
+    kl: Tensor  # (B,), KL(N(μ, σ²) ‖ N(0, 1)) = ½ (μ² + σ² - 1 - log σ²), summed over the topics
 
 
 class BagOfWordsVAE(nn.Module):
@@ -75,7 +75,8 @@ class BagOfWordsVAE(nn.Module):
         theta = (mean + (log_variance / 2).exp() * noise.to(mean)).softmax(1)  # (B, K)
         scores = self.background + self.norm(self.decoder(theta))  # (B, V)
         reconstruction = (bag * scores.log_softmax(1)).sum(1)
-        return Bound(reconstruction, divergence(mean, log_variance))
+        kl = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
+        return Bound(reconstruction, kl)
 
     def hidden(self, bag: Tensor) -> list[Tensor]:
         """(B, V) -> each hidden layer, (B, K)."""
@@ -88,11 +89,6 @@ class BagOfWordsVAE(nn.Module):
         """(B, V) -> each hidden layer, and θ of the mean: (B, K) each."""
         hidden = self.hidden(bag)
         return [*hidden, self.mean(hidden[-1]).softmax(1)]
-
-
-def divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """KL(N(μ, σ²) ‖ N(0, 1)) = ½ Σ (μ² + σ² - 1 - log σ²): (B, K) twice -> (B,)."""
-    return (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
 
 
 def pretrain(

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +22,6 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.fewshot.fine_tuning import FineTuned, MixDraws
 from whenpool.training.loop import Accuracy, Objective
-
-
-class Padded(NamedTuple):
-    """Texts as numbers (U, T), right-padded, and their lengths (U,)."""
-
-    ids: Tensor
-    lengths: Tensor
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ class Unlabelled:
     Examples:
         >>> from whenpool.corpora.batches import Ragged
         >>> texts = Unlabelled(Ragged.of([[5, 6], [7]]), (Ragged.of([[6, 5], [8]]),))
-        >>> [padded.ids.shape for padded in texts.batch(torch.arange(2), padding_index=0)]
+        >>> [batch.ids.shape for batch in texts.batch(torch.arange(2), padding_index=0)]
         [torch.Size([2, 2]), torch.Size([2, 2])]
     """
 
@@ -62,12 +55,12 @@ class Unlabelled:
 
     def batch(
         self, indices: Tensor, padding_index: int, device: torch.device | str = "cpu"
-    ) -> list[Padded]:
-        """The texts of these numbers (U,): the originals, then each of their K versions."""
+    ) -> list[Batch]:
+        """The texts of these numbers (U,): the originals, then each of their K versions; all labels are 0."""
         no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.original))
         versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
-        batches = [texts.batch(indices, padding_index) for texts in versions]
-        return [Padded(batch.ids.to(device), batch.lengths.to(device)) for batch in batches]
+        batches = (texts.batch(indices, padding_index) for texts in versions)
+        return [Batch(*(part.to(device) for part in batch)) for batch in batches]
 
 
 def rounds(texts: int, generator: torch.Generator) -> Iterator[int]:
@@ -76,11 +69,11 @@ def rounds(texts: int, generator: torch.Generator) -> Iterator[int]:
         yield from torch.randperm(texts, generator=generator).tolist()
 
 
-def stack(batches: Sequence[Padded], padding_index: int) -> Padded:
-    """Several batches as one, padded to the longest text of all."""
+def stack(batches: Sequence[Batch], padding_index: int) -> tuple[Tensor, Tensor]:
+    """The ids of several batches as one, padded to the longest text of all, and their lengths."""
     longest = max(batch.ids.shape[1] for batch in batches)
-    wide = [functional.pad(ids, (0, longest - ids.shape[1]), value=padding_index) for ids, _ in batches]
-    return Padded(torch.cat(wide), torch.cat([batch.lengths for batch in batches]))
+    ids = (functional.pad(b.ids, (0, longest - b.ids.shape[1]), value=padding_index) for b in batches)
+    return torch.cat(list(ids)), torch.cat([batch.lengths for batch in batches])
 
 
 @dataclass(eq=False)
@@ -111,7 +104,7 @@ class SemiSupervised(Objective):
         """Which part of the training is over, from 0 to 1."""
         return min(1.0, self._step / self.steps)
 
-    def next_texts(self, device: torch.device) -> list[Padded]:
+    def next_texts(self, device: torch.device) -> list[Batch]:
         """The next U texts: the originals, then each of their K versions."""
         drawn = torch.tensor(list(islice(self._rounds, self.batch_size)))
         return self.unlabelled.batch(drawn, PADDING_INDEX, device)
@@ -190,8 +183,8 @@ class UDA(SemiSupervised):
         original, *augmented = self.next_texts(batch.ids.device)
         version = int(torch.randint(len(augmented), (), generator=self._generator))
         with torch.no_grad():  # with dropout, as in the released code
-            goal = model(*original)  # (U, C)
-        together = stack([Padded(batch.ids, batch.lengths), augmented[version]], PADDING_INDEX)
+            goal = model(original.ids, original.lengths)  # (U, C)
+        together = stack([batch, augmented[version]], PADDING_INDEX)
         labelled, noised = model(*together).split([len(batch.labels), self.batch_size])
 
         losses = functional.cross_entropy(labelled, batch.labels, reduction="none")  # (B,)
@@ -266,14 +259,14 @@ class MixText(SemiSupervised):
         B, device = len(batch.labels), batch.ids.device
         texts = self.next_texts(device)
         with torch.set_grad_enabled(self.margin_weight > 0 and torch.is_grad_enabled()):
-            plain = model(*texts[0]).softmax(1)  # (U, C)
+            plain = model(texts[0].ids, texts[0].lengths).softmax(1)  # (U, C)
         with torch.no_grad():  # the guess: a weighted mean to the power of 1 / T, normalised again (§4)
-            predictions = [plain, *(model(*version).softmax(1) for version in texts[1:])]
+            predictions = [plain, *(model(v.ids, v.lengths).softmax(1) for v in texts[1:])]
             weighted = [weight * p for weight, p in zip(self.weights, predictions, strict=True)]
             mean = torch.stack(weighted).sum(0) / sum(self.weights)
             guessed = (mean.log() / self.temperature).softmax(1)  # (U, C)
 
-        union = stack([Padded(batch.ids, batch.lengths), *texts], PADDING_INDEX)
+        union = stack([batch, *texts], PADDING_INDEX)
         labels = functional.one_hot(batch.labels, self.classes).to(guessed.dtype)
         targets = torch.cat([labels, *[guessed] * len(texts)])
         mix = self._draws.draw(len(targets), model.encoder, device)

@@ -34,61 +34,44 @@ IDS = ids_of()
 
 
 class TinyLayer(nn.Module):
-    """Attention that takes its mask in one of the ways that encoders of `transformers` know."""
+    """Attention and a nonlinearity."""
 
-    def __init__(self, style):
+    def __init__(self):
         super().__init__()
-        self.style = style
         self.query, self.value = nn.Linear(SIZE, SIZE), nn.Linear(SIZE, SIZE)
 
-    def forward(self, states, mask=None, *, attention_mask=None):
-        mask = attention_mask if mask is None else mask
+    def forward(self, states, mask=None):
         scores = self.query(states) @ states.transpose(1, 2)  # (B, T, T)
-        if mask is not None and mask.is_floating_point():
-            scores = scores + mask.squeeze(1)
-        elif mask is not None:
-            keys = mask[:, 0] if mask.dim() == 4 else mask[:, None].bool()
-            scores = scores.masked_fill(~keys, -torch.inf)
-        states = torch.tanh(2 * self.value(scores.softmax(2) @ states) + states)
-        return (states, scores) if self.style == "tuple" else states
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, 0], -torch.inf)
+        return torch.tanh(2 * self.value(scores.softmax(2) @ states) + states)
 
 
 class TinyEncoder(nn.Module):
     """Like an encoder of `transformers`, without its size."""
 
-    def __init__(self, layers=3, style="bool"):
+    def __init__(self, layers=3):
         super().__init__()
         self.config = SimpleNamespace(num_hidden_layers=layers)
-        self.style = style
         self.embeddings = nn.Embedding(TOKENS, SIZE)
         self.places = nn.Embedding(40, SIZE)
-        self.blocks = nn.ModuleList(TinyLayer(style) for _ in range(layers))
+        self.blocks = nn.ModuleList(TinyLayer() for _ in range(layers))
         self.others = nn.ModuleList([nn.Identity()] * (layers + 1))
 
     def forward(self, input_ids, attention_mask):
         states = self.start(input_ids)
-        mask = attention_mask[:, None, None, :].bool()  # (B, 1, 1, T)
-        if self.style == "additive":
-            mask = torch.zeros_like(mask, dtype=states.dtype).masked_fill(~mask, -1e9)
-        if self.style == "flat":
-            mask = attention_mask
-        if attention_mask.all():
-            mask = None
+        mask = None if attention_mask.all() else attention_mask[:, None, None].bool()  # (B, 1, 1, T)
         for block in self.blocks:
-            out = block(states, attention_mask=mask) if self.style == "keyword" else block(states, mask)
-            states = out[0] if self.style == "tuple" else out
+            states = block(states, mask)
         return SimpleNamespace(last_hidden_state=states)
 
     def start(self, ids):
         return self.embeddings(ids) + self.places.weight[: ids.shape[1]]
 
 
-STYLES = ["bool", "additive", "flat", "keyword", "tuple"]
-
-
-def tiny(style="bool", layers=3, classes=CLASSES, seed=0):
-    torch.manual_seed(seed)
-    return FineTuned(TinyEncoder(layers, style), SIZE, classes).double()
+def tiny(layers=3):
+    torch.manual_seed(0)
+    return FineTuned(TinyEncoder(layers), SIZE, CLASSES).double()
 
 
 def classified(model, states):
@@ -106,8 +89,7 @@ def read(model, text, layers=None):
 
 def through(blocks, states):
     for block in blocks:
-        out = block(states)
-        states = out[0] if isinstance(out, tuple) else out
+        states = block(states)
     return states.squeeze(0)
 
 
@@ -132,21 +114,19 @@ def texts_of(ids=IDS, lengths=LENGTHS):
     return [row[:n] for row, n in zip(ids, lengths.tolist(), strict=True)]
 
 
-@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("padding", [0, 1, 17])
-def test_a_text_is_classified_by_the_mean_over_its_own_tokens(style, padding):
-    model = tiny(style)
+def test_a_text_is_classified_by_the_mean_over_its_own_tokens(padding):
+    model = tiny()
     expected = torch.stack([classified(model, read(model, text)) for text in texts_of()])
     found = model(ids_of(padding=padding, more=3), LENGTHS)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     assert found.shape == (4, CLASSES)
 
 
-@pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("layer", [1, 2, 3])
 @pytest.mark.parametrize("partner", [[2, 3, 1, 0], [1, 1, 0, 3]])
-def test_hidden_states_of_two_texts_are_mixed_behind_a_layer(style, layer, partner):
-    model, texts = tiny(style), texts_of()
+def test_hidden_states_of_two_texts_are_mixed_behind_a_layer(layer, partner):
+    model, texts = tiny(), texts_of()
     expected = [mixed_alone(model, texts[i], texts[j], 0.7, layer) for i, j in enumerate(partner)]
     found = model.mixed(ids_of(padding=0, more=2), LENGTHS, torch.tensor(partner), 0.7, layer)
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-12)
@@ -262,9 +242,9 @@ VERSION = UNLABELLED.augmented[0]
 ONE_VERSION = Unlabelled(UNLABELLED.original, (VERSION,))
 
 
-def confident_model(style="bool"):
+def confident_model():
     """Its predictions differ much from text to text, some sure and some not."""
-    model = tiny(style)
+    model = tiny()
     with torch.no_grad():
         for parameter in model.head.parameters():
             parameter *= 6

@@ -29,7 +29,6 @@ from whenpool.theory.lattice import (
     longest_chain,
     longest_parity_of_lstms,
     longest_parity_of_machines,
-    walks,
 )
 from whenpool.theory.moments import LeakySum
 from whenpool.theory.shrinkage import (
@@ -40,7 +39,6 @@ from whenpool.theory.shrinkage import (
     full_jacobian,
     gradient_moments,
     independent_factor,
-    lstm_gates,
     measured_shrinkage,
     quiet_factor,
 )
@@ -231,19 +229,6 @@ def lstms_by_loops(grid, values, longest):
     return best
 
 
-@pytest.mark.parametrize("states", [1, 2, 4])
-def test_walks_are_those_of_all_transition_tables(states):
-    seen = set()
-    for table in product(range(states), repeat=states):
-        walk, names = [0], {}
-        for _ in range(8):
-            walk.append(table[walk[-1]])
-        seen.add(tuple(names.setdefault(q, len(names)) for q in walk))
-    found = [tuple(walk) for walk in walks(states, 9).tolist()]
-    assert len(found) == len(set(found))
-    assert set(found) == seen
-
-
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)])
 def test_all_machines_by_loops(sizes):
     assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
@@ -285,25 +270,15 @@ def near(found, expected, tolerance):
     return abs(found / expected - 1) < tolerance
 
 
-def test_the_gates_are_those_of_torch():
+def test_the_full_jacobian_is_that_of_torchs_lstm_by_autograd():
     torch.manual_seed(0)
     lstm = nn.LSTM(4, 5).double()
-    x, h, c = torch.randn(4).double(), torch.randn(5).double(), torch.randn(5).double()
-    i, f, g, o = lstm_gates(x, h, list(lstm.parameters()))
-    _, (state, cell) = lstm(x[None], (h[None], c[None]))
-    torch.testing.assert_close(cell[0], f * c + i * g)
-    torch.testing.assert_close(state[0], o * (f * c + i * g).tanh())
-
-
-def test_the_full_jacobian_is_that_of_autograd():
-    torch.manual_seed(0)
-    weights = [parameter.detach().double() for parameter in nn.LSTM(4, 5).parameters()]
     x, c, o = torch.randn(4).double(), torch.randn(5).double(), torch.rand(5).double()
 
     def step(cell):
-        i, f, g, _ = lstm_gates(x, o * cell.tanh(), weights)
-        return f * cell + i * g
+        return lstm(x[None], ((o * cell.tanh())[None], cell[None]))[1][1][0]
 
+    weights = [parameter.detach() for parameter in lstm.parameters()]
     torch.testing.assert_close(full_jacobian(x, c, o, weights), jacobian(step, c))
 
 

@@ -28,14 +28,6 @@ from whenpool.theory.moments import (
 )
 
 
-def lstm_gates(x: Tensor, h: Tensor, weights: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """i, f, g and o, (H,) each, after reading a word (E,) in a state (H,), with the weights of an
-    ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,)."""
-    W, U, *biases = weights
-    i, f, g, o = (W @ x + U @ h + sum(biases)).chunk(4)
-    return i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-
-
 def direct_jacobian(f: Tensor) -> Tensor:
     """∂c_t/∂c_{t-1} = diag(f_t), were the gates blind to h_{t-1}: (H,) -> (H, H).
 
@@ -49,11 +41,14 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
 
     diag(f_t) + [diag(c_{t-1} ⊙ f_t') U_f + diag(g_t ⊙ i_t') U_i + diag(i_t ⊙ g_t') U_g] · diag(o_{t-1} ⊙
     (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees. ``x`` is the word at t,
-    ``c`` and ``o`` are the cell and the output gate before it, of which o does not depend on c. Nothing
-    keeps the norm of this (H, H) below 1.
+    ``c`` and ``o`` are the cell and the output gate before it, of which o does not depend on c; the
+    ``weights`` are those of an ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,). Nothing keeps the norm of this
+    (H, H) below 1.
     """
-    i, f, g, _ = lstm_gates(x, o * c.tanh(), weights)
-    U_i, U_f, U_g, _ = weights[1].chunk(4)
+    W, U, *biases = weights
+    at_i, at_f, at_g, _ = (W @ x + U @ (o * c.tanh()) + sum(biases)).chunk(4)
+    i, f, g = at_i.sigmoid(), at_f.sigmoid(), at_g.tanh()
+    U_i, U_f, U_g, _ = U.chunk(4)
     slopes = c * f * (1 - f), g * i * (1 - i), i * (1 - g**2)
     through_gates = sum(slope[:, None] * U for slope, U in zip(slopes, (U_f, U_i, U_g), strict=True))
     return direct_jacobian(f) + through_gates * (o * (1 - c.tanh() ** 2))

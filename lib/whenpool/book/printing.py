@@ -4,13 +4,13 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import matplotlib
 import yaml
+from jinja2 import Environment
 
 from whenpool.base.errors import InputError
 from whenpool.runs.run import commit
@@ -194,41 +194,15 @@ def assembled(
     others begin, for the table of contents."""
     static = html / "_static"
     own = root / "book" / "_static" / "print.css"
-    sheets = [*static.glob("pygments.css"), *static.glob("mystnb.*.css"), own]
-    links = "".join(f'<link rel="stylesheet" href="{sheet.as_uri()}">' for sheet in sheets)
-    author = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"]
-    edition = f'<p class="edition">Commit {escape(commit())}</p>' if commit() else ""
-    contents, part = "", ""
-    for index, chapter in enumerate(others):
-        number = numbers[index] if numbers else ""
-        if chapter.part != part:
-            part = chapter.part
-            contents += f'<p class="part">{escape(part)}</p>'
-        contents += f'<a href="#{_anchor(chapter.name)}"><span>{escape(chapter.title)}</span>'
-        contents += f'<span class="number">{number}</span></a>'
-    chapters = [f'<section class="chapter" id="{_anchor(c.name)}">{c.article}</section>' for c in others]
-    # the serifs that come with matplotlib, so that a page looks the same on every machine
-    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
-    looks = {"": "normal 400", "Italic": "italic 400", "Bol": "normal 700", "BolIta": "italic 700"}
-    fonts = ""
-    for name, look in looks.items():
-        style, weight = look.split()
-        source = (folder / f"STIXGeneral{name}.ttf").as_uri()
-        fonts += f"@font-face {{ font-family: 'Book Serif'; font-style: {style}; font-weight: {weight}; "
-        fonts += f"src: url('{source}'); }}\n"
-    mathjax = (static / "mathjax" / "tex-chtml.js").as_uri()
-    formulas = '{options: {processHtmlClass: "math", ignoreHtmlClass: "document"}}'
-    kind = "document" if others else "document paper"
-    listed = f'<nav class="contents"><h2>Contents</h2>{contents}</nav>' if others else ""
-    return (
-        '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8">'
-        f"<title>{escape(front.title)}</title>{links}<style>{fonts}</style>"
-        f"<script>window.MathJax = {formulas}</script>"
-        f'<script defer src="{mathjax}"></script></head><body class="{kind}">'
-        f"<header><h1>{escape(front.title)}</h1><p>{escape(author)}</p>{edition}</header>"
-        f"{front.article}{listed}{''.join(chapters)}"
-        "</body></html>"
-    )
+    template = Path(__file__).with_name("print.html").read_text("utf-8")
+    return Environment(autoescape=True).from_string(template).render(
+        front=front, others=others, numbers=numbers, anchor=_anchor, commit=commit(),
+        author=yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"],
+        sheets=[*static.glob("pygments.css"), *static.glob("mystnb.*.css"), own],
+        mathjax=static / "mathjax" / "tex-chtml.js",
+        # the serifs that come with matplotlib, so that a page looks the same on every machine
+        fonts=Path(matplotlib.get_data_path()) / "fonts" / "ttf",
+    )  # fmt: skip
 
 
 def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:

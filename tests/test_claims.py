@@ -32,7 +32,7 @@ from whenpool.book.report.claims import (
     rows_at,
     sample_of,
 )
-from whenpool.book.report.measures import MEASURES, SCALES, Runs, Sample
+from whenpool.book.report.measures import MEASURES, SCALES, Numbers, Runs, Sample
 from whenpool.book.report.tables import number_text
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.kinds.few_shot import FewShot
@@ -510,14 +510,15 @@ def test_every_claim_is_decided_by_runs_that_the_book_plans(planned, scale, monk
     """A model, size, share or place that no run has would leave a claim "not run" for ever; the compact
     replication has enough seeds of all. And of each seed there is one run: which of two counts, such as of
     probes that looked at more texts or fewer, would be chance."""
-    doubtful, real = [], pd.DataFrame.drop_duplicates
+    doubtful, places = [], Numbers.places
 
-    def watched(rows, subset=None, **options):
-        if subset == "seed" and rows["seed"].duplicated().any():
+    def watched(numbers, selection):
+        found = places(numbers, selection)
+        if len({numbers.columns["seed"][place] for place in found}) < len(found):
             doubtful.append(claim.id)
-        return real(rows, subset, **options)
+        return found
 
-    monkeypatch.setattr(pd.DataFrame, "drop_duplicates", watched)
+    monkeypatch.setattr(Numbers, "places", watched)
     for claim in ON_STORED_RUNS:
         if scale in claim.scales:
             enough = SEEDS_NEEDED if scale == "compact" else 1

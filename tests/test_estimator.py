@@ -1,8 +1,6 @@
 """The classifier as a scikit-learn estimator: in pipelines, searches, pickles and folders."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -133,9 +131,3 @@ def test_what_cannot_be_used_is_told(call, said):
 def test_before_fit_it_says_so():
     with pytest.raises(NotFittedError, match="not fitted yet"):
         small().predict(TEXTS)
-
-
-def test_without_scikit_learn_it_says_what_to_install():
-    script = "import sys; sys.modules['sklearn'] = None\nimport whenpool\nwhenpool.PoolingClassifier"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "pip install 'whenpool[sklearn]'" in done.stderr

@@ -128,6 +128,3 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
         ("not-run", "3", "ledger.html#compact=not+run&amp;source=thesis"),
     ]
     assert "ledger.html" not in shown["text/html"]  # which is not beside a notebook
-
-
-# the figure and the page

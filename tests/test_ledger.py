@@ -8,7 +8,6 @@ import math
 import re
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from whenpool.book.report import claims as deciding
-from whenpool.book.report import few_shot, front, ledger, tables, tricks
+from whenpool.book.report import few_shot, ledger, tables, tricks
 from whenpool.book.report.claims import VERDICTS, Claim, Decision, Finding, claims
 from whenpool.book.report.ledger import NO_RULE
 from whenpool.book.report.measures import MEASURES, SCALES, Runs
@@ -298,15 +297,3 @@ def test_what_a_claim_says_is_escaped():
     assert "<i>" not in text
     assert html.escape("<script>x</script> & y.") in text
     assert '"%' not in text
-
-
-def test_page_command_and_front_page_tell_the_same(decided, printed):
-    for scale, key in (("thesis", "verdict"), ("compact", "compact")):
-        counted = Counter(row[key]["verdict"] for row in printed if row[key])
-        rows = parsed(decided).findall(".//tbody/tr")
-        assert Counter(row.get(f"data-{key}") for row in rows) - Counter({"": len(rows)}) == counted
-        assert Counter(ledger.counts(decided, scale)) == counted
-        own = Counter(row[key]["verdict"] for row in printed if row[key] and row["section"] != "ours")
-        bars = front.VerdictBars(decided)._repr_mimebundle_()["text/markdown"]
-        linked = re.findall(rf'href="ledger.html#{key}=([\w+]+)&amp;source=thesis">(\d+)', bars)
-        assert {verdict.replace("+", " "): int(count) for verdict, count in linked} == own

@@ -112,10 +112,8 @@ GIVEN = [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)]
 @pytest.mark.parametrize("length", [1, 2, 17, 300])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_max_pooling_by_a_second_layer(given, length, bidirectional):
-    lstm, texts = (
-        given_lstm(*given, bidirectional=bidirectional),
-        torch.randn(5, length, given[0]).double(),
-    )
+    lstm = given_lstm(*given, bidirectional=bidirectional)
+    texts = torch.randn(5, length, given[0]).double()
     stack = max_pooled_by_a_layer(lstm, 1e-4, length)
     read = read_running_max(pooled(LastState, stack, texts), 1e-4)
     assert (read - pooled(MaxPool, lstm, texts)).abs().max() <= 1e-4
@@ -300,7 +298,7 @@ def test_forget_biases_are_those_of_the_encoder(forget_bias):
     torch.manual_seed(0)
     lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).layers[0][0]
     drawn = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()[size : 2 * size].numpy()
-    ours = moments.keeping_biases(size, forget_bias, 400)
+    ours = moments.keeping_biases(size, forget_bias)
     share = (np.arange(len(ours)) + 0.5) / len(ours)
     theirs = np.quantile(drawn, share)
     if forget_bias == "chrono":  # drawn evenly on this scale
@@ -375,7 +373,7 @@ def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forg
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
 def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
     variance = 1 / (3 * H)  # of each weight and each bias
-    keeping = moments.keeping_biases(H, forget_bias, 400)
+    keeping = moments.keeping_biases(H, forget_bias)
     steps = moments.lstm_steps(161, E * variance, variance, False, keeping, None)
     squares = gradient_moments(steps)
     t = 80  # where moments no longer change

@@ -37,40 +37,25 @@ def parity_told(embeddings: np.ndarray) -> np.ndarray:
     return told
 
 
-def walks(states: int, words: int) -> np.ndarray:
-    """Which states machines visit on 1, 1, 1, ..., all ways there are up to their names (§2.1.3): (W,
-    T), for each k up to Q and each state to go back to.
-
-    With one word only, a machine moves to new states, 0, 1, ... k-1 as they are met, until it returns to
-    one of them; from there it goes to k-1 again and again.
-    """
-    word = np.arange(words)
-    return np.array(
-        [
-            np.where(word < visited, word, back + (word - back) % (visited - back))
-            for visited in range(1, states + 1)
-            for back in range(visited)
-        ]
-    )
-
-
 def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[int, float]:
     """The longest n such that the best of *all* finite machines tells parity on the prefixes of 1 to n
     ones, max-pooled and by the last value (§2.1.3); ``math.inf`` where it tells it on all.
 
     A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled
     ``values`` in {0 .. V-1}^H, H ``units``, for each: every recurrent network of finite precision is
-    one. All walks are tried, with all values. After 2Q words each state has been met with each parity
-    that it will ever be met with, so that no more words need be read.
+    one. With one word only, a machine moves to new states, 0, 1, ... k-1 as they are met, until it returns
+    to one of them; from there it goes to k-1 again and again. All such walks are tried, with all values.
+    After 2Q words each state has been met with each parity that it will ever be met with, so that no more
+    words need be read.
 
     Raises `InputError` for more than a million assignments.
     """
     if values ** (units * states) > 10**6:
         raise InputError(f"{values}^({units}·{states}) assignments are too many; take fewer states")
     digits = values ** np.arange(units)  # an embedding as one number
-    pooled, last = 0, 0.0
-    for walk in walks(states, 2 * states):
-        visited = walk.max() + 1
+    word, pooled, last = np.arange(2 * states), 0, 0.0
+    for visited, back in ((k, to) for k in range(1, states + 1) for to in range(k)):
+        walk = np.where(word < visited, word, back + (word - back) % (visited - back))  # (T,)
         assigned = np.indices((values,) * (visited * units), dtype=np.int8)
         steps = assigned.reshape(visited, units, -1)[walk]  # (T, H, N)
         largest = np.maximum.accumulate(steps, axis=0)

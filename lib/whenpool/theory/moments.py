@@ -179,7 +179,7 @@ def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) 
     return Steps(keep, keep2, all_of_it, all_of_it, back, 0 * back, True, tied)
 
 
-def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int) -> Array:
+def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int = 400) -> Array:
     """Quantiles (U,) of the bias of the gate that keeps, as `whenpool.Encoder` draws it.
 
     None and "low" are the sum of two numbers from ±1/√H; "chrono" is the logarithm of a memory

@@ -69,7 +69,6 @@ def expected_shrinkage(
     distance: int = 40,
     *,
     tied: bool = True,
-    chrono_words: int = 400,
 ) -> Tensor:
     """√E‖∂L/∂h‖² over the distance from the last state, relative to that at the last state (§2.1.3):
     (K + 1,) float64, the first 1.
@@ -81,7 +80,7 @@ def expected_shrinkage(
     """
     words, bias = distance + 1, 1 / (3 * hidden_size)  # the variance of each weight and each bias
     noise = input_size * input_variance * bias
-    keeping = keeping_biases(hidden_size, forget_bias, chrono_words)
+    keeping = keeping_biases(hidden_size, forget_bias)
     if cell == "elman":
         steps = elman_steps(words, noise, bias, tied)
     elif cell == "gru":
@@ -144,7 +143,6 @@ def measured_shrinkage(
     *,
     repeated: bool = False,
     change: Callable[[Tensor], Tensor] | None = None,
-    chrono_words: int = 400,
 ) -> Tensor:
     """The same, (K + 1,), by `whenpool.probes.gradient_norms`: the root mean square over B ``texts``.
 
@@ -157,9 +155,8 @@ def measured_shrinkage(
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
         model = TextClassifier(
-            texts * T, classes, "last", cell, input_size, hidden_size, 1, False, forget_bias,
-            chrono_words=chrono_words,
-        ).double()  # fmt: skip
+            texts * T, classes, "last", cell, input_size, hidden_size, 1, False, forget_bias
+        ).double()
         model.embedding.weight *= input_variance**0.5
         recurrent = model.encoder.layers[0][0].weight_hh_l0
         if change:

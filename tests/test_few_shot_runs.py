@@ -414,14 +414,11 @@ def test_of_which_kind_a_run_is(system, changes, result, expected):
 def test_of_several_configurations_that_with_the_most_seeds_is_shown():
     kept = seeds("bert", [60.0, 61.0], steps=100)
     rows = [*kept, *seeds("bert", [90.0], steps=200), *seeds("bert", [80.0], learning_rate=1e-5)]
-    found = few_shot.one_configuration(few_shot.arranged(table(*rows)), ["system"])
-    assert found["test_accuracy"].tolist() == [60.0, 61.0]
+    assert few_shot.on_record(table(*rows))["test_accuracy"].tolist() == [60.0, 61.0]
     more = table(*seeds("bert", [70.0], test=500, steps=900), *seeds("bert", [71.0], steps=200),
                  *seeds("bert", [72.0], steps=300))  # fmt: skip
-    found = few_shot.one_configuration(few_shot.arranged(more), ["system"])
-    assert found["test_accuracy"].tolist() == [72.0]
-    twice = table(*kept, *kept)
-    assert len(few_shot.one_configuration(few_shot.arranged(twice), ["system"])) == 2
+    assert few_shot.on_record(more)["test_accuracy"].tolist() == [72.0]
+    assert len(few_shot.on_record(table(*kept, *kept))) == 2
 
 
 def test_the_encoder_of_the_most_runs_is_shown_with_what_has_none():

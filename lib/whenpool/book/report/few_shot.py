@@ -3,7 +3,6 @@
 ``stored`` are rows of `Store.rows`, ``runs`` are such rows as `arranged` gives them.
 """
 
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -81,18 +80,13 @@ def on_record(stored: pd.DataFrame) -> pd.DataFrame:
     runs = runs[on_whole_corpus(runs) & (runs["corpus"] == "imdb")]
     encoder = runs["encoder"].mode().get(0, MINILM)
     runs = runs[runs["encoder"].isna() | (runs["encoder"] == encoder)]
-    return one_configuration(runs, ["system", "per_class"])
-
-
-def one_configuration(runs: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """In each group of some runs those of one configuration: that with the most seeds, then the most
-    test texts, then the most steps; each seed once."""
-    if runs.empty:
-        return runs
-    return pd.concat([_fullest(own) for _, own in runs.groupby(list(by), sort=False, dropna=False)])
+    groups = runs.groupby(["system", "per_class"], sort=False)
+    return pd.concat([_fullest(own) for _, own in groups]) if len(runs) else runs
 
 
 def _fullest(runs: pd.DataFrame) -> pd.DataFrame:
+    """Those of one configuration: that with the most seeds, then the most test texts, then the most steps;
+    each seed once."""
     varied = [field.name for field in fields(FewShot) if field.name != "seed"]
     return fullest(runs, varied, "test_texts", "steps")
 

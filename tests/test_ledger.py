@@ -34,10 +34,8 @@ CLAIM = Claim(
     "a", "theory", "2.1", datetime(2026, 1, 2, 3, tzinfo=UTC), "A <b>.", "accuracy", "< 0", '"%"', "tab-a",
     compact={"rule": "< 1", "of": {"size": [1_000, 2_000]}, "why": "it is small"},
 )  # fmt: skip
-LARGE, SMALL = (
-    Finding("undecided", -0.5, -2.0, 1.5, 3, keys=("x",)),
-    Finding("so far holds", 0.5, n=1, part=True),
-)
+LARGE = Finding("undecided", -0.5, -2.0, 1.5, 3, keys=("x",))
+SMALL = Finding("so far holds", 0.5, n=1, part=True)
 DECISION = Decision(CLAIM, {"thesis": LARGE, "compact": SMALL}, {"thesis": Finding("holds", -9.0, n=2)})
 ENDLESS = Decision(replace(CLAIM, id="b", section="ours", scales=("thesis",)),
                    {"thesis": Finding("holds", math.inf, math.inf, math.inf, 1)},
@@ -205,9 +203,12 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--chapter", "few-shot"], "no chapter 'few-shot'; choose one of gradient_propagation, "),
-        (["--verdict", "true"], "no verdict 'true'; choose one of holds, does not hold, "),
-        (["--format", "yaml"], "no format 'yaml'; choose one of table, json, csv"),
+        (
+            ["--chapter", "few-shot"],
+            "chapter 'few-shot' is unknown; choose one of gradient_propagation, ",
+        ),
+        (["--verdict", "true"], "verdict 'true' is unknown; choose one of holds, does not hold, "),
+        (["--format", "yaml"], "format 'yaml' is unknown; choose one of table, json, csv"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_choices(arguments, message, monkeypatch, capsys):

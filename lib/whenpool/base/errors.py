@@ -1,6 +1,8 @@
 """The exceptions for what the user can correct, told in one line."""
 
 import re
+from collections.abc import Collection
+from typing import Any
 
 LONGEST = 2_000  # Letters of a message, whatever was quoted in it
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -24,6 +26,12 @@ class InputError(ValueError):
         if len(line) > LONGEST:
             line = f"{line[: LONGEST - 500]} … {line[-490:]}"
         super().__init__(line)
+
+
+def check_known(what: str, given: Any, known: Collection[str]) -> None:
+    """Raises `InputError` for a name that there is not, with those there are."""
+    if given not in known:
+        raise InputError(f"{what} {given!r} is unknown; choose one of {', '.join(known)}")
 
 
 class StorageError(InputError):

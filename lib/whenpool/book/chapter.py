@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.book.report import verdicts
-from whenpool.book.report.claims import Decision, check_known, decisions, rows_at
+from whenpool.book.report.claims import Decision, decisions, rows_at
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import html_of, provenance_line
 from whenpool.runs.compute import compute, rows_of

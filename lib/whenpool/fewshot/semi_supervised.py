@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.fewshot.fine_tuning import FineTuned, MixDraws
 from whenpool.training.loop import Accuracy, Objective
@@ -169,9 +169,7 @@ class UDA(SemiSupervised):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.schedule not in SCHEDULES:
-            known = ", ".join(SCHEDULES)
-            raise InputError(f"schedule {self.schedule!r} is unknown; choose one of {known}")
+        check_known("schedule", self.schedule, SCHEDULES)
 
     @property
     def threshold(self) -> float:

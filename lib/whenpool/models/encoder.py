@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.models.cells import CELLS
 from whenpool.models.recorded import record_recurrence, run_recurrence
 from whenpool.models.registry import LISTED_CELLS
@@ -86,8 +86,7 @@ class Encoder(nn.Module):
         masked: bool = True,
     ) -> None:
         super().__init__()
-        if cell not in CELLS:
-            raise InputError(f"cell {cell!r} is unknown; choose one of {', '.join(CELLS)}")
+        check_known("cell", cell, CELLS)
         if layers < 1 or hidden_size < 1:
             raise InputError(f"layers={layers} and hidden_size={hidden_size} must be at least 1")
         if forget_bias is not None and not LISTED_CELLS[cell].forgets:

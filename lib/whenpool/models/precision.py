@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import check_known
 
 PRECISIONS = ("float32", "tf32x3", "tf32", "bfloat16")
 """From exact to fast. TF32 is a GPU's: on a processor it is float32. In tf32x3 each product is the sum of
@@ -22,8 +22,7 @@ torch.backends.cudnn.allow_tf32 = False  # cuDNN would take TF32 by itself, and 
 
 def check_precision(name: str) -> None:
     """Raises `InputError` for a name that is not in `PRECISIONS`."""
-    if name not in PRECISIONS:
-        raise InputError(f"precision {name!r} is unknown; choose one of {', '.join(PRECISIONS)}")
+    check_known("precision", name, PRECISIONS)
 
 
 def precision_used() -> str:

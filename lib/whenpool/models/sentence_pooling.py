@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.models.pooling import POOLINGS
 
 try:
@@ -40,8 +40,7 @@ class SentencePooling(Module):
 
     def __init__(self, pooling: str = "max_attention", size: int | None = None) -> None:
         super().__init__()
-        if pooling not in POOLINGS:
-            raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
+        check_known("pooling", pooling, POOLINGS)
         self.pooling, self.size = pooling, size
         self.pool = POOLINGS[pooling](size, bidirectional=False)
 

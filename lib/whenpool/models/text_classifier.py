@@ -9,7 +9,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
@@ -65,8 +65,7 @@ class TextClassifier(nn.Module):
         masked: bool = True,
     ) -> None:
         super().__init__()
-        if pooling not in POOLINGS:
-            raise InputError(f"pooling {pooling!r} is unknown; choose one of {', '.join(POOLINGS)}")
+        check_known("pooling", pooling, POOLINGS)
         if forget_bias == "thesis":
             forget_bias = 1.0 if pooling == "last" and cell == "lstm" else None
         self.masked = masked

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.models.encoder import check_lengths, copy_weights, encode_where, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
@@ -136,10 +136,8 @@ class TransformerEncoder(nn.Module):
                 f"heads={heads} do not divide the {size} units of a state, hidden_size={hidden_size} in "
                 f"each of {directions}: choose a hidden_size whose multiple they divide, or other heads"
             )
-        if attention not in ATTENTIONS:
-            raise InputError(f"attention {attention!r} is unknown; choose 'fused' or 'plain'")
-        if norm not in ("pre", "post"):
-            raise InputError(f"norm {norm!r} is unknown; choose 'pre' or 'post'")
+        check_known("attention", attention, ATTENTIONS)
+        check_known("norm", norm, ("pre", "post"))
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.paths import project_root
 from whenpool.base.tables import check_once, listed
-from whenpool.book.report.claims import check_known, claims, decide
+from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.few_shot import NAMES
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.verdicts import paper_file

@@ -10,7 +10,7 @@ Verdicts read only runs that began after the rule was registered; what older run
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from pandas import DataFrame
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.tables import check_once, listed
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text, spoken_number
@@ -308,12 +308,6 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
     if fixed is None:
         return None
     return _sample(runs.numbers(measure, {}), {**fixed, **selection}, own, lambda place: True)
-
-
-def check_known(what: str, name: str, known: Collection[str]) -> None:
-    """Raises `InputError` for a name that there is not, with those there are."""
-    if name not in known:
-        raise InputError(f"there is no {what} {name!r}; choose one of {', '.join(known)}")
 
 
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 from jinja2 import Environment
 from pandas import DataFrame
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import check_known
 from whenpool.base.paths import project_root
 from whenpool.book.report import few_shot, tricks
 from whenpool.book.report.claims import (
@@ -18,7 +18,6 @@ from whenpool.book.report.claims import (
     Claim,
     Decision,
     Finding,
-    check_known,
     claims,
     decisions,
     rule_text,
@@ -114,8 +113,8 @@ def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -
     if verdict is not None:
         check_known("verdict", verdict, VERDICTS)
     known = dict.fromkeys([*(c.chapter for c in claims()), *(name for name, _ in TABLES.values())])
-    if chapter is not None and chapter not in known:
-        raise InputError(f"the ledger has no chapter {chapter!r}; choose one of {', '.join(known)}")
+    if chapter is not None:
+        check_known("chapter", chapter, known)
     found = decisions(runs, chapter)
     return [d for d in found if verdict is None or verdict in map(d.verdict, SCALES)]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.corpus import Raw, shuffled
 from whenpool.corpora.own import FEWEST, SUFFIXES, check_classes, read_own
@@ -47,8 +47,7 @@ class Wish:
 
     def __post_init__(self) -> None:
         for pooling in self.poolings:
-            if pooling not in POOLINGS:
-                raise InputError(f"pooling {pooling!r} is unknown; choose from {', '.join(POOLINGS)}")
+            check_known("pooling", pooling, POOLINGS)
         if len(set(self.poolings)) < len(self.poolings) or not self.poolings:
             raise InputError(f"poolings are some different ones of {', '.join(POOLINGS)}")
         for name in ("seeds", "epochs", "limit", "words"):

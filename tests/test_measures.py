@@ -1,12 +1,13 @@
 """The numbers that claims are about: each measure on made-up runs, against numbers worked out by hand."""
 
 import math
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from made_up import gradients, importance, measured, profile, run, runs, trained
+from small_runs import MADE, record_run
 
 from whenpool.book.report.claims import claims
 from whenpool.book.report.few_shot import STEPS
@@ -377,27 +378,19 @@ def test_the_thesiss_few_labels_are_those_of_table_1_9():
     assert read({"system": "tmix", "corpus": "yelp"}) is None
 
 
-def stored(place, training, finished="2026-11-22T08:00:00", **result):
-    """Put a finished training into the store; returns its key."""
-    identity = {"run": training.changed(), "data": {}, "protocol": 1}
-    result = {"test_accuracy": 70.0, "corpus_complete": True, "seconds": 60.0} | result
-    provenance = {"commit": "abc", "device": "cpu", "torch": "2", "finished": finished}
-    return place.store.put(identity, asdict(training), result, provenance)
-
-
 def test_a_run_began_before_it_finished_and_is_called_by_what_sets_it_apart(place):
     plain = Training("imdb", "standard", 1_000, "last")
     expected = {
-        stored(place, plain): ("last", "random", 60),
-        stored(place, replace(plain, forget_bias="low", vectors="a"), seconds=1.5): ("low", "a", 1.5),
-        stored(place, replace(plain, forget_bias=2.0)): ("forget 2", "random", 60),
-        stored(place, replace(plain, forget_bias="chrono")): ("chrono", "random", 60),
-        stored(place, replace(plain, trick="penalty_attention")): ("penalty_attention", "random", 60),
-        stored(place, replace(plain, orthogonal=True)): ("orthogonal", "random", 60),
-        stored(place, replace(plain, pooling="max")): ("max", "random", 60),
+        record_run(place, plain): ("last", "random", 1),
+        record_run(place, replace(plain, forget_bias="low", vectors="a"), seconds=60): ("low", "a", 60),
+        record_run(place, replace(plain, forget_bias=2.0)): ("forget 2", "random", 1),
+        record_run(place, replace(plain, forget_bias="chrono")): ("chrono", "random", 1),
+        record_run(place, replace(plain, trick="penalty_attention")): ("penalty_attention", "random", 1),
+        record_run(place, replace(plain, orthogonal=True)): ("orthogonal", "random", 1),
+        record_run(place, replace(plain, pooling="max")): ("max", "random", 1),
     }
     rows = Runs(place).trainings
-    ended = pd.Timestamp("2026-11-22T08:00:00", tz="UTC")
+    ended = pd.Timestamp(MADE["finished"], tz="UTC")
     assert {
         row.key: (row.model, row.vectors, (ended - row.began).total_seconds())
         for row in rows.itertuples()
@@ -412,9 +405,10 @@ def test_runs_of_every_kind_say_where_they_come_from(recorded):
         assert provenance_line(rows).startswith(f"Provenance: {len(rows)} runs; corpus ")
 
 
-def test_the_time_of_a_run_is_read_with_its_zone(place):
+def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):
     plain = Training("imdb", "standard", 1_000, "last")
     for seed, finished in enumerate(["2026-11-22T10:00:00+02:00", "2026-11-22T08:00:00Z", "2026-11-22"]):
-        stored(place, replace(plain, seed=seed), finished, seconds=None if seed else 0)
+        monkeypatch.setitem(MADE, "finished", finished)
+        record_run(place, replace(plain, seed=seed), seconds=None if seed else 0)
     began = Runs(place).trainings.sort_values("seed")["began"].dt.strftime("%d %H:%M").tolist()
     assert began == ["22 08:00", "22 08:00", "22 00:00"]

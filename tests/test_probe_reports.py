@@ -7,37 +7,30 @@ import pytest
 from whenpool.book.report import probes
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 
-NO_RUNS = pd.DataFrame(columns=["key"])
-
-
 RUN = {"seed": 0, "corpus": "imdb", "length": "long", "size": 1000, "forget_bias": "thesis"}
 
 
 def frame(runs):
-    """Rows of runs, each a configuration and its points, in no order."""
-    rows = [
-        {"key": f"k{number}", **RUN, **run, **point}
-        for number, (run, points) in enumerate(runs)
-        for point in points
-    ]
+    """Rows of runs, each a configuration, in no order."""
+    rows = [{"key": f"k{number}", **RUN, **run} for number, run in enumerate(runs)]
     return pd.DataFrame(rows).sample(frac=1, random_state=0)
 
 
 def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
     runs = [
-        ({"pooling": "max"}, [{}]),
-        ({"pooling": "last", "forget_bias": "low", "size": 500}, [{}]),
-        ({"pooling": "last"}, [{}]),
+        {"pooling": "max"},
+        {"pooling": "last", "forget_bias": "low", "size": 500},
+        {"pooling": "last"},
     ]
     drawn = probes.named(frame(runs)).set_index("key")
     assert drawn["model"].to_dict() == {"k0": "MaxPool", "k1": probes.LOW, "k2": "BiLSTM"}
     assert list(drawn["model"].cat.categories) == ["BiLSTM", "MaxPool", probes.LOW]
     assert list(drawn["texts"].cat.categories) == ["500 training texts", "1K training texts"]
-    own = ({"pooling": "max", "corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}, [{}])
+    own = {"pooling": "max", "corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}
     several = probes.named(frame([*runs, own])).set_index("key")["texts"]
     assert several["k2"] == "IMDb, 1K training texts"
     assert several["k3"] == r"my \$ texts.csv, short, 1K training texts"
-    assert {"model", "texts"} <= set(probes.named(NO_RUNS))
+    assert {"model", "texts"} <= set(probes.named(pd.DataFrame(columns=["key"])))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

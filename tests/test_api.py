@@ -163,11 +163,8 @@ def python(code):
 
 
 def test_the_core_is_torch_numpy_and_safetensors():
-    assert {Requirement(line).name for line in PROJECT["dependencies"]} == {
-        "torch",
-        "numpy",
-        "safetensors",
-    }
+    core = {Requirement(line).name for line in PROJECT["dependencies"]}
+    assert core == {"torch", "numpy", "safetensors"}
 
 
 def test_models_probes_checkpoints_and_training_need_no_more():

@@ -134,16 +134,12 @@ def test_one_training_each_is_compared_by_the_exact_sign_test(lead, chance):
 
 
 def test_filler_decides_only_among_those_that_were_tested_with_it():
-    verdict = verdict_on(
-        findings(score("max", 330), score("mean", 328), sweeps={"mean": 70.0}, filler="wikitext-2")
-    )
+    scores = score("max", 330), score("mean", 328)
+    verdict = verdict_on(findings(*scores, sweeps={"mean": 70.0}, filler="wikitext-2"))
     assert verdict.pooling == "max"
-    assert (
-        "Filler decides nothing among them, since MaxPool could not be tested with it."
-        in verdict.sentences
-    )
-    whole = {"max": 0.0, "mean": 70.0}
-    assert verdict_on(findings(score("max", 330), score("mean", 328), sweeps=whole)).pooling == "mean"
+    said = "Filler decides nothing among them, since MaxPool could not be tested with it."
+    assert said in verdict.sentences
+    assert verdict_on(findings(*scores, sweeps={"max": 0.0, "mean": 70.0})).pooling == "mean"
 
 
 @pytest.mark.parametrize(
@@ -190,10 +186,8 @@ def equally_good(texts, chance):
     rng = np.random.default_rng(0)
     for _ in range(400):
         right = (rng.random((5, texts)) < chance).astype(float)
-        yield [
-            Score(name, (100 * hits.mean(),), 0, 100, hits, 1.0)
-            for name, hits in zip(FIVE, right, strict=True)
-        ]
+        named = zip(FIVE, right, strict=True)
+        yield [Score(name, (100 * hits.mean(),), 0, 100, hits, 1.0) for name, hits in named]
 
 
 def test_what_only_guesses_has_seldom_learnt():
@@ -227,19 +221,16 @@ def test_what_is_said_of_the_place_names_who_says_it():
     assert "there is none here." in evidence_sentence("unknown", (), False)
     assert "MaxPool, the one model with" in evidence_sentence("unknown", ("MaxPool",), False)
     assert "at the start of the texts matter most." in evidence_sentence("start", ("MaxPool",), False)
-    assert "in the middle of the words that are read" in evidence_sentence(
-        "middle", ("Max", "Att"), True
-    )
+    assert "in the middle of the words that are read" in evidence_sentence("middle", ("Max", "A"), True)
 
 
 def test_the_number_of_trainings_is_part_of_the_verdict():
     for seeds, said in (((0.0,), "One training of"), ((1.0, -1.0), "Two trainings of")):
         scores = score("max", 340, seeds=seeds), score("mean", 240, seeds=seeds)
         assert verdict_on(findings(*scores)).sentences[-1].startswith(said)
-    three = [
-        score(pooling, right, seeds=(1.0, 0.0, -1.0)) for pooling, right in (("max", 340), ("mean", 240))
-    ]
-    assert "--seeds" not in verdict_on(findings(*three)).sentences[-1]
+    spread = (1.0, 0.0, -1.0)
+    three = findings(score("max", 340, seeds=spread), score("mean", 240, seeds=spread))
+    assert "--seeds" not in verdict_on(three).sentences[-1]
 
 
 def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch):
@@ -462,7 +453,7 @@ def test_what_was_finished_outlives_a_kill(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"poolings": ("max", "median")}, "pooling 'median' is unknown; choose from last"),
+        ({"poolings": ("max", "median")}, "pooling 'median' is unknown; choose one of last"),
         ({"poolings": ("max", "max")}, "poolings are some different ones"),
         ({"epochs": 0}, "epochs must be at least 1, not 0"),
     ],
@@ -486,9 +477,8 @@ def test_vectors_at_hand_are_used_and_a_folder_is_named_apart(tmp_path, monkeypa
     (tmp_path / "own.tsv").write_text("")
     monkeypatch.chdir(tmp_path)
     told = []
-    page = diagnose(
-        Wish(file, "text", "label", ("max",), epochs=1, data=tmp_path), Workforce(workers=1), told.append
-    )
+    wish = Wish(file, "text", "label", ("max",), epochs=1, data=tmp_path)
+    page = diagnose(wish, Workforce(workers=1), told.append)
     assert page.report.parent.name == "own.csv-diagnosis"
     assert "Word vectors: glove.6B.100d. Up to 7 words of a text are read." in told
     accuracy = {score.pooling: score.accuracy for score in page.found.baselines}

@@ -104,9 +104,8 @@ def test_the_page_has_the_numbers_of_the_record(recorded):
 
 def test_the_figure_of_the_readme_is_drawn_from_these_numbers(recorded):
     drawn = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
-    assert "; ".join(map(" ".join, front.facts(recorded).items())) in drawn, (
-        "run python scripts/front_figure.py"
-    )
+    said = "; ".join(map(" ".join, front.facts(recorded).items()))
+    assert said in drawn, "run python scripts/front_figure.py"
 
 
 def test_bars_count_the_claims_of_the_thesis_at_each_scale():

@@ -15,13 +15,9 @@ LENGTHS = torch.tensor([11, 4, 1, 7])
 LABELS = torch.tensor([0, 2, 1, 2])
 
 
-def classifier(
-    pooling="max_attention", cell="lstm", layers=1, bidirectional=True, hidden_size=5, **options
-):
+def classifier(pooling="max_attention", cell="lstm", layers=1, bidirectional=True, units=5, **options):
     torch.manual_seed(0)
-    return TextClassifier(
-        20, 3, pooling, cell, 6, hidden_size, layers, bidirectional, **options
-    ).double()
+    return TextClassifier(20, 3, pooling, cell, 6, units, layers, bidirectional, **options).double()
 
 
 def step(module, word, state):
@@ -88,7 +84,7 @@ def test_norms_are_those_of_a_loop(pooling, cell, bidirectional):
 def test_of_a_stack_of_any_cell_it_is_the_top_layer(cell, pooling, layers, bidirectional):
     if cell in ("sum", "tanh_sum") and layers == 2:
         bidirectional = False
-    model = classifier(pooling, cell, layers, bidirectional, hidden_size=6)
+    model = classifier(pooling, cell, layers, bidirectional, units=6)
     assert same(gradient_norms(model, IDS, LENGTHS, LABELS), norms_by_loop(model))
 
 

@@ -93,9 +93,8 @@ def test_without_the_book_values_are_said_and_provenance_is_plain(capsys, monkey
 def first_cell_run(folder, modules, environment):
     """Run the first cell of a notebook in a new process, with modules that say what they were told."""
     source = nbformat.reads(made(ROOT / "book" / "theory.md", ROOT), as_version=4).cells[0].source
-    (folder / "cell.py").write_text(
-        source + "\nprint(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])\n"
-    )
+    told = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
+    (folder / "cell.py").write_text(f"{source}\n{told}\n")
     done = subprocess.run(
         [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"],
         cwd=folder, env=environment, capture_output=True, text=True, check=False,

@@ -202,17 +202,12 @@ def test_a_sure_model_still_tells_its_words_apart():
     ("changes", "message"),
     [
         ({"k": 0}, "k, the words of a window, must be at least 1, not 0"),
-        (
-            {"k": 9},
-            "text 0 has 5 words, fewer than one window of k=9: leave such texts out, or take k=5 or "
-            "less",
-        ),
+        ({"k": 9}, "text 0 has 5 words, fewer than one window of k=9: leave such texts out, or take k="),
         ({"points": 0}, "points must be at least 1, not 0"),
         ({"max_megabytes": 0}, "max_megabytes must be above 0, not 0"),
         (
             {"unknown_index": 30},
-            "unknown_index is 30, which is no word; the model's embedding has 30 rows, 0 to 29: give "
-            "the number that stands for <unk> in your vocabulary",
+            "unknown_index is 30, which is no word; the model's embedding has 30 rows",
         ),
         ({"unknown_index": -1}, "unknown_index is -1, which is no word"),
         ({"labels": torch.tensor([0, 1, 3, 0, 1])}, "text 2 has the label 3; the model has 3 classes"),

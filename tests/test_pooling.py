@@ -67,10 +67,7 @@ def test_the_short_way_of_texts_without_padding_gives_the_same_bits(name):
     states = torch.randint(-2, 3, (B, T, D)).float().requires_grad_()  # with ties
     every = torch.ones(B, T, dtype=torch.bool)
     padded = torch.cat([states, torch.full((B, 1, D), 9.0)], dim=1)
-    found = [
-        module(states, every)[0],
-        module(padded, torch.cat([every, ~every[:, :1]], dim=1))[0],
-    ]
+    found = [module(states, every)[0], module(padded, torch.cat([every, ~every[:, :1]], dim=1))[0]]
     short, long = ((own, *torch.autograd.grad(own.square().sum(), states)) for own in found)
     assert all(torch.equal(a, b) for a, b in zip(short, long, strict=True))
 
@@ -86,10 +83,8 @@ def test_equals_its_formula(name, states, mask):
         if expected_weights is None:
             assert weights is None
         else:
-            expected_weights += [0.0] * (T - n)
-            torch.testing.assert_close(
-                weights[text], torch.tensor(expected_weights, dtype=torch.float64)
-            )
+            expected_weights = torch.tensor(expected_weights + [0.0] * (T - n), dtype=torch.float64)
+            torch.testing.assert_close(weights[text], expected_weights)
 
 
 @pytest.mark.parametrize("name", POOLINGS)

@@ -277,13 +277,6 @@ def watched(pretrained, act):
     return pretrained
 
 
-def embed_refusal(*arguments):
-    with pytest.raises(InputError) as caught:
-        embed(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
 def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file):
     pretrained = tiny_bert()
     found = embed(pretrained, NUMBERED, file)
@@ -351,19 +344,19 @@ def test_batches_are_padded_with_zeros(file):
 def test_a_file_of_another_encoder_or_of_other_texts_is_refused(file):
     embed(tiny_bert(), NUMBERED, file)
     advice = "; delete it or give another file"
-    assert embed_refusal(tiny_bert(1, "other"), NUMBERED, file) == (
+    assert refusal(embed, tiny_bert(1, "other"), NUMBERED, file) == (
         f"{file} was made with another encoder (tiny){advice}"
     )
     one, two, three, four, *rest = NUMBERED.ids.to_lists()  # the same tokens with other borders
     texts = Texts(Ragged.of([one, two, three[:-1], [three[-1], *four], *rest]), NUMBERED.labels)
-    assert embed_refusal(tiny_bert(), texts, file) == f"{file} was made of other texts{advice}"
+    assert refusal(embed, tiny_bert(), texts, file) == f"{file} was made of other texts{advice}"
 
 
 @pytest.mark.parametrize("left", [0, 5, 300, -1])
 def test_a_file_that_was_cut_short_is_refused(file, left):
     embed(tiny_bert(), NUMBERED, file)
     os.truncate(file, left if left >= 0 else file.stat().st_size + left)
-    told = embed_refusal(tiny_bert(), NUMBERED, file)
+    told = refusal(embed, tiny_bert(), NUMBERED, file)
     assert told.startswith(f"{file} is no whole cache of embeddings (")
     assert told.endswith("; delete it or give another file")
 
@@ -372,7 +365,7 @@ def test_a_file_of_something_else_is_refused_and_left_alone(file):
     file.parent.mkdir()
     safetensors.torch.save_file({"embeddings": torch.ones(3)}, file)
     content = file.read_bytes()
-    assert f"{file} is no cache of embeddings; delete it" in embed_refusal(tiny_bert(), NUMBERED, file)
+    assert f"{file} is no cache of embeddings; delete it" in refusal(embed, tiny_bert(), NUMBERED, file)
     assert file.read_bytes() == content
 
 
@@ -393,9 +386,9 @@ def test_what_was_stopped_leaves_nothing(file, batch, monkeypatch):
 
 def test_texts_that_the_encoder_cannot_read_are_told(file):
     long = some_texts([3, LONGEST + 1])
-    assert embed_refusal(tiny_bert(), long, file) == (
+    assert refusal(embed, tiny_bert(), long, file) == (
         "text 1 has 25 tokens; tiny reads 1 to 24: leave such texts out, or cut them"
     )
-    assert "text 0 has 0 tokens" in embed_refusal(tiny_bert(), some_texts([0, 3]), file)
-    assert embed_refusal(tiny_bert(), some_texts([]), file) == "there are no texts to embed"
+    assert "text 0 has 0 tokens" in refusal(embed, tiny_bert(), some_texts([0, 3]), file)
+    assert refusal(embed, tiny_bert(), some_texts([]), file) == "there are no texts to embed"
     assert not file.exists()

@@ -5,7 +5,7 @@ import random
 import re
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 
 import pandas as pd
 import pytest
@@ -86,9 +86,8 @@ def test_chapters_read_the_models_and_reviews_of_the_page():
 
 
 def test_the_page_has_the_models_of_reference_runs(content):
-    recorded = pd.read_csv(ROOT / "data" / "results" / "trainings.csv", low_memory=False).set_index(
-        "key"
-    )
+    file = ROOT / "data" / "results" / "trainings.csv"
+    recorded = pd.read_csv(file, low_memory=False).set_index("key")
     for name, run in try_it.chosen_runs().items():
         model, row = content["models"][name], recorded.loc[content["models"][name]["key"]]
         assert model["accuracy"] == row["test_accuracy"]
@@ -164,16 +163,10 @@ def test_the_browser_cuts_texts_and_adds_filler_as_the_library_does(scripts):
     sentences = [[f"{row}-{place}" for place in range(3 + row)] for row in range(7)]
     compose_all = """([words, filler, cases]) => cases.map(([setting, share]) =>
         whenpoolTryIt.text().compose(words, filler, setting, share).words)"""
-    cases = [
-        (setting, share)
-        for setting in ("left", "mid", "right")
-        for share in (0, 0.05, 0.25, 0.5, 0.6, 0.9)
-    ]
+    cases = list(product(("left", "mid", "right"), (0, 0.05, 0.25, 0.5, 0.6, 0.9)))
     words = list("abcdefghij")
-    for (setting, share), one in zip(
-        cases, scripts.evaluate(compose_all, [words, sentences, cases]), strict=True
-    ):
-        assert one == compose(words, cycle(sentences), setting, share)
+    found = scripts.evaluate(compose_all, [words, sentences, cases])
+    assert found == [compose(words, cycle(sentences), *case) for case in cases]
 
 
 @contextmanager
@@ -208,10 +201,8 @@ def chosen(page, **values):
         field = page.locator(f"[name={name}]")
         field.fill(str(value)) if name in ("share", "review") else field.select_option(value)
     answered(page)
-    return {
-        row.split()[0].strip(","): "positive" in row
-        for row in page.locator("tbody tr").all_inner_texts()
-    }
+    rows = page.locator("tbody tr").all_inner_texts()
+    return {row.split()[0].strip(","): "positive" in row for row in rows}
 
 
 def flips(page):
@@ -255,9 +246,8 @@ def test_the_gradient_vanishes_as_the_page_says(widget):
 @slow
 def test_padding_and_negation_do_what_the_page_says(widget):
     assert all(chosen(widget, example="The opinion at the start").values())
-    assert [name for name, positive in chosen(widget, padding="read").items() if not positive] == [
-        "BiLSTM"
-    ]
+    with_padding = chosen(widget, padding="read")
+    assert [name for name, positive in with_padding.items() if not positive] == ["BiLSTM"]
     assert not any(chosen(widget, example="A negation", padding="masked").values())
     filler = widget.evaluate("whenpoolTryIt.filler.join(' ')")
     assert all(chosen(widget, review=filler).values())
@@ -278,9 +268,7 @@ def test_the_widget_can_be_used_by_keyboard_and_on_a_phone(chromium, tmp_path, s
         review = page.get_by_label("Its words").input_value()
         assert page.locator(".try-words span").count() == 2 * len(tokenize(review))
         assert complaints == []
-        assert (
-            violations(page) == []
-        )  # last, since it asks for stylesheets that a page from disk may not read
+        assert violations(page) == []  # last: it asks for stylesheets that a page from disk may not read
 
 
 @slow
@@ -290,10 +278,6 @@ def test_the_sliders_of_theory_draw_its_factor(chromium, tmp_path):
     with looked_at(chromium, file) as (page, _):
         for bias in (-1.0, 0.0, 1.0, 3.0):
             found = page.evaluate("b => whenpoolGradientTheory.curve(b, 50)", bias)
-            distance = torch.arange(50.0)
-            step = quiet_factor(bias)
-            close(
-                [10**norm for norm in found],
-                torch.hypot(step**distance, step ** (49 - distance)).double(),
-                1e-4,
-            )
+            distance, step = torch.arange(50.0), quiet_factor(bias)
+            expected = torch.hypot(step**distance, step ** (49 - distance)).double()
+            close([10**norm for norm in found], expected, 1e-4)

@@ -20,13 +20,11 @@ PUBLISHED = pd.Series(ROW | {"table": "1.6", "mean": 80.0, "std": 0.5})
 
 
 def runs(accuracies, **changes):
-    rows = [
-        ROW
-        | {"seed": seed, "key": f"{seed} {sorted(changes.items())}", "test_accuracy": value}
-        | changes
+    made = ROW | changes
+    return pd.DataFrame(
+        made | {"seed": seed, "key": f"{seed} {sorted(changes.items())}", "test_accuracy": value}
         for seed, value in enumerate(accuracies)
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 @pytest.mark.parametrize(
@@ -140,9 +138,8 @@ def test_a_grid_keeps_order_and_writes_a_repeated_head_once():
 
 
 def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
-    frame = pd.DataFrame(
-        {"a": ["**1**<br>2"], "b": ["see `nwi`"], "c": ['<a href="ledger.html#a">a</a>: x']}
-    )
+    link = '<a href="ledger.html#a">a</a>: x'
+    frame = pd.DataFrame({"a": ["**1**<br>2"], "b": ["see `nwi`"], "c": [link]})
     table = CaptionedTable(frame, "Of <things>.", "tab-x", "From runs.", "x < y ({ref}`the rule <v>`).")
     bundle = table._repr_mimebundle_()
     assert bundle["text/markdown"].startswith(":::{table} Of <things>.\n:name: tab-x\n\n| a ")
@@ -217,9 +214,7 @@ def test_table_1_2_in_both_versions():
     assert vanishing.groupby("source").size().to_dict() == {"slides": 15, "thesis": 15}
     last = vanishing.query("pooling == 'last' and size == 1000").set_index("source")["ratio"]
     assert last.to_dict() == {"thesis": 3e-4, "slides": 5e-3}
-    both = vanishing.pivot_table(
-        index=["pooling", "size"], columns="source", values="validation_accuracy"
-    )
+    both = vanishing.pivot_table("validation_accuracy", ["pooling", "size"], "source")
     assert (both["slides"] == both["thesis"]).all()
 
 

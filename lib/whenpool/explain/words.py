@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
-from whenpool.probes.protocol import checked_batch, evaluating
+from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
 if TYPE_CHECKING:  # drawn by `figure` alone
     from matplotlib.figure import Figure
@@ -286,9 +286,7 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
         >>> [len(row) for row in weights]
         [7, 4]
     """
-    missing = [step for step in ("embed", "encode", "pool") if not hasattr(model, step)]
-    if missing:
-        raise InputError(f"weights are read from a model's pool(); it lacks {', '.join(missing)}")
+    check_steps(model, "attention_weights", ("embed", "encode", "pool"))
     ids, lengths, _ = checked_batch(model, ids, lengths)
     with evaluating(model):
         weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]

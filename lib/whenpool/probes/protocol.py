@@ -1,6 +1,6 @@
 """What all probes ask of a model and a batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -11,12 +11,12 @@ from whenpool.base.errors import InputError
 STEPS = ("embed", "encode", "classify")
 
 
-def check_steps(model: nn.Module, probe: str) -> None:
+def check_steps(model: nn.Module, probe: str, steps: Sequence[str] = STEPS) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
-    missing = [step for step in STEPS if not callable(getattr(model, step, None))]
+    missing = [step for step in steps if not callable(getattr(model, step, None))]
     if missing:
         raise InputError(
-            f"{probe} looks inside a model by its methods {', '.join(STEPS)}; "
+            f"{probe} looks inside a model by its methods {', '.join(steps)}; "
             f"{type(model).__name__} lacks {', '.join(missing)}: see the docstring of whenpool.probes"
         )
 

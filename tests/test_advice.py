@@ -121,9 +121,9 @@ WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-wi
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"claims": ["gap-with-2k"]}, "'a' names 'gap-with-2k', which is neither a claim"),
-        ({"claims": []}, "'a' rests on no claim"),
-        ({"where": ["left"]}, "'a' names 'left', which is neither a claim .* nor one of unknown, ever"),
+        ({"claims": ["gap-with-2k"]}, "'a' cannot be used: it names 'gap-with-2k', which is neither"),
+        ({"claims": []}, "'a' cannot be used: it rests on no claim"),
+        ({"where": ["left"]}, "it names 'left', which is neither a claim .* nor one of unknown, ever"),
         ({"words": [5]}, "'a' cannot be used: not enough values"),
         ({"txt": "Do."}, "'a' cannot be used: .*'txt'"),
     ],

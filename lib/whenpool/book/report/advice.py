@@ -7,8 +7,7 @@ from typing import Any
 
 from whenpool.base.errors import InputError, check_known
 from whenpool.base.paths import project_root
-from whenpool.base.tables import check_once, listed
-from whenpool.book.report.claims import claims, decide
+from whenpool.book.report.claims import claims, decide, entries_of
 from whenpool.book.report.few_shot import NAMES
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.verdicts import paper_file
@@ -115,30 +114,20 @@ def support(advice: Advice) -> str:
 def entries(file: Path | None = None) -> list[Advice]:
     """All advice there is. Raises `InputError` outside a clone, or for an entry that is not whole, naming
     it."""
-    file = file or paper_file("advice.yml", "the advice is")
     known = [claim.id for claim in claims()]
-    found = [_entry(item, known, file) for item in listed(file, "advice")]
-    check_once(file, "advice", [entry.id for entry in found])
-    return found
 
-
-def _entry(item: Any, known: list[str], file: Path) -> Advice:
-    if not isinstance(item, dict):
-        raise InputError(f"{file}: {item!r:.40} is no advice, which has an id and more")
-    where = f"{file}: the advice {item.get('id')!r:.40}"
-    try:
-        values = item | {name: tuple(item.get(name, ())) for name in ("claims", "where")}
-        for name in {"words", "texts"} & set(item):
-            least, most = item[name]
+    def advice(entry: dict[str, Any]) -> Advice:
+        values = entry | {name: tuple(entry.get(name, ())) for name in ("claims", "where")}
+        for name in {"words", "texts"} & set(entry):
+            least, most = entry[name]
             values[name] = (least, float("inf") if most is None else most)
-        advice = Advice(**values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{where} cannot be used: {error}") from None
-    if not advice.claims:
-        raise InputError(f"{where} rests on no claim; name one of data/paper/claims.yml")
-    for name in [*({*advice.claims} - {*known}), *({*advice.where} - {*WHERE})]:
-        raise InputError(
-            f"{where} names {name!r}, which is neither a claim of data/paper/claims.yml nor one of "
-            f"{', '.join(WHERE)}"
-        )
-    return advice
+        if not values["claims"]:
+            raise ValueError("it rests on no claim; name one of data/paper/claims.yml")
+        for name in [*({*values["claims"]} - {*known}), *({*values["where"]} - {*WHERE})]:
+            raise ValueError(
+                f"it names {name!r}, which is neither a claim of data/paper/claims.yml nor one of "
+                f"{', '.join(WHERE)}"
+            )
+        return Advice(**values)
+
+    return entries_of(file or paper_file("advice.yml", "the advice is"), "advice", "advice", advice)

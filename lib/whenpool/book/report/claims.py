@@ -210,33 +210,41 @@ class Decision:
 def claims(file: Path | None = None) -> list[Claim]:
     """All claims of the ledger. Raises `InputError` outside a clone, or for an entry that is not whole,
     naming it."""
-    file = file or paper_file("claims.yml", "the claims are")
-    found = [_claim(entry, file) for entry in listed(file, "claims")]
-    check_once(file, "claim", [claim.id for claim in found])
+    return entries_of(file or paper_file("claims.yml", "the claims are"), "claims", "claim", _claim)
+
+
+def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
+    """What ``make`` gives of each entry of a YAML file with ``what``, of which each is ``one`` and has an
+    ``id``. Raises `InputError` for an entry that is not whole, naming it, and for an id that two have."""
+    found = []
+    for entry in listed(file, what):
+        if not isinstance(entry, dict):
+            raise InputError(f"{file}: {entry!r:.40} is no {one}, which has an id and more")
+        try:
+            found.append(make(entry))
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise InputError(
+                f"{file}: the {one} {entry.get('id')!r:.40} cannot be used: {error}"
+            ) from None
+    check_once(file, one, [made.id for made in found])
     return found
 
 
-def _claim(entry: Any, file: Path) -> Claim:
-    if not isinstance(entry, dict):
-        raise InputError(f"{file}: {entry!r:.40} is no claim, which has an id and more")
-    where = f"{file}: the claim {entry.get('id')!r:.40}"
+def _claim(entry: dict[str, Any]) -> Claim:
     for name in ("id", "chapter", "section", "statement", "measure", "rule", "unit", "evidence"):
         if not isinstance(entry.get(name), str):
-            raise InputError(f"{where} has {name}: {entry.get(name)!r:.40}, which is no text")
-    try:
-        check_known("measure", entry["measure"], MEASURES)
-        values = {name: value for name, value in entry.items() if name != "with"}
-        values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
-        values["scales"] = tuple(entry.get("scales", SCALES))
-        claim = Claim(**values, options=entry.get("with", {}))
-        for scale in claim.scales:
-            check_known("scale", scale, SCALES)
-            Rule.parse(claim.at(scale).rule)
-            _comparisons(claim.at(scale), scale)
-            if not MEASURES[claim.measure].drawn:
-                MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{where} cannot be used: {error}") from None
+            raise ValueError(f"{name} is {entry.get(name)!r:.40}, which is no text")
+    check_known("measure", entry["measure"], MEASURES)
+    values = {name: value for name, value in entry.items() if name != "with"}
+    values["registered"] = datetime.fromisoformat(str(entry.get("registered"))).astimezone(UTC)
+    values["scales"] = tuple(entry.get("scales", SCALES))
+    claim = Claim(**values, options=entry.get("with", {}))
+    for scale in claim.scales:
+        check_known("scale", scale, SCALES)
+        Rule.parse(claim.at(scale).rule)
+        _comparisons(claim.at(scale), scale)
+        if not MEASURES[claim.measure].drawn:
+            MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
     return claim
 
 

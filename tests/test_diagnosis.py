@@ -4,7 +4,6 @@ to a page, taken up again where it stopped."""
 import re
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from html import escape
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
 from outline import Outline
+from small_runs import wait_for
 
 from whenpool import InputError, load, load_checkpoint
 from whenpool.book.printing import opened_browser
@@ -432,9 +432,7 @@ def test_what_was_finished_outlives_a_kill(tmp_path):
     ]  # fmt: skip
     runs = tmp_path / "out" / "runs"
     first = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 100
-    while not list(runs.glob("*.json")) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: list(runs.glob("*.json")))
     first.kill()
     first.wait()
     assert not (tmp_path / "out" / "report.html").exists()

@@ -1,9 +1,7 @@
 """The tables and figures of "Learnability tricks", Table 2.1, and what is kept of their runs."""
 
-import csv
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,7 +19,6 @@ from whenpool.book.report.verdicts import (
 )
 from whenpool.runs.kinds.training import TRICKS, Training
 
-PAPER = Path(__file__).parents[1] / "data" / "paper"
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
 COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2000}
 SMALL = replace(THESIS, size=1000, **COMPACT)
@@ -129,16 +126,11 @@ def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, va
     assert follows_protocol(as_plain(table.drop(columns=["trick", "orthogonal"]))).all()
 
 
-def published(name, **wanted):
-    with open(PAPER / f"{name}.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-
-
-NUMBERS = {(r["method"], r["setting"]): float(r["accuracy"]) for r in published("learnability")}
+NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
+IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
 BEST = {
-    row["setting"]: f"{float(row['mean']):.1f} ± {float(row['std']):.1f}"
-    for row in published("accuracy", table="1.3", corpus="imdb", size="10000", pooling="max_attention")
+    row.setting: f"{row.mean:.1f} ± {row.std:.1f}"
+    for row in verdicts.published("accuracy").query(IMDB).itertuples()
 }
 
 

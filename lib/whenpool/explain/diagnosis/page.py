@@ -13,9 +13,10 @@ from markupsafe import Markup, escape
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from whenpool.book.report.advice import Advice, support
 from whenpool.explain.diagnosis.data import Survey
 from whenpool.explain.diagnosis.findings import Findings, Plan, Rows, evidence_sentence
-from whenpool.explain.diagnosis.verdict import Told, Verdict
+from whenpool.explain.diagnosis.verdict import Verdict
 from whenpool.models.registry import COLOURS, MARKERS, POOLING_NAMES
 
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
@@ -30,7 +31,7 @@ class Page:
     plan: Plan
     found: Findings
     verdict: Verdict
-    advice: list[Told]  # what the book says of such texts, apart from what was measured here
+    advice: list[Advice]  # what the book says of such texts, apart from what was measured here
     report: Path  # the file it is written to
     explain: str  # a command that explains the recommended, or else the best, model
     again: str  # the command that made this page
@@ -62,6 +63,8 @@ class Page:
             seeds=min(len(score.accuracies) for score in found.scores),
             evidence=evidence_sentence(found.where, found.judges, bool(self.survey.cut)),
             names=POOLING_NAMES,
+            support=support,
+            zip=zip,
             differences={one.pooling: one for one in found.differences},
             shares=SHOWN_SHARES,
             places=PLACES,

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from whenpool.base.errors import InputError
+from whenpool.book.report.advice import Advice, advice_for, support
 from whenpool.book.report.tables import together
 from whenpool.explain.diagnosis.findings import FEW, SEEDS, Findings, Score
 
@@ -162,27 +163,10 @@ def _filler(found: Findings) -> str:
     return "filler" if found.filler else "filler of invented words"
 
 
-@dataclass(frozen=True)
-class Told:
-    """An advice of the book, how far its own runs support it, and the verdicts on its claims."""
-
-    text: str
-    support: str
-    claims: tuple[tuple[str, str], ...]
-
-
-def advice_on(words: float, texts: int, where: str) -> list[Told]:
-    """What the book advises for such texts, as far as its own runs say something of it and nothing
-    against it; nothing outside its clone, or where it cannot be read."""
+def advice_on(words: float, texts: int, where: str) -> list[Advice]:
+    """What the book advises for such texts, as far as its own runs say something of it; nothing outside its
+    clone, or where it cannot be read."""
     try:
-        from whenpool.book.report.advice import advice_for, support
-
-        found = advice_for(words, texts, where)
-    except (InputError, ModuleNotFoundError):  # the diagnosis does without it
+        return [one for one in advice_for(words, texts, where) if support(one) != "untested"]
+    except InputError:  # the diagnosis does without it
         return []
-    told = []
-    for one in found:
-        run = [pair for pair in zip(one.claims, one.verdicts, strict=True) if pair[1] != "not run"]
-        if support(one) not in ("contradicted", "untested"):
-            told.append(Told(one.text, support(one), tuple(run)))
-    return told

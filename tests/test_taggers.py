@@ -139,14 +139,14 @@ def corpus(train, test, entities=False):
 
 def test_words_are_known_by_themselves_their_suffix_and_their_shape():
     numbered = number(corpus(["The/D walking/V 12/N the/D"], ["talking/V Zork/X the/D"]))
-    train, test = numbered.train.ids.tolist(), numbered.test.ids.tolist()
+    train, test = numbered.train.ids.flat.tolist(), numbered.test.ids.flat.tolist()
     assert train[0][0] == train[3][0]  # in lower case
     assert train[0][2] != train[3][2]  # but for the shape
     assert test[0][0] == UNKNOWN_INDEX
     assert test[0][1:] == [train[1][1], train[1][2]]
     assert test[1] == [UNKNOWN_INDEX, UNKNOWN_INDEX, train[0][2]]
     assert min(min(row) for row in train) > PADDING_INDEX
-    assert numbered.test.tags.tolist() == [
+    assert numbered.test.labels.tolist() == [
         numbered.tags.index("V"),
         UNKNOWN_TAG,
         numbered.tags.index("D"),
@@ -159,7 +159,7 @@ def test_words_are_known_by_themselves_their_suffix_and_their_shape():
 def test_a_word_with_a_vector_is_known_though_training_lacks_it():
     vectors = WordVectors(["talking", "nowhere"], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     numbered = number(corpus(["walking/V"], ["talking/V zork/V"]), False, vectors)
-    ids = numbered.test.ids[:, 0]
+    ids = numbered.test.ids.flat[:, 0]
     assert numbered.vectors[ids[0]].tolist() == [1.0, 2.0]
     assert ids[1] == UNKNOWN_INDEX
     assert len(numbered.vectors) == 4  # none for what no sentence has
@@ -192,7 +192,7 @@ def test_only_who_reads_both_ways_knows_what_a_later_word_decides(task):
     found = {}
     for way in (True, False):
         model, numbered, outcome = trained(way, grammar)
-        right = label(model, numbered.test).tags == numbered.test.tags
+        right = label(model, numbered.test).tags == numbered.test.labels
         found[way] = float(right[numbered.later].float().mean())
         assert outcome.test.accuracy == pytest.approx(100 * float(right.float().mean()))
         assert float(right[~numbered.later].float().mean()) > 0.9

@@ -6,7 +6,7 @@ Letters: N texts, B of them in a batch, T words of the longest in the batch.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import torch
@@ -88,9 +88,10 @@ class Texts:
         """The first texts, or all where there are fewer."""
         return replace(self, ids=self.ids.first(count), labels=self.labels[:count])
 
-    def to(self, device: torch.device | str) -> "Texts":
+    def to(self, device: torch.device | str) -> Self:
         """The same with words and labels on a device; lengths stay on the CPU."""
-        return Texts(Ragged(self.ids.flat.to(device), self.ids.offsets), self.labels.to(device))
+        ids = Ragged(self.ids.flat.to(device), self.ids.offsets)
+        return replace(self, ids=ids, labels=self.labels.to(device))
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
         """The texts of these numbers, padded to the longest of them."""

@@ -9,12 +9,13 @@ so that a word that no training sentence has is known by its suffix and shape.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Texts
+from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tagged import Tagged, TaggedCorpus
 from whenpool.corpora.tokens import WordVectors, build_vocabulary
 
@@ -22,41 +23,23 @@ PAD_TAG, UNKNOWN_TAG = -100, -1  # Where no word is; and a tag that no training 
 
 
 @dataclass(frozen=True)
-class NumberedSentences:
-    """N sentences, one after the other."""
+class NumberedSentences(Texts):
+    """N sentences: of each word a row of F numbers, W rows int32, and as labels the tags (W,) of all words,
+    int64, `UNKNOWN_TAG` for those that training has not."""
 
-    ids: Tensor  # (W, F) int32
-    tags: Tensor  # (W,) int64; `UNKNOWN_TAG` for those that training has not
-    lengths: Tensor  # (N,) int64, on the CPU
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    @property
-    def starts(self) -> Tensor:
-        """(N,): where each begins."""
-        return self.lengths.cumsum(0) - self.lengths
-
-    def to(self, device: torch.device | str) -> "NumberedSentences":
-        """The same with words and tags on a device; lengths stay on the CPU."""
-        return NumberedSentences(self.ids.to(device), self.tags.to(device), self.lengths)
-
-    def batch(self, indices: Tensor) -> Batch:
+    def batch(self, indices: Tensor, padding_index: int) -> Batch:
         """The sentences of these numbers (B,), padded to the longest of them: ids (B, T, F), lengths
         (B,), and as labels the tags (B, T), `PAD_TAG` after each sentence's end."""
-        offsets = nn.functional.pad(self.lengths.cumsum(0), (1, 0))
-        places, is_word, lengths, _ = Ragged(self.ids, offsets).places(indices)
-        ids = self.ids[places].long().masked_fill(~is_word.unsqueeze(-1), PADDING_INDEX)  # (B, T, F)
-        return Batch(ids, lengths, self.tags[places].masked_fill(~is_word, PAD_TAG))
+        places, is_word, lengths, _ = self.ids.places(indices)
+        ids = self.ids.flat[places].long()  # (B, T, F)
+        ids = ids.masked_fill(~is_word.unsqueeze(-1), padding_index)
+        return Batch(ids, lengths, self.labels[places].masked_fill(~is_word, PAD_TAG))
 
 
 @dataclass(frozen=True)
-class NumberedCorpus:
-    """All splits as numbers."""
+class NumberedCorpus(Splits):
+    """All splits as numbers: `NumberedSentences` each."""
 
-    train: NumberedSentences
-    validation: NumberedSentences
-    test: NumberedSentences
     tags: tuple[str, ...]  # names, in the order of their numbers
     sizes: tuple[int, ...]  # how many different words, suffixes and shapes there are, F of them
     rare: Tensor  # (words,) bool, those that stand once in the training sentences
@@ -100,11 +83,10 @@ def number(
             word: [numbers.get(feature(word), UNKNOWN_INDEX) for feature, numbers in features]
             for word in set(words)
         }
-        return NumberedSentences(
-            torch.tensor([row_of[word] for word in words], dtype=torch.int32),
-            torch.tensor([number_of.get(tag, UNKNOWN_TAG) for s in sentences for tag in s.tags]),
-            torch.tensor([len(sentence) for sentence in sentences]),
-        )
+        rows = torch.tensor([row_of[word] for word in words], dtype=torch.int32)  # (W, F)
+        offsets = torch.tensor([0, *accumulate(map(len, sentences))])
+        tags = [number_of.get(tag, UNKNOWN_TAG) for sentence in sentences for tag in sentence.tags]
+        return NumberedSentences(Ragged(rows, offsets), torch.tensor(tags))
 
     frequency = torch.tensor([counts.get(word, 0) for word in words.itos])
     return NumberedCorpus(

@@ -4,16 +4,13 @@ Letters: B sentences, T words of the longest, F columns of numbers of a word, C 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from types import SimpleNamespace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import UNKNOWN_INDEX, Batch, evaluation_batches
-from whenpool.corpora.numbering import NumberedCorpus, NumberedSentences
-from whenpool.models.encoder import word_mask
+from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, evaluation_batches
+from whenpool.corpora.numbering import NumberedCorpus
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.training.loop import (
     Accuracy,
@@ -56,49 +53,28 @@ def train_tagger(
 
     Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
-    parts = {name: _Split(getattr(corpus, name)) for name in ("train", "validation", "test")}
     objective = _Tagging(corpus.rare, unknown_rate, judge or (lambda said: {}))
-    splits = cast(Any, SimpleNamespace(**parts))
-    return train(model, splits, recipe, seed, device, on_epoch, objective=objective)
+    return train(model, corpus, recipe, seed, device, on_epoch, objective=objective)
 
 
 @torch.inference_mode()
-def label(model: SequenceTagger, sentences: NumberedSentences) -> Labelled:
-    """Tag sentences, and compare the tags with theirs."""
+def label(model: SequenceTagger, sentences: Texts) -> Labelled:
+    """Tag `whenpool.corpora.numbering.NumberedSentences`, and compare the tags with theirs."""
     was_training = model.training
     model.eval()
-    found, starts = torch.empty_like(sentences.tags), sentences.starts
+    found = torch.empty_like(sentences.labels)
     loss = torch.zeros((), dtype=torch.float64, device=found.device)
-    for indices in evaluation_batches(sentences.lengths, evaluation_words(found.device)):
-        batch = sentences.batch(indices)
+    for indices in evaluation_batches(sentences.ids.lengths, evaluation_words(found.device)):
+        batch = sentences.batch(indices, PADDING_INDEX)
         logits = model(batch.ids, batch.lengths)  # (B, T, C)
         loss += tagging_loss(logits, batch.lengths, batch.labels, "sum")
-        is_word = word_mask(batch.lengths, logits.shape[1])  # (B, T)
-        position = torch.arange(logits.shape[1], device=found.device)
-        places = (starts[indices].to(found.device).unsqueeze(1) + position)[is_word]
-        found[places] = logits.argmax(-1)[is_word]
+        places, is_word, *_ = sentences.ids.places(indices)  # (B, T)
+        found[places[is_word]] = logits.argmax(-1)[is_word]
     model.train(was_training)
-    known = (sentences.tags >= 0).sum().item()
-    right = (found == sentences.tags).sum().item()
+    known = (sentences.labels >= 0).sum().item()
+    right = (found == sentences.labels).sum().item()
     score = Score(loss.item() / max(known, 1), 100 * right / len(found))
     return Labelled(score, found.cpu())
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Sentences as the loop asks for texts; the labels are the tags of all words."""
-
-    ids: NumberedSentences
-
-    @property
-    def labels(self) -> Tensor:
-        return self.ids.tags
-
-    def to(self, device: torch.device | str) -> "_Split":
-        return _Split(self.ids.to(device))
-
-    def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        return self.ids.batch(indices)
 
 
 class _Tagging(Objective):
@@ -113,7 +89,7 @@ class _Tagging(Objective):
         self.rare, self.unknown_rate, self.judge = rare, unknown_rate, judge
         self.said: Labelled
 
-    def begin(self, model: nn.Module, texts: Any) -> None:
+    def begin(self, model: nn.Module, texts: Texts) -> None:
         self.rare = self.rare.to(texts.labels.device)
 
     def backward(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:
@@ -129,8 +105,8 @@ class _Tagging(Objective):
         logits = model(ids, batch.lengths)  # (B, T, C)
         return tagging_loss(logits, batch.lengths, batch.labels), logits
 
-    def evaluate(self, model: SequenceTagger, texts: Any) -> Score:
-        self.said = label(model, texts.ids)
+    def evaluate(self, model: SequenceTagger, texts: Texts) -> Score:
+        self.said = label(model, texts)
         return self.said.score
 
     def end_epoch(self, model: nn.Module, accuracy: Accuracy) -> dict[str, float]:

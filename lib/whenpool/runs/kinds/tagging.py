@@ -139,7 +139,7 @@ class Tagging(Run):
             "train_texts": len(corpus.train),
             "validation_texts": len(corpus.validation),
             "test_texts": len(corpus.test),
-            "test_words": len(numbered.test.tags),
+            "test_words": len(numbered.test.labels),
             "vocabulary": numbered.sizes[0],
             "parameters": sum(p.numel() for p in model.parameters()),
             "train_words": outcome.words,
@@ -280,8 +280,8 @@ def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
 
 def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:
     """Accuracy in % on the words that training has not, and on those that a later word decides."""
-    right = said.tags == numbered.test.tags
-    unseen = ~numbered.seen[numbered.test.ids[:, 0].long()]
+    right = said.tags == numbered.test.labels
+    unseen = ~numbered.seen[numbered.test.ids.flat[:, 0].long()]
     parts = {"unseen": unseen, "later": numbered.later}
     counts = {f"{name}_words": int(part.sum()) for name, part in parts.items()}
     return counts | {
@@ -295,12 +295,12 @@ def _profile(
 ) -> list[dict[str, Any]]:
     """Gradients along the longest validation sentences of ten words or more, at `PLACES` places from the
     first to the last word: of the sum of all words' losses, and of the loss of the word in the middle."""
-    lengths = numbered.validation.lengths
+    lengths = numbered.validation.ids.lengths
     longest = torch.argsort(lengths, descending=True, stable=True)[: run.profiled]
     longest = longest[lengths[longest] >= 10]
     if not len(longest):
         return []
-    batch = numbered.validation.batch(longest)
+    batch = numbered.validation.batch(longest, PADDING_INDEX)
 
     def mean(word: Tensor | None) -> list[float]:
         norms = tagging_gradient_norms(model, batch.ids, batch.lengths, batch.labels, word)

@@ -57,9 +57,9 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     found: list[Entity] = []
     kind, start = "", 0
     for place, tag in enumerate((*tags, OUTSIDE)):
-        if not is_entity_tag(tag):
-            raise InputError(f"the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE")
         type_ = tag[2:]
+        if tag != OUTSIDE and not (type_ and tag.startswith(("B-", "I-"))):
+            raise InputError(f"word {place + 1}: the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE")
         if kind and (tag[0] != "I" or type_ != kind):
             found.append(Entity(kind, start, place))
             kind = ""
@@ -119,11 +119,6 @@ def _with_touching(tags: Sequence[str]) -> Iterator[tuple[Entity, bool]]:
     for entity in entities(tags):
         yield entity, (before.type, before.stop) == (entity.type, entity.start)
         before = entity
-
-
-def is_entity_tag(tag: str) -> bool:
-    """Whether it is "O", "B-TYPE" or "I-TYPE"."""
-    return tag == OUTSIDE or (tag[:2] in ("B-", "I-") and len(tag) > 2)
 
 
 COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "missed")

@@ -29,7 +29,6 @@ from whenpool.corpora.entities import (
     encoding_of,
     entities,
     entity_scores,
-    is_entity_tag,
 )
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
@@ -305,14 +304,14 @@ class TaggedSource:
         has_entities = any(tag.startswith(("B-", "I-")) for tag in tags)
         notes = []
         for part, path in zip(parts, self.paths, strict=True) if has_entities else ():
-            for sentence in part:  # such as those of IOBES, or parts of speech
-                for place, tag in enumerate(sentence.tags, 1):
-                    if not is_entity_tag(tag):
-                        raise InputError(
-                            f"{path}, sentence at line {sentence.line}, word {place}: the tag {tag!r:.60} is "
-                            "none of O, B-TYPE and I-TYPE, which others are; write entities in IO, IOB1 or "
-                            "IOB2"
-                        )
+            for sentence in part:
+                try:
+                    entities(sentence.tags)
+                except InputError as error:  # a tag of IOBES, or a part of speech
+                    raise InputError(
+                        f"{path}, sentence at line {sentence.line}, {error}, which others are; write "
+                        "entities in IO, IOB1 or IOB2"
+                    ) from None
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
                 notes.append(

@@ -167,9 +167,8 @@ class Training(Run):
 
     @property
     def cost(self) -> float:
-        steps = (
-            2 if self.trick == "gradient_directed" else 1
-        )  # three times as much, in half of the epochs
+        # gradient-directed steps take three times as much, in half of the epochs
+        steps = 2 if self.trick == "gradient_directed" else 1
         return steps * self.size * self.epochs * self.words
 
     @property
@@ -270,12 +269,10 @@ class Training(Run):
         }.items():
             if lacks:
                 raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
-        if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
+        if self.trick == "gradient_directed":
+            GradientDirected(self.epochs, self.strength, self.divergence)  # which says what it cannot be
+        elif {"strength", "divergence"} & self.changed().keys():
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")
-        if not 0 <= self.strength < math.inf:
-            raise InputError(f"strength is λ of the first epoch, at least 0, not {self.strength}")
-        if self.divergence not in ("forward", "reverse"):
-            raise InputError(f"divergence {self.divergence!r} is unknown; choose forward or reverse")
         if self.trick not in (None, *TRICKS):
             raise InputError(f"trick {self.trick!r} is unknown; choose one of {', '.join(TRICKS)}")
         if self.trick and self.cell == "transformer":

@@ -128,9 +128,6 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
                 yield GradientProfile(training, **few)
 
 
-"""Training texts of traces, as in Table 1.2; and in the compact replication."""
-
-
 def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
     """Figures 1.4, 1.6 and 1.7, and what padding has to do with them (§1.6, §1.7)."""
     few = {"texts": 10} if choice.profile == "smoke" else {}

@@ -1,6 +1,8 @@
 """Shared by all tests: caches of their own, and where real corpora lie, if they do."""
 
 import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,28 @@ def place(tmp_path):
 def shared(tmp_path_factory):
     """Of a module, for what its tests only read."""
     return empty_place(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture
+def mistake(monkeypatch, capsys):
+    """Call the command line in this process, which is faster; gives the one line that a mistake is told in
+    before it ends with the exit code 2."""
+    from whenpool.cli import main
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["whenpool", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, said = capsys.readouterr()
+        assert end.value.code == 2, said + out
+        assert said.startswith("whenpool: ")
+        assert said.endswith("\n")
+        assert len(said.splitlines()) == 1, said
+        assert len(said) < 2_100
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", said)
+        return said
+
+    return call
 
 
 class PoolHere:

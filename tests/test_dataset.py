@@ -144,24 +144,6 @@ def test_the_vocabulary_is_torchtexts(vector_file, tmp_path):
     assert torch.equal(found.vectors, expected.vectors)
 
 
-def test_known_words_get_their_vector_and_others_a_normal_one(vector_file, tmp_path):
-    vectors = load_vectors(vector_file, tmp_path)
-    counts = {"good": 3, "new": 2} | {f"w{i}": 1 for i in range(2000)}
-
-    def build(seed):
-        generator = torch.Generator().manual_seed(seed)
-        return build_vocabulary(counts, vectors=vectors, generator=generator)
-
-    vocabulary = build(0)
-    rows = vocabulary.vectors
-    assert rows[vocabulary.stoi["good"]].tolist() == [1.0, 2.0, 3.0]
-    drawn = torch.cat([rows[:2], rows[3:]])
-    assert drawn.mean().item() == pytest.approx(0, abs=0.06)
-    assert drawn.std().item() == pytest.approx(1, abs=0.06)
-    assert torch.equal(build(0).vectors, rows)
-    assert not torch.equal(build(1).vectors, rows)
-
-
 def test_vectors_may_be_gzipped_and_are_cached_without_pickles(vector_file, tmp_path):
     zipped = tmp_path / "small.3d.txt.gz"
     zipped.write_bytes(gzip.compress(vector_file.read_bytes()))

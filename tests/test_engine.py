@@ -268,18 +268,6 @@ def test_what_another_command_is_at_is_waited_for_and_counted(place, here):
     assert list((place.store.directory / "claims").iterdir()) == []
 
 
-def test_a_claim_is_one_commands(tmp_path):
-    one, other = Claims(tmp_path), Claims(tmp_path)
-    assert one.take("a")
-    assert one.take("a")  # ours already
-    assert not other.take("a")
-    assert other.take("b")
-    one.release("a")
-    assert other.take("a")
-    other.release_all()
-    assert one.take("b")
-
-
 def test_what_does_not_fit_before_the_deadline_is_left_out_and_cut_from_a_group(place, here):
     slow = {run: 1000.0 if run.setting == "mid" else 0.01 for run in GRID}
     until = time.monotonic() + 300

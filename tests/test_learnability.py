@@ -26,13 +26,13 @@ from small_models import (
 )
 from small_runs import TINY, result_of
 
-from whenpool import Encoder, InputError, LastState
+from whenpool import Encoder, InputError
 from whenpool.corpora.batches import Ragged, Texts
 from whenpool.learnability import AttentionForm, DropoutAttention, PenaltyAttention, TeacherForcing
 from whenpool.learnability import teacher_forcing as forcing
 from whenpool.learnability.last_attention import falling, rising
 from whenpool.learnability.teacher_forcing import sentence_embeddings
-from whenpool.runs.kinds.training import TRICKS, prepare, trained
+from whenpool.runs.kinds.training import trained
 from whenpool.training.loop import Objective, evaluate
 
 
@@ -308,28 +308,14 @@ def test_a_model_that_pools_is_named(objective):
 
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")
-OTHERS = [replace(TINY, trick=trick) for trick in TRICKS[1:]]
 
 
-@pytest.fixture(scope="module")
-def by_one(shared):
-    """A place where a model was trained with every trick."""
-    for run in (TEACHER, STUDENT, *OTHERS):
-        run.execute(shared, keep_weights=True)
-    return shared
-
-
-@pytest.mark.parametrize("run", [STUDENT, *OTHERS], ids=lambda run: run.trick)
-def test_what_is_stored_of_a_trick_is_a_model_without_pooling(run, by_one):
-    prepared = trained(run, by_one)
-    assert type(prepared.model.pooling) is LastState
-    assert prepared.model.state_dict().keys() == prepare(TINY, by_one).model.state_dict().keys()
-    score, result = evaluate(prepared.model, prepared.dataset.test), result_of(run, by_one)
-    assert result["test_accuracy"] == pytest.approx(score.accuracy)
-    assert result["test_loss"] == pytest.approx(score.loss, rel=1e-4)
-
-
-def test_a_student_has_the_classifier_of_its_teacher(by_one):
-    student, teacher = (trained(run, by_one).model.state_dict() for run in (STUDENT, TEACHER))
-    for name, value in student.items():
-        assert torch.equal(value, teacher[name]) == name.startswith("classifier")
+def test_a_stored_student_has_the_classifier_of_its_teacher_and_its_own_score(place):
+    for run in (TEACHER, STUDENT):
+        run.execute(place, keep_weights=True)
+    student, teacher = (trained(run, place) for run in (STUDENT, TEACHER))
+    theirs = teacher.model.state_dict()
+    for name, value in student.model.state_dict().items():
+        assert torch.equal(value, theirs[name]) == name.startswith("classifier")
+    score = evaluate(student.model, student.dataset.test)
+    assert result_of(STUDENT, place)["test_accuracy"] == pytest.approx(score.accuracy)

@@ -22,13 +22,6 @@ def put(store, seed=1, **options):
     )
 
 
-def test_the_key_depends_on_every_value_and_on_no_order():
-    assert key_of({"a": 1, "b": {"c": 2, "d": 3}}) == key_of({"b": {"d": 3, "c": 2}, "a": 1})
-    assert len(key_of(IDENTITY)) == 20
-    others = [IDENTITY | {"protocol": 2}, IDENTITY | {"data": {"corpus": "abd"}}, IDENTITY | {"run": {}}]
-    assert len({key_of(identity) for identity in [IDENTITY, *others]}) == 4
-
-
 def test_what_is_put_comes_back(tmp_path):
     store = Store(tmp_path)
     key = put(store, weights=b"weights")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from conftest import PoolHere
-from small_runs import GRID, SMALL, fresh, results, stored
+from small_runs import GRID, SMALL, fresh, has_weights, results, stored
 
 from whenpool import InputError
 from whenpool.base.errors import StorageError
@@ -138,14 +138,20 @@ def here(monkeypatch):
 def test_trained_together_the_results_are_the_same_but_for_rounding(place, here):
     one, several = fresh(place, "one"), fresh(place, "several")
     run_all(PAIRED, one)
-    report = run_all(PAIRED, several, Workforce(together=3))
+    kept = PAIRED[0]
+    report = run_all(PAIRED, several, Workforce(together=3), keep_weights=lambda run: run == kept)
     assert (report.done, report.failed) == (len(PAIRED), {})
     assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
     alone, company = results(one.store), results(several.store)
     assert alone.keys() == company.keys()
     for name, row in alone.items():
         assert company[name]["test_loss"] == pytest.approx(row["test_loss"], rel=1e-4)
-    assert several.store.rows("training")["together"].value_counts().to_dict() == {3: 6, 1: 2}
+    assert [run for run in PAIRED if has_weights(run, several)] == [kept]
+    made = several.store.rows("training")
+    assert made["together"].value_counts().to_dict() == {3: 6, 1: 2}
+    assert sorted((len(name), count) for name, count in made.groupby("group").size().items()) == [
+        (0, 2), (8, 3), (8, 3),
+    ]  # fmt: skip
 
 
 def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import replace
-from itertools import cycle
 
 import numpy as np
 import pytest
@@ -14,8 +13,7 @@ from torch import nn
 from whenpool import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Dataset
-from whenpool.corpora.settings import compose
-from whenpool.probes import gradient_norms, gradient_profile, nwi
+from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep
 from whenpool.runs.kinds.probe import (
     DirectionUse,
     FirstSteps,
@@ -211,23 +209,9 @@ def test_a_sweep_has_a_row_for_each_setting_and_share_and_takes_the_test_filler(
         (setting, share) for setting in ("left", "mid", "right") for share in shares
     ]
     assert len({row["accuracy"] for row in rows}) > 5
-    texts = dataset.test.first(40)
-    for row in rows:
-        if row["share_added"] in (0, 0.3, 0.8):
-            assert row == row | by_hand(model, texts, dataset, row["setting_added"], row["share_added"])
-
-
-def by_hand(model, texts, dataset, setting, share):
-    """One text at a time."""
-    filler = cycle(dataset.test_filler.to_lists())
-    right, words = 0, 0
-    for text, label in zip(texts.ids.to_lists(), texts.labels.tolist(), strict=True):
-        whole = compose(text, filler, setting, share) if share else text
-        words += len(whole)
-        logits = model.eval()(torch.tensor([whole]), torch.tensor([len(whole)]))
-        right += int(logits.argmax()) == label
-    model.train()
-    return {"accuracy": 100 * right / len(texts), "words": pytest.approx(words / len(texts))}
+    texts, filler = dataset.test.first(40), dataset.test_filler.to_lists()
+    points = padding_sweep(model, texts.ids.to_lists(), texts.labels, filler)
+    assert [(row["accuracy"], row["words"]) for row in rows] == [(p.accuracy, p.words) for p in points]
 
 
 def test_without_filler_a_sweep_says_what_it_needs(plain):
@@ -333,9 +317,8 @@ def test_of_each_direction_alone_the_other_half_of_the_embedding_is_zero(shared,
     ):
         evaluate(model, texts)
         mean = torch.cat(seen).mean(0)[:units]
-        model.classifier.bias.copy_(
-            -model.classifier.weight[:, :units] @ mean
-        )  # so that half is undecided
+        # so that half is undecided
+        model.classifier.bias.copy_(-model.classifier.weight[:, :units] @ mean)
     result, rows = DirectionUse(training, texts=30).measure(model, dataset)
     expected = {}
     for name, zeros in (("both", []), ("forward", range(units, 2 * units)), ("backward", range(units))):

@@ -1,17 +1,14 @@
 """Models trained at once, against each trained alone."""
 
 import copy
-import math
 from dataclasses import replace
 
 import pytest
 import torch
-from conftest import empty_place
 from small_runs import SMALL
 
 from whenpool import InputError, TextClassifier
-from whenpool.runs.kinds.training import execute_together, prepare, recipe_of
-from whenpool.runs.run import key
+from whenpool.runs.kinds.training import prepare, recipe_of
 from whenpool.training.batched import Student, train_together
 from whenpool.training.loop import DivergenceError, Recipe, train
 
@@ -92,29 +89,3 @@ def test_what_cannot_be_trained_together_is_named(place):
     for options in ({"cell": "gru"}, {"cell": "transformer"}, {"drop_connect": 0.5}):
         with pytest.raises(InputError, match="only LSTMs without DropConnect are trained together"):
             train_together([student(**options), student(**options)])
-
-
-def test_runs_are_stored_one_by_one_beside_their_company(place, tmp_path):
-    (tmp_path / "apart").mkdir()
-    apart = empty_place(tmp_path / "apart")
-    runs = [replace(SHORT, pooling=pooling) for pooling in ("last", "max")]
-    diverging = replace(SHORT, learning_rate=3e38)
-    ended = {}
-    execute_together(
-        [*runs, diverging], place, keep_weights=[True, False, False],
-        on_end=lambda number, failure: ended.update({number: failure}),
-    )  # fmt: skip
-    assert [ended[0], ended[1]] == ["", ""]
-    assert "the loss became" in ended[2]
-    for run in runs:
-        run.execute(apart)
-        mine, theirs = (where.store.get(key(run, where)) for where in (place, apart))
-        assert mine["identity"] == theirs["identity"]
-        assert mine["result"].keys() == theirs["result"].keys()
-        assert math.isclose(mine["result"]["test_loss"], theirs["result"]["test_loss"], rel_tol=1e-3)
-        assert mine["provenance"]["together"] == 3
-        assert len(mine["provenance"]["group"]) == 8
-        assert (theirs["provenance"]["together"], theirs["provenance"]["group"]) == (1, "")
-    assert place.store.weights_file(key(runs[0], place)).exists()
-    assert not place.store.weights_file(key(runs[1], place)).exists()
-    assert not place.store.has(key(diverging, place))

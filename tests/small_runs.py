@@ -32,6 +32,8 @@ TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
     "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
 )  # fmt: skip
+STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
+TEACHER = replace(TINY, pooling="max")  # as the thesis trains it
 
 
 def fresh(place, name):

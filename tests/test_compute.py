@@ -9,6 +9,8 @@ from conftest import PoolHere
 from small_runs import (
     GRID,
     SMALL,
+    STUDENT,
+    TEACHER,
     TINY,
     ask,
     has_weights,
@@ -30,8 +32,6 @@ PROFILE = GradientProfile(TINY, texts=8)
 TRACE = GradientTrace(OTHER, texts=8, sample=16)
 SWEEP = PaddingSweep(TINY, texts=20)
 IMPORTANCE = WordImportance(OTHER, texts=4, k=2)
-STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
-TEACHER = replace(TINY, pooling="max")
 TOO_LARGE = replace(TINY, size=61)
 DIVERGING = replace(TINY, learning_rate=3e38)
 

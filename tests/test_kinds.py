@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 import pandas as pd
 import pytest
 from fifth_kind import CoinToss
-from small_runs import RECORDS, TINY, record_run
+from small_runs import RECORDS, STUDENT, TEACHER, TINY, record_run
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
@@ -86,7 +86,6 @@ def test_a_stored_file_says_its_kind_and_older_ones_are_told_apart(place):
     assert "its kind 'dice' is unknown" in place.store.set_aside[0]
 
 
-STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TAGGER = Tagging("generated:train=40,validation=12,test=20,clauses=2", embedding_size=6)
 OF_TEXTS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
 SHOTS = [FewShot(OF_TEXTS, system, encoder=MINILM) for system in (*SYSTEMS, *CONTRAST)]
@@ -337,8 +336,7 @@ def test_what_needs_the_weights_of_another_run():
     assert {kind for kind, run in needs.items() if run is None} == {GradientTrace, FirstSteps, MemoryUse}
     assert set(needs.values()) == {None, TINY}
     assert GradientProfile(STUDENT, untrained=True).needs is None
-    teacher = replace(TINY, pooling="max")  # as the thesis trains it
-    assert replace(STUDENT, orthogonal=True, seed=3).needs == replace(teacher, seed=3)
-    assert (STUDENT.needs, GradientTrace(STUDENT).needs) == (teacher, teacher)
+    assert replace(STUDENT, orthogonal=True, seed=3).needs == replace(TEACHER, seed=3)
+    assert (STUDENT.needs, GradientTrace(STUDENT).needs) == (TEACHER, TEACHER)
     assert {replace(TINY, trick=trick).needs for trick in (None, *TRICKS[1:])} == {None}
     assert GradientProfile(STUDENT).needs == STUDENT

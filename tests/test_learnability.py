@@ -2,7 +2,6 @@
 §2.2.6), another start, and what is stored of it."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -24,7 +23,7 @@ from small_models import (
     softmax,
     texts_of,
 )
-from small_runs import TINY, result_of
+from small_runs import STUDENT, TEACHER, result_of
 
 from whenpool import Encoder, InputError
 from whenpool.corpora.batches import Ragged, Texts
@@ -304,10 +303,6 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
 def test_a_model_that_pools_is_named(objective):
     with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):
         objective.loss(classifier("max"), BATCH, INDICES)
-
-
-STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
-TEACHER = replace(TINY, pooling="max")
 
 
 def test_a_stored_student_has_the_classifier_of_its_teacher_and_its_own_score(place):

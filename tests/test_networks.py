@@ -8,18 +8,15 @@ from made_up import runs, trained
 
 from whenpool import InputError
 from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.verdicts import SMALL_MODEL, memory_of_record, of_breadth, of_record
+from whenpool.book.report.verdicts import memory_of_record, of_breadth, of_record
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.probe import Probe
+from whenpool.runs.kinds.probe import MemoryUse, PaddingSweep, Probe
 from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans import base_run, with_cell
 from whenpool.runs.plans.chapters import plan, thesis_table
-from whenpool.runs.plans.networks import (
-    COMPARED_CELLS,
-    FAMILY,
-)
+from whenpool.runs.plans.networks import COMPARED_CELLS, FAMILY
 from whenpool.runs.request import Choice
 from whenpool.runs.run import key
 
@@ -73,12 +70,9 @@ def test_any_chapter_can_be_run_with_another_model(chapter, place):
 def test_starts_that_a_cell_lacks_are_left_out(place):
     for cell, starts in {"lstm": 3, "gru": 1, "mingru": 0}.items():
         runs = plan("learnability", Choice(cell=cell, settings=("standard",)), place)
-        other = [
-            r
-            for r in runs
-            if isinstance(r, Training) and r.variant in ("orthogonal", "chrono", "forget 2")
-        ]
-        assert len(other) == starts
+        trained_runs = [run for run in runs if isinstance(run, Training)]
+        others = [run for run in trained_runs if run.variant in ("orthogonal", "chrono", "forget 2")]
+        assert len(others) == starts
         for run in runs:
             run.training.identity(place)
 
@@ -141,17 +135,6 @@ def test_every_cell_is_listed_and_the_facts_are_the_cells():
     assert len({listed.colour for listed in LISTED_CELLS.values()}) == len(LISTED_CELLS)
 
 
-def run(cell, pooling, setting="standard", seed=0, test=70.0, validation=None, **other):
-    """A row of a small model, as a reference run has it."""
-    return {
-        **SMALL_MODEL, "corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True,
-        "vectors": "glove.6B.100d", "validation": None, "key": f"{cell}{pooling}{setting}{seed}{other}",
-        "cell": cell, "pooling": pooling, "setting": setting, "seed": seed, "test_accuracy": test,
-        "validation_accuracy": test if validation is None else validation, "majority_accuracy": 50.0,
-        "encoder_parameters": 84_992,
-    } | other  # fmt: skip
-
-
 @pytest.mark.parametrize(("chapter", "layers"), [("other_architectures", 1), ("recurrent_networks", 2)])
 def test_these_chapters_compare_cells_whatever_is_asked_for(chapter, layers, place):
     usual = plan(chapter, Choice(), place)
@@ -199,24 +182,11 @@ def test_every_recurrence_must_gain():
     assert told("max-attention-helps-every-recurrence", **models) == ("holds", 4)
 
 
-def memory(cell="transformer", attention="plain", seed=0, **other):
-    found = {
-        **run(cell, "max_attention", seed=seed), "hidden_size": 256, "probe": "memory",
-        "longest": 4_000, "attention": attention, "exponent": 1.75, "words": 4_000, "megabytes": 900.0,
-    }  # fmt: skip
-    return found | other
-
-
 def test_only_the_width_and_lengths_of_the_thesis_are_reference_runs():
-    rows = pd.DataFrame(
-        [
-            memory(),
-            memory(hidden_size=64),
-            memory(longest=500),
-            memory(corpus="synthetic"),
-            memory(corpus_complete=False),
-            memory(probe="sweep"),
-        ]
-    )
-    assert memory_of_record(rows).tolist() == [True, False, False, False, False, False]
+    whole = MemoryUse(replace(RUN, pooling="max_attention", cell="transformer"), attention="plain")
+    others = [replace(whole.training, **one) for one in ({"hidden_size": 64}, {"corpus": "synthetic"})]
+    probes = [whole, replace(whole, longest=500), *map(MemoryUse, others), PaddingSweep(whole.training)]
+    rows = [probe.row() | {"corpus_complete": True} for probe in probes]
+    rows = pd.DataFrame([*rows, rows[0] | {"corpus_complete": False}])
+    assert memory_of_record(rows).tolist() == [True, *[False] * 5]
     assert not memory_of_record(rows.drop(columns="longest")).any()

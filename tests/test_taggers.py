@@ -146,11 +146,8 @@ def test_words_are_known_by_themselves_their_suffix_and_their_shape():
     assert test[0][1:] == [train[1][1], train[1][2]]
     assert test[1] == [UNKNOWN_INDEX, UNKNOWN_INDEX, train[0][2]]
     assert min(min(row) for row in train) > PADDING_INDEX
-    assert numbered.test.labels.tolist() == [
-        numbered.tags.index("V"),
-        UNKNOWN_TAG,
-        numbered.tags.index("D"),
-    ]
+    verb, determiner = map(numbered.tags.index, "VD")
+    assert numbered.test.labels.tolist() == [verb, UNKNOWN_TAG, determiner]
     assert numbered.rare.sum() == 2
     assert numbered.seen.sum() == 3
     assert (suffix("Walking"), shape("McDonald's"), shape("3.14")) == ("ing", "XxXx.x", "d.d")
@@ -289,14 +286,9 @@ def test_a_tagger_learns_from_letters_alone():
 
 
 def test_forms_of_all_splits_have_letters_and_unknown_ones_are_told_apart_from_padding():
-    corpus = TaggedCorpus(
-        [Tagged(("Aa",), ("X",))],
-        [Tagged(("ab",), ("X",))],
-        [Tagged(("A" * 30,), ("X",))],
-        entities=False,
-    )
+    splits = ([Tagged((word,), ("X",))] for word in ("Aa", "ab", "A" * 30))
+    corpus = TaggedCorpus(*splits, entities=False)
     forms, letters = spelled(corpus)
-    assert list(forms) == ["A" * 30, "Aa", "ab"]
     assert letters[forms["Aa"]].tolist() == [2, 3] + [0] * 18
     assert letters[forms["ab"]].tolist() == [3, 1] + [0] * 18
     assert letters[forms["A" * 30]].tolist() == [2] * 20
@@ -438,11 +430,9 @@ def test_claims_are_decided_by_runs_of_three_seeds():
     assert {claim.scales for claim in own} == {("compact",)}
     rows = record()
     found = {claim.id: by_runs(claim, runs(taggings=rows), "compact") for claim in own}
-    assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(
-        found, "holds"
-    ) | {
-        "encodings-differ-little": "undecided"  # 26 to 28 against 25.5 to 27.5
-    }
+    undecided = {"encodings-differ-little": "undecided"}  # 26 to 28 against 25.5 to 27.5
+    verdicts = {name: finding.verdict for name, finding in found.items()}
+    assert verdicts == dict.fromkeys(found, "holds") | undecided
     assert {name: round(finding.value, 6) for name, finding in found.items()} | {
         "both-directions-help-pos": 1.6, "both-directions-help-entities": 6, "encodings-differ-little": 0.5,
         "boundary-errors-are-common": 20, "accuracy-over-words-flatters": 66,

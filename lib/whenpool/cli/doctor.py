@@ -136,31 +136,25 @@ def _device(device: str) -> Iterator[Finding]:
     mend = f"{LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
     yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
     if (torch.backends.cudnn.version() or 0) < 91300:
-        yield (
-            "ok",
-            "--precision bfloat16 is slow here: recurrences need cuDNN 9.13 for it, as torch 2.10 has",
-        )
+        needed = "recurrences need cuDNN 9.13 for it, as torch 2.10 has"
+        yield "ok", f"--precision bfloat16 is slow here: {needed}"
     yield _kernels(device)
 
 
 def _kernels(device: str) -> Finding:
     """Whether models trained together have kernels for their recurrences; they are tried out, and that
     remembered in the cache."""
-    loop = "--together trains with a loop of torch"
+    trains = "--together trains with"
     if importlib.util.find_spec("triton") is None:
-        return (
-            "note",
-            f"{loop}: Triton is not installed; pip install 'whenpool[triton]' for faster kernels",
-        )
+        mend = "pip install 'whenpool[triton]' for faster kernels"
+        return "note", f"{trains} a loop of torch: Triton is not installed; {mend}"
     from whenpool.models.triton_lstm import try_out
 
     right, found = try_out(device)
     if right:
-        return (
-            "ok",
-            f"--together trains with kernels of Triton, where --precision is not float32: {found}",
-        )
-    return "note", f"{loop}, not with kernels of Triton: {found}; install the triton that torch asks for"
+        return "ok", f"{trains} kernels of Triton, where --precision is not float32: {found}"
+    mend = "install the triton that torch asks for"
+    return "note", f"{trains} a loop of torch, not with kernels of Triton: {found}; {mend}"
 
 
 def error_beside_processor(device: str) -> float:

@@ -103,10 +103,15 @@ only_option = click.option(
     help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
     "keys: table, corpus, length, size, setting, pooling, seed, system, labels.",
 )  # fmt: skip
-chapter_option = click.option(
-    "--chapter", "chapters", multiple=True,
-    help="Of this chapter, or all. Repeatable. [default: training_to_skip; with --only table=...: all]",
+runs_options = _with(
+    choice_options,
+    only_option,
+    click.option(
+        "--chapter", "chapters", multiple=True, help="Of this chapter, or all. Repeatable. "
+        "[default: training_to_skip; with --only table=...: all]",
+    ),
 )  # fmt: skip
+"""Which runs `planned_runs` gives."""
 
 
 def planned_runs(

@@ -106,10 +106,8 @@ def _clone() -> Path:
 
 
 @cli.command()
-@opt.choice_options
-@opt.only_option
+@opt.runs_options
 @opt.engine_options
-@opt.chapter_option
 @click.option("--keep-weights", is_flag=True, help="Keep the weights of each best epoch.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done, and how long it takes.")
 def run(
@@ -154,9 +152,7 @@ def run(
 
 @cli.command()
 @click.argument("folder", type=opt.FOLDER)
-@opt.choice_options
-@opt.only_option
-@opt.chapter_option
+@opt.runs_options
 def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
     """Write the data of trainings and probes into FOLDER, for a machine without the publishers' files.
 
@@ -172,10 +168,8 @@ def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) 
 
 
 @cli.command()
-@opt.choice_options
-@opt.only_option
+@opt.runs_options
 @opt.speed_options
-@opt.chapter_option
 def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
     """How many runs are done, missing and failed, per table, and how long the rest takes."""
     choice, place = opt.chosen(options)

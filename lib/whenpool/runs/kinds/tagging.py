@@ -241,13 +241,11 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
         raise InputError(
             f"the tags of {corpus.name} mark no entities (B-TYPE, I-TYPE, O): leave encoding out"
         )
-
-    def of(sentences: Sequence[Tagged]) -> list[Tagged]:
-        return [replace(s, tags=tuple(convert(s.tags, encoding))) for s in sentences]
-
-    return replace(
-        corpus, train=of(corpus.train), validation=of(corpus.validation), test=of(corpus.test)
-    )
+    splits = {
+        name: [replace(s, tags=tuple(convert(s.tags, encoding))) for s in part]
+        for name, part in corpus.splits.items()
+    }
+    return replace(corpus, **splits)
 
 
 def _found(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> EntityScores:

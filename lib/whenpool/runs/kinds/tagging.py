@@ -241,7 +241,7 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
         raise InputError(
             f"the tags of {corpus.name} mark no entities (B-TYPE, I-TYPE, O): leave encoding out"
         )
-    splits = {
+    splits: dict[str, Any] = {
         name: [replace(s, tags=tuple(convert(s.tags, encoding))) for s in part]
         for name, part in corpus.splits.items()
     }

@@ -9,8 +9,8 @@ from small_runs import SMALL
 
 from whenpool import InputError, TextClassifier
 from whenpool.runs.kinds.training import prepare, recipe_of
-from whenpool.training.batched import Student, train_together
-from whenpool.training.loop import DivergenceError, Recipe, train
+from whenpool.training.batched import train_together
+from whenpool.training.loop import DivergenceError, Recipe, Student, train
 
 SHORT = replace(SMALL, epochs=3, batch_size=8)
 POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention")

@@ -7,40 +7,16 @@ computed together (`whenpool.models.batched_lstm`), so that results equal those 
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Batch
-from whenpool.corpora.dataset import Splits
 from whenpool.models.batched_lstm import run_together
 from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.loop import (
-    DivergenceError,
-    Epoch,
-    Learnt,
-    Objective,
-    Outcome,
-    Recipe,
-    training_steps,
-)
-from whenpool.training.state import State
-
-
-@dataclass(frozen=True, eq=False)
-class Student:
-    """A model to train, see `whenpool.training.loop.train`."""
-
-    model: TextClassifier
-    dataset: Splits
-    recipe: Recipe
-    seed: int
-    on_epoch: Callable[[Epoch], None] | None = None
-    saved: State | None = None
-    save: Callable[[State], None] | None = None
+from whenpool.training.loop import DivergenceError, Learnt, Objective, Outcome, Student, training_steps
 
 
 def train_together(
@@ -95,10 +71,7 @@ class _Training:
         self.batch: Batch
         self.learnt: Learnt | None = None
         self.seconds, self._entered = 0.0, 0.0
-        self._steps = training_steps(
-            student.model, student.dataset, student.recipe, student.seed, device, student.on_epoch,
-            Objective(), saved=student.saved, save=student.save, clock=self._clock,
-        )  # fmt: skip
+        self._steps = training_steps(student, device, Objective(), clock=self._clock)
 
     def _clock(self) -> float:
         """Read inside its steps alone: what they took, and its share of those made together."""

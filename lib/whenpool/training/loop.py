@@ -157,6 +157,19 @@ class DivergenceError(InputError):
         self.left = left
 
 
+@dataclass(frozen=True, eq=False)
+class Student:
+    """A model to train, and on what; see `train`."""
+
+    model: Any
+    dataset: Splits
+    recipe: Recipe
+    seed: int
+    on_epoch: Callable[[Epoch], None] | None = None
+    saved: State | None = None
+    save: Callable[[State], None] | None = None
+
+
 def train(
     model: nn.Module,
     dataset: Splits,
@@ -188,11 +201,8 @@ def train(
     Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = objective or Objective()
-    steps = training_steps(
-        model, dataset, recipe, seed, device, on_epoch, objective,
-        watch=watch, parameters=parameters, saved=saved, save=save,
-    )  # fmt: skip
-    learnt = None
+    student = Student(model, dataset, recipe, seed, on_epoch, saved, save)
+    steps, learnt = training_steps(student, device, objective, watch, parameters), None
     try:
         while True:
             batch, indices = steps.send(learnt)
@@ -202,18 +212,11 @@ def train(
 
 
 def training_steps(
-    model: nn.Module,
-    dataset: Splits,
-    recipe: Recipe,
-    seed: int,
+    student: Student,
     device: str,
-    on_epoch: Callable[[Epoch], None] | None,
     objective: Objective,
-    *,
     watch: Callable[[int], None] | None = None,
     parameters: Iterable[dict[str, Any]] | None = None,
-    saved: State | None = None,
-    save: Callable[[State], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
     """As `train`, but the caller makes the backward passes, so that it can make several at once.
@@ -223,6 +226,7 @@ def training_steps(
     training took so far, from any start.
     """
     started = clock()
+    model, dataset, recipe, on_epoch = student.model, student.dataset, student.recipe, student.on_epoch
     keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
@@ -233,11 +237,11 @@ def training_steps(
         fused=True,
     )
     objective.begin(model, texts)
-    order = torch.Generator().manual_seed(seed)
+    order = torch.Generator().manual_seed(student.seed)
     history: list[Epoch] = []
     best, weights, highest = 0, dict[str, Tensor](), -math.inf
     seen, looked = 0, 0.0
-    if saved:
+    if saved := student.saved:
         weights = saved.restore(model, optimizer, order, device)
         best, highest = saved.facts["best"], saved.facts["highest"]
         started -= saved.facts["seconds"]
@@ -298,12 +302,12 @@ def training_steps(
             best, weights, highest = number - 1, weights_of(model), value
         if on_epoch:
             on_epoch(history[-1])
-        if save:
+        if student.save:
             facts = {
                 "best": best, "highest": highest, "seconds": clock() - started - looked,
                 "history": [asdict(epoch) for epoch in history],
             }  # fmt: skip
-            save(State.of(model, weights, optimizer, order, device, facts))
+            student.save(State.of(model, weights, optimizer, order, device, facts))
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)
     model.load_state_dict(weights)

@@ -29,8 +29,8 @@ from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of, values_of
 from whenpool.runs.run import Place, key, provenance
 from whenpool.runs.unfinished import Unfinished
-from whenpool.training.batched import Student, train_together
-from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, train
+from whenpool.training.batched import train_together
+from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, Student, train
 
 PROTOCOL = 1
 """Raised by hand when the meaning of a result changes, so that older results are not read as new."""

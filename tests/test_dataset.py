@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
-from whenpool.corpora.batches import (
-    Ragged,
-    Texts,
-    evaluation_batches,
-    training_batches,
-)
+from whenpool.corpora.batches import Ragged, Texts, evaluation_batches, training_batches
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.settings import FillerStream, compose
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors, tokenize

@@ -13,14 +13,7 @@ from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
 from whenpool.runs.kinds.probe import GradientProfile, WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.plans.chapters import plan
-from whenpool.runs.plans.networks import (
-    DECAYS,
-    GRID,
-    LEARNING_RATES,
-    MASK_RATES,
-    SUSTAINED,
-    TIMED_SEEDS,
-)
+from whenpool.runs.plans.networks import DECAYS, GRID, LEARNING_RATES, MASK_RATES, SUSTAINED, TIMED_SEEDS
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, key
 from whenpool.runs.store import Store

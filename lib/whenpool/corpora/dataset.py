@@ -124,7 +124,7 @@ def make_dataset(
         validation = min(size, len(encoded.texts["validation"]))
     if test is None:
         test = len(encoded.texts["test"])
-    dataset, words = _numbered(encoded, size, setting, share, validation, test, max_words)
+    dataset, words = _numbered(encoded, (size, validation, test), setting, share, max_words)
     if vectors is None:
         return dataset
     return replace(dataset, vectors=words.start_from(vectors, torch.Generator().manual_seed(seed)))
@@ -132,17 +132,11 @@ def make_dataset(
 
 @lru_cache(maxsize=1)  # the poolings and seeds of a corpus, size and setting follow each other
 def _numbered(
-    encoded: EncodedCorpus,
-    size: int,
-    setting: str,
-    share: float,
-    validation: int,
-    test: int,
-    max_words: int | None,
+    encoded: EncodedCorpus, counts: tuple[int, ...], setting: str, share: float, max_words: int | None
 ) -> tuple[Dataset, Vocabulary]:
-    """A dataset without vectors, and its words."""
+    """A dataset of so many texts of each split, without vectors, and its words."""
     composed, passes = {}, {}
-    for split, count in zip(SPLITS, (size, validation, test), strict=True):
+    for split, count in zip(SPLITS, counts, strict=True):
         have = len(encoded.texts[split])
         if not 1 <= count <= have:
             raise InputError(
@@ -150,8 +144,7 @@ def _numbered(
             )
         composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
-    counts = {word: n for word, n in zip(encoded.words, occurrences, strict=True) if n}
-    vocabulary = build_vocabulary(counts)
+    vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
     numbers = [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words]
     number = torch.tensor(numbers, dtype=torch.int32)
 

@@ -1,4 +1,4 @@
-"""Can a plain LSTM be taught? Four ways to train one that change nothing of it (thesis §2.2).
+"""Four ways to train an LSTM without pooling that leave the model as it is (thesis §2.2).
 
 Each is an `whenpool.training.loop.Objective`: it says what is minimised and how that changes over
 the epochs. The model that is trained has no pooling, and it is validated and tested as it is: its last

@@ -41,7 +41,7 @@ class Attended(NamedTuple):
 
 
 class AttentionForm(nn.Module):
-    """The same model with `LastAttention` where it has its last states; it shares all weights.
+    """The same model with `LastAttention` instead of its last states. Both share all weights.
 
     Args:
         model: a `TextClassifier` with pooling "last".
@@ -122,7 +122,7 @@ class LastAttentionObjective(Objective):
 
 class DropoutAttention(LastAttentionObjective):
     """Cross-entropy of last-attention whose scores of states other than the last are dropped before
-    the softmax, each with probability p = min(1, (epoch / 10)²); ``power`` is η, the 2.
+    the softmax, each with probability p = min(1, (epoch / 10)²); ``power`` is η, here 2.
 
     Examples:
         >>> objective = DropoutAttention(epochs=20)
@@ -141,7 +141,7 @@ class DropoutAttention(LastAttentionObjective):
 
 
 class PenaltyAttention(LastAttentionObjective):
-    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1; ``power`` is η, the 4.
+    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1; ``power`` is η, here 4.
 
     α is the attention of `whenpool.models.pooling.LastAttention`; of two directions the mean of the two
     penalties counts, and of a batch the mean over its texts.

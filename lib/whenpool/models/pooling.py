@@ -182,7 +182,7 @@ class LastAttention(Pooling):
 
 
 POOLINGS: dict[str, type[Pooling]] = {name: globals()[own.module] for name, own in LISTED.items()}
-"""Every pooling by name; a class and its line in `whenpool.models.registry` are all that one takes."""
+"""Every pooling by name. A new one needs a class and a line in `whenpool.models.registry`."""
 
 
 def _last_states(states: Tensor, mask: Tensor, bidirectional: bool) -> Tensor:

@@ -125,21 +125,21 @@ def test_figures_are_sharp_and_have_the_ground_of_the_page_in_the_dark(html, chr
         assert look.startswith("invert(1)")
 
 
-def test_figures_can_be_read_on_a_phone_and_scroll_by_keyboard(html, chromium):
-    code = """all => all.map(b => [b.firstChild.clientWidth, b.firstChild.naturalWidth,
-        getComputedStyle(b).overflowX])"""
-    with looked_at(chromium, html / "book" / "training_to_skip.html", PHONE) as (page, _):
-        page.eval_on_selector_all("details", "all => all.forEach(fold => fold.open = true)")
-        figures = page.eval_on_selector_all(".figure-box", code)
-        # A box learns that it scrolls when the browser next draws; one that never does ends in a timeout.
-        page.wait_for_function(
-            "() => { const wide = [...document.querySelectorAll('.figure-box')].filter(b => b.scrollWidth > "
-            "b.clientWidth); return wide.length && wide.every(b => b.tabIndex === 0) }"
-        )
-    assert len(figures) > 1
-    for shown, natural, overflow in figures:
-        assert shown >= min(natural, 540)
-        assert overflow == "auto"
+def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html, chromium):
+    code = """all => all.map(i => [i.currentSrc, i.clientWidth / i.naturalWidth,
+        i.getBoundingClientRect().right <= innerWidth])"""
+    for size, end in ((PHONE, "-phone.svg"), (DESKTOP, ".svg")):
+        with looked_at(chromium, html / "book" / "training_to_skip.html", size) as (page, complaints):
+            page.eval_on_selector_all("details", "all => all.forEach(fold => fold.open = true)")
+            page.wait_for_timeout(100)
+            figures = page.eval_on_selector_all("article .cell_output figure picture img", code)
+            assert complaints == []
+        assert len(figures) > 1
+        for source, scale, inside in figures:
+            assert source.endswith(end)
+            assert ("-phone" in source) == (size is PHONE)
+            assert scale > 0.85
+            assert inside
 
 
 def test_the_front_page_is_light(html, chromium):

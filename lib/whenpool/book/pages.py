@@ -3,7 +3,7 @@
 The theme gives every page all of its stylesheets, 2,000 icons twice, the typesetter of formulas and the
 index of the search: 3.6 MB for a page of 25 KB. Here each page keeps the scripts that it needs, and the
 stylesheets keep the rules that some page or script can match. A link to a term of the glossary gets the
-term's definition, which a script shows without opening the other page.
+term's definition, which a script shows without opening the other page. A phone loads figures that are narrow.
 """
 
 import re
@@ -12,6 +12,8 @@ from html import escape, unescape
 from pathlib import Path
 
 import tinycss2
+
+from whenpool.book.report.phones import PHONE, parted
 
 _PRUNED = "/* pruned: rules that no page uses are left out */\n"
 _IMPORT = re.compile(r'@import (?:url\()?"?([\w./-]+\.css)')
@@ -22,6 +24,7 @@ _COMMA = re.compile(r",(?![^(\[]*[)\]])")  # outside of brackets
 _GLOSSARY = re.compile(r'<dl class="[^"]*\bglossary\b.*?</dl>', re.DOTALL)
 _TERM = re.compile(r'<dt id="(term-[^"]+)">|<dd>(.*?)</dd>', re.DOTALL)
 _TO_TERM = re.compile(r'href="[^"#]*#(term-[^"]+)"(?=><span class="xref std std-term")')
+_FIGURE = re.compile(r'(?<!-phone\.svg">)<img [^>]*src="([\w./-]*_images/([\w-]+))\.svg"[^>]*>')
 _SCRIPT = r'<script[^>]*src="[^"]*%s[^"]*"[^>]*></script>'
 _MATH = r'class="[^"]*\bmath\b|\$\$|\\\(|\\\['
 _UNLESS = (
@@ -43,10 +46,14 @@ def lighten(html: Path) -> None:
     pages = [page for page in html.rglob("*.html") if "_static" not in page.parts]
     texts = {page: lighter(page.read_text("utf-8")) for page in pages}
     terms = {term: said for text in texts.values() for term, said in defined(text).items()}
-    for page, text in texts.items():
-        page.write_text(explained(text, terms), "utf-8")
     for figure in (html / "_images").glob("*.svg"):
-        figure.write_text(smaller(figure.read_text("utf-8")), "utf-8")
+        wide, narrow = parted(figure.read_text("utf-8"))
+        figure.write_text(smaller(wide), "utf-8")
+        if narrow:
+            figure.with_stem(f"{figure.stem}{PHONE}").write_text(smaller(narrow), "utf-8")
+    narrow = {f.stem.removesuffix(PHONE) for f in (html / "_images").glob(f"*{PHONE}.svg")}
+    for page, text in texts.items():
+        page.write_text(with_phones(explained(text, terms), narrow), "utf-8")
     scripts = [
         script
         for script in (html / "_static").rglob("*.js")
@@ -94,6 +101,18 @@ def explained(page: str, terms: Mapping[str, str]) -> str:
         return f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"'
 
     return _TO_TERM.sub(with_definition, page)
+
+
+def with_phones(page: str, narrow: Set[str]) -> str:
+    """A page on which a phone loads the narrow layout of the figures that have one, by the stems of files."""
+
+    def with_source(image: re.Match[str]) -> str:
+        if image[2] not in narrow:
+            return image[0]
+        file = f"{image[1]}{PHONE}.svg"
+        return f'<picture><source media="screen and (max-width: 575px)" srcset="{file}">{image[0]}</picture>'
+
+    return _FIGURE.sub(with_source, page)
 
 
 def smaller(svg: str) -> str:

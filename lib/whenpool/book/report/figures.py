@@ -6,6 +6,7 @@ Matplotlib is loaded when something is drawn: the colours are read by commands t
 import warnings
 from typing import TYPE_CHECKING
 
+from whenpool.book.report.phones import drawn_twice
 from whenpool.models.registry import COLOURS
 
 if TYPE_CHECKING:
@@ -23,17 +24,21 @@ CHANCE_COLOUR = "#767676"
 
 
 def use_style() -> None:
-    """Set the style, and sharp drawings where a notebook shows them."""
+    """Set the style, and sharp drawings where a notebook shows them, with a layout for phones."""
     import matplotlib.pyplot as plt
     import seaborn as sns
+    from matplotlib.figure import Figure
 
     sns.set_theme(context="notebook", style="whitegrid", font_scale=0.85)
     plt.rcParams |= {"figure.constrained_layout.use": True, "svg.hashsalt": "whenpool"}
     warnings.filterwarnings("ignore", "The figure layout has changed")  # by seaborn's grids, on purpose
     try:
+        from IPython import get_ipython
         from matplotlib_inline.backend_inline import set_matplotlib_formats
 
         set_matplotlib_formats("svg")
+        if shell := get_ipython():
+            shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, drawn_twice)
     except ImportError:  # outside a notebook
         pass
 

@@ -1,0 +1,172 @@
+"""A second layout of each figure, for a phone: its panels below each other, or two beside each other.
+
+A figure carries it in its metadata; a drawing made by hand names its panels, ``data-phone="x y width height;
+..."``. `whenpool.book.pages` makes a file of it, which a narrow screen shows; a notebook shows the wide one.
+"""
+
+import math
+import re
+import textwrap
+from html import escape, unescape
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PHONE = "-phone"  # What is appended to the name of the narrow file
+_OPEN, _CLOSE = '<metadata id="phone">', "</metadata></svg>"
+_WIDTH = 3.7  # Inches: what 390 pixels hold at the size of type that the wide figure has
+_PIXELS = 360  # The same of drawings made by hand
+_TALLEST = 2.6  # Inches of a panel
+
+
+def drawn_twice(figure: "Figure") -> str | None:
+    """A figure as SVG, with its layout for a phone in the metadata; None where nothing is drawn. The figure
+    is left in that layout."""
+    from IPython.core.pylabtools import print_figure
+
+    wide = print_figure(figure, "svg")
+    if wide is None or not all(axes.get_subplotspec() for axes in figure.axes):
+        return wide
+    stack(figure)
+    end = wide.rindex("</svg>")
+    return (
+        wide[:end] + _OPEN + escape(print_figure(figure, "svg"), quote=False) + _CLOSE + wide[end + 6 :]
+    )
+
+
+def parted(svg: str) -> tuple[str, str | None]:
+    """A drawing as it is wide, and its layout for a phone, None where there is none."""
+    wide, _, rest = svg.partition(_OPEN)
+    narrow, _, end = rest.partition(_CLOSE)
+    return (f"{wide}</svg>{end}", unescape(narrow)) if narrow else (svg, _panels_in_lines(svg))
+
+
+def _panels_in_lines(svg: str) -> str | None:
+    """The panels that a drawing names, in lines as wide as a phone: each shows its part of the whole."""
+    found = re.search(
+        r'<svg([^>]*) viewBox="[^"]*" data-phone="([^"]*)"([^>]*)>(.*)</svg>', svg, re.DOTALL
+    )
+    if not found:
+        return None
+    before, boxes, after, content = found.groups()
+    x = y = line = widest = 0
+    parts = []
+    for left, top, width, height in (map(int, box.split()) for box in boxes.split(";")):
+        if x and x + width > _PIXELS:
+            x, y = 0, line
+        view = f'viewBox="{left} {top} {width} {height}"'
+        parts.append(f'<svg x="{x}" y="{y}" width="{width}" height="{height}" {view}>{content}</svg>')
+        x, line = x + width, max(line, y + height)
+        widest = max(widest, x)
+    return f'<svg{before} viewBox="0 0 {widest} {line}"{after}>{"".join(parts)}</svg>'
+
+
+def stack(figure: "Figure") -> None:
+    """Lay a figure out for a phone: legends above, panels in one column, or in two where several share an
+    axis, with the labels that the outer ones then need."""
+    rows, places = _panels(figure)
+    heights = {axes: axes.get_window_extent().height / figure.dpi for axes in figure.axes}
+    columns = max(map(len, rows))
+    first = rows[0][0]
+    shared = all(first.get_shared_y_axes().joined(first, axes) for axes in rows[0])
+    if len(rows) == 2 < columns == len(rows[1]):  # two rows of many panels become two columns
+        places = [axes for pair in zip(*rows, strict=True) for axes in pair]
+        columns = 2
+    else:
+        columns = 2 if len(places) % 2 == 0 and len(places) > 2 and shared else 1
+    labels = {axes: (_xlabel(rows, axes), _ylabel(rows, axes)) for axes in places}
+    lines = math.ceil(len(places) / columns)
+    tall = [
+        min(_TALLEST, max(heights[axes] for axes in places[line * columns : (line + 1) * columns]))
+        for line in range(lines)
+    ]
+    figure.set_size_inches(_WIDTH, sum(tall) + 0.6 + 0.35 * lines)
+    figure.set_layout_engine("constrained")
+    grid = figure.add_gridspec(lines, columns, height_ratios=tall)
+    for number, axes in enumerate(places):
+        line, column = divmod(number, columns)
+        axes.set_subplotspec(grid[line, column])
+        below = number + columns >= len(places)
+        own_x = below or not axes.get_shared_x_axes().joined(axes, places[number + columns])
+        own_y = column == 0 or not axes.get_shared_y_axes().joined(axes, places[number - 1])
+        axes.tick_params(labelbottom=own_x, labelleft=own_y)
+        axes.set_xlabel(labels[axes][0] if below else "")
+        axes.set_ylabel(labels[axes][1] if column == 0 else "")
+        axes.xaxis.label.set_visible(True)
+        axes.yaxis.label.set_visible(True)
+    _legends_above(figure)
+    figure.canvas.draw()
+    for axes in places:
+        _fit(axes)
+
+
+def _panels(figure: "Figure") -> tuple[list[list["Axes"]], list["Axes"]]:
+    """The panels by rows of the wide figure, and all of them in the order in which one reads."""
+    rows: dict[int, list[Axes]] = {}
+    for axes in figure.axes:
+        rows.setdefault(axes.get_subplotspec().rowspan.start, []).append(axes)
+    ordered = [
+        sorted(rows[row], key=lambda axes: axes.get_subplotspec().colspan.start) for row in sorted(rows)
+    ]
+    return ordered, [axes for row in ordered for axes in row]
+
+
+def _xlabel(rows: list[list["Axes"]], axes: "Axes") -> str:
+    """The label below a panel, which the wide figure may have at the last of its column alone."""
+    column = axes.get_subplotspec().colspan.start
+    found = [
+        one.get_xlabel()
+        for row in reversed(rows)
+        for one in row
+        if one.get_subplotspec().colspan.start == column
+    ]
+    return axes.get_xlabel() or next(filter(None, found), "")
+
+
+def _ylabel(rows: list[list["Axes"]], axes: "Axes") -> str:
+    """The label beside a panel, which the wide figure may have at the first of its row alone."""
+    row = next(row for row in rows if axes in row)
+    return axes.get_ylabel() or row[0].get_ylabel()
+
+
+def _legends_above(figure: "Figure") -> None:
+    """Put the legends of a figure above its panels, in as many columns as fit."""
+    for legend in list(figure.legends):
+        handles, texts = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+        legend.remove()
+        for columns in (4, 3, 2, 1):
+            above = figure.legend(
+                handles, texts, loc="outside upper center", ncols=columns, frameon=False,
+                columnspacing=1, handlelength=1.5,
+            )  # fmt: skip
+            if columns == 1 or above.get_window_extent().width < figure.bbox.width:
+                break
+            above.remove()
+
+
+def _fit(axes: "Axes") -> None:
+    """Break titles and labels that are longer than a panel. Turn words below an axis that run into each
+    other, and leave out every other of such numbers."""
+    box = axes.get_window_extent()
+    for text, room in (
+        (axes.title, box.width),
+        (axes.xaxis.label, box.width),
+        (axes.yaxis.label, box.height),
+    ):
+        extent = text.get_window_extent()
+        long = max(extent.width, extent.height)
+        if text.get_text() and long > 1.15 * room and "\n" not in text.get_text():
+            text.set_text(
+                textwrap.fill(text.get_text(), max(8, int(len(text.get_text()) * room / long)))
+            )
+    shown = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
+    boxes = [label.get_window_extent() for label in shown]
+    if any(one.x1 + 2 > other.x0 for one, other in pairwise(boxes)):
+        if max(len(label.get_text()) for label in shown) > 4:
+            axes.tick_params("x", rotation=90)
+        else:
+            for label in shown[1::2]:
+                label.set_visible(False)

@@ -1,0 +1,127 @@
+"""Each figure has a second layout for phones, and pages offer it to narrow screens alone."""
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import seaborn as sns
+
+from whenpool.book.pages import lighten, with_phones
+from whenpool.book.report.phones import drawn_twice, parted, stack
+
+DRAWINGS = Path(__file__).parents[1] / "book" / "_static" / "drawings"
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def size_of(svg):
+    """Width and height in points."""
+    return [float(x) for x in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()[::-1]]
+
+
+def grid_of(columns, rows=1):
+    places = [(row, column, x, x) for row in range(rows) for column in range(columns) for x in range(3)]
+    frame = pd.DataFrame(places, columns=["row", "column", "x", "y"]).assign(kind="one")
+    return sns.relplot(frame, x="x", y="y", col="column", row="row", hue="kind", kind="line", height=2)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "expected"),
+    [(1, 1, (1, 1)), (2, 1, (2, 1)), (3, 1, (3, 1)), (4, 1, (2, 2)), (3, 2, (3, 2)), (2, 2, (2, 2))],
+)
+def test_panels_are_stacked_in_one_column_or_two(columns, rows, expected):
+    grid = grid_of(columns, rows)
+    stack(grid.figure)
+    spec = grid.axes.flat[0].get_subplotspec().get_gridspec()
+    assert (spec.nrows, spec.ncols) == expected
+    for axes in grid.figure.axes:
+        place = axes.get_subplotspec()
+        assert bool(axes.get_ylabel()) == place.is_first_col()
+        assert bool(axes.get_xlabel()) == place.is_last_row()
+
+
+def test_two_rows_of_panels_become_columns():
+    grid = grid_of(3, 2)
+    stack(grid.figure)
+    place = grid.axes[1, 2].get_subplotspec()
+    assert (place.rowspan.start, place.colspan.start) == (2, 1)
+
+
+def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
+    grid = grid_of(4)
+    wide, narrow = parted(drawn_twice(grid.figure))
+    assert size_of(wide)[1] > 500 > 280 > size_of(narrow)[1] > 240
+    assert size_of(narrow)[0] > size_of(wide)[0]
+    for svg in (wide, narrow):
+        assert svg.count("</svg>") == 1
+        assert svg.rstrip().endswith("</svg>")
+        for word in ("<!-- row = 0 | column = 3 -->", "<!-- one -->"):
+            assert word in svg
+
+
+def test_legends_are_above_and_labels_do_not_run_into_each_other():
+    figure, axes = plt.subplots(figsize=(8, 3))
+    words = [f"word number {n}" for n in range(8)]
+    axes.bar(words, np.arange(8), label="a bar with a long name")
+    axes.plot(words, np.arange(8), label="a line with a long name")
+    figure.legend(loc="outside right upper")
+    stack(figure)
+    (legend,) = figure.legends
+    figure.canvas.draw()
+    assert legend.get_window_extent().width <= figure.bbox.width
+    assert legend.get_window_extent().y0 >= axes.get_window_extent().y1
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+
+
+def test_what_has_no_second_layout_stays():
+    figure = plt.figure()
+    figure.add_axes((0, 0, 1, 1))
+    assert parted(drawn_twice(figure))[1] is None
+    assert drawn_twice(plt.figure()) is None
+    assert parted("<svg>x</svg>") == ("<svg>x</svg>", None)
+
+
+def test_a_drawing_made_by_hand_shows_its_panels_below_each_other():
+    svg = '<svg viewBox="0 0 600 90" data-phone="0 0 300 90; 300 0 300 90"><g/></svg>'
+    assert parted(svg) == (
+        svg,
+        '<svg viewBox="0 0 300 180"><svg x="0" y="0" width="300" height="90" viewBox="0 0 300 90"><g/></svg>'
+        '<svg x="0" y="90" width="300" height="90" viewBox="300 0 300 90"><g/></svg></svg>',
+    )
+    for drawing in DRAWINGS.glob("*.svg"):
+        wide = drawing.read_text()
+        assert ("data-phone" in wide) == (parted(wide)[1] is not None), drawing
+
+
+def test_a_page_offers_the_narrow_file_once():
+    page = '<img alt="a" src="../_images/ab-1.svg" style="x"/><img src="../_images/cd.svg">'
+    found = with_phones(page, {"ab-1"})
+    assert found.count("<picture>") == 1
+    assert (
+        'srcset="../_images/ab-1-phone.svg"><img alt="a" src="../_images/ab-1.svg" style="x"/></picture>'
+        in found
+    )
+    assert with_phones(found, {"ab-1"}) == found
+
+
+def test_rendered_pages_get_the_files(tmp_path):
+    images = tmp_path / "html" / "_images"
+    images.mkdir(parents=True)
+    figure, _ = plt.subplots()
+    (images / "own.svg").write_text(drawn_twice(figure))
+    page = images.parent / "index.html"
+    page.write_text('<body><img src="_images/own.svg"></body>')
+    for _ in range(2):
+        lighten(images.parent)
+        assert page.read_text().count('srcset="_images/own-phone.svg"') == 1
+        assert "phone" not in (images / "own.svg").read_text()
+        assert size_of((images / "own-phone.svg").read_text())[1] < 280

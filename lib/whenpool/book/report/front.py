@@ -157,7 +157,8 @@ def draw_front(runs: Runs) -> Figure:
     left.annotate("with pooling", (50, highest), xytext=(0, 9), ha="center", **beside)
     left.set(yscale="log", xlabel="position in the text, %", xlim=(1, 100), xticks=(1, 50, 100))
     left.set_yticks([1e-6, 1e-4, 1e-2], ["10⁻⁶", "10⁻⁴", "10⁻²"])
-    left.set_title("Why: ‖∂L/∂h‖, 500 reviews", loc="left", fontweight="bold")
+    left.set_ylabel("gradient norm ‖∂L/∂h‖")
+    left.set_title("Why: gradients survive", loc="left", fontweight="bold")
     above = sample_of(runs, "above_chance", scale, model="last", size=SIZE, setting="mid")
     right.axvline(mid["last"].mean - (above.mean if above else 0.0), color=CHANCE_COLOUR, ls=":", lw=1.5)
     right.annotate(
@@ -168,5 +169,5 @@ def draw_front(runs: Runs) -> Figure:
     right.set_yticks(range(len(MODELS)), [POOLING_NAMES[model] for model in MODELS])
     right.grid(False, axis="y")
     right.set(xlabel="test accuracy, %", ylim=(4.6, -0.6))
-    right.set_title(f"When: IMDb, {SIZE:,} reviews", loc="left", fontweight="bold")
+    right.set_title("When: filler all around", loc="left", fontweight="bold")
     return figure

@@ -93,11 +93,14 @@ def stack(figure: "Figure") -> None:
         own_x = below or not axes.get_shared_x_axes().joined(axes, places[number + columns])
         own_y = column == 0 or not axes.get_shared_y_axes().joined(axes, places[number - 1])
         axes.tick_params(labelbottom=own_x, labelleft=own_y)
-        axes.set_xlabel(labels[axes][0] if below else "")
-        axes.set_ylabel(labels[axes][1] if column == 0 else "")
+        same = not below and labels[axes][0] == labels[places[number + columns]][0]
+        axes.set_xlabel("" if same else labels[axes][0])
+        axes.set_ylabel(labels[axes][1] if own_y else "")
         axes.xaxis.label.set_visible(True)
         axes.yaxis.label.set_visible(True)
     _legends_above(figure)
+    for text in figure.texts:
+        text.set_text(textwrap.fill(text.get_text(), 42))
     figure.canvas.draw()
     for axes in places:
         _fit(axes)
@@ -121,7 +124,7 @@ def _xlabel(rows: list[list["Axes"]], axes: "Axes") -> str:
         one.get_xlabel()
         for row in reversed(rows)
         for one in row
-        if one.get_subplotspec().colspan.start == column
+        if one.get_subplotspec().colspan.start == column and axes.get_shared_x_axes().joined(axes, one)
     ]
     return axes.get_xlabel() or next(filter(None, found), "")
 
@@ -129,7 +132,8 @@ def _xlabel(rows: list[list["Axes"]], axes: "Axes") -> str:
 def _ylabel(rows: list[list["Axes"]], axes: "Axes") -> str:
     """The label beside a panel, which the wide figure may have at the first of its row alone."""
     row = next(row for row in rows if axes in row)
-    return axes.get_ylabel() or row[0].get_ylabel()
+    shared = axes.get_shared_y_axes().joined(axes, row[0])
+    return axes.get_ylabel() or (row[0].get_ylabel() if shared else "")
 
 
 def _legends_above(figure: "Figure") -> None:
@@ -150,18 +154,17 @@ def _legends_above(figure: "Figure") -> None:
 def _fit(axes: "Axes") -> None:
     """Break titles and labels that are longer than a panel. Turn words below an axis that run into each
     other, and leave out every other of such numbers."""
+    from matplotlib.text import Text
+
     box = axes.get_window_extent()
-    for text, room in (
-        (axes.title, box.width),
-        (axes.xaxis.label, box.width),
-        (axes.yaxis.label, box.height),
-    ):
-        extent = text.get_window_extent()
+    titles = [text for text in axes.get_children() if isinstance(text, Text) and text not in axes.texts]
+    rooms: dict[Text, float] = dict.fromkeys(titles, box.width)
+    rooms |= {axes.xaxis.label: box.width, axes.yaxis.label: box.height}
+    for text, room in rooms.items():
+        extent, words = text.get_window_extent(), text.get_text()
         long = max(extent.width, extent.height)
-        if text.get_text() and long > 1.15 * room and "\n" not in text.get_text():
-            text.set_text(
-                textwrap.fill(text.get_text(), max(8, int(len(text.get_text()) * room / long)))
-            )
+        if words and long > 1.15 * room and "\n" not in words:
+            text.set_text(textwrap.fill(words, max(8, int(len(words) * room / long))))
     shown = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in shown]
     if any(one.x1 + 2 > other.x0 for one, other in pairwise(boxes)):

@@ -67,14 +67,20 @@ def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_
             assert word in svg
 
 
-def test_legends_are_above_and_labels_do_not_run_into_each_other():
+@pytest.mark.parametrize("place", ["beside the panel", "beside the figure"])
+def test_legends_are_above_and_labels_do_not_run_into_each_other(place):
     figure, axes = plt.subplots(figsize=(8, 3))
     words = [f"word number {n}" for n in range(8)]
     axes.bar(words, np.arange(8), label="a bar with a long name")
     axes.plot(words, np.arange(8), label="a line with a long name")
-    figure.legend(loc="outside right upper")
+    if place == "beside the panel":
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        figure.canvas.draw()
+    else:
+        figure.legend(loc="outside right upper")
     stack(figure)
     (legend,) = figure.legends
+    assert axes.get_legend() is None
     figure.canvas.draw()
     assert legend.get_window_extent().width <= figure.bbox.width
     assert legend.get_window_extent().y0 >= axes.get_window_extent().y1

@@ -51,9 +51,9 @@ def lighten(html: Path) -> None:
         figure.write_text(smaller(wide), "utf-8")
         if narrow:
             figure.with_stem(f"{figure.stem}{PHONE}").write_text(smaller(narrow), "utf-8")
-    narrow = {f.stem.removesuffix(PHONE) for f in (html / "_images").glob(f"*{PHONE}.svg")}
+    twice = {file.stem.removesuffix(PHONE) for file in (html / "_images").glob(f"*{PHONE}.svg")}
     for page, text in texts.items():
-        page.write_text(with_phones(explained(text, terms), narrow), "utf-8")
+        page.write_text(with_phones(explained(text, terms), twice), "utf-8")
     scripts = [
         script
         for script in (html / "_static").rglob("*.js")

@@ -9,11 +9,12 @@ import re
 import textwrap
 from html import escape, unescape
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 PHONE = "-phone"  # What is appended to the name of the narrow file
 _OPEN, _CLOSE = '<metadata id="phone">', "</metadata></svg>"
@@ -68,6 +69,7 @@ def stack(figure: "Figure") -> None:
     """Lay a figure out for a phone: legends above, panels in one column, or in two where several share an
     axis, with the labels that the outer ones then need."""
     rows, places = _panels(figure)
+    legends = [*figure.legends, *(legend for legend in _within(places) if _is_outside(legend))]
     heights = {axes: axes.get_window_extent().height / figure.dpi for axes in figure.axes}
     columns = max(map(len, rows))
     first = rows[0][0]
@@ -92,40 +94,43 @@ def stack(figure: "Figure") -> None:
         below = number + columns >= len(places)
         own_x = below or not axes.get_shared_x_axes().joined(axes, places[number + columns])
         own_y = column == 0 or not axes.get_shared_y_axes().joined(axes, places[number - 1])
-        axes.tick_params(labelbottom=own_x, labelleft=own_y)
+        axes.tick_params(which="both", labelbottom=own_x, labelleft=own_y)
         same = not below and labels[axes][0] == labels[places[number + columns]][0]
         axes.set_xlabel("" if same else labels[axes][0])
         axes.set_ylabel(labels[axes][1] if own_y else "")
         axes.xaxis.label.set_visible(True)
         axes.yaxis.label.set_visible(True)
-    _legends_above(figure)
+    _put_above(figure, legends)
     for text in figure.texts:
         text.set_text(textwrap.fill(text.get_text(), 42))
     figure.canvas.draw()
+    if too_wide := [legend for legend in _within(places) if _is_wide(legend)]:
+        _put_above(figure, too_wide)
+        figure.canvas.draw()
     for axes in places:
         _fit(axes)
+
+
+def _place(axes: "Axes") -> tuple[int, int]:
+    """The row and column of a panel in the wide figure."""
+    place = axes.get_subplotspec()
+    return (place.rowspan.start, place.colspan.start) if place else (0, 0)
 
 
 def _panels(figure: "Figure") -> tuple[list[list["Axes"]], list["Axes"]]:
     """The panels by rows of the wide figure, and all of them in the order in which one reads."""
     rows: dict[int, list[Axes]] = {}
     for axes in figure.axes:
-        rows.setdefault(axes.get_subplotspec().rowspan.start, []).append(axes)
-    ordered = [
-        sorted(rows[row], key=lambda axes: axes.get_subplotspec().colspan.start) for row in sorted(rows)
-    ]
+        rows.setdefault(_place(axes)[0], []).append(axes)
+    ordered = [sorted(rows[row], key=_place) for row in sorted(rows)]
     return ordered, [axes for row in ordered for axes in row]
 
 
 def _xlabel(rows: list[list["Axes"]], axes: "Axes") -> str:
     """The label below a panel, which the wide figure may have at the last of its column alone."""
-    column = axes.get_subplotspec().colspan.start
-    found = [
-        one.get_xlabel()
-        for row in reversed(rows)
-        for one in row
-        if one.get_subplotspec().colspan.start == column and axes.get_shared_x_axes().joined(axes, one)
-    ]
+    shared = axes.get_shared_x_axes()
+    below = [one for row in reversed(rows) for one in row if _place(one)[1] == _place(axes)[1]]
+    found = [one.get_xlabel() for one in below if shared.joined(axes, one)]
     return axes.get_xlabel() or next(filter(None, found), "")
 
 
@@ -136,10 +141,28 @@ def _ylabel(rows: list[list["Axes"]], axes: "Axes") -> str:
     return axes.get_ylabel() or (row[0].get_ylabel() if shared else "")
 
 
-def _legends_above(figure: "Figure") -> None:
-    """Put the legends of a figure above its panels, in as many columns as fit."""
-    for legend in list(figure.legends):
-        handles, texts = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+def _within(places: "list[Axes]") -> "list[Legend]":
+    """The legends that belong to panels."""
+    return [legend for axes in places if (legend := axes.get_legend())]
+
+
+def _is_outside(legend: "Legend") -> bool:
+    """Whether a panel has its legend beside it or above."""
+    box, panel = legend.get_window_extent(), cast("Axes", legend.axes).get_window_extent()
+    return box.x0 >= panel.x1 or box.y0 >= panel.y1
+
+
+def _is_wide(legend: "Legend") -> bool:
+    """Whether a panel has a legend that hides too much of it."""
+    panel = cast("Axes", legend.axes).get_window_extent()
+    return legend.get_window_extent().width > 0.7 * panel.width
+
+
+def _put_above(figure: "Figure", legends: "list[Legend]") -> None:
+    """Put legends above the panels, in as many columns as fit."""
+    for legend in legends:
+        handles = [handle for handle in legend.legend_handles if handle is not None]
+        texts = [text.get_text() for text in legend.get_texts()]
         legend.remove()
         for columns in (4, 3, 2, 1):
             above = figure.legend(
@@ -152,8 +175,8 @@ def _legends_above(figure: "Figure") -> None:
 
 
 def _fit(axes: "Axes") -> None:
-    """Break titles and labels that are longer than a panel. Turn words below an axis that run into each
-    other, and leave out every other of such numbers."""
+    """Break titles and labels that are longer than a panel, and names beside it that take half of the
+    screen. Turn words below an axis that run into each other, and leave out every other of such numbers."""
     from matplotlib.text import Text
 
     box = axes.get_window_extent()
@@ -165,9 +188,15 @@ def _fit(axes: "Axes") -> None:
         long = max(extent.width, extent.height)
         if words and long > 1.15 * room and "\n" not in words:
             text.set_text(textwrap.fill(words, max(8, int(len(words) * room / long))))
+    names = axes.get_yticklabels()
+    if (
+        max((name.get_window_extent().width for name in names), default=0)
+        > 0.45 * axes.figure.bbox.width
+    ):
+        axes.set_yticks(axes.get_yticks(), [textwrap.fill(name.get_text(), 22) for name in names])
     shown = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in shown]
-    if any(one.x1 + 2 > other.x0 for one, other in pairwise(boxes)):
+    if any(one.x1 + 4 > other.x0 for one, other in pairwise(boxes)):
         if max(len(label.get_text()) for label in shown) > 4:
             axes.tick_params("x", rotation=90)
         else:

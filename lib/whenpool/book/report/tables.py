@@ -4,7 +4,7 @@ sentences have them."""
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape, unescape
 from pathlib import Path
 from typing import Any
@@ -288,7 +288,7 @@ def record_runs(stored: DataFrame) -> DataFrame:
 def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:
     """A table of §1.8: Table 1.3 or 1.4 in the thesis's shape, settings and sizes side by side, or one
     corpus of Table 1.5, 1.6 or 1.8, settings below each other; how often guessing is right below each
-    block."""
+    block. Where there are many columns, deviations are below the means."""
     cells = published("accuracy").query("table == @table")
     block, columns = "corpus", ["setting", "size"]
     if corpus:
@@ -296,7 +296,7 @@ def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> Ca
     kind = f"texts of {'at most' if table in ('1.4', '1.8') else 'over'} 100 words"
     caption = f"Table {table} of the thesis, {kind}: test accuracy in %."
     name = f"tab-thesis-{table.replace('.', '-')}"
-    return beside_thesis(
+    shown = beside_thesis(
         _with_majority(cells, stored, block),
         stored,
         [block, "pooling"],
@@ -305,6 +305,8 @@ def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> Ca
         f"{name}-{corpus}" if corpus else name,
         {"corpus": lambda name: CORPUS_NAMES[name]},
     )
+    many = len(cells[columns].drop_duplicates()) > 4
+    return replace(shown, frame=shown.frame.replace(" ± ", "<br>± ", regex=True)) if many else shown
 
 
 def _with_majority(cells: DataFrame, stored: DataFrame, block: str) -> DataFrame:

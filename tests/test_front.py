@@ -63,8 +63,8 @@ def test_the_page_names_the_numbers_of_the_runs():
     assert len(front.draw_front(whole).axes) == 2
     facts = front.facts(whole)
     expected = {
-        "gradient_last": "0.001",  # the geometric mean
-        "gradient_pooled": "0.4",
+        "gradient_last": "1,000",  # one over the geometric mean
+        "gradient_pooled": "40",
         "mid_last": "50", "mid_weakest": "65", "mid_best": "75", "mid_gain": "15", "seeds": "3",
         "mid_max_attention": "75", "mid_chrono": "73", "standard_last": "70", "standard_gain": "4",
     }  # fmt: skip

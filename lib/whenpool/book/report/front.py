@@ -16,7 +16,7 @@ from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, sample_o
 from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
 from whenpool.book.report.ledger import counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
-from whenpool.book.report.tables import number_text, provenance_line
+from whenpool.book.report.tables import provenance_line
 from whenpool.book.report.verdicts import has
 from whenpool.models.registry import COLOURS, POOLING_NAMES
 
@@ -59,9 +59,10 @@ def facts(runs: Runs) -> dict[str, str]:
     reaching = gradients(runs, scale)
     seeds = [sample.n for sample in reaching.values()]
     least = min((reaching[name].mean for name in POOLED), default=0.0) if reaching else 0.0
+    smaller = math.exp(-reaching["last"].mean) if reaching else 0.0  # so many times
     found = {
-        "gradient_last": number_text(math.exp(reaching["last"].mean)) if reaching else "?",
-        "gradient_pooled": number_text(math.exp(least)) if reaching else "?",
+        "gradient_last": f"{float(f'{smaller:.2g}'):,.0f}" if reaching else "?",
+        "gradient_pooled": f"{100 * math.exp(least):.0f}" if reaching else "?",
     }
     for setting in SETTINGS:
         own = accuracies(runs, scale, setting)

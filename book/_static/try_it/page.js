@@ -1,7 +1,7 @@
 // The widget of the page "Try it": it asks the worker, and shows what it answers.
 "use strict";
 (() => {
-  const { text, model, worker, examples, filler } = whenpoolTryIt;
+  const { text, examples, filler, poolings: NAMES } = whenpoolTryIt;
   const { tokenize, compose } = text();
   const root = document.getElementById("try-it-models");
   const folder = document.currentScript.src;
@@ -10,7 +10,6 @@
   const { example, review, share, setting, padding, bias, trained, colour, label } = form.elements;
   const find = (name) => root.querySelector(`.try-${name}`);
   const [body, words, state, note, button] = ["rows", "words", "state", "norms", "hide"].map(find);
-  const NAMES = { last: "BiLSTM", mean: "MeanPool", max: "MaxPool", attention: "Att", max_attention: "MaxAtt" };
   const CLASSES = ["negative", "positive"];
   const MOST = 200; // words of a review
   const DECADES = 6; // of the bar under a word
@@ -23,18 +22,6 @@
   };
   const percent = (share) => `${Math.round(100 * share)} %`;
   const sentences = filler.map(tokenize);
-
-  // ---- the worker, made of functions' text, since a page from disk may not give it files
-
-  let ask = null;
-  const number = {}; // of the latest question of each kind; answers to older ones are dropped
-  const start = () => {
-    const code = `(${worker})(self, (${text})(), (${model})())`;
-    const thread = new Worker(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
-    thread.onmessage = ({ data }) => { if (data.number === number[data.task]) hear[data.task](data); };
-    ask = (task, question) => thread.postMessage({ task, number: (number[task] = (number[task] ?? 0) + 1), ...question });
-    ask("load", { weights: whenpoolTryIt.weights, filler });
-  };
 
   // ---- what is asked
 
@@ -59,10 +46,13 @@
 
   // ---- what is answered
 
+  let ask = null; // until the models are there
+  let begun;
   const says = new Map();
   let seen = {};
   const hear = {
     load() {
+      ask = begun;
       state.textContent = "";
       button.disabled = false;
       update();
@@ -126,7 +116,7 @@
   };
   const forget = () => {
     for (const pooling of poolings) row(pooling).cells[3].textContent = "";
-    number.hide = (number.hide ?? 0) + 1;
+    ask?.forget("hide");
     button.disabled = !ask;
   };
 
@@ -209,10 +199,9 @@
 
   const load = () => {
     state.textContent = "Loading the models (1.8 MB) …";
-    const script = make("script", { src: new URL("weights.js", folder) });
-    script.onload = start;
-    script.onerror = () => { state.textContent = "The file of the models, weights.js, is not beside this page."; };
-    document.head.append(script);
+    begun = whenpoolTryIt.start(folder, hear, () => {
+      state.textContent = "The file of the models, weights.js, is not beside this page.";
+    });
   };
   root.hidden = false;
   update();

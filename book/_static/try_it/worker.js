@@ -3,6 +3,30 @@
 "use strict";
 globalThis.whenpoolTryIt ??= {};
 
+whenpoolTryIt.poolings = { last: "BiLSTM", mean: "MeanPool", max: "MaxPool", attention: "Att", max_attention: "MaxAtt" };
+
+// Loads the models from a script beside the one at the address `near` and starts the worker, which is made of
+// functions' text, since a page from disk may not give it files. `hear` has a function for each kind of answer;
+// returned is a function that asks, once the models are there. Answers to questions that are not the latest of
+// their kind are dropped, and all of a kind after `ask.forget`.
+whenpoolTryIt.start = function (near, hear, failed) {
+  const { text, model, worker, filler } = whenpoolTryIt;
+  const number = {};
+  let thread;
+  const ask = (task, question) => thread.postMessage({ task, number: ask.forget(task), ...question });
+  ask.forget = (task) => (number[task] = (number[task] ?? 0) + 1);
+  const script = Object.assign(document.createElement("script"), { src: new URL("weights.js", near) });
+  script.onload = () => {
+    const code = `(${worker})(self, (${text})(), (${model})())`;
+    thread = new Worker(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
+    thread.onmessage = ({ data }) => { if (data.number === number[data.task]) hear[data.task](data); };
+    ask("load", { weights: whenpoolTryIt.weights, filler });
+  };
+  script.onerror = failed;
+  document.head.append(script);
+  return ask;
+};
+
 whenpoolTryIt.worker = function (scope, { tokenize, compose }, { Model, vocabulary, PADDING }) {
   const models = new Map();
   const latest = {};

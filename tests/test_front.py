@@ -56,11 +56,14 @@ def test_the_page_names_the_numbers_of_the_runs():
     found = made(
         {"mean": 0.9, "max": 0.4, "attention": 0.8, "max_attention": 0.7},
         mid=both(50, 75, max=65, chrono=73),
-        standard=both(70, 80, mean=74),
+        standard=both(70, 80, mean=74, chrono=75),
     )
     points = [*found.points("gradients").to_dict("records"), *(p for part in profiles for p in part)]
     whole = runs(found.trainings.to_dict("records"), gradients=points)
-    assert len(front.draw_front(whole).axes) == 2
+    gradients_drawn, accuracies_drawn = front.draw_front(whole).axes
+    models = ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt", "BiLSTM, chrono"]
+    assert [label.get_text() for label in accuracies_drawn.get_yticklabels()] == models
+    assert len(gradients_drawn.lines) == 5
     facts = front.facts(whole)
     expected = {
         "gradient_last": "1,000",  # one over the geometric mean

@@ -134,7 +134,8 @@ def provenance(runs: Runs) -> str:
 
 
 def draw_front(runs: Runs) -> Figure:
-    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings.
+    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings, also
+    of the BiLSTM that starts with chrono where it was run in both.
 
     Dots are lines of no length: a marker takes far more bytes of a page.
     """
@@ -145,12 +146,18 @@ def draw_front(runs: Runs) -> Figure:
         return nothing_yet()
     figure, (left, right) = plt.subplots(1, 2, figsize=(5.7, 2.5), width_ratios=(1, 1.1))
     means = profiles.groupby(["model", "position"])["mean"].mean()
-    for place, model in reversed([*enumerate(MODELS)]):
+    for model in reversed(MODELS):
         left.plot(means[model].iloc[:: 3 if model == "last" else 9], color=COLOURS[model], lw=2)
-        values = [plain[model].mean, mid[model].mean]
-        right.plot(values, [place, place], color=COLOURS[model], lw=2)
-        dots = [(values[0], 9, COLOURS[model]), (values[1], 9, COLOURS[model]), (values[1], 5, "w")]
-        for value, width, colour in dots:
+    rows = {POOLING_NAMES[model]: (COLOURS[model], plain[model], mid[model]) for model in MODELS}
+    new, hidden = (
+        sample_of(runs, "accuracy", scale, model="chrono", size=SIZE, setting=s) for s in SETTINGS
+    )
+    if new and hidden:
+        rows["BiLSTM, chrono"] = (COLOURS["last"], new, hidden)
+    for place, (own, *samples) in enumerate(rows.values()):
+        values = [sample.mean for sample in samples]
+        right.plot(values, [place, place], color=own, lw=2)
+        for value, width, colour in ((values[0], 9, own), (values[1], 9, own), (values[1], 5, "w")):
             right.plot([value] * 2, [place] * 2, color=colour, lw=width, solid_capstyle="round")
     beside = {"textcoords": "offset points", "va": "center"}
     left.annotate("BiLSTM", (62, means["last"].iloc[61]), xytext=(9, -4), **beside)
@@ -167,8 +174,8 @@ def draw_front(runs: Runs) -> Figure:
     )
     right.annotate("in filler", (mid["last"].mean, 0), xytext=(7, -9), **beside)
     right.annotate("as it is", (plain["last"].mean, 0), xytext=(-7, -9), ha="right", **beside)
-    right.set_yticks(range(len(MODELS)), [POOLING_NAMES[model] for model in MODELS])
+    right.set_yticks(range(len(rows)), list(rows))
     right.grid(False, axis="y")
-    right.set(xlabel="test accuracy, %", ylim=(4.6, -0.6))
+    right.set(xlabel="test accuracy, %", ylim=(len(rows) - 0.4, -0.6))
     right.set_title("When: filler all around", loc="left", fontweight="bold")
     return figure

@@ -116,10 +116,10 @@ def measure(device: str, H: int, count: int, lengths: Tensor) -> dict[str, float
         ways["mixed seeds"] = (lambda: together(seeds), seeds)
     if streams:
         ways["streams"] = (on_streams, one_seed)
-        by = "triton" if kernels_on(device) else "together"
-        for name in ("tf32x3", "tf32", "bfloat16")[
-            by == "together" :
-        ]:  # without kernels that is float32
+        by, names = "triton", ("tf32x3", "tf32", "bfloat16")
+        if not kernels_on(device):  # tf32x3 is float32 there
+            by, names = "together", names[1:]
+        for name in names:
             ways[f"{by} {name}"] = (partial(in_precision, name), one_seed)
     seconds = compare({name: way for name, (way, _) in ways.items()}, rounds=ROUNDS)
     read = {name: sum(map(words, of)) for name, (_, of) in ways.items()}

@@ -1,5 +1,6 @@
 """A real browser for tests of the pages: Debian's Chromium, driven by Playwright."""
 
+import gzip
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,42 +30,39 @@ def looked_at(browser, file, size=DESKTOP, scheme="light", query=""):
         viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
     )
     page, complaints = context.new_page(), []
+
+    def requested(request):
+        if urlsplit(request.url).scheme not in ("file", "data", "blob"):
+            complaints.append(f"asked: {request.url}")
+
     page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
-    page.on(
-        "request",
-        lambda request: None if is_local(request.url) else complaints.append(f"asked: {request.url}"),
-    )
+    page.on("request", requested)
     page.goto(Path(file).as_uri() + query, wait_until="load")
     wait_for_formulas(page)
     yield page, complaints
     context.close()
 
 
-def is_local(url):
-    return urlsplit(url).scheme in ("file", "data", "blob")
-
-
 def bytes_loaded(browser, file):
-    """What a page and all that it loads weigh on disk."""
+    """What a page and all that it loads weigh, compressed as a web server sends them."""
     context = browser.new_context()
     page, urls = context.new_page(), set()
     page.on("request", lambda request: urls.add(request.url))
     page.goto(Path(file).as_uri(), wait_until="networkidle")
     context.close()
     paths = {unquote(urlsplit(url).path) for url in urls if urlsplit(url).scheme == "file"}
-    return {path: Path(path).stat().st_size for path in paths}
+    return {path: len(gzip.compress(Path(path).read_bytes())) for path in paths}
 
 
-def violations(page, impacts=("serious", "critical")):
-    """What axe-core finds, a line each."""
+def violations(page):
+    """What axe-core finds that is serious, a line each."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
     return [
         f"{rule['impact']} {rule['id']}: {node['target']} {node['html'][:120]}"
-        for rule in found
-        if rule["impact"] in impacts
+        for rule in Axe().run(page).response["violations"]
+        if rule["impact"] in ("serious", "critical")
         for node in rule["nodes"]
     ]

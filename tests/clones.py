@@ -51,8 +51,8 @@ def clone(folder, chapters=None):
     return folder
 
 
-def builder(folder, said, profile="smoke"):
-    """Builds the book of a clone, and says what it does to a list."""
+def builder(folder, said):
+    """Builds the book of a clone from smoke-sized runs, and says what it does to a list."""
     data, store, cache = (folder / "data" / name for name in ("corpora", "runs/smoke", "cache"))
     place, workforce = Place(Store(store), data, cache), Workforce(workers=1)
-    return Builder(folder, Choice(profile), place, workforce=workforce, say=said.append)
+    return Builder(folder, Choice("smoke"), place, workforce=workforce, say=said.append)

@@ -17,18 +17,17 @@ NO_MORE = {"corpus_complete": True, "began": AFTER}
 def run(model="last", seed=0, scale="thesis", **changes):
     """The row of a run, in all that is not named a scale's model on 1K unmixed IMDb reviews."""
     row = {"model": model, "seed": seed, "size": 1_000, **SCALES[scale], **NO_MORE} | changes
-    if scale == "compact":
-        row = {"test": COMPACT_TEST.get(row["corpus"])} | row
-    row = {"test": None} | row
+    row = {"test": COMPACT_TEST.get(row["corpus"]) if scale == "compact" else None} | row
     return {"key": " ".join(f"{name}={value}" for name, value in row.items())} | row
 
 
 def trained(accuracies, scale="thesis", **changes):
     """A row for each seed: a model's test accuracies, which its validation accuracies equal where they
     are not given."""
-    rows = [run(seed=seed, scale=scale, test_accuracy=v, **changes) for seed, v in enumerate(accuracies)]
     return [
-        {"validation_accuracy": row["test_accuracy"], "majority_accuracy": 50.0} | row for row in rows
+        {"validation_accuracy": own, "majority_accuracy": 50.0}
+        | run(seed=seed, scale=scale, test_accuracy=own, **changes)
+        for seed, own in enumerate(accuracies)
     ]
 
 
@@ -57,16 +56,13 @@ def importance(text, filler, inside, ends=None):
 
 
 def runs(trainings=(), epochs=(), probes=(), few_shots=(), taggings=(), **points):
-    """All of them.
-
-    Args:
-        points: rows of `measured`, by kind of probe.
-    """
+    """All of them; ``points`` are rows of `measured`, by kind of probe."""
     found = Runs(None)
-    tables = {"trainings": trainings, "epochs": epochs, "probes": probes, "few_shots": few_shots}
-    for name, rows in (tables | {"taggings": taggings}).items():
-        setattr(found, name, pd.DataFrame(rows))
-    found._tables.update({kind: pd.DataFrame(rows) for kind, rows in points.items()})
+    vars(found).update(
+        trainings=pd.DataFrame(trainings), epochs=pd.DataFrame(epochs), probes=pd.DataFrame(probes),
+        few_shots=pd.DataFrame(few_shots), taggings=pd.DataFrame(taggings),
+        _tables={kind: pd.DataFrame(rows) for kind, rows in points.items()},
+    )  # fmt: skip
     return found
 
 

@@ -26,7 +26,7 @@ from whenpool.runs.kinds.probe import (
 )
 from whenpool.runs.kinds.tagging import TAGGING_PROTOCOL, Tagging
 from whenpool.runs.kinds.training import PROTOCOL, Training
-from whenpool.runs.run import Place, Run, key
+from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
 PROTOCOLS = {
@@ -126,7 +126,11 @@ def write_own_data(folder: Path) -> None:
     ]
     (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
     sentences = [" ".join(rng.choices(words, k=7)) for _ in range(90)]
-    tagged = ["\n".join(f"{word} {_tag_of(word)}" for word in text.split()) for text in sentences]
+    tags = {
+        word: "O" if number % 3 else f"{'B' if number % 2 else 'I'}-T{number % 4}"
+        for number, word in enumerate(words)
+    }
+    tagged = ["\n".join(f"{word} {tags[word]}" for word in text.split()) for text in sentences]
     (folder / "own.conll").write_text("\n\n".join(tagged))
     (folder / "wiki_sentences.txt").write_text("\n".join(sentences))
     vectors = [" ".join([word, *(f"{rng.gauss(0, 1):.3f}" for _ in range(10))]) for word in words[:50]]
@@ -137,29 +141,24 @@ def results(folder: Path) -> dict[str, dict[str, Any]]:
     """What each run and each probe run came to."""
     place = Place(Store(folder / "store"), folder / "data", folder / "cache")
     write_own_data(place.data)
-    runs = {
-        name: replace(run, corpus=str(place.data / run.corpus)) if run.corpus == "own.csv" else run
-        for name, run in RUNS.items()
+
+    def with_own_file(run: Any) -> Any:
+        own = getattr(run, "corpus", "") in ("own.csv", "own.conll")
+        return replace(run, corpus=str(place.data / run.corpus)) if own else run
+
+    parts = {
+        "runs": (RUNS, _of_training),
+        "probes": (PROBES, _of_probe),
+        "few_shots": (FEW_SHOTS, _of_few_shot),
+        "taggings": (TAGGINGS, _of_tagging),
     }
-    taggings = {
-        name: replace(run, corpus=str(place.data / run.corpus)) if run.corpus == "own.conll" else run
-        for name, run in TAGGINGS.items()
-    }
-    every = [*runs.values(), *PROBES.values(), *FEW_SHOTS.values(), *taggings.values()]
+    every = [with_own_file(run) for runs, _ in parts.values() for run in runs.values()]
     report = compute(every, place, Workforce(workers=2), say=lambda line: None)
     assert not report.failed, report.failed
     return {
-        "runs": {name: _of_training(_stored(run, place)) for name, run in runs.items()},
-        "probes": {name: _of_probe(_stored(probe, place)) for name, probe in PROBES.items()},
-        "few_shots": {name: _of_few_shot(_stored(run, place)) for name, run in FEW_SHOTS.items()},
-        "taggings": {name: _of_tagging(_stored(run, place)) for name, run in taggings.items()},
+        part: {name: of(place.store.get(key(with_own_file(run), place))) for name, run in runs.items()}
+        for part, (runs, of) in parts.items()
     }
-
-
-def _stored(run: Run, place: Place) -> dict[str, Any]:
-    row = place.store.get(key(run, place))
-    assert row is not None
-    return row
 
 
 def _of_training(row: dict[str, Any]) -> dict[str, Any]:
@@ -184,9 +183,7 @@ def _of_probe(row: dict[str, Any]) -> dict[str, Any]:
 def _of_few_shot(row: dict[str, Any]) -> dict[str, Any]:
     """Its numbers, and what its objective tells of each epoch."""
     about = ("seconds", "train_accuracy", "validation_accuracy")
-    looks = [
-        {name: value for name, value in look.items() if name not in about} for look in row["history"]
-    ]
+    looks = [{name: look[name] for name in look if name not in about} for look in row["history"]]
     names = ("test_loss", "best_epoch", "parameters", "test_cut", "unlabelled_read", "steps_done")
     return {"result": {name: row["result"][name] for name in names}, "looks": looks}
 
@@ -202,24 +199,12 @@ def _of_tagging(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tag_of(word: str) -> str:
-    number = int(word.removeprefix("word"))
-    return "O" if number % 3 else f"{'B' if number % 2 else 'I'}-T{number % 4}"
-
-
-def with_what_is_there(found: dict[str, Any]) -> dict[str, Any]:
-    """Some results, but those runs that the file has of the same protocols as they are there."""
-    there = json.loads(FILE.read_text())
-    if any(there.get(name, found[name]) != found[name] for name in PROTOCOLS):
-        return found
-    kept = dict(found)
-    for name in found.keys() - PROTOCOLS.keys():
-        kept[name] = {run: there.get(name, {}).get(run, new) for run, new in found[name].items()}
-    return kept
-
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        written = with_what_is_there(PROTOCOLS | results(Path(scratch)))
-        FILE.write_text(json.dumps(written, indent=1) + "\n")
+        found = results(Path(scratch))
+    there = json.loads(FILE.read_text())
+    if all(there.get(name, number) == number for name, number in PROTOCOLS.items()):
+        for part, runs in found.items():  # what the file has of the same protocols stays as it is there
+            runs |= {name: old for name, old in there.get(part, {}).items() if name in runs}
+    FILE.write_text(json.dumps(PROTOCOLS | found, indent=1) + "\n")
     sys.stdout.write(f"{FILE} is written for the protocols {', '.join(map(str, PROTOCOLS.values()))}\n")

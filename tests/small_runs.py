@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,17 +145,18 @@ def command(place, file, runs, workforce=None):
     return [sys.executable, str(file)]
 
 
-def processes(parents, begins):
+def processes(parents, words):
     """Processes that some others have started, and whose command line has some words."""
     found = []
     for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-            line = status.with_name("cmdline").read_bytes()
-        except OSError:
-            continue
-        if int(fields[1]) in parents and fields[0] != "Z" and begins in line:
-            found.append(int(status.parent.name))
+        with suppress(OSError):  # it has ended
+            state, parent, *_ = status.read_text().rpartition(")")[2].split()
+            if (
+                int(parent) in parents
+                and state != "Z"
+                and words in status.with_name("cmdline").read_bytes()
+            ):
+                found.append(int(status.parent.name))
     return found
 
 
@@ -164,10 +166,9 @@ def children(pid):
 
 
 def alive(pid):
-    try:
+    with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    return False
 
 
 def wait_for(condition, seconds=150):

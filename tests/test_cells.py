@@ -1,31 +1,34 @@
-"""The readable cells against torch's, against loops of their formulas, and inside encoder and probes."""
+"""The readable cells against torch's and their formulas, and in the encoder; many recurrences as one."""
+
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from whenpool import Encoder, InputError
+from whenpool.models import cells
+from whenpool.models.batched_lstm import _STEPS, run_together
 from whenpool.models.cells import (
     CELLS,
-    GRU,
-    LSTM,
     TORCH_CELLS,
-    Elman,
     MinGRU,
     MinLSTM,
     PrototypeLSTM,
     SlidesGRU,
     Sum,
     TanhSum,
-    linear_recurrence,
 )
+from whenpool.models.precision import precision
 from whenpool.models.registry import LISTED_CELLS
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)
-TORCH = ((Elman, nn.RNN), (LSTM, nn.LSTM), (GRU, nn.GRU))
-EVERY = (Sum, TanhSum, Elman, PrototypeLSTM, LSTM, GRU, SlidesGRU, MinGRU, MinLSTM)
+TORCH = ((cells.Elman, nn.RNN), (cells.LSTM, nn.LSTM), (cells.GRU, nn.GRU))
+OWN = (Sum, TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM)
 
 
 @pytest.fixture
@@ -46,7 +49,8 @@ def test_equals_torch_in_values_and_gradients(ours, theirs, inputs):
     read, again = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
     (states, last), (expected, end) = mine(read), other(again)
     torch.testing.assert_close(states, expected, rtol=0, atol=1e-12)
-    for part, wanted in zip(_parts(last), _parts(end), strict=True):
+    last, end = (part if isinstance(part, tuple) else (part,) for part in (last, end))
+    for part, wanted in zip(last, end, strict=True):
         torch.testing.assert_close(part, wanted.squeeze(0), rtol=0, atol=1e-12)
     weight = torch.randn_like(states)
     for values in (states, expected):
@@ -54,10 +58,6 @@ def test_equals_torch_in_values_and_gradients(ours, theirs, inputs):
     torch.testing.assert_close(read.grad, again.grad, rtol=0, atol=1e-12)
     for name, parameter in other.named_parameters():
         torch.testing.assert_close(mine.get_parameter(name).grad, parameter.grad, rtol=0, atol=1e-12)
-
-
-def _parts(state):
-    return state if isinstance(state, tuple) else (state,)
 
 
 def sigmoid(x):
@@ -93,7 +93,7 @@ def by_formula(kind, cell, words):
     return torch.from_numpy(np.stack(states))
 
 
-@pytest.mark.parametrize("kind", [Sum, TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM])
+@pytest.mark.parametrize("kind", OWN)
 def test_others_are_their_formulas(kind, inputs):
     cell = made(kind)
     states, last = cell(inputs)
@@ -118,8 +118,8 @@ def test_the_scan_is_the_loop_of_steps(kind, inputs):
 def test_the_gradients_of_the_scan_are_those_of_finite_differences():
     torch.manual_seed(0)
     a, b = (torch.rand(2, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    assert torch.autograd.gradcheck(linear_recurrence, (a, b))
-    assert torch.autograd.gradgradcheck(linear_recurrence, (a, b))
+    assert torch.autograd.gradcheck(cells.linear_recurrence, (a, b))
+    assert torch.autograd.gradgradcheck(cells.linear_recurrence, (a, b))
 
 
 def test_min_lstm_holds_where_both_gates_are_shut():
@@ -131,7 +131,7 @@ def test_min_lstm_holds_where_both_gates_are_shut():
     torch.testing.assert_close(states[0, :, 0], torch.tensor([-100.0, -150.0, -175.0]))
 
 
-@pytest.mark.parametrize("kind", EVERY)
+@pytest.mark.parametrize("kind", [*OWN, *(ours for ours, _ in TORCH)])
 def test_what_cannot_be_is_named(kind):
     with pytest.raises(InputError, match="leave batch_first=True"):
         kind(6, 6, batch_first=False)
@@ -141,11 +141,9 @@ def test_what_cannot_be_is_named(kind):
 
 def encoder(cell, layers=1, bidirectional=True, **options):
     torch.manual_seed(3)
-    size = 6 if layers == 1 or not bidirectional else 5
-    if cell in ("sum", "tanh_sum"):
+    if cell in ("sum", "tanh_sum"):  # whose inputs are as large as their states
         bidirectional = bidirectional and layers == 1
-        size = 6
-    return Encoder(6, size, cell, layers, bidirectional, **options).double()
+    return Encoder(6, 6, cell, layers, bidirectional, **options).double()
 
 
 @pytest.mark.parametrize("cell", OURS)
@@ -166,14 +164,12 @@ def test_states_do_not_depend_on_padding_or_other_texts(cell, layers, bidirectio
 @pytest.mark.parametrize("cell", OURS)
 def test_options_that_need_weights_are_refused_without_them(cell):
     for options in ({"orthogonal": True}, {"drop_connect": 0.5}):
-        if LISTED_CELLS[cell].remembers:
+        lacks = pytest.raises(InputError, match="has no recurrent weights")
+        with nullcontext() if LISTED_CELLS[cell].remembers else lacks:
             encoder(cell, **options)
-            continue
-        with pytest.raises(InputError, match="has no recurrent weights"):
-            encoder(cell, **options)
-    if not LISTED_CELLS[cell].forgets:
-        with pytest.raises(InputError, match="needs a forget gate"):
-            encoder(cell, forget_bias=1.0)
+    lacks = pytest.raises(InputError, match="needs a forget gate")
+    with nullcontext() if LISTED_CELLS[cell].forgets else lacks:
+        encoder(cell, forget_bias=1.0)
 
 
 @pytest.mark.parametrize("cell", ["sum", "tanh_sum"])
@@ -182,3 +178,73 @@ def test_a_sum_needs_words_as_large_as_states(cell):
         Encoder(6, 5, cell)
     with pytest.raises(InputError, match="input_size=12 must equal hidden_size=6"):
         Encoder(6, 6, cell, layers=2)
+
+
+E, H = 5, 4
+
+
+def lstms(count, dtype=torch.float64):
+    torch.manual_seed(count)
+    return [nn.LSTM(E, H, batch_first=True).to(dtype) for _ in range(count)]
+
+
+def inputs_of(shapes, dtype=torch.float64):
+    torch.manual_seed(1)
+    return [torch.randn(B, T, E, dtype=dtype, requires_grad=True) for B, T in shapes]
+
+
+def states_and_gradients(run, modules, inputs):
+    states = run(modules, inputs)
+    torch.manual_seed(2)
+    sum((found * torch.randn_like(found)).sum() for found in states).backward()
+    tensors = [*inputs, *(p for module in modules for p in module.parameters())]
+    found = [*states, *(tensor.grad.clone() for tensor in tensors)]
+    for tensor in tensors:
+        tensor.grad = None
+    return found
+
+
+def alone(modules, inputs):
+    return [module(x)[0] for module, x in zip(modules, inputs, strict=True)]
+
+
+shapes = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2 * _STEPS + 3)), min_size=1, max_size=4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(shapes)
+def test_states_and_all_gradients_equal_those_of_each_alone(shapes):
+    modules, inputs = lstms(len(shapes)), inputs_of(shapes)
+    expected = states_and_gradients(alone, modules, inputs)
+    found = states_and_gradients(run_together, modules, inputs)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+def test_not_a_number_stays_with_its_recurrence():
+    modules, inputs = lstms(2), inputs_of([(2, 9), (2, 40)])
+    with torch.no_grad():
+        inputs[1][0, 0, 0] = float("nan")
+    states = run_together(modules, inputs)
+    states[0].sum().backward()
+    assert torch.isfinite(states[0]).all()
+    assert torch.isfinite(inputs[0].grad).all()
+    assert all(torch.isfinite(p.grad).all() for p in modules[0].parameters())
+
+
+def test_bfloat16_is_near():
+    modules, inputs = lstms(2, torch.float32), inputs_of([(2, 9), (3, 20)], torch.float32)
+    exact = states_and_gradients(run_together, modules, inputs)
+    with precision("bfloat16"):
+        rounded = states_and_gradients(run_together, modules, inputs)
+    for one, other in zip(rounded, exact, strict=True):
+        assert one.dtype == torch.float32
+        assert (one - other).abs().max() < 0.05 * other.abs().max().clamp(min=1)
+    assert any(not torch.equal(one, other) for one, other in zip(rounded, exact, strict=True))
+
+
+def test_gradients_of_gradients_are_refused():
+    (module,), (x,) = lstms(1), inputs_of([(2, 5)])
+    (first,) = torch.autograd.grad(run_together([module], [x])[0].sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):  # better than wrong ones
+        first.sum().backward()

@@ -68,17 +68,12 @@ def test_texts_are_read_as_in_training_and_classified(folder):
     ("tokenizer", "read"),
     [("basic_english", ["<b>ab</b>", "c"]), ("untagged", ["ab", "c"]), ("characters", ["a", "b", "c"])],
 )
-def test_texts_are_read_by_the_tokenizer_of_the_training(tmp_path, tokenizer, read):
+def test_texts_are_read_and_cut_as_in_training(tmp_path, tokenizer, read):
     found = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, tokenizer=tokenizer))
     assert found.words("<b>Ab</b> C") == read
-
-
-def test_texts_are_cut_as_in_training(tmp_path):
-    brief = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, 2))
+    brief = load_checkpoint(save_checkpoint(tmp_path, small(), WORDS, CLASSES, 2, tokenizer))
     assert brief.max_words == 2
-    ids, lengths = brief.encode(TEXTS)
-    assert ids.tolist() == [[2, 3], [4, 0], [0, 0], [2, 1]]
-    assert lengths.tolist() == [2, 2, 2, 1]
+    assert brief.words("<b>Ab</b> C") == read[:2]
 
 
 @pytest.mark.parametrize(
@@ -95,11 +90,8 @@ def test_texts_that_cannot_be_read_are_named(folder, texts, message):
     [
         ({"model": torch.nn.Linear(2, 2)}, "holds a whenpool.TextClassifier, not Linear"),
         ({"vocabulary": WORDS[:-1]}, "embedding.weight has 7 rows, and vocabulary 6 entries"),
-        ({"vocabulary": WORDS[::-1]}, "vocabulary is '<unk>', '<pad>' and words, and here"),
-        ({"vocabulary": [*WORDS[:-1], "a"]}, "vocabulary is a list .* without repetition, and here 'a'"),
         ({"classes": ["a", 1]}, r"classes\[1\] is a word, and here 1"),
         ({"seconds": float("nan")}, "about.seconds is a plain value, and here nan"),
-        ({"history": [1, 2]}, "about.history is a plain value"),
         ({"max_words": True}, "max_words is a whole number or null, and here True"),
     ],
 )
@@ -152,6 +144,8 @@ def rewritten(folder, change):
         (("model.__class__", "os.system"), "model.__class__ is not known to this version"),
         (("classes", ["a"]), r"classes is a list of at least two words, and here \['a'\]"),
         (("classes", ["a", "b", "c"]), "classifier.weight has 2 rows, and classes 3 entries"),
+        (("vocabulary", WORDS[::-1]), "vocabulary is '<unk>', '<pad>' and words, and here"),
+        (("vocabulary", [*WORDS[:-1], "a"]), "a list of words without repetition, and here 'a'"),
         (("vocabulary", [*WORDS[:-1], {}]), r"vocabulary\[6\] is a word, and here {}"),
         (("vocabulary", [*WORDS[:-1], "\ud800"]), "holds half of a character"),
         (("about", {"a": {}}), "about.a is a plain value"),
@@ -179,9 +173,8 @@ def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
 )
 def test_json_that_is_none_is_told_in_a_line(folder, content, message):
     (folder / FACTS_FILE).write_bytes(content)
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match=f"{FACTS_FILE}.*{message}"):
         load_checkpoint(folder)
-    assert FACTS_FILE in str(error.value)
 
 
 def test_weights_that_are_damaged_are_told(folder):
@@ -205,25 +198,17 @@ def test_weights_that_are_damaged_are_told(folder):
         ({"embedding.weight": torch.zeros(7, 4, dtype=torch.float64)}, "F64; a checkpoint's are F32"),
         ({"extra": torch.zeros(1)}, r"extra has the shape \(1,\); in the model described there is none"),
         ({"pooling.extra": torch.zeros(1)}, "pooling.extra has the shape .* there is none"),
-        ({"classifier.bias": torch.full((2,), torch.nan)}, "belongs to another"),
+        ({"classifier.bias": torch.ones(2)}, "belongs to another"),
     ],
 )
 def test_other_tensors_are_told_by_name(folder, tensors, message):
-    kept = small().state_dict() if tensors else {}
-    kept = {name: value.contiguous() for name, value in kept.items()}
+    kept = {name: value.contiguous() for name, value in small().state_dict().items() if tensors}
     safetensors.torch.save_file(kept | tensors, folder / WEIGHTS_FILE)
     with pytest.raises(InputError, match=message):
         load_checkpoint(folder)
 
 
-@pytest.mark.parametrize("name", [FACTS_FILE, WEIGHTS_FILE])
-def test_a_file_that_is_missing_is_named(folder, name):
-    (folder / name).unlink()
-    with pytest.raises(InputError, match=f"is not a checkpoint: {name} is not there"):
-        load_checkpoint(folder)
-
-
-def test_saving_again_replaces_and_a_mixed_pair_is_told(tmp_path, folder):
+def test_saving_again_replaces_and_what_is_mixed_or_missing_is_named(tmp_path, folder):
     other = save_checkpoint(tmp_path / "other", small("attention"), WORDS, CLASSES)
     (folder / FACTS_FILE).write_bytes((other / FACTS_FILE).read_bytes())
     with pytest.raises(InputError, match=r"model\.safetensors"):
@@ -231,3 +216,7 @@ def test_saving_again_replaces_and_a_mixed_pair_is_told(tmp_path, folder):
     save_checkpoint(folder, small("mean"), WORDS, CLASSES)
     assert load_checkpoint(folder).model.pooling.__class__ is POOLINGS["mean"]
     assert sorted(file.name for file in folder.iterdir()) == [FACTS_FILE, WEIGHTS_FILE]
+    for name in (WEIGHTS_FILE, FACTS_FILE):
+        (folder / name).unlink()
+        with pytest.raises(InputError, match=f"is not a checkpoint: {name} is not there"):
+            load_checkpoint(folder)

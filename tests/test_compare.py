@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file, save
 from scipy import stats
 from small_runs import SMALL
@@ -23,10 +24,10 @@ from whenpool.book.compare import (
     put_on_record,
     read_comparisons,
     table_of,
-)
+)  # fmt: skip
 from whenpool.book.publish import export
 from whenpool.book.report.tables import provenance_line
-from whenpool.cli import main
+from whenpool.cli import cli
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import Place
 from whenpool.runs.store import Store
@@ -58,11 +59,22 @@ def stores(tmp_path):
     return Store(tmp_path / "one"), Store(tmp_path / "two")
 
 
+@pytest.fixture
+def folder(tmp_path):
+    """Where results are published."""
+    return tmp_path / "results"
+
+
 def put_pairs(stores, differences, run=SMALL, first=None, second=None):
-    """The same trainings in both stores, of other seeds, and so many points apart."""
+    """The same trainings in both stores, of other seeds, and so many points apart; compares them."""
     for seed, difference in enumerate(differences):
         put(stores[0], replace(run, seed=seed), 70.0, **first or {})
         put(stores[1], replace(run, seed=seed), 70.0 + difference, 0.5 - difference / 10, **second or {})
+    return compare(*stores)
+
+
+def publish(store, folder, say=print):
+    return export("training", Place(store, folder.parent, folder.parent), folder, say)
 
 
 def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(place):
@@ -82,17 +94,20 @@ def test_a_real_cell_run_twice_is_identical_and_one_weight_is_enough_to_tell(pla
     assert cells.loc[0, "largest_weight"] == pytest.approx(0.25)
 
 
-def test_mean_difference_interval_and_largest_by_hand(stores):
-    differences = (0.5, -0.25, 1.0)
-    put_pairs(stores, differences)
+def test_differences_interval_and_largest_by_hand_also_of_pooled_cells(stores):
+    standard, mid = (0.5, -0.25, 1.0), (0.1, 0.0)
+    put_pairs(stores, standard, replace(SMALL, setting="standard"))
     put(stores[0], replace(SMALL, seed=9))  # in one store alone
     cell = compare(*stores).iloc[0]
     assert cell[["pairs", "identical", "with_weights"]].tolist() == [3, 0, 0]
-    assert cell["mean_difference"] == pytest.approx(np.mean(differences))
-    assert cell["largest_accuracy"] == pytest.approx(1.0)
-    assert cell["largest_loss"] == pytest.approx(0.1)
-    low, high = stats.t.interval(0.95, 2, np.mean(differences), stats.sem(differences))
+    assert cell["mean_difference"] == pytest.approx(np.mean(standard))
+    assert cell[["largest_accuracy", "largest_loss"]].tolist() == pytest.approx([1.0, 0.1])
+    low, high = stats.t.interval(0.95, 2, np.mean(standard), stats.sem(standard))
     assert mean_text(cell) == f"{(low + high) / 2:+.3f} ± {(high - low) / 2:.3f}"
+    whole = pooled(put_pairs(stores, mid, replace(SMALL, setting="mid")))
+    assert (whole["pairs"], whole["largest_accuracy"]) == (5, pytest.approx(1.0))
+    assert whole["mean_difference"] == pytest.approx(np.mean(standard + mid))
+    assert whole["std_difference"] == pytest.approx(np.std(standard + mid, ddof=1))
 
 
 @pytest.mark.parametrize(
@@ -109,53 +124,40 @@ def test_any_result_but_the_time_makes_a_pair_differ(stores, change):
     assert compare(*stores).loc[0, "identical"] == 0
 
 
-def test_circumstances_and_cells_stay_apart_and_the_plainer_side_stands_first(stores):
+def test_circumstances_and_cells_stay_apart_and_the_plainer_side_is_first(stores):
     one, two = stores
-    runs = [replace(SMALL, setting=setting, seed=s) for setting in ("standard", "mid") for s in (0, 1)]
-    for run in runs:
-        put(one, run, 72.0, **FAST, together=5, engine="ray")
-        put(two, run, 71.0, **EXACT)  # older than the columns together and engine
+    for setting in ("standard", "mid"):
+        for seed in (0, 1):
+            run = replace(SMALL, setting=setting, seed=seed)
+            put(one, run, 72.0, **FAST, together=5, engine="ray")
+            put(two, run, 71.0, **EXACT)  # older than the columns together and engine
     cells = compare(one, two)
     assert cells["setting"].tolist() == ["mid", "standard"]
     first = cells.iloc[0]
-    assert first[["precision", "precision_other"]].tolist() == ["float32", "bfloat16"]
-    assert first[["together", "together_other", "engine", "engine_other"]].tolist() == [
-        1, 5, "local", "ray",
-    ]  # fmt: skip
+    for name, sides in {
+        "precision": ["float32", "bfloat16"], "together": [1, 5], "engine": ["local", "ray"],
+    }.items():  # fmt: skip
+        assert first[[name, f"{name}_other"]].tolist() == sides
     assert first["mean_difference"] == pytest.approx(1.0)  # second minus first
-    turned = compare(two, one)
-    assert turned["key"].tolist() == cells["key"].tolist()
+    assert compare(two, one)["key"].tolist() == cells["key"].tolist()
     table = table_of(cells)
     assert table["pairs"].tolist() == ["4"]  # both cells in one row
     assert "standard, mid" in table.loc[0, "trainings"]
     assert "float32 against bfloat16; alone against 5 together" in table.loc[0, "computed"]
 
 
-def test_pooled_cells_are_the_pairs_together(stores):
-    values = {"standard": (0.1, 0.4, -0.2), "mid": (1.0, 0.0)}
-    for setting, differences in values.items():
-        put_pairs(stores, differences, replace(SMALL, setting=setting))
-    whole, every = pooled(compare(*stores)), [0.1, 0.4, -0.2, 1.0, 0.0]
-    assert (whole["pairs"], whole["largest_accuracy"]) == (5, pytest.approx(1.0))
-    assert whole["mean_difference"] == pytest.approx(np.mean(every))
-    assert whole["std_difference"] == pytest.approx(np.std(every, ddof=1))
-
-
-def test_reference_runs_can_be_a_side_and_their_numbers_come_back_exactly(stores, tmp_path):
+def test_reference_runs_can_be_a_side_and_their_numbers_come_back_exactly(stores, folder):
     one, two = stores
     for seed, accuracy in enumerate((200 / 3, 0.1 + 0.2, 61.05102040816327)):
         for store in (one, two):
             put(store, replace(PAPER, seed=seed), accuracy, accuracy / 7, epochs=(1 / 3, accuracy))
-    folder = tmp_path / "results"
-    place = Place(one, tmp_path, tmp_path)
-    assert export("training", place, folder) == 3
+    assert publish(one, folder) == 3
     cells = compare(open_side("record", folder), open_side(str(two.directory), folder))
     assert cells[["pairs", "identical"]].values.tolist() == [[3, 3]]
 
 
-def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores, tmp_path):
+def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores, folder):
     one, two = stores
-    folder = tmp_path / "results"
     for store in stores:
         put(store)
     put_on_record(compare(one, two), folder)
@@ -167,7 +169,6 @@ def test_published_comparisons_are_replaced_by_newer_ones_and_others_stay(stores
     cells = read_comparisons(folder)
     assert sorted(cells["mean_difference"]) == [0.0, 5.0]
     assert set(cells["precision_other"]) == {"float32", "bfloat16"}
-    assert len(pd.read_csv(folder / "comparisons.csv")) == 2
 
 
 def test_mistakes_are_told(stores, tmp_path):
@@ -181,13 +182,9 @@ def test_mistakes_are_told(stores, tmp_path):
         compare(one, two)
     with pytest.raises(InputError, match="0 in the reference runs"):
         compare(one, open_side("record", tmp_path))
-    for store in stores:
-        put(store, accuracy=float("nan"))
     with pytest.raises(InputError, match="all 1 trainings that are in both diverged"):
-        compare(one, two)
-    for store in stores:
-        put(store, replace(SMALL, seed=1))
-    assert compare(one, two)["pairs"].tolist() == [1]
+        put_pairs(stores, [float("nan")])
+    assert put_pairs(stores, [0.0])["pairs"].tolist() == [1]
     key = put(one, weights=[1.0])
     put(two, weights=[1.0, 2.0])
     with pytest.raises(InputError, match="are not of one model; delete the wrong file"):
@@ -201,38 +198,24 @@ def test_the_page_says_what_was_found_and_how_to_measure_it(stores):
     none = read_comparisons(None)
     assert table_of(none)["trainings"].tolist() == ["not measured yet"]
     assert "`whenpool compare FOLDER OTHER --record`" in meaning(none)
-    for store, accuracy, circumstances in zip(stores, (70.0, 70.5), ({}, FAST), strict=True):
-        put(store, replace(SMALL, seed=1), accuracy, **circumstances)
-    said = meaning(compare(*stores))
+    said = meaning(put_pairs(stores, [0.5], second=FAST))
     assert "run twice in another way, 0 are identical" in said
     assert "+0.500 points in the mean and 0.50 at most" in said  # one pair has no interval
 
 
-def test_the_command_prints_a_table_and_publishes_it(stores, tmp_path, monkeypatch, capsys):
-    one, two = stores
+def test_the_command_prints_a_table_and_publishes_it(stores, folder, monkeypatch, mistake):
     for store in stores:
         put(store, weights=[1.0])
-    words = ["whenpool", "compare", str(one.directory), str(two.directory)]
-    monkeypatch.setattr("sys.argv", words)
-    main()
-    told = capsys.readouterr().out
+    words = ["compare", *(str(store.directory) for store in stores)]
+    told = CliRunner().invoke(cli, words, catch_exceptions=False).output
     assert "twice the same; cpu: A, float32, alone" in told
     assert "1 trainings that were run twice in the same way, 1 are identical" in told
     assert "were written" not in told
-    monkeypatch.setattr("sys.argv", [*words, "--record", "--results", str(tmp_path / "results")])
-    main()
-    assert f"1 rows of {tmp_path}/results/comparisons.csv were written" in capsys.readouterr().out
-    assert len(read_comparisons(tmp_path / "results")) == 1
+    told = CliRunner().invoke(cli, [*words, "--record", "--results", str(folder)]).output
+    assert f"1 rows of {folder}/comparisons.csv were written" in told
+    assert len(read_comparisons(folder)) == 1
     monkeypatch.setattr("whenpool.base.paths.project_root", lambda: None)
-    monkeypatch.setattr("sys.argv", [*words, "--record"])
-    with pytest.raises(SystemExit):
-        main()
-    assert "in the repository" in capsys.readouterr().err
-
-
-def pairs_in(stores, count, difference):
-    put_pairs(stores, [difference] * count, PAPER, EXACT, FAST)
-    return compare(*stores)
+    assert "in the repository" in mistake(*words, "--record")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +223,7 @@ def pairs_in(stores, count, difference):
     [(25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False)],
 )
 def test_the_rule_on_precision(stores, count, difference, allowed):
-    cells = pairs_in(stores, count, difference)
+    cells = put_pairs(stores, [difference] * count, PAPER, EXACT, FAST)
     assert beside_float32(cells, "bfloat16", "cuda") == (count, pytest.approx(difference))
     runs = pd.DataFrame({"precision": ["bfloat16", "float32"], "device": ["cuda: H100", "cpu"]})
     assert admitted(runs, cells)[0].tolist() == [allowed, True]
@@ -248,7 +231,7 @@ def test_the_rule_on_precision(stores, count, difference, allowed):
 
 
 def test_only_pairs_of_this_precision_device_and_size_count(stores):
-    cells = pairs_in(stores, 25, 0.0)
+    cells = put_pairs(stores, [0.0] * 25, PAPER, EXACT, FAST)
 
     def pairs(precision="bfloat16", device="cuda", fused=False, **changes):
         return beside_float32(cells.assign(**changes), precision, device, fused)[0]
@@ -259,32 +242,28 @@ def test_only_pairs_of_this_precision_device_and_size_count(stores):
         assert pairs(**change) == 0  # in the last neither side is float32
 
 
-def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path):
-    folder, said = tmp_path / "results", []
-    fast = Place(Store(tmp_path / "fast", folder), tmp_path, tmp_path)
-    put(fast.store, PAPER, **EXACT)
-    put(fast.store, replace(PAPER, seed=1), **FAST)
-    assert export("training", fast, folder, said.append) == 1
+def test_runs_in_another_precision_wait_for_their_pairs(stores, tmp_path, folder):
+    said, fast = [], Store(tmp_path / "fast", folder)
+    put(fast, PAPER, **EXACT)
+    put(fast, replace(PAPER, seed=1), **FAST)
+    assert publish(fast, folder, said.append) == 1
     assert said == [
         "1 runs are left out: bfloat16 on cuda needs 25 pairs with float32 on published corpora, at the "
         "thesis's size and less than 0.3 points apart in the mean; there are 0 "
         "(`whenpool compare FOLDER OTHER --record` adds some)"
     ]
-    put_on_record(pairs_in(stores, 25, 0.1), folder)
-    said.clear()
-    assert export("training", fast, folder, said.append) == 2
-    assert said == []
+    put_on_record(put_pairs(stores, [0.1] * 25, PAPER, EXACT, FAST), folder)
+    assert publish(fast, folder, said.append) == 2
+    assert len(said) == 1  # nothing more
     recorded = pd.read_csv(folder / "trainings.csv")
     assert sorted(recorded["precision"]) == ["bfloat16", "float32"]
     assert "; 1 runs computed in bfloat16; " in provenance_line(recorded)
     assert "; computed in bfloat16; " in provenance_line(recorded.query("precision == 'bfloat16'"))
 
 
-def test_a_reference_run_is_not_lost_when_it_is_computed_again_in_another_precision(stores, tmp_path):
-    folder = tmp_path / "results"
-    one, again = stores[0], Store(tmp_path / "two", folder)
-    put(one, PAPER, 70.0, **EXACT)
+def test_a_reference_run_is_not_lost_when_it_is_computed_again_in_another_precision(stores, folder):
+    again = Store(stores[1].directory, folder)
+    put(stores[0], PAPER, 70.0, **EXACT)
     put(again, PAPER, 60.0, **FAST)
-    for store in (one, again):
-        assert export("training", Place(store, tmp_path, tmp_path), folder) == 1
+    assert [publish(store, folder) for store in (stores[0], again)] == [1, 1]
     assert pd.read_csv(folder / "trainings.csv")["precision"].tolist() == ["float32"]

@@ -2,11 +2,11 @@
 
 import json
 import os
-import random
 import re
 import shutil
 import subprocess
 import sys
+from itertools import permutations
 
 import nbformat
 import pytest
@@ -152,14 +152,14 @@ def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, cha
 
 
 def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
-    code = (
-        "from whenpool.book.report.tables import judged, thesis_table\n"
-        "from whenpool.book.report.verdicts import published\n"
-        "from whenpool.runs.run import Place\n"
-        "stored = Place.default().store.rows('training')\n"
-        "print(*judged(stored, published('accuracy'))['pooling'].unique())\n"
-        "print(*thesis_table(stored, '1.3').frame['pooling'])"
-    )
+    code = """
+from whenpool.book.report.tables import judged, thesis_table
+from whenpool.book.report.verdicts import published
+from whenpool.runs.run import Place
+stored = Place.default().store.rows("training")
+print(*judged(stored, published("accuracy"))["pooling"].unique())
+print(*thesis_table(stored, "1.3").frame["pooling"])
+"""
     poolings, table = python(with_pooling, code).splitlines()
     assert sorted(poolings.split()) == sorted(COMPARED)
     assert "MinPool" not in table
@@ -193,11 +193,9 @@ def with_corpus(tmp_path_factory):
     lines = [f"{5 if label else 1}\t{text}" for text, label in texts.train]
     (folder / "corpora").mkdir()
     (folder / "corpora" / "hotels.tsv").write_text("\n".join(lines) + "\n", "utf-8")
-    words = random.Random(0)
-    articles = [
-        "\n".join(words.sample(["it is far", "it is a river", "it is old"], 2)) for _ in range(60)
-    ]
-    (folder / "corpora" / "wiki_sentences.txt").write_text("\n\n".join(articles), "utf-8")
+    articles = permutations(["it is far", "it is a river", "it is old"], 2)
+    filler = "\n\n".join(map("\n".join, [*articles] * 10))
+    (folder / "corpora" / "wiki_sentences.txt").write_text(filler, "utf-8")
     return folder
 
 
@@ -221,17 +219,16 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
     tables, figures = outputs(with_corpus, "training_to_skip", corpus="hotels", only={"sizes": [40]})
     assert any(re.search(r"\| *hotels", table) for table in tables)
     assert figures
-    code = (
-        "from whenpool.runs.request import Choice\n"
-        "from whenpool.runs.plans.chapters import plan, thesis_table\n"
-        "from whenpool.book.report.corpora import corpora_table\n"
-        "from whenpool.runs.run import Place\n"
-        "place = Place.default()\n"
-        "choice = Choice('paper', ('hotels',), sizes=(800,))\n"
-        "runs = plan('training_to_skip', choice, place)\n"
-        "print(len(runs) > 0, {thesis_table(run) for run in runs})\n"
-        "print(list(corpora_table(place, ['hotels'])['corpus'])[-1], Choice('paper').corpus_names)\n"
-    )
+    code = """
+from whenpool.book.report.corpora import corpora_table
+from whenpool.runs.plans.chapters import plan, thesis_table
+from whenpool.runs.request import Choice
+from whenpool.runs.run import Place
+place = Place.default()
+runs = plan("training_to_skip", Choice("paper", ("hotels",), sizes=(800,)), place)
+print(len(runs) > 0, {thesis_table(run) for run in runs})
+print(list(corpora_table(place, ["hotels"])["corpus"])[-1], Choice("paper").corpus_names)
+"""
     tables_of, named = python(with_corpus, code).splitlines()
     assert tables_of == "True {()}"
     assert named == "hotels ('imdb', 'yahoo', 'amazon', 'yelp')"

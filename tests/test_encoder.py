@@ -1,4 +1,7 @@
-"""The encoder against torch's recurrences on packed input, its precision, and the classifier on it."""
+"""The encoder against torch's recurrences on packed input, its precision, the classifier on it, and the
+Transformer against its formulas written slowly and against torch's."""
+
+import math
 
 import pytest
 import torch
@@ -6,16 +9,16 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
+from whenpool.models import encoder
 from whenpool.models.cells import TORCH_CELLS
+from whenpool.models.encoder import word_mask
 from whenpool.models.precision import precision, precision_used, product_precision
+from whenpool.models.transformer import sinusoids
+from whenpool.probes import gradient_norms, nwi
 from whenpool.runs.run import provenance
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
-
-
-def packed(module, inputs, lengths):
-    packed_input = pack_padded_sequence(inputs, lengths, batch_first=True, enforce_sorted=False)
-    return pad_packed_sequence(module(packed_input)[0], batch_first=True)[0]
+CLOSE = {"rtol": 0, "atol": 1e-12}
 
 
 @pytest.fixture
@@ -33,15 +36,53 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
     torch.manual_seed(3)  # the same seed gives the same weights
     encoder = Encoder(5, 6, cell, layers, bidirectional).double()
     ours, theirs = inputs.clone().requires_grad_(), inputs.clone().requires_grad_()
-    states, expected = encoder(ours, LENGTHS), packed(module, theirs, LENGTHS)
+    packed = pack_padded_sequence(theirs, LENGTHS, batch_first=True, enforce_sorted=False)
+    states, expected = (
+        encoder(ours, LENGTHS),
+        pad_packed_sequence(module(packed)[0], batch_first=True)[0],
+    )
     assert states.shape == (4, 9, encoder.output_size)
     torch.testing.assert_close(states, expected, rtol=0, atol=1e-14)
     weight = torch.randn_like(states)
     (states * weight).sum().backward()
     (expected * weight).sum().backward()
-    torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-13)
-    for mine, other in zip(encoder.parameters(), module.parameters(), strict=True):
-        torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=1e-12)
+    mine, other = (ours, *encoder.parameters()), (theirs, *module.parameters())
+    for found, wanted in zip(mine, other, strict=True):
+        torch.testing.assert_close(found.grad, wanted.grad, **CLOSE)
+
+
+def test_a_gpu_reads_both_directions_at_once(inputs, monkeypatch):
+    """Streams that note what is asked of them stand for a GPU's: the second one waits for the inputs and has
+    the first direction, the one in use has the other, and goes on when both are done."""
+    noted = []
+
+    class Stream:
+        def __init__(self, name):
+            self.name = name
+
+        def wait_stream(self, other):
+            noted.append(f"{self.name} waits for {other.name}")
+
+        def __enter__(self):
+            noted.append(f"{self.name} begins")
+
+        def __exit__(self, *_):
+            noted.append(f"{self.name} ends")
+
+    made = Encoder(5, 3).double()
+    expected = made(inputs, LENGTHS)
+    run = encoder.run_recurrence
+    monkeypatch.setattr(encoder, "run_recurrence", lambda *given: noted.append("run") or run(*given))
+    monkeypatch.setattr(encoder, "_second_stream", lambda x: Stream("second"))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Stream("main"))
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    record = lambda tensor, stream: noted.append(f"kept for {stream.name}")  # noqa: E731
+    monkeypatch.setattr(torch.Tensor, "record_stream", record)
+    torch.testing.assert_close(made(inputs, LENGTHS), expected)
+    assert noted == [
+        "second waits for main", "second begins", "run", "second ends", "run",
+        "main waits for second", "kept for second", "kept for main",
+    ]  # fmt: skip
 
 
 def test_second_derivatives_are_those_of_finite_differences():
@@ -60,30 +101,25 @@ def test_weights_of_torch_are_taken_over_and_unmasked_it_is_torch_on_padded_inpu
 
 
 def test_low_and_chrono_forget_biases_have_their_distributions():
+    """`test_theory.py` has the quantiles of their sums."""
     torch.manual_seed(0)
     low = Encoder(5, 400, forget_bias="low").layers[0][0]
-    for bias in (low.bias_ih_l0, low.bias_hh_l0):
-        assert bias[400:800].abs().max() <= 1 / 20
-        assert bias[400:800].std().item() == pytest.approx(1 / 20 / 3**0.5, rel=0.1)
+    assert max(bias[400:800].abs().max() for bias in (low.bias_ih_l0, low.bias_hh_l0)) <= 1 / 20
     chrono = Encoder(5, 400, forget_bias="chrono", chrono_words=101).layers[0][0]
     total = chrono.bias_ih_l0 + chrono.bias_hh_l0
     memory = total[400:800].exp()
-    assert memory.min() >= 1
-    assert memory.max() <= 100
+    assert 1 <= memory.min() < memory.max() <= 100
     assert memory.mean().item() == pytest.approx(50.5, rel=0.1)
     torch.testing.assert_close(total[:400], -total[400:800])
 
 
 def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
-    encoder = Encoder(5, 6, drop_connect=0.5).double()
-    plain = Encoder(5, 6).double()
+    encoder, plain = Encoder(5, 6, drop_connect=0.5).double(), Encoder(5, 6).double()
     plain.load_state_dict(encoder.state_dict())
     expected = plain(inputs, LENGTHS)
-    encoder.eval()
-    torch.testing.assert_close(encoder(inputs, LENGTHS), expected)
-    encoder.train()
+    torch.testing.assert_close(encoder.eval()(inputs, LENGTHS), expected)
     torch.manual_seed(0)
-    dropped = encoder(inputs, LENGTHS)
+    dropped = encoder.train()(inputs, LENGTHS)
     assert not torch.allclose(dropped[:, 1:3], expected[:, 1:3])
     last = LENGTHS - 1  # where no step has been taken, recurrent weights cannot matter
     rows = torch.arange(4)
@@ -95,18 +131,22 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("kind", "arguments", "message"),
     [
-        ({"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
-        ({"cell": "gru", "forget_bias": 1.0}, "a forget bias needs a forget gate"),
-        ({"forget_bias": "high"}, "forget_bias 'high' is unknown; give a number, 'low' or 'chrono'"),
-        ({"layers": 0}, "layers=0 and hidden_size=6 must be at least 1"),
-        ({"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
+        (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
+        (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
+        (Encoder, {"layers": 0}, "layers=0 and hidden_size=6 must be at least 1"),
+        (Encoder, {"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
+        (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
+        (TransformerEncoder, {"heads": 0}, "at least 1"),
+        (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
+        (TransformerEncoder, {"norm": "none"}, "norm 'none' is unknown"),
+        (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
     ],
 )
-def test_bad_arguments_are_named(arguments, message):
+def test_bad_arguments_are_named(kind, arguments, message):
     with pytest.raises(InputError, match=message):
-        Encoder(5, 6, **arguments)
+        kind(5, 6, **arguments)
 
 
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
@@ -146,41 +186,24 @@ def test_texts_padded_on_the_left_need_a_mask(kind, inputs):
     assert not states[~mask].any()
 
 
-TWO = torch.tensor([9, 5])
-
-
-@pytest.fixture
-def two_texts_encoder():
-    torch.manual_seed(0)
-    return Encoder(6, 8)
-
-
-def test_bfloat16_is_near_float32_and_gives_float32_states(two_texts_encoder):
-    inputs = torch.randn(2, 9, 6, requires_grad=True)
-    exact = two_texts_encoder(inputs, TWO)
-    with precision("bfloat16"):
-        rounded = two_texts_encoder(inputs, TWO)
-    assert rounded.dtype == torch.float32
-    assert 0 < (rounded - exact).abs().max() < 2e-2
-    (gradient,) = torch.autograd.grad(rounded.sum(), inputs)
-    assert gradient.dtype == torch.float32
-    assert torch.equal(two_texts_encoder(inputs, TWO), exact)  # afterwards as before
-
-
-def test_on_a_gpu_weights_and_inputs_are_rounded_without_autocast(two_texts_encoder, monkeypatch):
-    """As cuDNN's recurrences need it; the arithmetic is tried here on a processor."""
-    inputs = torch.randn(2, 9, 6)
-    exact, seen = two_texts_encoder(inputs, TWO), []
-    monkeypatch.setattr("whenpool.models.recorded.cast_on_gpu", lambda device: True)
-    for module in two_texts_encoder.modules():
-        if isinstance(module, torch.nn.LSTM):
-            module.register_forward_pre_hook(lambda _, fed: seen.append(fed[0].dtype))
-    rounded = two_texts_encoder(inputs, TWO)
-    assert seen == [torch.bfloat16] * 2
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_bfloat16_is_near_float32_and_gives_float32_states(on_gpu, inputs, monkeypatch):
+    """On a GPU weights and inputs are rounded without autocast, as cuDNN's recurrences need it; the
+    arithmetic is tried here on a processor."""
+    encoder, inputs, seen = Encoder(5, 8), inputs.float(), []
+    exact = encoder(inputs, LENGTHS)
+    for module in encoder.layers[0]:
+        module.register_forward_pre_hook(lambda _, fed: seen.append(fed[0].dtype))
+    with precision("bfloat16"), monkeypatch.context() as changed:
+        if on_gpu:
+            changed.setattr("whenpool.models.recorded.cast_on_gpu", lambda device: True)
+        rounded = encoder(inputs, LENGTHS)
+    assert seen == [torch.bfloat16 if on_gpu else torch.float32] * 2
     assert rounded.dtype == torch.float32
     assert 0 < (rounded - exact).abs().max() < 2e-2
     rounded.sum().backward()
-    assert {parameter.grad.dtype for parameter in two_texts_encoder.parameters()} == {torch.float32}
+    assert {parameter.grad.dtype for parameter in encoder.parameters()} == {torch.float32}
+    assert torch.equal(encoder(inputs, LENGTHS), exact)  # afterwards as before
 
 
 def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
@@ -198,8 +221,10 @@ def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
     assert not torch.backends.cudnn.allow_tf32
     with product_precision():
         assert not matmul.allow_tf32
-    message = "precision 'fp8' is unknown; choose one of float32, tf32"
-    with pytest.raises(InputError, match=message), precision("fp8"):
+    with (
+        pytest.raises(InputError, match="'fp8' is unknown; choose one of float32, tf32"),
+        precision("fp8"),
+    ):
         pass
 
 
@@ -209,13 +234,10 @@ THREE = torch.tensor([4, 2, 1])
 
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("bidirectional", [True, False])
-@pytest.mark.parametrize("layers", [1, 2])
-def test_logits_do_not_depend_on_other_texts_order_or_padding(pooling, bidirectional, layers):
+def test_logits_do_not_depend_on_other_texts_order_or_padding(pooling, bidirectional):
     torch.manual_seed(0)
-    model = TextClassifier(
-        9, 2, pooling, embedding_size=5, hidden_size=4, layers=layers, bidirectional=bidirectional,
-        padding_index=1,
-    ).double()  # fmt: skip
+    options = {"embedding_size": 5, "hidden_size": 4, "bidirectional": bidirectional, "padding_index": 1}
+    model = TextClassifier(9, 2, pooling, layers=2, **options).double()
     expected = model(IDS, THREE)
     assert expected.shape == (3, 2)
     order = torch.tensor([2, 0, 1])
@@ -261,3 +283,123 @@ def test_what_a_model_cannot_read_is_named():
     model = TextClassifier(9, 2, embedding_size=5, vectors=torch.randn(9, 5), padding_index=1)
     with pytest.raises(InputError, match="texts are padded on the left: pad them on the right"):
         model(IDS.flip(1), THREE)
+
+
+def transformer(**options):
+    torch.manual_seed(2)
+    made = TransformerEncoder(5, 6, layers=2, heads=3, **options).double().eval()
+    with torch.no_grad():  # norms and biases that are not one and zero
+        for parameter in made.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return made
+
+
+def slowly(made, text, causal=False):
+    """One text (n, E), word by word and head by head, by the formulas of the article."""
+    n, D = len(text), made.output_size
+    F = D // made.heads
+    states = []
+    for t, word in enumerate(text):
+        angles = [t / 10_000 ** (2 * (unit // 2) / D) for unit in range(D)]
+        place = [(math.cos if unit % 2 else math.sin)(angle) for unit, angle in enumerate(angles)]
+        states.append(made.into(word) + torch.tensor(place).double())
+    for layer in made.layers:
+        read = [layer.attention_norm(state) for state in states] if layer.norm == "pre" else states
+        asked = [layer.asked(state) for state in read]
+        found = []
+        for t in range(n):
+            heads = []
+            for head in range(made.heads):
+                units = slice(head * F, (head + 1) * F)
+                seen = range(t + 1) if causal else range(n)
+                scores = [asked[t][:D][units] @ asked[s][D : 2 * D][units] / F**0.5 for s in seen]
+                total = sum(score.exp() for score in scores)
+                values = [asked[s][2 * D :][units] for s in seen]
+                heads.append(sum(a.exp() / total * v for a, v in zip(scores, values, strict=True)))
+            found.append(layer.joined(torch.cat(heads)))
+        states = [state + add for state, add in zip(states, found, strict=True)]
+        if layer.norm == "post":
+            states = [layer.attention_norm(state) for state in states]
+        read = [layer.wide_norm(state) for state in states] if layer.norm == "pre" else states
+        added = [layer.narrow(layer.wide(state).clamp(min=0)) for state in read]
+        states = [state + add for state, add in zip(states, added, strict=True)]
+        if layer.norm == "post":
+            states = [layer.wide_norm(state) for state in states]
+    return torch.stack([made.last_norm(state) for state in states])
+
+
+@pytest.mark.parametrize("attention", ["fused", "plain"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_the_transformer_equals_the_formulas(attention, norm, bidirectional, inputs):
+    made = transformer(attention=attention, norm=norm, bidirectional=bidirectional)
+    longer = torch.cat([inputs, torch.full((4, 3, 5), 1e6, dtype=torch.float64)], dim=1)
+    states = made(longer, LENGTHS)
+    assert states.shape == (4, 12, made.output_size)
+    for text, n in enumerate(LENGTHS.tolist()):
+        expected = slowly(made, inputs[text, :n], causal=not bidirectional)
+        torch.testing.assert_close(states[text, :n], expected, **CLOSE)
+        assert not states[text, n:].any()
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_the_transformer_equals_torch_with_its_weights(norm, inputs):
+    made = transformer(norm=norm, dropout=0.0).train()
+    layer = nn.TransformerEncoderLayer(12, 3, 48, 0.0, batch_first=True, norm_first=norm == "pre")
+    module = nn.TransformerEncoder(layer, 2, nn.LayerNorm(12) if norm == "pre" else None).double()
+    made.load_torch(module)
+    padding = ~word_mask(LENGTHS, 9)
+
+    def gradients(states):
+        made.zero_grad()
+        (states * torch.arange(12.0)).sum().backward()
+        return made.into.weight.grad.clone()
+
+    theirs = module(made.into(inputs) + sinusoids(9, 12), src_key_padding_mask=padding)
+    theirs = theirs.masked_fill(padding.unsqueeze(-1), 0)
+    torch.testing.assert_close(made(inputs, LENGTHS), theirs, **CLOSE)
+    ours, wanted = gradients(made(inputs, LENGTHS)), gradients(theirs)
+    torch.testing.assert_close(ours, wanted, rtol=1e-10, atol=1e-10)
+
+
+def test_long_texts_have_positions_of_their_own():
+    made = TransformerEncoder(5, 4).eval()
+    words = torch.zeros(1, 4_500, 5)
+    with torch.inference_mode():  # the table that is made here is used by training below
+        states = made(words, torch.tensor([4_500]))
+    assert torch.isfinite(states).all()
+    table = sinusoids(4_500, 8)
+    assert len(torch.unique(table, dim=0)) == 4_500
+    made(words[:, :600], torch.tensor([600])).sum().backward()
+    assert made.into.weight.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"forget_bias": 1.0}, "forget_bias=1.0"), ({"forget_bias": "chrono"}, "forget_bias='chrono'"),
+        ({"orthogonal": True}, "orthogonal=True"), ({"drop_connect": 0.2}, "drop_connect=0.2"),
+        ({"masked": False}, "masked=False"), ({"hidden_size": 3}, "heads=4 do not divide the 6 units"),
+    ],
+)  # fmt: skip
+def test_a_classifier_says_what_a_transformer_lacks(given, said):
+    with pytest.raises(InputError, match=said):
+        TextClassifier(30, 2, cell="transformer", **({"hidden_size": 8} | given))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_every_pooling_and_probe_works_on_it(pooling, bidirectional):
+    torch.manual_seed(0)
+    model = TextClassifier(30, 2, pooling, "transformer", 6, 8, 2, bidirectional)
+    ids, lengths, labels = torch.randint(30, (3, 12)), torch.tensor([12, 5, 7]), torch.tensor([0, 1, 1])
+    norms = gradient_norms(model, ids, lengths, labels)
+    states = model.eval().encode(model.embed(ids), lengths).detach().requires_grad_()
+    loss = nn.functional.cross_entropy(model.classify(states, lengths), labels, reduction="sum")
+    direct = torch.autograd.grad(loss, states)[0].norm(dim=-1)
+    words = word_mask(lengths, 12)
+    torch.testing.assert_close(norms[words], direct[words], rtol=1e-4, atol=1e-9)
+    importance = nwi(model, ids, lengths, labels, k=2, points=5)
+    assert importance.shape == (3, 5)
+    assert torch.equal(importance, importance.clamp(0, 1))

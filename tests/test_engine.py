@@ -54,20 +54,17 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
 
 
-@pytest.mark.parametrize(
-    ("workforce", "message"),
-    [
-        (Workforce("slurm"), "engine 'slurm' is unknown; choose one of local, ray"),
-        (Workforce(address="head:6379"), "an address is of a Ray cluster: choose --engine ray"),
-        (Workforce(precision="half"), "precision 'half' is unknown; choose one of float32"),
-        (Workforce(device="tpu"), "device 'tpu' is unknown; choose cpu or cuda"),
-        (Workforce(device="cuda"), "device cuda was asked for, but torch sees no GPU"),
-    ],
-)
-def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch, workforce, message):
+def test_mistakes_in_a_workforce_are_named_before_work_begins(place, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(InputError, match=message):
-        run_all([SMALL], place, workforce)
+    for workforce, message in {
+        Workforce("slurm"): "engine 'slurm' is unknown; choose one of local, ray",
+        Workforce(address="head:6379"): "an address is of a Ray cluster: choose --engine ray",
+        Workforce(precision="half"): "precision 'half' is unknown; choose one of float32",
+        Workforce(device="tpu"): "device 'tpu' is unknown; choose cpu or cuda",
+        Workforce(device="cuda"): "device cuda was asked for, but torch sees no GPU",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            run_all([SMALL], place, workforce)
     assert not place.store.directory.exists()
 
 
@@ -83,39 +80,31 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
     for name, value in {"ENGINE": "ray", "ADDRESS": "head:6379", "WORKERS": "3"}.items():
         monkeypatch.setenv(f"WHENPOOL_{name}", value)
     assert Workforce.default() == Workforce("ray", "head:6379", 3)
-    for name, value in (("WORKERS", "none"), ("TOGETHER", "0")):
-        monkeypatch.setenv("WHENPOOL_WORKERS", "1")
-        monkeypatch.setenv(f"WHENPOOL_{name}", value)
-        message = f"WHENPOOL_{name} is a number, at least 1, not '{value}'"
-        with pytest.raises(InputError, match=message):
+    for value in ("none", "0"):
+        monkeypatch.setenv("WHENPOOL_WORKERS", value)
+        with pytest.raises(InputError, match=f"WHENPOOL_WORKERS is a number, at least 1, not '{value}'"):
             Workforce.default()
 
 
-def jobs(runs, place):
-    return outstanding(runs, place, lambda run: False)
-
-
 def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
-    alone = [
-        replace(SMALL, cell="gru"), replace(SMALL, drop_connect=0.1), replace(SMALL, size=20),
-        replace(SMALL, epochs=1), replace(SMALL, hidden_size=5), GradientProfile(SMALL),
-        replace(SMALL, pooling="last", trick="penalty_attention"),
+    unlike = [
+        {"cell": "gru"}, {"drop_connect": 0.1}, {"size": 20}, {"epochs": 1}, {"hidden_size": 5},
+        {"pooling": "last", "trick": "penalty_attention"},
     ]  # fmt: skip
+    alone = [GradientProfile(SMALL), *(replace(SMALL, **changes) for changes in unlike)]
     left = list(dict.fromkeys(replace(run, setting="left") for run in GRID))
-    found = tasks_of(jobs([*GRID, *left, *alone], place), 3)
+    jobs = lambda runs: outstanding(runs, place, lambda run: False)  # noqa: E731
+    found = tasks_of(jobs([*GRID, *left, *alone]), 3)
     assert sorted(len(task) for task in found) == [1] * 9 + [2, 2, 3, 3]
     for task in found:
-        lengths = [lengths_of(job.run.training, place) for job in task]
-        assert all(own == lengths[0] for own in lengths)
+        batches = []  # lengths of the texts of each batch of an epoch
+        for run in (job.run.training for job in task):
+            lengths = prepare(run, place).dataset.train.ids.lengths
+            order = torch.Generator().manual_seed(run.seed)
+            batches.append([lengths[batch].tolist() for batch in training_batches(lengths, 4, order)])
+        assert all(own == batches[0] for own in batches)
     assert sum(map(len, found)) == len(GRID) + len(left) + len(alone)
-    assert [job.run for (job,) in tasks_of(jobs(GRID[::-1], place), 1)] == ORDERED
-
-
-def lengths_of(run, place):
-    """Of the texts of each batch of an epoch."""
-    lengths = prepare(run, place).dataset.train.ids.lengths
-    order = torch.Generator().manual_seed(run.seed)
-    return [lengths[batch].tolist() for batch in training_batches(lengths, 4, order)]
+    assert [job.run for (job,) in tasks_of(jobs(GRID[::-1]), 1)] == ORDERED
 
 
 @pytest.fixture
@@ -149,25 +138,21 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     assert [run for run in PAIRED if has_weights(run, several)] == [kept]
     made = several.store.rows("training")
     assert made["together"].value_counts().to_dict() == {3: 6, 1: 2}
-    assert sorted((len(name), count) for name, count in made.groupby("group").size().items()) == [
-        (0, 2), (8, 3), (8, 3),
-    ]  # fmt: skip
+    named = sorted((len(name), count) for name, count in made["group"].value_counts().items())
+    assert named == [(0, 2), (8, 3), (8, 3)]
 
 
 def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):
-    class Model:
-        pass
-
-    tried, left = [], []
+    tried, models = [], weakref.WeakSet()
     execute_together = crew.execute_together
 
     def limited(runs, *args, **options):
-        assert not [model for model in left if model()]  # those that were too many are gone
+        assert not models  # those that were too many are gone
         tried.append(len(runs))
         if len(runs) > 2:
-            model = Model()
-            left.append(weakref.ref(model))
-            error = torch.OutOfMemoryError if len(left) == 1 else RuntimeError
+            model = torch.nn.Identity()
+            models.add(model)
+            error = torch.OutOfMemoryError if len(tried) == 1 else RuntimeError
             raise error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
         execute_together(runs, *args, **options)
 
@@ -189,8 +174,8 @@ def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, mo
     monkeypatch.setattr(Training, "execute", limited)
     report = run_all(GRID, place)
     assert report.done == 4
-    told = "the GPU has too little memory for it; free some, or use --device cpu"
-    assert set(report.failed.values()) == {told}
+    (told,) = set(report.failed.values())
+    assert told == "the GPU has too little memory for it; free some, or use --device cpu"
 
 
 def test_what_is_wrong_with_one_of_a_group_is_said_of_that_one(place, here):
@@ -226,7 +211,7 @@ def test_a_gpu_that_is_lost_ends_the_worker_and_not_the_run(place, monkeypatch):
     monkeypatch.setattr(Training, "execute", lost)
     told = []
     with pytest.raises(crew.DeviceLostError, match="illegal memory access"):
-        crew.do((jobs([SMALL], place)[0],), place, "cpu", told.append)
+        crew.do((crew.Job(SMALL, key(SMALL, place)),), place, "cpu", told.append)
     assert [message.kind for message in told] == ["begun"]
 
 
@@ -286,18 +271,12 @@ def test_what_does_not_fit_before_the_deadline_is_left_out_and_cut_from_a_group(
     assert (report.done, report.left) == (4, 4)
 
 
-def test_after_the_deadline_nothing_is_begun(place, here):
-    report = run_all(GRID, place, Workforce(until=time.monotonic() - 1))
-    assert (report.done, report.left) == (0, len(GRID))
-    assert here == []  # and no worker asked for
-    assert not (place.cache / "encoded").exists()  # nor a corpus read
-
-
-def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly(place):
+def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_is_begun(place):
     endless = [replace(SMALL, epochs=10**6, seed=seed) for seed in (0, 1)]
-    started = time.monotonic()
-    report = run_all(endless, place, Workforce(workers=1, until=started + 6))
-    assert time.monotonic() - started < 30
-    assert (report.done, report.left, report.failed) == (0, 2, {})
+    for until in (time.monotonic() - 1, time.monotonic() + 6):
+        assert not (place.cache / "encoded").exists()  # at first no corpus is read
+        report = run_all(endless, place, Workforce(workers=1, until=until))
+        assert time.monotonic() - until < 24
+        assert (report.done, report.left, report.failed) == (0, 2, {})
     assert place.store.keys() == set()
     assert place.store.failures() == {}

@@ -14,9 +14,9 @@ from sklearn.utils import estimator_checks
 from whenpool import InputError, PoolingClassifier
 
 TEXTS = [
-    f"a {word} {thing} indeed" for word in ("fine", "dull") for thing in "film book song".split()
+    f"a {word} {thing} indeed" for word in ("fine", "dull") for thing in ("film", "book", "song")
 ] * 8
-LABELS = np.array(["good"] * 3 + ["bad"] * 3).tolist() * 8
+LABELS = (["good"] * 3 + ["bad"] * 3) * 8
 SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
 
 
@@ -74,10 +74,8 @@ def test_scikit_learns_own_checks_that_give_no_numbers(name):
 
 def test_it_is_the_same_from_a_pickle_and_from_a_folder(fitted, tmp_path):
     wanted = fitted.predict_proba(TEXTS)
-    for again in (
-        pickle.loads(pickle.dumps(fitted)),
-        PoolingClassifier.load(fitted.save(tmp_path / "m")),
-    ):
+    saved = PoolingClassifier.load(fitted.save(tmp_path / "m"))
+    for again in (pickle.loads(pickle.dumps(fitted)), saved):
         np.testing.assert_allclose(again.predict_proba(TEXTS), wanted, atol=1e-7)
         assert again.get_params() == fitted.get_params()
         assert again.predict(TEXTS[:1]).dtype == fitted.classes_.dtype
@@ -85,7 +83,7 @@ def test_it_is_the_same_from_a_pickle_and_from_a_folder(fitted, tmp_path):
 
 @pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")])
 def test_labels_come_back_in_their_own_type(labels, tmp_path):
-    given = np.array(labels)[np.array([label == "good" for label in LABELS]).astype(int)]
+    given = np.array(labels)[[int(label == "good") for label in LABELS]]
     model = small(epochs=2).fit(TEXTS, given)
     again = PoolingClassifier.load(model.save(tmp_path / "m"))
     assert again.classes_.tolist() == sorted(labels)
@@ -99,15 +97,11 @@ def test_words_that_decide_stand_out(fitted):
     assert fitted.explain("a fine film indeed", "bad").label == "bad"
 
 
-def test_given_validation_texts_choose_the_epoch():
-    model = small().fit(TEXTS, LABELS, validation=(TEXTS[:6], LABELS[:6]))
+def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tmp_path):
+    (tmp_path / "v.txt").write_text("fine 1 0 0\ndull 0 1 0\nfilm 0 0 1\n")
+    model = small(vectors=tmp_path / "v.txt").fit(TEXTS, LABELS, validation=(TEXTS[:6], LABELS[:6]))
     best = max(row["validation_accuracy"] for row in model.history_)
     assert model.history_[model.best_epoch_ - 1]["validation_accuracy"] == best
-
-
-def test_word_vectors_bring_their_own_size(tmp_path):
-    (tmp_path / "v.txt").write_text("fine 1 0 0\ndull 0 1 0\nfilm 0 0 1\n")
-    model = small(vectors=tmp_path / "v.txt", epochs=1).fit(TEXTS, LABELS)
     assert model.checkpoint_.model.embedding.weight.shape[1] == 3
 
 

@@ -14,18 +14,10 @@ from matplotlib.patches import Rectangle
 from outline import Outline
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
-from whenpool.cli import cli, main
+from whenpool.cli import cli
 from whenpool.explain import explanation as explaining
 from whenpool.explain.explanation import as_html, as_json, as_text, explain
-from whenpool.explain.words import (
-    AGAINST,
-    COLOUR,
-    attention_weights,
-    figure,
-    per_word,
-    strip,
-    strips,
-)
+from whenpool.explain.words import AGAINST, COLOUR, attention_weights, figure, per_word, strip, strips
 from whenpool.probes import window_importance
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
@@ -54,8 +46,8 @@ def test_what_speaks_for_and_against_each_class_is_its_change_of_log_probability
     effects = [found.effects[name][1] for name in checkpoint.classes]
     assert effects == pytest.approx((whole - without).tolist(), abs=1e-6)
     assert min(effects) < 0 < max(effects)
-    assert found.strips[0].title.endswith(f" {found.predicted}")
-    assert len(found.strips) == 4
+    assert found.strips[0].title == f"for (+) or against (-) {found.predicted}"
+    assert len(found.strips) == 4  # with attention
     said = json.loads(as_json([found]))[0]["words"][1]
     assert list(said["effects"].values()) == effects
     assert said["importance"] == abs(said["effects"][found.label])
@@ -114,20 +106,6 @@ def test_long_texts_are_cut_as_in_training(tmp_path, checkpoint, monkeypatch):
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("", {}, "the text has no words"),
-        (" \n\t", {}, "the text has no words"),
-        ("good", {"label": "fine"}, "no class 'fine'; it has 'neg', 'pos'"),
-        ("good", {"k": 0}, "k, the words of a window, must be at least 1"),
-    ],
-)
-def test_what_cannot_be_explained_is_told(checkpoint, text, options, message):
-    with pytest.raises(InputError, match=message):
-        explain(checkpoint, text, **options)
-
-
 def test_a_pooling_without_weights_says_so(tmp_path):
     found = explain(load_checkpoint(made(tmp_path, "max")), "a good film")
     assert found.attention is None
@@ -151,29 +129,25 @@ def test_nothing_of_a_text_is_obeyed_by_a_terminal_or_run_by_a_page(tmp_path):
     assert "\x07" not in coloured
 
 
-def told(model, *words, **options):
-    done = CliRunner().invoke(
-        cli, ["explain", "--model", model, *words], catch_exceptions=False, **options
-    )
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def test_the_command_explains_texts_of_every_origin(tmp_path):
     model = str(made(tmp_path))
-    shown = told(model, "--text", "A good film")
-    assert "good(-1.00)" in shown  # a pipe takes no colour
-    assert told(model, "--text", "-", input="A good film\n") == shown
-    file = tmp_path / "texts.txt"
+
+    def shown(*words, **options):
+        call = ["explain", "--model", model, *words]
+        done = CliRunner().invoke(cli, call, catch_exceptions=False, **options)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    plain = shown("--text", "A good film")
+    assert "good(-1.00)" in plain  # a pipe takes no colour
+    assert shown("--text", "-", input="A good film\n") == plain
+    file, out = tmp_path / "texts.txt", tmp_path / "found.json"
     file.write_text("\ufeffA good film\n\nthe bad film\n", encoding="utf-8")
-    out = tmp_path / "found.json"
-    words = ["--file", str(file), "--format", "json", "--output", str(out), "--label", "pos", "--k", "2"]
-    told(model, *words)
+    options = f"--file {file} --format json --output {out} --label pos --k 2"
+    shown(*options.split())
     rows = json.loads(out.read_text("utf-8"))
-    assert [[word["word"] for word in row["words"]] for row in rows] == [
-        ["a", "good", "film"],
-        ["the", "bad", "film"],
-    ]
+    words = [" ".join(word["word"] for word in row["words"]) for row in rows]
+    assert words == ["a good film", "the bad film"]
     assert {(row["label"], row["k"]) for row in rows} == {("pos", 2)}
     assert rows[0]["words"][2]["importance"] is None
 
@@ -194,52 +168,45 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
         (["--text", "a", "--model", "."], b"", ". is not a checkpoint: model.json is not there"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_line(tmp_path, monkeypatch, capsys, words, given, message):
+def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, given, message):
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     (tmp_path / "empty.txt").write_bytes(b"\n \n")
     (tmp_path / "quote.txt").write_bytes(b'good\n"\n')  # which the tokenizer drops
     model = [] if "--model" in words else ["--model", str(made(tmp_path))]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["whenpool", "explain", *model, *words])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-    with pytest.raises(SystemExit) as end:
-        main()
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.startswith("whenpool: ")
-    assert (end.value.code, said.count("\n")) == (2, 1)
+    assert message in mistake("explain", *model, *words)
+
+
+def test_a_window_has_words(checkpoint):
+    with pytest.raises(InputError, match="k, the words of a window, must be at least 1"):
+        explain(checkpoint, "good", k=0)
 
 
 mpl.use("agg")
 SHOWN = ["a", "fine", "film"]
 
 
-class Page(Outline):
-    """With the attributes of each word, and of those that are coloured."""
-
-    @property
-    def words(self):
-        return [attrs for _, attrs in self.tags if "title" in attrs]
-
-    @property
-    def coloured(self):
-        return [attrs for attrs in self.words if "background" in attrs.get("style", "")]
+def words_of(shown):
+    """The attributes of each word on a page, and of those that are coloured."""
+    words = [attrs for _, attrs in Outline(shown.html).tags if "title" in attrs]
+    return words, [attrs for attrs in words if "background" in attrs.get("style", "")]
 
 
 def test_what_the_user_wrote_is_escaped():
     words = ["<script>alert(1)</script>", "&", '"', "</span>", "fine"]
     shown = strip(words, range(5), title='"><b onclick="x()">&')
-    page = Page(shown.html)
+    page = Outline(shown.html)
     assert {tag for tag, _ in page.tags} == {"div", "span", "b", "small"}
     assert not any("onclick" in attrs for _, attrs in page.tags)
     assert " ".join(words) in page.text
     assert '"><b onclick="x()">&' in page.text
-    assert len(page.words) == 5
+    assert len(words_of(shown)[0]) == 5
 
 
 def test_what_is_below_zero_has_a_colour_and_a_line_of_its_own():
     shown = strip(SHOWN, [1, -2, 0])
-    first, second = Page(shown.html).coloured
+    _, (first, second) = words_of(shown)
     assert f"4px dashed {AGAINST}" in second["style"]
     assert f"2px solid {COLOUR}" in first["style"]
     assert "−2 to 2" in strip(SHOWN, [1, -2, 0], "for").html
@@ -252,7 +219,7 @@ def test_what_is_below_zero_has_a_colour_and_a_line_of_its_own():
 @pytest.mark.parametrize("weights", [[0, 0, 0], [math.nan] * 3, torch.zeros(3), np.zeros((1, 3))])
 def test_no_weight_is_no_colour(weights):
     shown = strip(SHOWN, weights)
-    assert not Page(shown.html).coloured
+    assert not words_of(shown)[1]
     assert not [p for p in figure(SHOWN, weights).axes[0].patches if isinstance(p, Rectangle)]
 
 
@@ -277,19 +244,11 @@ def test_windows_are_spread_over_their_words():
     np.testing.assert_equal(per_word([1, 2], 7, 3), [1, 1, 1, 2, 2, 2, math.nan])
     np.testing.assert_equal(per_word(torch.tensor([1.0, 2.0, math.nan]), 4, 2), [1, 1, 2, 2])
     np.testing.assert_equal(per_word([], 2, 3), [math.nan] * 2)
-
-
-@pytest.mark.parametrize(
-    ("windows", "words", "k", "message"),
-    [
-        ([1], 4, 2, "4 words have 2 full windows of 2, not 1"),
-        ([1, 2, 3], 4, 2, "4 words have 2 full windows of 2, not 3"),
-        ([1], 4, 0, "not k=0"),
-    ],
-)
-def test_windows_that_do_not_fit_are_refused(windows, words, k, message):
-    with pytest.raises(InputError, match=message):
-        per_word(windows, words, k)
+    for windows in ([1], [1, 2, 3]):
+        with pytest.raises(InputError, match=f"4 words have 2 full windows of 2, not {len(windows)}"):
+            per_word(windows, 4, 2)
+    with pytest.raises(InputError, match="not k=0"):
+        per_word([1], 4, 0)
 
 
 IDS, LENGTHS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])

@@ -17,15 +17,15 @@ from conftest import empty_place
 from small_runs import GRID, alive, children, command, needs_proc, results, stored, wait_for
 
 from whenpool.runs.engine import Workforce, run_all
-from whenpool.runs.run import key
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
 RUNS = [replace(run, epochs=120) for run in GRID]
 pytestmark = needs_proc
 
 
-def start(place, file, together=1, runs="[replace(run, epochs=120) for run in GRID]"):
+def start(place, file, together=1):
     """A process that computes `RUNS`, which takes some seconds."""
+    runs = "[replace(run, epochs=120) for run in GRID]"
     line = command(place, file, runs, Workforce(workers=2, together=together))
     said = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     return subprocess.Popen(line, start_new_session=True, **said)
@@ -41,8 +41,7 @@ def finish(parent):
 @pytest.fixture(scope="module")
 def undisturbed(shared):
     run_all(RUNS, shared, Workforce(workers=2))
-    found = results(shared.store)  # other tests leave runs there as well
-    return {name: found[name] for name in (key(run, shared) for run in RUNS)}
+    return results(shared.store)
 
 
 @pytest.mark.parametrize("together", [1, 3])
@@ -78,7 +77,6 @@ def test_killed_at_random_moments_no_run_is_lost_or_doubled(tmp_path, undisturbe
         assert place.store.failures() == {}
         if len(found) >= tries:
             break
-    print("stored when something was killed:", found)
     assert len(found) >= tries
     assert any(0 < count < len(RUNS) for count in found)
 

@@ -47,10 +47,8 @@ RUNS = {system: FewShot(CORPUS, system, **SMALL) for system in (*SYSTEMS, *CONTR
 TINY = RUNS["bert"]
 
 
-def corpus_of(labels, classes=("a", "b")):
-    texts = [f"text {number}" for number in range(len(labels))]
-    split = Split([f"other {number}" for number in range(4)], [0, 1, 0, 1])
-    return Corpus(Split(texts, labels), split, split, classes, name="mine")
+def item(text, *paraphrases):
+    return json.dumps({"text": text, "paraphrases": paraphrases})
 
 
 @pytest.fixture(scope="module")
@@ -62,35 +60,31 @@ def executed(shared):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_fewer_labels_are_part_of_more_and_unlabelled_texts_stay_the_same(seed):
-    corpus = corpus_of([0, 1, 0, 0, 1] * 20)
-    few, more = (select(corpus, count, seed, unlabelled=30) for count in (3, 12))
+def test_fewer_labels_are_part_of_more_and_a_seed_changes_the_labelled_texts_alone(seed):
+    split = Split([f"other {number}" for number in range(4)], [0, 1, 0, 1])
+    train = Split([f"text {number}" for number in range(100)], [0, 1, 0, 0, 1] * 20)
+    corpus = Corpus(train, split, split, ("a", "b"), name="mine")
+    few, more = (select(corpus, count, seed, 30, validation=2, test=3) for count in (3, 12))
     assert set(few.labelled.texts) < set(more.labelled.texts)
     for chosen, count in ((few, 3), (more, 12)):
         assert [chosen.labelled.labels.count(label) for label in (0, 1)] == [count, count]
         for text, label in chosen.labelled:
-            assert corpus.train.labels[corpus.train.texts.index(text)] == label
+            assert train.labels[train.texts.index(text)] == label
         assert len(chosen.unlabelled) == len(set(chosen.unlabelled)) == 30
         assert not set(chosen.unlabelled) & set(chosen.labelled.texts)
     assert few.unlabelled == more.unlabelled
+    assert select(corpus, 3, seed, 30, validation=2, test=3) == few
+    other = select(corpus, 3, seed + 1, validation=2, test=3)
+    assert set(few.labelled.texts) != set(other.labelled.texts)
+    assert (few.validation, few.test) == (other.validation, other.test) == (split[:2], split[:3])
 
 
-def test_another_seed_labels_other_texts_and_tests_on_the_same():
-    corpus = corpus_of([0, 1] * 50)
-    first, second = (select(corpus, 5, seed, validation=2, test=3) for seed in (0, 1))
-    assert set(first.labelled.texts) != set(second.labelled.texts)
-    assert first.validation == second.validation == corpus.validation[:2]
-    assert first.test == second.test == corpus.test[:3]
-    assert select(corpus, 5, 0, validation=2, test=3) == first
-
-
-@pytest.mark.parametrize("per_class", LABELS)
-@pytest.mark.parametrize("classes", [2, 10])
-def test_the_number_of_steps_hardly_depends_on_the_number_of_labels(per_class, classes):
+@pytest.mark.parametrize("labelled", [classes * count for classes in (2, 10) for count in LABELS])
+def test_the_number_of_steps_hardly_depends_on_the_number_of_labels(labelled):
     run = replace(TINY, steps=200, looks=5, batch_size=8)
-    looks, passes = passes_of(run, per_class * classes)
-    per_pass = -(-per_class * classes // 8)
-    assert steps_of(run, per_class * classes) == looks * passes * per_pass
+    looks, passes = passes_of(run, labelled)
+    per_pass = -(-labelled // 8)
+    assert steps_of(run, labelled) == looks * passes * per_pass
     assert abs(looks * passes * per_pass - 200) <= per_pass * passes
     assert 1 <= looks <= 5
 
@@ -107,9 +101,8 @@ def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
 
     once, seen_once = steps(Recipe(epochs=6, batch_size=2))
     twice, seen_twice = steps(Recipe(epochs=2, batch_size=2, passes=3))
-    assert seen_once == seen_twice
+    assert (seen_once, once.words) == (seen_twice, twice.words)
     assert (len(once.history), len(twice.history)) == (6, 2)
-    assert once.words == twice.words
     for number, epoch in enumerate(twice.history):
         three = once.history[3 * number : 3 * number + 3]
         assert epoch.validation_loss == three[-1].validation_loss
@@ -145,40 +138,28 @@ def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
         assert standing([replace(asked[4], **other)], place).absent
 
 
-def test_an_encoder_that_is_not_here_is_said_before_any_work(shared, monkeypatch):
+def test_what_a_run_needs_and_lacks_is_named(shared, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     run = replace(TINY, encoder="nobody/no-such-encoder")
     with pytest.raises(InputError, match="encoder 'nobody/no-such-encoder'"):
         compute([run], shared, say=lambda line: None)
-
-
-def test_paraphrases_that_are_not_there_or_do_not_match_are_named(shared, tmp_path):
-    run = replace(RUNS["uda"], paraphrases=str(tmp_path / "none.jsonl"))
     with pytest.raises(InputError, match=r"paraphrases .*none.jsonl are not there"):
-        key(run, shared)
-    file = tmp_path / "some.jsonl"
-    file.write_text(json.dumps({"text": "another", "paraphrases": ["a text"]}) + "\n")
-    with pytest.raises(InputError, match=r"some\.jsonl"):
-        replace(run, paraphrases=str(file)).execute(shared)
+        key(replace(RUNS["uda"], paraphrases=str(tmp_path / "none.jsonl")), shared)
+    with pytest.raises(InputError, match="needs unlabelled texts, and all training texts"):
+        replace(RUNS["uda"], corpus=CORPUS.replace("train=80", "train=4")).execute(shared)
 
 
 def test_paraphrases_take_the_place_of_replaced_words(shared, tmp_path):
     _, chosen = read(RUNS["uda"], shared)
     file = tmp_path / "some.jsonl"
-    lines = [json.dumps({"text": t, "paraphrases": [t.upper(), "other"]}) for t in chosen.unlabelled]
-    file.write_text("\n".join(lines))
     run = replace(RUNS["uda"], paraphrases=str(file))
-    row = shared.store.get(run.execute(shared))
-    assert row["identity"]["run"]["paraphrases"] == "some.jsonl"
-    assert row["identity"]["data"]["paraphrases"]
-    assert row["run"]["paraphrases"] == "some.jsonl"
-
-
-def test_without_unlabelled_texts_a_system_that_needs_them_says_so(shared):
-    everything = CORPUS.replace("train=80", "train=4")
-    run = replace(RUNS["uda"], corpus=everything)
-    with pytest.raises(InputError, match="needs unlabelled texts, and all training texts"):
+    file.write_text(item("another", "a text"))
+    with pytest.raises(InputError, match=r"some\.jsonl"):
         run.execute(shared)
+    file.write_text("\n".join(item(text, text.upper(), "other") for text in chosen.unlabelled))
+    row = shared.store.get(run.execute(shared))
+    assert row["identity"]["run"]["paraphrases"] == row["run"]["paraphrases"] == "some.jsonl"
+    assert row["identity"]["data"]["paraphrases"]
 
 
 def test_a_file_that_was_changed_is_read_anew(shared, tmp_path):
@@ -211,17 +192,13 @@ def idf(word):
     return math.log(len(SENTENCES) / sum(word in text for text in SENTENCES))
 
 
-def tf_idf(word, text):
-    return text.count(word) / len(text) * idf(word)
-
-
 @pytest.mark.parametrize("p", [0.1, 0.7, 1.0])
 def test_words_go_the_likelier_the_less_they_say_about_their_text(p):
     replacement = TfIdfReplacement(SENTENCES, p)
     for text in SENTENCES:
-        largest = max(tf_idf(word, text) for word in text)
-        mean = sum(largest - tf_idf(word, text) for word in text) / len(text)
-        expected = [min(p * (largest - tf_idf(word, text)) / mean, 1) for word in text]
+        scores = np.array([text.count(word) / len(text) * idf(word) for word in text])
+        room = scores.max() - scores
+        expected = np.minimum(p * room / room.mean(), 1)
         assert replacement.probabilities(text) == pytest.approx(expected, abs=1e-12)
     found = replacement.probabilities(SENTENCES[0])
     assert found.min() == 0
@@ -234,12 +211,9 @@ def test_what_comes_says_little_about_any_text():
     room = {word: max(scores.values()) - score for word, score in scores.items()}
     expected = {word: value / sum(room.values()) for word, value in room.items()}
     replacement, random = TfIdfReplacement(SENTENCES, 1.0), np.random.default_rng(0)
-    certain = [i for i, p in enumerate(replacement.probabilities(SENTENCES[0])) if p == 1]
-    assert certain
-    came = Counter[str]()
-    for _ in range(20_000):
-        version = replacement.replace(SENTENCES[0], random)
-        came.update(version[i] for i in certain)
+    certain = replacement.probabilities(SENTENCES[0]) == 1
+    versions = np.array([replacement.replace(SENTENCES[0], random) for _ in range(20_000)])
+    came = Counter(versions[:, certain].flatten())
     for word in expected:
         assert came[word] / came.total() == pytest.approx(expected[word], abs=0.01)
     assert expected["film"] == 0
@@ -259,12 +233,10 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
     assert versions == replacement.augment(texts, 5)
     assert versions[2] == replacement.augment(["another", "text", texts[2]], 5)[2]
     assert versions != replacement.augment(texts, 6)
-    twice = replacement.augment([texts[0]] * 20, 5)
-    assert len(set(twice)) > 10
-    vocabulary = {word for text in SENTENCES for word in text}
-    assert {word for version in versions for word in version.split(" ")} <= vocabulary
-    for version, text in zip(versions, SENTENCES, strict=True):
-        assert len(version.split(" ")) == len(text)
+    assert len(set(replacement.augment([texts[0]] * 20, 5))) > 10
+    words = [version.split(" ") for version in versions]
+    assert set().union(*words) <= set().union(*SENTENCES)
+    assert [*map(len, words)] == [*map(len, SENTENCES)]
 
 
 @pytest.mark.parametrize(
@@ -278,10 +250,6 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
 def test_what_nothing_can_be_replaced_by_is_named(texts, p, message):
     with pytest.raises(InputError, match=message):
         TfIdfReplacement(texts, p)
-
-
-def item(text, *paraphrases):
-    return json.dumps({"text": text, "paraphrases": list(paraphrases)})
 
 
 GOOD = [item("One film.", "a", "b", "c"), item("Ünder\ntwo lines", "d", "e"), item("three", "f", "g")]
@@ -300,23 +268,20 @@ def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path
     assert paraphrased(tmp_path, GOOD, []) == []
 
 
-EXPECTED = (
-    'expected {"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and nothing'
-)
-
-
 @pytest.mark.parametrize(
-    ("line", "message"),
+    "line",
     [
-        ("no json", EXPECTED), ('["three", ["f"]]', EXPECTED), ('{"text": "three"}', EXPECTED),
-        ('{"text": 3, "paraphrases": ["f"]}', EXPECTED),
-        ('{"text": "three", "paraphrases": "f"}', EXPECTED), (item("  ", "f"), EXPECTED),
-        (item("three"), EXPECTED), (item("three", "f", " "), EXPECTED), (item("three", 5), EXPECTED),
-        ("[" * 100_000, EXPECTED),
-        (GOOD[0], "the text of an earlier line again, 'One film.'; put all paraphrases of a text into one"),
+        "no json", '["three", ["f"]]', '{"text": "three"}', '{"text": 3, "paraphrases": ["f"]}',
+        '{"text": "three", "paraphrases": "f"}', item("  ", "f"), item("three"), item("three", "f", " "),
+        item("three", 5), "[" * 100_000, GOOD[0],
     ],
 )  # fmt: skip
-def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line, message):
+def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
+    message = 'expected {"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and'
+    if line == GOOD[0]:
+        message = (
+            "the text of an earlier line again, 'One film.'; put all paraphrases of a text into one"
+        )
     with pytest.raises(InputError, match=re.escape(f"paraphrases.jsonl, line 3: {message}")):
         paraphrased(tmp_path, [GOOD[0], "", line], ["One film."])
 
@@ -356,69 +321,56 @@ THESIS = {
 }  # fmt: skip
 
 
-def table(*rows):
-    return pd.DataFrame(rows)
-
-
 def seeds(system, accuracies, **changes):
     return [invented(system, value, seed=seed, **changes) for seed, value in enumerate(accuracies)]
 
 
-def empty(place):
-    return place.store.rows("few-shot")
-
-
 NUMBERS = published("few_shot").set_index(["model", "corpus"])["accuracy"].to_dict()
 KINDS = [  # of the thesis's kind, on a whole corpus
-    ("max_attention", {}, {}, (True, True)),
-    ("max_attention", {"encoder": MINILM}, {}, (False, True)),
+    ("max_attention", {}, {}, (True, True)), ("max_attention", {"encoder": MINILM}, {}, (False, True)),
     ("max_attention", {"test": 1_000}, {}, (False, True)),
     ("max_attention", {"max_tokens": 256}, {}, (False, True)),
     ("max_attention", {"hidden_size": 64}, {}, (False, True)),
     ("max_attention", {"length": "long"}, {}, (False, False)),
     ("max_attention", {"corpus": "synthetic"}, {}, (False, False)),
     ("max_attention", {}, {"corpus_complete": False}, (False, False)),
-    ("bert", {"max_tokens": 256}, {}, (True, True)),
-    ("bert", {"max_tokens": 128}, {}, (False, True)),
-    ("uda", {"unlabelled": 9_999}, {}, (False, True)),
+    ("bert", {"max_tokens": 256}, {}, (True, True)), ("bert", {"max_tokens": 128}, {}, (False, True)),
     ("mixtext", {"corpus": "yahoo", "unlabelled": 50_000}, {"classes": 10}, (True, True)),
-    ("vampire", {}, {}, (True, True)),  # it has no encoder
-    ("uda", {"steps": 19_999}, {}, (False, True)),
-    ("bert", {"steps": 999}, {}, (False, True)),
     ("mixtext", {}, {"unlabelled_texts": 9_999}, (False, True)),
-]
+    ("uda", {"unlabelled": 9_999}, {}, (False, True)), ("uda", {"steps": 19_999}, {}, (False, True)),
+    ("bert", {"steps": 999}, {}, (False, True)), ("vampire", {}, {}, (True, True)),  # it has no encoder
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("system", "changes", "result", "expected"), KINDS, ids=str)
 def test_of_which_kind_a_run_is(system, changes, result, expected):
     others = [invented("bert", encoder="some/other"), invented("last_words", vectors="glove")]
-    runs = few_shot.arranged(table(*others, invented(system, 1.0, **THESIS | changes, result=result)))
-    found = [kind(runs)[runs["test_accuracy"] == 1.0].item() for kind in (
-        few_shot.follows_thesis, few_shot.on_whole_corpus
-    )]  # fmt: skip
-    assert found == list(expected)
+    rows = [*others, invented(system, 1.0, **THESIS | changes, result=result)]
+    runs = few_shot.arranged(pd.DataFrame(rows))
+    kinds = (few_shot.follows_thesis, few_shot.on_whole_corpus)
+    assert tuple(kind(runs)[runs["test_accuracy"] == 1.0].item() for kind in kinds) == expected
 
 
 def test_of_several_configurations_that_with_the_most_seeds_is_shown():
     kept = seeds("bert", [60.0, 61.0], steps=100)
     rows = [*kept, *seeds("bert", [90.0], steps=200), *seeds("bert", [80.0], learning_rate=1e-5)]
-    assert few_shot.on_record(table(*rows))["test_accuracy"].tolist() == [60.0, 61.0]
-    more = table(*seeds("bert", [70.0], test=500, steps=900), *seeds("bert", [71.0], steps=200),
-                 *seeds("bert", [72.0], steps=300))  # fmt: skip
-    assert few_shot.on_record(more)["test_accuracy"].tolist() == [72.0]
-    assert len(few_shot.on_record(table(*kept, *kept))) == 2
+    assert few_shot.on_record(pd.DataFrame(rows))["test_accuracy"].tolist() == [60.0, 61.0]
+    more = [invented("bert", 70.0, test=500, steps=900)]
+    more += [invented("bert", 69.0 + steps / 100, steps=steps) for steps in (200, 300)]
+    assert few_shot.on_record(pd.DataFrame(more))["test_accuracy"].tolist() == [72.0]
+    assert len(few_shot.on_record(pd.DataFrame([*kept, *kept]))) == 2
 
 
 def test_the_encoder_of_the_most_runs_is_shown_with_what_has_none():
     rows = [*seeds("bert", [60.0, 61.0]), *seeds("uda", [62.0]), invented("vampire", 50.0)]
     rows += [*seeds("tmix", [90.0, 91.0], encoder="some/other"), invented("bert", 92.0, corpus="yahoo")]
     rows += [invented("max_attention_words", 55.0, vectors="glove")]
-    found = few_shot.on_record(table(*rows))
+    found = few_shot.on_record(pd.DataFrame(rows))
     assert found["test_accuracy"].tolist() == [50.0, 60.0, 61.0, 62.0, 55.0]
 
 
 def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
-    shown = few_shot.thesis_table(empty(place))
+    shown = few_shot.thesis_table(place.store.rows("few-shot"))
     assert list(shown.frame) == ["system", "unlabelled text", "source", "Yahoo", "IMDb"]
     expected = [
         [few_shot.NAMES[s], *(f"{NUMBERS[s, corpus]:.1f}" for corpus in ("yahoo", "imdb"))]
@@ -446,7 +398,7 @@ def test_ours_stand_below_with_a_verdict(system, corpus, off, spread, count, cha
     values = [middle - spread, middle, middle + spread][:count]
     options = THESIS | {"corpus": corpus, "unlabelled": 50_000} | changes
     result = {"classes": 10} | result
-    shown = few_shot.thesis_table(table(*seeds(system, values, result=result, **options)))
+    shown = few_shot.thesis_table(pd.DataFrame(seeds(system, values, result=result, **options)))
     ours = f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ({count})"
     text = f"**{ours}** {MARKS[verdict]}"
     name = {"yahoo": "Yahoo", "imdb": "IMDb"}[corpus]
@@ -460,7 +412,7 @@ def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts()
     rows = [*seeds("tmix", [69.0, 69.3, 69.6], **THESIS), *seeds("tmix", [50.0] * 5)]
     rows += seeds("tmix", [99.0] * 5, per_class=30, **THESIS)
     rows += [*seeds("bert", [60.0]), *seeds("bert", [90.0] * 3, result={"corpus_complete": False})]
-    cells = few_shot.thesis_cells(table(*rows)).set_index(["system", "corpus"])
+    cells = few_shot.thesis_cells(pd.DataFrame(rows)).set_index(["system", "corpus"])
     cell = cells.loc[("tmix", "imdb")]
     assert (cell["verdict"], cell["n"], cell["ours"]) == ("reproduced", 3, pytest.approx(69.3))
     assert cells.loc[("bert", "imdb"), ["verdict", "ours"]].tolist() == ["pilot", 60.0]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from small_models import softmax
+from scipy.special import log_softmax, rel_entr, softmax
 from torch import nn
 
 from whenpool import InputError
@@ -21,16 +21,15 @@ LENGTHS = torch.tensor([7, 4, 1, 5])
 PARTNER = torch.tensor([2, 3, 1, 0])
 
 
-def ids_of(lengths=LENGTHS, padding=PADDING, more=0, tokens=TOKENS, seed=3):
-    """The same tokens for the same lengths, whatever is padded with."""
-    longest = int(lengths.max())
-    generator = torch.Generator().manual_seed(seed)
-    ids = torch.randint(2, tokens, (len(lengths), longest), generator=generator)
+def ids_of(padding=PADDING, more=0):
+    """The same tokens, whatever they are padded with."""
+    ids = torch.randint(2, TOKENS, (4, 7), generator=torch.Generator().manual_seed(3))
     ids = nn.functional.pad(ids, (0, more))
-    return ids.masked_fill(torch.arange(longest + more) >= lengths.unsqueeze(1), padding)
+    return ids.masked_fill(torch.arange(7 + more) >= LENGTHS.unsqueeze(1), padding)
 
 
 IDS = ids_of()
+TEXTS = [row[:n] for row, n in zip(IDS, LENGTHS.tolist(), strict=True)]
 
 
 class TinyLayer(nn.Module):
@@ -83,8 +82,7 @@ def classified(model, states):
 
 def read(model, text, layers=None):
     """What the first layers of a tiny encoder make of one text alone, unpadded: (n, E)."""
-    states = model.encoder.start(text.unsqueeze(0))
-    return through(model.encoder.blocks[:layers], states)
+    return through(model.encoder.blocks[:layers], model.encoder.start(text.unsqueeze(0)))
 
 
 def through(blocks, states):
@@ -110,36 +108,19 @@ def mixed_alone(model, text, other, share, layer):
     return classified(model, through(model.encoder.blocks[layer:], mixture.unsqueeze(0)))
 
 
-def texts_of(ids=IDS, lengths=LENGTHS):
-    return [row[:n] for row, n in zip(ids, lengths.tolist(), strict=True)]
-
-
 @pytest.mark.parametrize("padding", [0, 1, 17])
 def test_a_text_is_classified_by_the_mean_over_its_own_tokens(padding):
     model = tiny()
-    expected = torch.stack([classified(model, read(model, text)) for text in texts_of()])
-    found = model(ids_of(padding=padding, more=3), LENGTHS)
+    expected = torch.stack([classified(model, read(model, text)) for text in TEXTS])
+    found = model(ids_of(padding, more=3), LENGTHS)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    assert found.shape == (4, CLASSES)
 
 
-@pytest.mark.parametrize("layer", [1, 2, 3])
-@pytest.mark.parametrize("partner", [[2, 3, 1, 0], [1, 1, 0, 3]])
-def test_hidden_states_of_two_texts_are_mixed_behind_a_layer(layer, partner):
-    model, texts = tiny(), texts_of()
-    expected = [mixed_alone(model, texts[i], texts[j], 0.7, layer) for i, j in enumerate(partner)]
-    found = model.mixed(ids_of(padding=0, more=2), LENGTHS, torch.tensor(partner), 0.7, layer)
-    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("layer", [0, 4, -1])
-def test_a_layer_that_is_not_there_is_named(layer):
-    with pytest.raises(InputError, match=f"layer {layer} is not one of 3, counted from 1"):
-        tiny().mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
-
-
-def test_an_encoder_whose_layers_cannot_be_told_is_named():
+def test_layers_that_cannot_be_mixed_are_named():
     model = tiny()
+    for layer in (0, 4, -1):
+        with pytest.raises(InputError, match=f"layer {layer} is not one of 3, counted from 1"):
+            model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
     assert find_layers(model.encoder) is model.encoder.blocks
     model.encoder.more = nn.ModuleList([nn.Identity()] * 3)
     with pytest.raises(InputError, match="TinyEncoder: TMix and MixText .* one list of 3; choose"):
@@ -147,6 +128,8 @@ def test_an_encoder_whose_layers_cannot_be_told_is_named():
     model(IDS, LENGTHS)  # fine-tuning needs no layers
     with pytest.raises(InputError, match="Linear: .* one list of a known number; choose an encoder"):
         find_layers(nn.Linear(2, 2))
+    with pytest.raises(InputError, match="AlbertModel: TMix and MixText mix behind one of"):
+        small("albert", embedding_size=8).mixed(IDS, LENGTHS, PARTNER, 0.6, 1)  # which shares one layer
 
 
 @pytest.mark.parametrize(
@@ -160,86 +143,65 @@ SIZES = {"hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "in
 DISTILLED = {"dim": 8, "n_layers": 3, "n_heads": 2, "hidden_dim": 16}
 
 
-def small(family, attention=None, **more):
+def small(name, **more):
     """An encoder with random weights, large ones, so that tokens heed each other."""
     transformers = pytest.importorskip("transformers")
-    sizes = {"vocab_size": TOKENS, "max_position_embeddings": 40, **more}
-    sizes |= DISTILLED if family == "distilbert" else SIZES
-    config = transformers.AutoConfig.for_model(family, **sizes)
+    family, _, attention = name.partition(" ")
+    sizes = DISTILLED if family == "distilbert" else SIZES
+    more |= {"vocab_size": TOKENS, "max_position_embeddings": 40}
+    config = transformers.AutoConfig.for_model(family, **sizes, **more)
     torch.manual_seed(0)
     options = {"attn_implementation": attention} if attention else {}
     encoder = transformers.AutoModel.from_config(config, **options)
     with torch.no_grad():
-        for name, parameter in encoder.named_parameters():
-            if "norm" not in name.lower():
+        for part, parameter in encoder.named_parameters():
+            if "norm" not in part.lower():
                 parameter *= 10
     return FineTuned(encoder, 8, CLASSES).double().eval()
 
 
+@pytest.mark.parametrize("layer", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("family", "attention"),
-    [
-        ("bert", "sdpa"), ("bert", "eager"), ("roberta", None), ("distilbert", None), ("electra", None),
-        ("mpnet", None), ("deberta-v2", None),
-    ],
-)  # fmt: skip
+    "name", ["bert sdpa", "bert eager", "roberta", "distilbert", "electra", "mpnet", "deberta-v2"]
+)
 @torch.no_grad()
-def test_encoders_of_transformers_mix_alike(family, attention):
+def test_encoders_of_transformers_mix_alike(name, layer):
     """Against the same encoder that reads, as if it was one long text, a mixture put in by hand."""
-    model = small(family, attention)
-    layers = find_layers(model.encoder)
+    model = small(name)
 
-    def hidden(text, layer, put=None):
-        """What stands behind a layer and the last, of one unpadded text."""
+    def hidden(text, put=None):
+        """What stands behind the layer and the last, of one unpadded text."""
         kept = []
 
         def look(module, args, out):
-            states = out[0] if isinstance(out, tuple) else out
-            kept.append(states[0])
+            kept.append((out[0] if isinstance(out, tuple) else out)[0])
             if put is None:
                 return None
             return (put[None], *out[1:]) if isinstance(out, tuple) else put[None]
 
-        handle = layers[layer - 1].register_forward_hook(look)
+        handle = find_layers(model.encoder)[layer - 1].register_forward_hook(look)
         last = model.encoder(input_ids=text[None], attention_mask=torch.ones(1, len(text)).long())
         handle.remove()
         return kept[0], last.last_hidden_state[0]
 
-    texts = texts_of()
-    for layer in (1, 2, 3):
-        expected = []
-        for i, j in enumerate(PARTNER.tolist()):
-            mixture = interpolated(hidden(texts[i], layer)[0], hidden(texts[j], layer)[0], 0.6)
-            longest = max(texts[i], texts[j], key=len)
-            expected.append(classified(model, hidden(longest, layer, mixture)[1]))
-        found = model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
-        torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-9)
-
-
-def test_an_encoder_that_shares_one_layer_cannot_be_mixed():
-    with pytest.raises(InputError, match="AlbertModel: TMix and MixText mix behind one of"):
-        small("albert", embedding_size=8).mixed(IDS, LENGTHS, PARTNER, 0.6, 1)
+    expected = []
+    for text, j in zip(TEXTS, PARTNER.tolist(), strict=True):
+        mixture = interpolated(hidden(text)[0], hidden(TEXTS[j])[0], 0.6)
+        expected.append(classified(model, hidden(max(text, TEXTS[j], key=len), mixture)[1]))
+    found = model.mixed(IDS, LENGTHS, PARTNER, 0.6, layer)
+    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-9)
 
 
 LABELS = torch.tensor([0, 2, 1, 2])
+ONE_HOT = np.eye(CLASSES)
 INDICES = torch.arange(4)
 BATCH = Batch(IDS, LENGTHS, LABELS)
 COUNTS = [(5, 3, 9, 2), (4, 3, 8, 6), (6, 1, 7, 2)]
 """Tokens of four unlabelled texts, and of two versions of each."""
-
-
-def rows(counts, seed):
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randint(2, 30, (n,), generator=generator) for n in counts]
-
-
-VERSIONS = [rows(counts, seed) for seed, counts in enumerate(COUNTS)]
-UNLABELLED = Unlabelled(
-    Ragged.of(row.tolist() for row in VERSIONS[0]),
-    tuple(Ragged.of(row.tolist() for row in version) for version in VERSIONS[1:]),
-)
-VERSION = UNLABELLED.augmented[0]
-ONE_VERSION = Unlabelled(UNLABELLED.original, (VERSION,))
+DRAWN = torch.Generator().manual_seed(0)
+VERSIONS = [[torch.randint(2, 30, (n,), generator=DRAWN) for n in counts] for counts in COUNTS]
+ORIGINAL, VERSION, OTHER = (Ragged.of(row.tolist() for row in version) for version in VERSIONS)
+UNLABELLED, ONE_VERSION = Unlabelled(ORIGINAL, (VERSION, OTHER)), Unlabelled(ORIGINAL, (VERSION,))
 
 
 def confident_model():
@@ -254,22 +216,9 @@ def confident_model():
 MODEL = confident_model()
 
 
-def logits_of(text, model=MODEL):
+def logits_of(text):
     """Of one text alone."""
-    return classified(model, read(model, text)).tolist()
-
-
-def divergence(p, q):
-    """KL(p ‖ q)."""
-    return sum(a * math.log(a / b) for a, b in zip(p, q, strict=True) if a > 0)
-
-
-def cross_entropy(p, q):
-    return -sum(a * math.log(b) for a, b in zip(p, q, strict=True) if a > 0)
-
-
-def one_hot(label):
-    return [float(label == c) for c in range(CLASSES)]
+    return classified(MODEL, read(MODEL, text)).detach().numpy()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -277,14 +226,13 @@ def test_tmix_is_the_cross_entropy_of_mixtures_and_mixed_labels(seed):
     loss, logits = TMix(seed).loss(MODEL, BATCH, INDICES)
     share, layer, partner = MixDraws(seed, 2.0).draw(4, MODEL.encoder, IDS.device)
     assert sorted(partner.tolist()) == [0, 1, 2, 3]
-    texts, losses = texts_of(), []
+    losses = []
     for i, j in enumerate(partner.tolist()):
-        expected = mixed_alone(MODEL, texts[i], texts[j], share, layer)
+        expected = mixed_alone(MODEL, TEXTS[i], TEXTS[j], share, layer)
         torch.testing.assert_close(logits[i], expected, rtol=0, atol=1e-12)
-        labels = zip(one_hot(LABELS[i]), one_hot(LABELS[j]), strict=True)
-        target = [share * own + (1 - share) * other for own, other in labels]
-        losses.append(cross_entropy(target, softmax(expected.tolist())))
-    assert loss.item() == pytest.approx(sum(losses) / 4, rel=1e-12)
+        target = share * ONE_HOT[LABELS[i]] + (1 - share) * ONE_HOT[LABELS[j]]
+        losses.append(-(target * log_softmax(expected.detach().numpy())).sum())
+    assert loss.item() == pytest.approx(np.mean(losses), rel=1e-12)
 
 
 @pytest.mark.parametrize("alpha", [0.4, 2.0, 16.0])
@@ -305,11 +253,10 @@ def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
 
 
 def test_a_batch_holds_the_originals_and_then_each_version():
-    indices = torch.tensor([2, 0])
-    batches = UNLABELLED.batch(indices, 17)
+    batches = UNLABELLED.batch(torch.tensor([2, 0]), 17)
     assert [tuple(batch.ids.shape) for batch in batches] == [(2, 9), (2, 8), (2, 7)]
     for batch, version in zip(batches, VERSIONS, strict=True):
-        for ids, n, index in zip(batch.ids, batch.lengths.tolist(), indices.tolist(), strict=True):
+        for ids, n, index in zip(batch.ids, batch.lengths.tolist(), (2, 0), strict=True):
             assert ids[:n].tolist() == version[index].tolist()
             assert (ids[n:] == 17).all()
 
@@ -317,68 +264,63 @@ def test_a_batch_holds_the_originals_and_then_each_version():
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: Unlabelled(Ragged.of([]), ()), "there are no unlabelled texts; give some"),
-        (lambda: Unlabelled(UNLABELLED.original, ()), "the unlabelled texts have no augmented version"),
-        (
-            lambda: Unlabelled(UNLABELLED.original, (VERSION, VERSION.first(3))),
-            "augmented version 2 has 3 texts for 4 unlabelled ones; give one for each",
-        ),
+        (lambda: Unlabelled(Ragged.of([]), ()), "there are 0 unlabelled texts and"),
+        (lambda: Unlabelled(ORIGINAL, ()), "there are 4 unlabelled texts and .. in their augmented"),
+        (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "there are 4 .* and .4, 3. in their"),
         (lambda: UDA(UNLABELLED, 3, 0, 0), "steps is above 0, not 0"),
         (lambda: MixText(UNLABELLED, 3, 9, 0, temperature=0.0), "temperature is above 0, not 0.0"),
         (lambda: UDA(UNLABELLED, 3, 9, 0, schedule="sine"), "schedule 'sine' is unknown; choose one of"),
         (lambda: TMix(0, alpha=0.0), "alpha is the parameter of a Beta distribution, above 0, not 0.0"),
-        (
-            lambda: MixText(UNLABELLED, 3, 9, 0, weights=(1, 1)),
-            "weights are 3 numbers from 0, not all 0",
-        ),
+        (lambda: MixText(UNLABELLED, 3, 9, 0, weights=(1, 1)), "weights are 3 numbers from 0, not all 0"),
         (lambda: MixText(UNLABELLED, 3, 9, 0, weights=(0, 0, 0)), "of a text and of each augmented"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_learnt_from_is_named(build, message):
     with pytest.raises(InputError, match=message):
         build()
 
 
-def uda(unlabelled=ONE_VERSION, steps=20, seed=0, **settings):
-    """All four unlabelled texts in each step."""
-    return UDA(unlabelled, CLASSES, steps, seed, **{"batch_size": 4} | settings)
+def uda(unlabelled=ONE_VERSION, seed=0, done=0, **settings):
+    """All four unlabelled texts in each step of twenty, of which some are over."""
+    return after(done, UDA(unlabelled, CLASSES, 20, seed, **{"batch_size": 4} | settings))
 
 
-def annealed_by_hand(threshold):
-    losses = []
-    for text, label in zip(texts_of(), LABELS.tolist(), strict=True):
-        p = softmax(logits_of(text))[label]
-        if p <= threshold:
-            losses.append(-math.log(p))
-    return (sum(losses) / len(losses) if losses else 0.0), 1 - len(losses) / 4
+def mixtext(unlabelled=UNLABELLED, seed=0, done=20, **settings):
+    return after(done, MixText(unlabelled, CLASSES, 20, seed, **{"batch_size": 4} | settings))
 
 
-def consistency_by_hand(temperature, confidence, version=1):
-    total, sure = 0.0, 0
-    for text, other in zip(VERSIONS[0], VERSIONS[version], strict=True):
+def after(done, objective):
+    for _ in range(done):
+        objective.end_step()
+    objective.start_epoch(0)
+    return objective
+
+
+def uda_by_hand(threshold, temperature, confidence):
+    """Both losses, the share of texts left out and that of confident ones, text by text."""
+    known = [log_softmax(logits_of(text))[label] for text, label in zip(TEXTS, LABELS, strict=True)]
+    learnt = [-p for p in known if np.exp(p) <= threshold]
+    divergences, sure = [], []
+    for text, other in zip(*VERSIONS[:2], strict=True):
         goal = logits_of(text)
-        if max(softmax(goal)) > confidence:
-            sure += 1
-            total += divergence(softmax(goal, temperature), softmax(logits_of(other)))
-    return total / 4, sure / 4
+        sure.append(softmax(goal).max() > confidence)
+        found = rel_entr(softmax(goal / temperature), softmax(logits_of(other))).sum()
+        divergences.append(found * sure[-1])
+    return sum(learnt) / max(1, len(learnt)), np.mean(divergences), 1 - len(learnt) / 4, np.mean(sure)
 
 
-SURE = sorted(max(softmax(logits_of(text))) for text in VERSIONS[0])
+SURE = sorted(softmax(logits_of(text)).max() for text in VERSIONS[0])
 BETWEEN = (SURE[1] + SURE[2]) / 2
 """A confidence that two of the four texts exceed."""
 
 
-@pytest.mark.parametrize("step", [0, 7, 19, 20, 30])
+@pytest.mark.parametrize("done", [0, 7, 19, 20, 30])
 @pytest.mark.parametrize(("temperature", "confidence"), [(1.0, 0.0), (0.4, BETWEEN), (0.7, 0.999)])
-def test_uda_is_annealed_cross_entropy_and_consistency(step, temperature, confidence):
-    objective = uda(temperature=temperature, confidence=confidence, weight=1.3)
-    for _ in range(step):
-        objective.end_step()
-    objective.start_epoch(0)
-    threshold = min(1, step / 20) * 2 / 3 + 1 / 3
+def test_uda_is_annealed_cross_entropy_and_consistency(done, temperature, confidence):
+    objective = uda(done=done, temperature=temperature, confidence=confidence, weight=1.3)
     loss, logits = objective.loss(MODEL, BATCH, INDICES)
-    supervised, left_out = annealed_by_hand(threshold)
-    consistent, sure = consistency_by_hand(temperature, confidence)
+    threshold = min(1, done / 20) * 2 / 3 + 1 / 3
+    supervised, consistent, left_out, sure = uda_by_hand(threshold, temperature, confidence)
     assert loss.item() == pytest.approx(supervised + 1.3 * consistent, rel=1e-10)
     torch.testing.assert_close(logits, MODEL(IDS, LENGTHS), rtol=0, atol=1e-12)
     assert objective.end_epoch(MODEL, None) == pytest.approx(
@@ -388,12 +330,8 @@ def test_uda_is_annealed_cross_entropy_and_consistency(step, temperature, confid
 
 @pytest.mark.parametrize(
     ("schedule", "curve"),
-    [
-        ("log", lambda part: 1 - math.exp(-5 * part)),
-        ("linear", lambda part: part),
-        ("exp", lambda part: math.exp(5 * (part - 1))),
-    ],
-)
+    [("log", lambda a: 1 - math.exp(-5 * a)), ("linear", float), ("exp", lambda a: math.exp(5 * (a - 1)))],
+)  # fmt: skip
 @pytest.mark.parametrize("classes", [2, 10])
 def test_the_ceiling_rises_from_chance_to_certainty(schedule, curve, classes):
     objective = UDA(ONE_VERSION, classes, 8, 0, schedule=schedule)
@@ -410,12 +348,10 @@ def test_the_prediction_on_the_text_itself_is_not_taught():
     """The gradient is that of the cross-entropy with fixed predictions on the texts themselves."""
     model = confident_model()
     objective = uda(confidence=0.0, temperature=1.0, weight=1e6)  # the labelled texts weigh little
-    with torch.no_grad():
-        goal = [model(text[None], torch.tensor([len(text)])).softmax(1) for text in VERSIONS[0]]
-    loss = sum(
-        -(p * model(text[None], torch.tensor([len(text)])).log_softmax(1)).sum()
-        for p, text in zip(goal, VERSIONS[1], strict=True)
-    )
+    loss = 0.0
+    for text, other in zip(*VERSIONS[:2], strict=True):
+        goal = classified(model, read(model, text)).detach().softmax(0)
+        loss = loss - (goal * classified(model, read(model, other)).log_softmax(0)).sum()
     weights = list(model.parameters())
     by_hand = torch.autograd.grad(1e6 * loss / 4, weights, allow_unused=True)
     found = torch.autograd.grad(objective.loss(model, BATCH, INDICES)[0], weights, allow_unused=True)
@@ -424,41 +360,25 @@ def test_the_prediction_on_the_text_itself_is_not_taught():
         assert expected is None or (gradient - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
-def mixtext(unlabelled=UNLABELLED, steps=20, seed=0, done=20, **settings):
-    """All four unlabelled texts in each step, after so many steps."""
-    objective = MixText(unlabelled, CLASSES, steps, seed, **{"batch_size": 4} | settings)
-    for _ in range(done):
-        objective.end_step()
-    objective.start_epoch(0)
-    return objective
-
-
-def guessed_by_hand(temperature, weights):
-    labels = []
-    for texts in zip(*VERSIONS, strict=True):
-        predictions = np.array([softmax(logits_of(text)) for text in texts])
-        powers = np.average(predictions, axis=0, weights=weights) ** (1 / temperature)
-        labels.append((powers / powers.sum()).tolist())
-    return labels
-
-
-def mixtext_by_hand(seed, alpha, temperature, weights, margin):
-    """The three losses, text by text."""
+def mixtext_by_hand(seed, temperature, weights, margin):
+    """The three losses and the confidence, text by text."""
     order = list(islice(rounds(4, torch.Generator().manual_seed(seed)), 4))
-    guesses = guessed_by_hand(temperature, weights)
-    texts = texts_of() + [version[i] for version in VERSIONS for i in order]
-    targets = [one_hot(label) for label in LABELS] + [guesses[i] for i in order] * 3
-    share, layer, partner = MixDraws(seed, alpha).draw(16, MODEL.encoder, IDS.device)
+    predicted = np.array(
+        [[softmax(logits_of(text)) for text in texts] for texts in VERSIONS]
+    )  # (3, 4, C)
+    powers = np.average(predicted, axis=0, weights=weights) ** (1 / temperature)
+    guesses = powers / powers.sum(1, keepdims=True)  # (4, C)
+    texts = [*TEXTS, *(version[i] for version in VERSIONS for i in order)]
+    targets = [*ONE_HOT[LABELS], *np.tile(guesses[order], (3, 1))]
+    share, layer, partner = MixDraws(seed, 16.0).draw(16, MODEL.encoder, IDS.device)
     losses = []
     for i, j in enumerate(partner.tolist()):
-        pairs = zip(targets[i], targets[j], strict=True)
-        target = [share * own + (1 - share) * other for own, other in pairs]
-        predicted = softmax(mixed_alone(MODEL, texts[i], texts[j], share, layer).tolist())
-        losses.append((cross_entropy if i < 4 else divergence)(target, predicted))
-    norms = [sum(p * p for p in softmax(logits_of(text))) for text in VERSIONS[0]]
-    even = sum(max(0.0, margin - norm) for norm in norms) / 4
-    confidence = sum(max(label) for label in guesses) / 4
-    return sum(losses[:4]) / 4, sum(losses[4:]) / 12, even, confidence
+        target = share * targets[i] + (1 - share) * targets[j]
+        logits = mixed_alone(MODEL, texts[i], texts[j], share, layer).detach().numpy()
+        cross_entropy = -(target * log_softmax(logits)).sum()
+        losses.append(cross_entropy if i < 4 else rel_entr(target, softmax(logits)).sum())
+    even = np.maximum(0, margin - (predicted[0] ** 2).sum(1)).mean()
+    return np.mean(losses[:4]), np.mean(losses[4:]), even, guesses.max(1).mean()
 
 
 @pytest.mark.parametrize(
@@ -472,7 +392,7 @@ def test_mixtext_is_mixed_labels_mixed_guesses_and_a_margin(seed, temperature, w
         margin_weight=0.6,
     )  # fmt: skip
     loss, logits = objective.loss(MODEL, BATCH, INDICES)
-    expected = mixtext_by_hand(seed, 16.0, temperature, weights, margin)
+    expected = mixtext_by_hand(seed, temperature, weights, margin)
     supervised, consistent, even, _ = expected
     grown = min(1, done / 20)
     assert loss.item() == pytest.approx(supervised + grown * (1.3 * consistent + 0.6 * even), rel=1e-10)

@@ -51,6 +51,7 @@ def book(tmp_path, monkeypatch):
         return page
 
     def build(only=(), force=False):
+        """What is said of each chapter, and whether the pages are rendered."""
         said = []
         rendered.clear()
         builder(folder, said).build(only, force)
@@ -64,6 +65,7 @@ def book(tmp_path, monkeypatch):
 
 AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "as before")
 STATUS = {"status": "executed: it reports on the others"}
+FIRST, ASKED = "executed: it was not executed yet", "executed: it was asked for"
 
 
 def edit(file, text):
@@ -73,8 +75,7 @@ def edit(file, text):
 
 def test_what_changed_is_executed_again_and_the_rest_stays(book):
     folder, build = book
-    first = "executed: it was not executed yet"
-    assert build() == ({"index": first, "runs": first} | STATUS, True)
+    assert build() == ({"index": FIRST, "runs": FIRST} | STATUS, True)
     assert build() == (AS_BEFORE, False)
     for file, chapter, reason in (
         ("book/index.md", "index", "its text changed"),
@@ -90,9 +91,8 @@ def test_what_changed_is_executed_again_and_the_rest_stays(book):
     assert build() == (AS_BEFORE, False)
     (folder / "book" / "references.bib").write_text("")
     assert build() == (AS_BEFORE, True)
-    asked = "executed: it was asked for"
-    assert build(["runs"]) == ({"runs": asked} | STATUS, True)
-    assert build(force=True) == ({"index": asked, "runs": asked} | STATUS, True)
+    assert build(["runs"]) == ({"runs": ASKED} | STATUS, True)
+    assert build(force=True) == ({"index": ASKED, "runs": ASKED} | STATUS, True)
 
 
 def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(book, monkeypatch):
@@ -113,7 +113,7 @@ def test_a_chapter_that_was_interrupted_or_edited_meanwhile_is_executed_again(bo
     with pytest.raises(KeyboardInterrupt):
         build()
     monkeypatch.setattr(building, "execute", edited)
-    assert build()[0]["index"] == "executed: it was not executed yet"
+    assert build()[0]["index"] == FIRST
     monkeypatch.setattr(building, "execute", execute)
     assert build()[0]["index"] == "executed: the library's tiny.py changed"
 
@@ -132,7 +132,7 @@ def test_a_kernel_notes_what_it_opens_and_a_failing_chapter_is_never_fresh(book,
         with pytest.raises(BookError, match="ZeroDivisionError"):
             build()
     (folder / "book" / "index.md").write_text(HEAD + code_cell(CELL))
-    assert build()[0]["index"] == "executed: it was not executed yet"
+    assert build()[0]["index"] == FIRST
 
 
 def test_a_failed_chapter_waits_for_its_neighbour_and_starts_no_other(book, monkeypatch):
@@ -150,19 +150,18 @@ def test_a_failed_chapter_waits_for_its_neighbour_and_starts_no_other(book, monk
     with pytest.raises(BookError, match="chapter index: no"):
         build()
     monkeypatch.setattr(building, "execute", executed)
-    first = "executed: it was not executed yet"
-    assert build()[0] == {"index": first, "runs": "as before"} | STATUS
+    assert build()[0] == {"index": FIRST, "runs": "as before"} | STATUS
 
 
 def test_an_interrupted_build_leaves_no_kernel(tmp_path):
     """Ctrl-C ends the kernels of both chapters, which would go on for an hour."""
     wait = HEAD + code_cell("import os, time\nopen(f'{os.getpid()}.pid', 'w').close()\ntime.sleep(3600)")
     folder = clone(tmp_path, {"index": wait, "other": wait})
-    program = "import signal, sys; from clones import builder; from pathlib import Path; "
-    program += (
+    program = (
+        "import signal, sys; from clones import builder; from pathlib import Path; "
         "signal.signal(signal.SIGINT, signal.default_int_handler); "  # also started by a shell's &
+        "builder(Path(sys.argv[1]), []).build()"
     )
-    program += "builder(Path(sys.argv[1]), []).build()"
     with subprocess.Popen([sys.executable, "-c", program, folder], cwd=ROOT / "tests") as build:
         while len(kernels := [int(file.stem) for file in folder.rglob("*.pid")]) < 2:
             assert build.poll() is None

@@ -13,30 +13,29 @@ from whenpool.book.report.measures import Runs
 
 ROOT = Path(__file__).parents[1]
 CLAIMS = [claim for claim in claims() if claim.of_thesis]
-SPREAD = (-0.5, 0.0, 0.5)
 
 
-def made(middle=(), mid=(), standard=(), seeds=3, scale="compact"):
+def made(middle=(), seeds=3, scale="compact", **reached):
     """Made-up runs.
 
     Args:
-        middle: for each model, its gradient in the middle over that at the ends.
-        mid, standard: for each model its mean accuracy, or a list by seed.
+        middle: for each model, its gradient in the middle over that at the ends, or a list by seed.
+        reached: in the settings "mid" and "standard", for each model its mean accuracy, or a list by seed.
     """
     profiles = [
         point
-        for model, ratio in dict(middle).items()
-        for seed in range(seeds)
+        for model, ratios in dict(middle).items()
+        for seed, ratio in enumerate(ratios if isinstance(ratios, list) else [ratios] * seeds)
         for point in measured(
             run(model, seed, scale, size=500, epochs=1), gradients(2.0, 2.0, (2 * ratio, 2 * ratio))
         )
     ]
     trainings = [
         row
-        for setting, reached in {"mid": mid, "standard": standard}.items()
-        for model, values in dict(reached).items()
+        for setting, means in reached.items()
+        for model, mean in means.items()
         for row in trained(
-            values if isinstance(values, list) else [values + off for off in SPREAD[:seeds]],
+            mean if isinstance(mean, list) else [mean + off for off in (-0.5, 0.0, 0.5)[:seeds]],
             scale, model=model, setting=setting,
         )
     ]  # fmt: skip
@@ -49,17 +48,11 @@ def both(last, pooled, **others):
 
 
 def test_the_page_names_the_numbers_of_the_runs():
-    profiles = [
-        measured(run("last", seed, "compact", size=500, epochs=1), gradients(1.0, 1.0, (ratio, ratio)))
-        for seed, ratio in enumerate((1e-2, 1e-4, 1e-3))
-    ]
-    found = made(
-        {"mean": 0.9, "max": 0.4, "attention": 0.8, "max_attention": 0.7},
+    whole = made(
+        {"last": [1e-2, 1e-4, 1e-3], "mean": 0.9, "max": 0.4, "attention": 0.8, "max_attention": 0.7},
         mid=both(50, 75, max=65, chrono=73),
         standard=both(70, 80, mean=74, chrono=75),
     )
-    points = [*found.points("gradients").to_dict("records"), *(p for part in profiles for p in part)]
-    whole = runs(found.trainings.to_dict("records"), gradients=points)
     gradients_drawn, accuracies_drawn = front.draw_front(whole).axes
     models = ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt", "BiLSTM, chrono"]
     assert [label.get_text() for label in accuracies_drawn.get_yticklabels()] == models
@@ -67,8 +60,8 @@ def test_the_page_names_the_numbers_of_the_runs():
     facts = front.facts(whole)
     expected = {
         "gradient_last": "1,000",  # one over the geometric mean
-        "gradient_pooled": "40",
-        "mid_last": "50", "mid_weakest": "65", "mid_best": "75", "mid_gain": "15", "seeds": "3",
+        "gradient_pooled": "40", "seeds": "3",
+        "mid_last": "50", "mid_weakest": "65", "mid_best": "75", "mid_gain": "15",
         "mid_max_attention": "75", "mid_chrono": "73", "standard_last": "70", "standard_gain": "4",
     }  # fmt: skip
     assert {name: facts[name] for name in expected} == expected
@@ -97,18 +90,22 @@ def test_without_runs_nothing_is_said():
 def test_the_page_has_the_numbers_of_the_record(recorded):
     facts = front.facts(recorded)
     page = (ROOT / "book" / "index.md").read_text()
-    named = set(re.findall(r"\{glue:text\}`(\w+)`", page))
-    assert named <= set(facts)
-    assert not [name for name in named if facts[name] == "?"]
+    assert not [name for name in re.findall(r"\{glue:text\}`(\w+)`", page) if facts[name] == "?"]
     line = front.provenance(recorded)
     assert re.match(r"Provenance: \d+ runs; corpus imdb; 500, 1,000 training texts; ", line)
     assert facts["scale"] in line
+    readme = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
+    assert "; ".join(map(" ".join, facts.items())) in readme, "run python scripts/front_figure.py"
 
 
-def test_the_figure_of_the_readme_is_drawn_from_these_numbers(recorded):
-    drawn = html.unescape((ROOT / "book" / "_static" / "front.svg").read_text())
-    said = "; ".join(map(" ".join, front.facts(recorded).items()))
-    assert said in drawn, "run python scripts/front_figure.py"
+def test_each_finding_has_a_badge_with_its_scale_and_seeds(recorded, decided):
+    badges = front.badges(recorded, decided)
+    page = (ROOT / "book" / "index.md").read_text()
+    assert sorted(re.findall(r"\{glue:any\}`(\w+)`", page)) == sorted(badges)
+    for badge in badges.values():
+        assert re.fullmatch(r"(compact|thesis's scale), \d+ seeds", str(badge))
+        assert f"#claim-{badge.decision.claim.id}" in badge._repr_mimebundle_()["text/html"]
+    assert str(front.Badge(Decision(CLAIMS[0], {}), "thesis")) == "not run yet"
 
 
 def test_bars_count_the_claims_of_the_thesis_at_each_scale():

@@ -54,23 +54,20 @@ def rendered(markdown):
     return parser.render(markdown)
 
 
-def cells(page):
-    return [html.unescape(cell.strip()) for cell in re.findall(r"<td[^>]*>(.*?)</td>", page, re.DOTALL)]
-
-
 def test_a_hostile_name_is_shown_and_is_no_markup():
-    name = " ".join(HOSTILE.split())
-    frame = pd.DataFrame({"corpus": [literal(HOSTILE)], "accuracy": ["**61.5**"]})
-    bundle = CaptionedTable(
-        frame, "A table.", "tab-x", literal(HOSTILE), literal(HOSTILE)
-    )._repr_mimebundle_()
+    def cells(page):
+        found = re.findall(r"<td[^>]*>(.*?)</td>", page, re.DOTALL)
+        return [html.unescape(cell.strip()) for cell in found]
+
+    name, hostile = " ".join(HOSTILE.split()), literal(HOSTILE)
+    frame = pd.DataFrame({"corpus": [hostile], "accuracy": ["**61.5**"]})
+    bundle = CaptionedTable(frame, "A table.", "tab-x", hostile, hostile)._repr_mimebundle_()
     assert cells(bundle["text/html"]) == [name, "<b>61.5</b>"]
-    assert "<script" not in bundle["text/html"]
     notes = re.findall("<small>(.*?)</small>", bundle["text/html"])
     assert [html.unescape(note) for note in notes] == [name, name]
     body = bundle["text/markdown"].partition("\n\n")[2].partition("\n:::\n")[0]
     assert cells(rendered(body)) == [name, "<strong>61.5</strong>"]
-    assert "<script" not in rendered(bundle["text/markdown"])
+    assert "<script" not in bundle["text/html"] + rendered(bundle["text/markdown"])
     assert name in bundle["text/plain"]
 
 
@@ -145,32 +142,24 @@ def folder(tmp_path_factory):
     (folder / "folder.csv").mkdir()
     model = TextClassifier(3, classes=2, embedding_size=4, hidden_size=4)
     for name, content in {"good": None, **BAD_FACTS}.items():
-        facts = (
-            save_checkpoint(folder / name, model, ("<unk>", "<pad>", "a"), ("no", "yes")) / "model.json"
-        )
+        saved = save_checkpoint(folder / name, model, ("<unk>", "<pad>", "a"), ("no", "yes"))
         if name != "good":
-            facts.unlink()
-            if content:
-                facts.write_bytes(content)
+            (saved / "model.json").unlink()
+        if content:
+            (saved / "model.json").write_bytes(content)
     return folder
 
 
-def shown(words):
-    return " ".join(words)[:60].encode("unicode_escape").decode()
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=shown)
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: repr(" ".join(words)[:60]))
 def test_a_mistake_is_one_line_and_exit_code_2(folder, monkeypatch, mistake, words):
     monkeypatch.chdir(folder)
     mistake(*words)
 
 
-ROWS = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
-
-
 def table(delimiter):
     text = io.StringIO()
-    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *ROWS])
+    rows = [(f"a text, {i} of “many”", "yes" if i % 2 else "no") for i in range(24)]
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows([("text", "label"), *rows])
     return text.getvalue().encode()
 
 
@@ -178,8 +167,9 @@ def json_lines(rows):
     return "\n".join(json.dumps(row) for row in rows).encode()
 
 
-def check_corpus(corpus):
+def check_corpus(file):
     """A corpus that a model could be trained on."""
+    corpus = find(str(file)).load()
     splits = (corpus.train, corpus.validation, corpus.test)
     assert len(corpus.classes) == len(set(corpus.classes)) >= 2
     texts = [text for split in splits for text in split.texts]
@@ -191,82 +181,62 @@ def check_corpus(corpus):
     "".join([*texts, *corpus.classes, *corpus.notes]).encode()  # no halves of characters
 
 
-@pytest.mark.parametrize(
-    ("suffix", "valid"),
-    [
-        (".csv", (table(","), table(";"))),
-        (".tsv", (table("\t"),)),
-        (".jsonl", (json_lines([{"text": text, "label": label} for text, label in ROWS]),)),
-    ],
-)
-def test_files_of_the_users_own(tmp_path, suffix, valid):
-    assert suffix in SUFFIXES
-    file = tmp_path / f"own{suffix}"
+def check_filler(file):
+    for sentences in load_filler(file).values():
+        assert sentences
+        "".join(sentences).encode()
+
+
+def check_vectors(file):
+    vectors = load_vectors(file, file.with_name("cache"))
+    assert vectors.matrix.shape[0] == len(vectors.words) > 0
+    assert bool(torch.isfinite(vectors.matrix).all())
+
+
+def check_paraphrases(file):
+    found = load_paraphrases(file, ["text 1", "text 2"])
+    assert len(found) == 2
+    assert len({len(versions) for versions in found}) == 1
+    assert all(isinstance(version, str) and version for versions in found for version in versions)
+
+
+def check_texts(file):
+    assert all(text.strip() for text in in_file(file))
+
+
+OWN = {".csv": [table(","), table(";")], ".tsv": [table("\t")]}
+OWN[".jsonl"] = [json_lines({"text": f"text {i}", "label": "yn"[i % 2]} for i in range(24))]
+ARTICLES = [{"title": f"Article {i}", "sentence": f"the {i} is a place ."} for i in range(30)]
+RAW = "\n".join(f" = Title {i} = \n\n the {i} is . it was @-@ so . \n" for i in range(30))
+FILLER = {
+    "wiki_sentences.jsonl": [json_lines(ARTICLES)],
+    "wiki_sentences.txt": ["\n\n".join(row["sentence"] for row in ARTICLES).encode()],
+    "wiki.train.raw": [RAW.encode()],
+}
+VECTORS = "\n".join(f"wörd{i} {i}.5 -{i} 1e-3 4" for i in range(20)).encode()
+VERSIONS = json_lines({"text": f"text {i}", "paraphrases": [f"a {i}", f"b {i}"]} for i in range(6))
+FORMATS = [  # a key of `fuzzing.INPUTS`, good files of the format, what reads one and checks what it gave
+    *((f"own {suffix[1:]}", {f"own{suffix}": good}, check_corpus) for suffix, good in OWN.items()),
+    ("filler", FILLER, check_filler),
+    ("vectors", {"v.txt.gz": [gzip.compress(VECTORS)], "v.txt": [VECTORS] * 2}, check_vectors),
+    ("paraphrases", {"p.jsonl": [VERSIONS]}, check_paraphrases),
+    ("texts", {"texts.txt": ["one text\nanother, ünd more\n".encode()]}, check_texts),
+]
+
+
+@pytest.mark.parametrize(("parser", "files", "check"), FORMATS, ids=[one[0] for one in FORMATS])
+def test_a_file_is_read_or_refused_in_one_line(tmp_path, parser, files, check):
+    assert set(OWN) == set(SUFFIXES)
+    # where there are several files, an input begins with the name of the one that it is
+    begin = {name: name.encode() if len(files) > 1 else b"" for name in files}
 
     def parse(data):
-        file.write_bytes(data)
-        check_corpus(find(str(file)).load())
+        name = next((name for name in files if data.startswith(begin[name])), last)
+        (tmp_path / name).write_bytes(data.removeprefix(begin[name]))
+        check(tmp_path / name)
 
-    parse(valid[0])
-    hold(f"own {suffix[1:]}", inputs(*valid), parse, file.name)
-
-
-def test_filler_sentences(tmp_path):
-    rows = [{"title": f"Article {i}", "sentence": f"the {i} is a place ."} for i in range(30)]
-    wiki = "\n".join(f" = Title {i} = \n\n the {i} is . it was @-@ so . \n" for i in range(30))
-    files = {
-        "wiki_sentences.jsonl": json_lines(rows),
-        "wiki_sentences.txt": "\n\n".join(row["sentence"] for row in rows).encode(),
-        "wiki.train.raw": wiki.encode(),
-    }
-
-    def parse(data):
-        name = next((name for name in files if data.startswith(name.encode())), "wiki.train.raw")
-        (tmp_path / name).write_bytes(data.removeprefix(name.encode()))
-        for sentences in load_filler(tmp_path / name).values():
-            assert sentences
-            "".join(sentences).encode()
-
-    valid = [name.encode() + content for name, content in files.items()]
+    *_, last = files
+    valid = [begin[name] + content for name, contents in files.items() for content in contents]
     for content in valid:
         parse(content)
-    hold("filler", inputs(*valid), parse, str(tmp_path))
-
-
-def test_word_vectors(tmp_path):
-    lines = "\n".join(f"wörd{i} {i}.5 -{i} 1e-3 4" for i in range(20)).encode()
-
-    def parse(data):
-        file = tmp_path / ("v.txt.gz" if data[:1] == b"\x1f" else "v.txt")
-        file.write_bytes(data)
-        vectors = load_vectors(file, tmp_path / "cache")
-        assert vectors.matrix.shape[0] == len(vectors.words) > 0
-        assert bool(torch.isfinite(vectors.matrix).all())
-
-    parse(lines)
-    hold("vectors", inputs(lines, lines, gzip.compress(lines)), parse, "v.txt")
-
-
-def test_paraphrases(tmp_path):
-    file = tmp_path / "p.jsonl"
-    valid = json_lines({"text": f"text {i}", "paraphrases": [f"a {i}", f"b {i}"]} for i in range(6))
-
-    def parse(data):
-        file.write_bytes(data)
-        found = load_paraphrases(file, ["text 1", "text 2"])
-        assert len(found) == 2
-        assert len({len(versions) for versions in found}) == 1
-        assert all(isinstance(version, str) and version for versions in found for version in versions)
-
-    parse(valid)
-    hold("paraphrases", inputs(valid), parse, file.name)
-
-
-def test_texts_to_explain(tmp_path):
-    file = tmp_path / "texts.txt"
-
-    def parse(data):
-        file.write_bytes(data)
-        assert all(text.strip() for text in in_file(file))
-
-    hold("texts", inputs("one text\nanother, ünd more\n".encode()), parse, file.name)
+    hold(parser, inputs(*valid), parse, str(tmp_path) if len(files) > 1 else last)

@@ -1,36 +1,34 @@
 """Training a model without pooling (§2.2): curricula, teacher forcing, penalty and dropout attention (§2.2.5,
-§2.2.6), another start, and what is stored of it."""
+§2.2.6), gradient-directed gradients (§2.2.7), another start, and what is stored of it: against loops over
+words, finite differences, and each other."""
 
 import math
 
 import pytest
+import small_models as small
 import torch
 from small_models import (
     BATCH,
-    CLASSES,
     INDICES,
     LABELS,
     LENGTHS,
     PADDING,
-    WORDS,
     classifier,
-    dot,
     gradients,
-    ids_of,
     rearranged,
-    recurrence,
     slope,
-    softmax,
-    texts_of,
 )
 from small_runs import STUDENT, TEACHER, result_of
+from torch.nn.functional import cross_entropy
 
-from whenpool import Encoder, InputError
-from whenpool.corpora.batches import Ragged, Texts
-from whenpool.learnability import AttentionForm, DropoutAttention, PenaltyAttention, TeacherForcing
+from whenpool import Encoder, InputError, TextClassifier
+from whenpool.corpora.batches import Batch, Ragged, Texts
+from whenpool.learnability import gradient_directed as directed
+from whenpool.learnability import last_attention as attention
 from whenpool.learnability import teacher_forcing as forcing
-from whenpool.learnability.last_attention import falling, rising
-from whenpool.learnability.teacher_forcing import sentence_embeddings
+from whenpool.learnability.gradient_directed import GradientDirected, estimated_backward, exact_backward
+from whenpool.learnability.last_attention import DropoutAttention, PenaltyAttention
+from whenpool.learnability.teacher_forcing import TeacherForcing
 from whenpool.runs.kinds.training import trained
 from whenpool.training.loop import Objective, evaluate
 
@@ -46,8 +44,8 @@ from whenpool.training.loop import Objective, evaluate
     ],
 )
 def test_half_of_the_epochs_whatever_their_number(epochs, up, down):
-    assert [rising(e, epochs, 2) for e in range(epochs)] == pytest.approx(up)
-    assert [falling(e, epochs) for e in range(epochs)] == pytest.approx(down)
+    assert [attention.rising(e, epochs, 2) for e in range(epochs)] == pytest.approx(up)
+    assert [attention.falling(e, epochs) for e in range(epochs)] == pytest.approx(down)
 
 
 @pytest.mark.parametrize(("objective", "power"), [(PenaltyAttention(20), 4), (DropoutAttention(20), 2)])
@@ -58,30 +56,22 @@ def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(objective, p
         assert objective.eligible == (epoch >= 10)
 
 
-def some_texts(lengths=(7, 2, 5, 1, 9, 3, 4)):
-    """Neither from short to long nor from long to short."""
-    generator = torch.Generator().manual_seed(5)
-    rows = [torch.randint(2, WORDS, (n,), generator=generator).tolist() for n in lengths]
-    return Texts(Ragged.of(rows), torch.arange(len(rows)) % CLASSES)
-
-
-TEXTS = some_texts()
+ROWS = [small.ids_of(torch.tensor([n]), n, seed=n)[0].tolist() for n in (7, 2, 5, 1, 9, 3, 4)]
+TEXTS = Texts(Ragged.of(ROWS), torch.arange(7) % small.CLASSES)
 
 
 def last_and_largest(model, text):
     """[→h_n ; ←h_1] and the maximum over the words, of one text alone."""
     with torch.no_grad():
-        states = recurrence(model)(model.embedding.weight[text.long()].unsqueeze(0))[0][0]  # (n, D)
+        states = small.recurrence(model)(model.embedding.weight[text.long()].unsqueeze(0))[0][
+            0
+        ]  # (n, D)
     half = states.shape[1] // 2
     return states[-1, :half].tolist() + states[0, half:].tolist(), states.max(0).values.tolist()
 
 
-def student_and_teacher():
-    return classifier(seed=1).float(), classifier("max", seed=2).float()
-
-
 def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units():
-    model, teacher = student_and_teacher()
+    model, teacher = classifier(seed=1).float(), classifier("max", seed=2).float()
     objective = TeacherForcing(teacher)
     objective.begin(model, TEXTS)
     indices = torch.tensor([4, 0, 6])
@@ -102,19 +92,17 @@ def test_embeddings_come_in_the_order_of_the_texts(words, monkeypatch):
     monkeypatch.setattr(forcing, "TEACHER_WORDS", words)
     teacher = classifier("max").float()
     expected = [last_and_largest(teacher, TEXTS.ids.row(i))[1] for i in range(len(TEXTS))]
-    found = sentence_embeddings(teacher, TEXTS)
+    found = forcing.sentence_embeddings(teacher, TEXTS)
     torch.testing.assert_close(found, torch.tensor(expected), rtol=0, atol=1e-6)
     assert not found.requires_grad
     assert teacher.training
 
 
 def test_only_the_reading_learns_and_the_teacher_reads_each_text_once(monkeypatch):
-    model, teacher = student_and_teacher()
+    model, teacher = classifier(seed=1).float(), classifier("max", seed=2).float()
     before = {name: value.clone() for name, value in teacher.state_dict().items()}
     read, encode = [], teacher.encode
-    monkeypatch.setattr(
-        teacher, "encode", lambda x, lengths: read.append(len(lengths)) or encode(x, lengths)
-    )
+    monkeypatch.setattr(teacher, "encode", lambda x, of: read.append(len(of)) or encode(x, of))
     objective = TeacherForcing(teacher)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, weight_decay=0.1)
     objective.begin(model, TEXTS)
@@ -128,9 +116,7 @@ def test_only_the_reading_learns_and_the_teacher_reads_each_text_once(monkeypatc
     assert sum(read) == len(TEXTS)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, started[name]) == name.startswith("classifier")
-    assert not any(parameter.requires_grad for parameter in model.classifier.parameters())
     assert torch.equal(model.classifier.weight, before["classifier.weight"])
-    assert torch.equal(model.classifier.bias, before["classifier.bias"])
     assert all(torch.equal(value, before[name]) for name, value in teacher.state_dict().items())
 
 
@@ -164,25 +150,25 @@ def test_recurrent_weights_of_each_gate_can_start_orthogonal(cell, gates, layers
 
 def attended(model, text):
     """Logits, and for each direction α_n and Σ α_t over all other words (§2.2.5)."""
-    module, directions = recurrence(model), model.encoder.directions
+    module, directions = small.recurrence(model), model.encoder.directions
     with torch.no_grad():
         states = module(model.embedding.weight[text].unsqueeze(0))[0][0]  # (n, D)
     embedding, last, others = [], [], []
     for direction, half in enumerate(states.chunk(directions, dim=1)):
         words = half.tolist()
         end = len(words) - 1 if direction == 0 else 0
-        weights = softmax([dot(h, words[end]) / math.sqrt(dot(h, h)) for h in words])
-        embedding += [dot(weights, unit) for unit in zip(*words, strict=True)]
+        weights = small.softmax([small.dot(h, words[end]) / math.sqrt(small.dot(h, h)) for h in words])
+        embedding += [small.dot(weights, unit) for unit in zip(*words, strict=True)]
         last.append(weights[end])
         others.append(sum(w for t, w in enumerate(weights) if t != end))
     rows = zip(model.classifier.weight.tolist(), model.classifier.bias.tolist(), strict=True)
-    return [dot(row, embedding) + bias for row, bias in rows], last, others
+    return [small.dot(row, embedding) + bias for row, bias in rows], last, others
 
 
 def penalised(model, batch, factor):
     """ℓ = -y_p^y + log Σ exp(y_p^j) + λ Σ α_t / α_n, averaged over the texts."""
     losses = []
-    for text, label in zip(texts_of(batch), batch.labels.tolist(), strict=True):
+    for text, label in zip(small.texts_of(batch), batch.labels.tolist(), strict=True):
         logits, last, others = attended(model, text)
         penalties = [rest / end for rest, end in zip(others, last, strict=True)]
         entropy = -logits[label] + math.log(sum(math.exp(value) for value in logits))
@@ -203,8 +189,7 @@ def test_penalty_attention_is_its_formula(cell, layers, bidirectional, factor):
     model = classifier("last", cell, layers, bidirectional)
     loss, logits = at(PenaltyAttention(20), factor).loss(model, BATCH, INDICES)
     assert loss.item() == pytest.approx(penalised(model, BATCH, factor), rel=1e-12)
-    expected = [attended(model, text)[0] for text in texts_of(BATCH)]
-    expected = torch.tensor(expected, dtype=torch.float64)
+    expected = torch.DoubleTensor([attended(model, text)[0] for text in small.texts_of(BATCH)])
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-12)
 
 
@@ -219,17 +204,17 @@ def test_padding_and_other_texts_do_not_change_the_penalty():
     torch.testing.assert_close(torch.stack(alone).mean(), expected, rtol=1e-11, atol=0)
 
 
-PARAMETERS = [
-    ("embedding.weight", (int(BATCH.ids[0, 2]), 3)),
-    ("encoder.layers.0.0.weight_ih_l0", (7, 2)),
-    ("encoder.layers.0.0.weight_hh_l0", (12, 1)),
-    ("encoder.layers.0.1.weight_hh_l0", (3, 4)),
-    ("encoder.layers.0.1.bias_hh_l0", (16,)),
-    ("classifier.weight", (1, 8)),
-]
-
-
-@pytest.mark.parametrize(("name", "place"), PARAMETERS)
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("embedding.weight", (int(BATCH.ids[0, 2]), 3)),
+        ("encoder.layers.0.0.weight_ih_l0", (7, 2)),
+        ("encoder.layers.0.0.weight_hh_l0", (12, 1)),
+        ("encoder.layers.0.1.weight_hh_l0", (3, 4)),
+        ("encoder.layers.0.1.bias_hh_l0", (16,)),
+        ("classifier.weight", (1, 8)),
+    ],
+)
 def test_gradients_of_the_penalty_are_those_of_finite_differences(name, place):
     model = classifier()
     found = gradients(model, at(PenaltyAttention(20), 0.7))[name][place].item()
@@ -238,26 +223,24 @@ def test_gradients_of_the_penalty_are_those_of_finite_differences(name, place):
     assert found == pytest.approx(expected, rel=1e-6)
 
 
-def test_what_an_epoch_tells_is_of_the_model_with_attention():
-    model = classifier()
-    objective = PenaltyAttention(20)
-    objective.start_epoch(5)
-
+def test_what_an_epoch_says_is_of_the_model_with_attention():
     def accuracy(form):
-        right = form(BATCH.ids, LENGTHS).argmax(1) == LABELS
-        return 100 * right.double().mean().item()
+        return 100 * (form(BATCH.ids, LENGTHS).argmax(1) == LABELS).double().mean().item()
 
+    model, objective = classifier(), PenaltyAttention(20)
+    objective.start_epoch(5)
     told = objective.end_epoch(model, accuracy)
-    logits = torch.tensor([attended(model, text)[0] for text in texts_of(BATCH)])
-    masses = torch.tensor([attended(model, text)[2] for text in texts_of(BATCH)])
+    logits, _, masses = map(
+        torch.tensor, zip(*(attended(model, t) for t in small.texts_of(BATCH)), strict=True)
+    )
     assert told["factor"] == 0.5**4
     assert told["attention_accuracy"] == 100 * (logits.argmax(1) == LABELS).double().mean().item()
     assert told["mass_left"] == pytest.approx(masses.mean().item(), rel=1e-6)
     assert set(told) == {"factor", "attention_accuracy", "mass_left"}
 
 
-def watched(form):
-    """The form, and a list in which each direction's kept words and weights will stand."""
+def watched(form, ids, lengths):
+    """The words that each direction keeps, and their weights."""
     seen, weigh = [], form.attention.direction_weights
 
     def weigh_and_tell(states, mask, kept=None):
@@ -266,7 +249,8 @@ def watched(form):
         return weights
 
     form.attention.direction_weights = weigh_and_tell
-    return form, seen
+    form(ids, lengths)
+    return seen
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
@@ -283,11 +267,10 @@ def test_with_all_dropped_it_is_the_plain_model_to_the_bit(bidirectional):
 def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
     torch.manual_seed(0)
     lengths = torch.randint(1, 9, (40,))
-    ids, model = ids_of(lengths, 9), classifier()
-    full, all_weights = watched(AttentionForm(model))
-    full(ids, lengths)
-    form, seen = watched(AttentionForm(model, drop=0.5))
-    form(ids, lengths)
+    ids, model = small.ids_of(lengths, 9), classifier()
+    all_weights, seen = (
+        watched(attention.AttentionForm(model, drop), ids, lengths) for drop in (0, 0.5)
+    )
     for direction, (kept, weights) in enumerate(seen):
         whole = all_weights[direction][1]
         assert (weights[~kept] == 0).all()
@@ -314,3 +297,196 @@ def test_a_stored_student_has_the_classifier_of_its_teacher_and_its_own_score(pl
         assert torch.equal(value, theirs[name]) == name.startswith("classifier")
     score = evaluate(student.model, student.dataset.test)
     assert result_of(STUDENT, place)["test_accuracy"] == pytest.approx(score.accuracy)
+
+
+by_divergence = pytest.mark.parametrize("divergence", directed.DIVERGENCES)
+by_way = pytest.mark.parametrize("way", [exact_backward, estimated_backward])
+
+
+def divergence_of(norms, divergence):
+    """Of one text, by its definition: norms of its words as a list."""
+    n, p = len(norms), [norm / sum(norms) for norm in norms]
+    if divergence == "forward":
+        return sum(share * math.log(share / (1 / n)) for share in p)
+    return sum(1 / n * math.log(1 / n / share) for share in p)
+
+
+def some_gradients(spread=3.0):
+    """(B, T, E), whose norms differ by orders of magnitude, zeros behind the end."""
+    torch.manual_seed(0)
+    sizes = torch.exp(spread * torch.randn(4, 7, 1).double())
+    values = torch.randn(4, 7, 6).double() * sizes
+    return values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
+
+
+@by_divergence
+def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
+    values = some_gradients()
+    found = directed.unevenness(values, LENGTHS, divergence)
+    for text, n in enumerate(LENGTHS.tolist()):
+        norms = [math.sqrt(sum(x * x for x in word)) for word in values[text, :n].tolist()]
+        assert found[text].item() == pytest.approx(divergence_of(norms, divergence), rel=1e-6, abs=1e-11)
+    assert abs(found[2].item()) < 1e-11  # one word cannot be uneven
+    assert found[0] > 0.5
+
+
+@by_divergence
+def test_its_gradient_is_that_of_finite_differences(divergence):
+    values = some_gradients(spread=0.5).requires_grad_()
+    assert torch.autograd.gradcheck(lambda g: directed.unevenness(g, LENGTHS, divergence), values)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_log_odds_spread_over_the_words_as_the_cross_entropy_does(classes):
+    model = classifier(classes=classes)
+    labels = torch.tensor([0, 1, 1, classes - 1])
+    words = model.embed(BATCH.ids).detach().requires_grad_()
+    logits = model.classify(model.encode(words, LENGTHS), LENGTHS)
+    odds, losses = directed.log_odds(logits, labels), cross_entropy(logits, labels, reduction="none")
+    p = logits.softmax(1)[INDICES, labels]
+    torch.testing.assert_close(odds, (p / (1 - p)).log())
+    (of_odds,) = torch.autograd.grad(odds.sum(), words, retain_graph=True)
+    (of_loss,) = torch.autograd.grad(losses.sum(), words)
+    wrong = (1 - p)[:, None, None]
+    torch.testing.assert_close(of_loss, -wrong * of_odds, rtol=1e-10, atol=1e-15)
+    assert of_loss.abs().amax((1, 2)).min() > 0
+
+
+def total_loss(model, batch, factor, divergence):
+    """ℓ₁ + λ ℓ₂ averaged over the texts, from the cross-entropy of one text after the other as torch's
+    own recurrence reads it."""
+    module, half, total = small.recurrence(model), model.encoder.output_size // 2, 0.0
+    for text, label in zip(small.texts_of(batch), batch.labels, strict=True):
+        words = model.embedding.weight[text].detach().unsqueeze(0).requires_grad_()  # (1, n, E)
+        states = module(words)[0][0]  # (n, D)
+        ends = torch.cat([states[-1, :half], states[0, half:]])
+        last = ends if model.encoder.directions == 2 else states[-1]
+        loss = cross_entropy(model.classifier(last).unsqueeze(0), label.unsqueeze(0))
+        (grad,) = torch.autograd.grad(loss, words)
+        norms = [math.sqrt(sum(x * x for x in word)) for word in grad[0].tolist()]
+        total += loss.item() + factor * divergence_of(norms, divergence)
+    return total / len(batch.lengths)
+
+
+def found_by(way, model, factor, divergence, batch=BATCH, **options):
+    """Gradients by name, and what was returned."""
+    model.zero_grad()
+    returned = way(model, batch, factor, divergence, **options)
+    return {name: p.grad.clone() for name, p in model.named_parameters()}, returned
+
+
+def error(ours, exact):
+    """Relative, of all parameters together."""
+    difference = sum((ours[name].double() - exact[name].double()).square().sum() for name in exact)
+    return (difference / sum(exact[name].double().square().sum() for name in exact)).sqrt().item()
+
+
+@by_divergence
+@pytest.mark.parametrize(
+    ("cell", "layers", "bidirectional"),
+    [("lstm", 1, True), ("lstm", 1, False), ("lstm", 2, True), ("gru", 1, True), ("elman", 1, True)],
+)
+def test_gradients_are_those_of_finite_differences(divergence, cell, layers, bidirectional):
+    model, factor = classifier("last", cell, layers, bidirectional), 0.7
+    estimate, estimated = found_by(estimated_backward, model, factor, divergence)
+    found, exact = found_by(exact_backward, model, factor, divergence)
+    assert error(estimate, found) < 1e-5
+    for one, other in zip(estimated, exact, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+    loss, uneven, _ = exact
+
+    def expected():
+        return total_loss(model, BATCH, factor, divergence)
+
+    assert (loss + factor * uneven.mean()).item() == pytest.approx(expected(), rel=1e-8)
+    for name, parameter in model.named_parameters():
+        order = parameter.grad.abs().flatten().argsort(descending=True)
+        nonzero = order[: int(parameter.grad.count_nonzero())]
+        for where in (nonzero[0], nonzero[len(nonzero) // 2]):  # the largest, and one of middle size
+            place = tuple(int(i) for i in torch.unravel_index(where, parameter.shape))
+            by_steps = slope(model, name, place, expected, step=1e-5)
+            assert found[name][place].item() == pytest.approx(by_steps, rel=1e-4, abs=1e-7), name
+
+
+@by_divergence
+def test_their_error_shrinks_with_the_square_of_the_step(divergence):
+    model = classifier()
+    exact, _ = found_by(exact_backward, model, 0.7, divergence)
+    large, small = (
+        error(found_by(estimated_backward, model, 0.7, divergence, step=step)[0], exact)
+        for step in (3e-2, 3e-3)
+    )
+    assert 80 < large / small < 120
+
+
+@by_divergence
+def test_in_float32_also_where_gradients_vanish(divergence):
+    """Before training the middle of a text has a millionth of the gradient of its ends (§1.5)."""
+    torch.manual_seed(0)
+    lengths = torch.tensor([120, 100])
+    batch = Batch(small.ids_of(lengths, 120), lengths, torch.tensor([0, 1]))
+    model = TextClassifier(20, 2, "last", embedding_size=20, hidden_size=64, padding_index=PADDING)
+    found = gradients(model, GradientDirected(20, 1.0, divergence), batch)
+    exact, _ = found_by(exact_backward, model.double(), 1.0, divergence, batch)
+    assert error(found, exact) < 2e-2
+
+
+@by_way
+@by_divergence
+def test_padding_and_other_texts_change_nothing_and_pads_are_not_trained(way, divergence):
+    model = classifier()
+    expected, (loss, uneven, logits) = found_by(way, model, 0.7, divergence)
+    order = torch.tensor([2, 0, 3, 1])
+    found, others = found_by(way, model, 0.7, divergence, rearranged(BATCH, order, 5))
+    for mine, theirs in zip(others, (loss, uneven[order], logits[order]), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-12)
+    assert error(found, expected) < 1e-9
+    for grads in (found, expected):
+        assert (grads["embedding.weight"][PADDING] == 0).all()
+        assert grads["embedding.weight"].abs().sum() > 0
+
+
+@by_way
+@pytest.mark.parametrize("odds", [30, 80, 1000])
+def test_texts_classified_with_great_confidence_are_still_directed(way, odds):
+    """The gradient of their cross-entropy vanishes, that of the divergence does not."""
+    model = classifier(classes=2).float()
+    with torch.no_grad():
+        model.classifier.bias.copy_(torch.tensor([odds, 0.0]))
+    batch = BATCH._replace(labels=torch.zeros(4, dtype=torch.long))
+    found, _ = found_by(way, model, 1.0, "forward", batch)
+    exact, _ = found_by(exact_backward, model.double(), 1.0, "forward", batch)
+    assert error(found, exact) < 1e-2
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_once_the_factor_is_zero_training_is_plain_to_the_bit(exact):
+    model, objective = classifier().float(), GradientDirected(20, exact=exact)
+    objective.start_epoch(10)
+    found, expected = gradients(model, objective), gradients(model, Objective())
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@by_divergence
+def test_an_epoch_says_factor_and_divergence_and_returns_the_whole_loss(exact, divergence):
+    model, objective = classifier(), GradientDirected(20, 0.5, divergence, exact)
+    objective.start_epoch(2)
+    parts = [rearranged(BATCH, torch.tensor(part), 0) for part in ([0, 3], [1])]
+    losses = [objective.backward(model, part, INDICES)[0] for part in parts]
+    for part, loss in zip(parts, losses, strict=True):
+        assert not loss.requires_grad
+        assert loss.item() == pytest.approx(total_loss(model, part, 0.4, divergence), rel=1e-8)
+    only = [total_loss(model, p, 1.0, divergence) - total_loss(model, p, 0.0, divergence) for p in parts]
+    told = objective.end_epoch(model, lambda form: 0.0)
+    assert told == {"factor": 0.4, "divergence": pytest.approx(sum(only) / 2, rel=1e-7)}
+    objective.start_epoch(3)
+    objective.backward(model, parts[1], INDICES)
+    assert objective.end_epoch(model, lambda form: 0.0)["divergence"] == pytest.approx(only[1], rel=1e-7)
+    assert objective.eligible
+
+
+def test_an_unknown_divergence_is_named():
+    with pytest.raises(InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"):
+        GradientDirected(20, divergence="KL")

@@ -47,27 +47,15 @@ TRAININGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("accuracy", {0: 60, 1: 62, 2: 63, 3: 9}),
-        ("validation_accuracy", {0: 61, 1: 60, 2: 64, 3: 7}),
-        ("above_chance", {0: 9, 1: 12, 2: 12.5, 3: 1}),
-    ],
-)
-def test_trainings_count_as_they_were_tested(name, expected):
-    assert values(name, runs(TRAININGS)) == expected
-
-
 def with_epochs(*histories, seeds=None):
     """Trainings with the epochs that are given, each a table of columns."""
     trainings = trained([70.0] * len(histories))
-    if seeds:
-        trainings = [row | {"seed": seed} for row, seed in zip(trainings, seeds, strict=True)]
+    for row, seed in zip(trainings, seeds or range(len(histories)), strict=True):
+        row["seed"] = seed
     epochs = [
-        {"key": row["key"], "epoch": number + 1} | {name: column[number] for name, column in of.items()}
-        for row, of in zip(trainings, histories, strict=True)
-        for number in reversed(range(len(next(iter(of.values())))))
+        {"key": row["key"], "epoch": number} | one
+        for row, history in zip(trainings, histories, strict=True)
+        for number, one in reversed([*enumerate(pd.DataFrame(history).to_dict("records"), 1)])
     ]
     return runs(trainings, [*epochs, {**epochs[0], "key": "another"}])
 
@@ -93,33 +81,21 @@ BY_EPOCHS = [
         {"factor": [0.5, 0.9], "attention_accuracy": [60, 81], "validation_accuracy": [1, 2]},
     ], {0: 10}),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "histories", "expected"), BY_EPOCHS, ids=[c[0] for c in BY_EPOCHS])
-def test_epochs_tell_what_was_worked_out_by_hand(name, histories, expected):
-    assert values(name, with_epochs(*histories)) == pytest.approx(expected)
-
-
-def test_the_time_of_an_epoch_is_the_fastest_of_trainings_that_are_there_to_be_timed():
-    times = [{"seconds": [3.0, 2.0, 9.0]}, {"seconds": [5.0]}, {"seconds": [0.1]}]
-    assert values("epoch_seconds", with_epochs(*times, seeds=[5, 7, 0])) == {5: 2.0, 7: 5.0}
+TIMES = [{"seconds": [3.0, 2.0, 9.0]}, {"seconds": [5.0]}, {"seconds": [0.1]}]
+"""Of which the seeds 5 and 7 are there to be timed: the fastest epoch counts."""
 
 
 LOOKS = [(0, 0.02, 0.5, 50.0), (128, 0.01, 0.4, 94.9), (256, 0.03, 0.6, 95.0), (384, 0.5, 0.7, 90.0)]
 
 
-def looks(rows):
-    names = ("examples", "ratio", "band_ratio", "train_accuracy")
-    return [dict(zip(names, row, strict=False)) for row in rows]
+def traced(seed, rows, names=("examples", "ratio", "band_ratio", "train_accuracy")):
+    return measured(run(seed=seed), pd.DataFrame(rows, columns=names).to_dict("records"))
 
 
 MANY = [(128 * place, 1 + 37 * place % 21, 0.0, 50.0) for place in range(21)]  # the ratios 1 to 21
-TRACED = runs(
-    trace=[
-        *measured(run(seed=0), looks(LOOKS)),
-        *measured(run(seed=1), looks(LOOKS[:2])),
-        *measured(run(seed=2), looks(MANY)),
-    ]
+TRACED = runs(trace=[*traced(0, LOOKS), *traced(1, LOOKS[:2]), *traced(2, MANY)])
+WITHOUT_BAND = runs(
+    trace=[{k: v for k, v in row.items() if k != "band_ratio"} for row in traced(0, LOOKS)]
 )
 GRADIENTS = [
     *measured(run(seed=0, **EARLY), gradients(2.0, 4.0, (0.2, 0.4))),
@@ -130,16 +106,10 @@ GRADIENTS = [
 ]
 PLACES = {"left": (80, 77, 76), "mid": (80, 55, 52), "right": (80, 66, 60)}  # by 0, 70 and 80 % filler
 SWEPT = [
-    point
+    run(seed=seed) | {"setting_added": place, "share_added": share, "accuracy": accuracy}
     for seed, places in enumerate([PLACES, {"mid": (90, 70, 60), "left": (90, 80, 85)}])
-    for point in measured(
-        run(seed=seed),
-        [
-            {"setting_added": place, "share_added": share, "accuracy": accuracy}
-            for place, accuracies in places.items()
-            for share, accuracy in zip((0.0, 0.1 * 7, 0.1 * 8), accuracies, strict=True)
-        ],
-    )
+    for place, accuracies in places.items()
+    for share, accuracy in zip((0.0, 0.1 * 7, 0.1 * 8), accuracies, strict=True)
 ]
 ENDS = [2.0] * 10 + [9.0] * 30 + [1.5] * 20 + [9.0] * 30 + [4.0] * 10
 NWI = [
@@ -152,9 +122,8 @@ NWI = [
 ]  # fmt: skip
 
 
-def found(setting, *args, seed=0, **more):
-    row = run(seed=seed, setting=setting, shortest=400, **more)
-    return measured(row, importance(*args))
+def found(setting, *args, seed=0):
+    return measured(run(seed=seed, setting=setting, shortest=400), importance(*args))
 
 
 FOUND = [
@@ -178,16 +147,34 @@ MEMORY = [
     run(seed=90, probe="memory", longest=500, exponent=9.0),
     run(seed=91, probe="sweep", longest=4_000, exponent=9.0),
 ]
-BY_PROBES = [
+
+
+def tagged(seed, **changes):
+    row = {
+        "corpus": "wnut17", "epochs": 16, "layers": 1, "encoding": None, "entities_boundary": 5,
+        "entities_predicted": 20, "entity_f1": 30.0, "test_accuracy": 92.0, "gradient_reach": NONE,
+    }  # fmt: skip
+    return row | changes | {"seed": seed}
+
+
+TAGGINGS = [
+    tagged(0), tagged(1, encoding="io", entity_f1=20.0),
+    tagged(2, corpus="ud_ewt", epochs=8, gradient_reach=0.5),
+    tagged(90, epochs=8), tagged(91, corpus="ud_ewt"), tagged(92, layers=2),
+]  # fmt: skip
+BY_HAND = [
+    ("accuracy", {}, runs(TRAININGS), {0: 60, 1: 62, 2: 63, 3: 9}),
+    ("validation_accuracy", {}, runs(TRAININGS), {0: 61, 1: 60, 2: 64, 3: 7}),
+    ("above_chance", {}, runs(TRAININGS), {0: 9, 1: 12, 2: 12.5, 3: 1}),
+    *((name, {}, with_epochs(*histories), expected) for name, histories, expected in BY_EPOCHS),
+    ("epoch_seconds", {}, with_epochs(*TIMES, seeds=[5, 7, 0]), {5: 2.0, 7: 5.0}),
     ("early_gradient", {}, runs(gradients=GRADIENTS), {0: 0.3, 1: 0.5}),
     ("early_middle_to_ends", {}, runs(gradients=GRADIENTS), {0: 0.1, 1: 0.5}),
     ("first_middle_to_ends", {}, runs(first_steps=GRADIENTS), {0: 0.1, 1: 0.5}),
     ("first_middle_to_ends", {}, runs(gradients=GRADIENTS), {}),
     ("ratio_at_95", {}, TRACED, {0: 0.03}),
     ("ratio_at_95", {"column": "band_ratio"}, TRACED, {0: 0.6}),
-    ("ratio_at_95", {"column": "band_ratio"},
-     runs(trace=measured(run(), [{k: v for k, v in look.items() if k != "band_ratio"}
-                                 for look in looks(LOOKS)])), {}),
+    ("ratio_at_95", {"column": "band_ratio"}, WITHOUT_BAND, {}),
     ("ratio_after", {"examples": 193}, TRACED, {0: 0.03, 2: 12}),
     ("ratio_after", {"examples": 191}, TRACED, {0: 0.01, 2: 17}),
     ("ratio_after", {"examples": 426}, TRACED, {0: 0.5, 2: 7}),  # it ended at 384
@@ -200,13 +187,15 @@ BY_PROBES = [
     ("text_to_filler", {}, runs(nwi=FOUND), {0: 2, 1: 4, 2: 0.25}),
     ("end_peaks", {}, runs(nwi=PEAKS), {0: 3, 1: 3}),
     ("memory_exponent", {}, runs(probes=MEMORY), {0: 1.75}),
+    ("tagging", {"column": "entity_f1"}, runs(taggings=TAGGINGS), {0: 30, 1: 20, 2: 30}),
+    ("tagging", {"column": "boundary_share"}, runs(taggings=TAGGINGS), {0: 25, 1: 25, 2: 25}),
+    ("tagging", {"column": "accuracy_above_f1"}, runs(taggings=TAGGINGS), {0: 62, 1: 72, 2: 62}),
+    ("tagging", {"column": "gradient_reach"}, runs(taggings=TAGGINGS), {2: 0.5}),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "made", "expected"), BY_PROBES, ids=[f"{c[0]} {c[1]}" for c in BY_PROBES]
-)
-def test_probes_tell_what_was_worked_out_by_hand(name, options, made, expected):
+@pytest.mark.parametrize(("name", "options", "made", "expected"), BY_HAND)
+def test_numbers_are_those_worked_out_by_hand(name, options, made, expected):
     assert values(name, made, **options) == pytest.approx(expected)
 
 
@@ -269,37 +258,6 @@ def test_which_few_shot_runs_are_of_which_scale(system):
     assert len(MEASURES["few_shot_accuracy"].rows(longer)) == 1
 
 
-def tagged(seed, **changes):
-    row = {
-        "corpus": "wnut17", "epochs": 16, "layers": 1, "encoding": None, "entities_boundary": 5,
-        "entities_predicted": 20, "entity_f1": 30.0, "test_accuracy": 92.0, "gradient_reach": NONE,
-    }  # fmt: skip
-    return row | changes | {"seed": seed}
-
-
-TAGGINGS = [
-    tagged(0),
-    tagged(1, encoding="io", entity_f1=20.0),
-    tagged(2, corpus="ud_ewt", epochs=8, gradient_reach=0.5),
-    tagged(90, epochs=8),
-    tagged(91, corpus="ud_ewt"),
-    tagged(92, layers=2),
-]
-
-
-@pytest.mark.parametrize(
-    ("column", "expected"),
-    [
-        ("entity_f1", {(0, "own"): 30, (1, "io"): 20, (2, "own"): 30}),
-        ("boundary_share", {(0, "own"): 25, (1, "io"): 25, (2, "own"): 25}),
-        ("accuracy_above_f1", {(0, "own"): 62, (1, "io"): 72, (2, "own"): 62}),
-        ("gradient_reach", {(2, "own"): 0.5}),
-    ],
-)
-def test_taggers_tell_what_was_worked_out_by_hand(column, expected):
-    assert values("tagging", runs(taggings=TAGGINGS), "seed", "encoding", column=column) == expected
-
-
 def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
     rows = MEASURES["step_change"].rows(runs(), first=2, last=5, hidden_size=6)
     expected = [
@@ -324,15 +282,12 @@ def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
 
 @pytest.mark.parametrize("name", [name for name, one in MEASURES.items() if not one.drawn])
 def test_without_runs_there_is_no_number(name):
-    needed = {"ratio_after": {"examples": 9}, "train_accuracy_after": {"examples": 9}}
-    options = needed.get(name, {"column": "entity_f1"} if name == "tagging" else {})
-    assert MEASURES[name].rows(Runs(None), **options).empty
-    assert Runs(None).numbers(name, options).rows.empty
+    options = {"column": "entity_f1"} if name == "tagging" else {}
+    assert Runs(None).numbers(name, **options).rows.empty
 
 
-def test_every_measure_is_worked_out_here_and_is_claimed_somewhere():
-    here = {"accuracy", "above_chance", "validation_accuracy", "epoch_seconds", "few_shot_accuracy"}
-    here |= {name for name, *_ in (*BY_EPOCHS, *BY_PROBES)} | {"tagging", "step_change", "parity_reach"}
+def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
+    here = {name for name, *_ in BY_HAND} | {"few_shot_accuracy", "step_change", "parity_reach"}
     here |= {"swept_accuracy", "swept_loss", "sweep_asymmetry", "both_ends_cost"}
     assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_theory.py is
     assert {claim.measure for claim in claims()} == set(MEASURES)
@@ -362,6 +317,8 @@ PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_00
         ("ratio_at_95", {}, Sample(math.log(3e-4), NONE, 1)),
         ("ratio_at_95", {"size": 7}, None),
         ("swept_accuracy", {}, None),
+        ("few_shot_accuracy", {"system": "tmix", "corpus": "imdb"}, Sample(69.3, NONE, 1)),
+        ("few_shot_accuracy", {"system": "tmix", "corpus": "yelp"}, None),
     ],
 )
 def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
@@ -370,12 +327,6 @@ def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
     if expected:
         numbers = [(one.mean, one.std, one.n) for one in (found, expected)]
         assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
-
-
-def test_the_thesiss_few_labels_are_those_of_table_1_9():
-    read = MEASURES["few_shot_accuracy"].published
-    assert read({"system": "tmix", "corpus": "imdb"}).mean == 69.3
-    assert read({"system": "tmix", "corpus": "yelp"}) is None
 
 
 def test_a_run_began_before_it_finished_and_is_called_by_what_sets_it_apart(place):

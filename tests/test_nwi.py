@@ -1,6 +1,7 @@
 """Normalised word importance: against a loop over windows, by reuse and without."""
 
 import re
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from whenpool.probes import nwi, window_importance
 from whenpool.probes.reuse import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
+CELLS = ("lstm", "gru", "elman")
 LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; within a segment; long
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 
@@ -24,9 +26,9 @@ def batch(lengths=LENGTHS, padding=3):
 
 def classifier(pooling="max_attention", cell="lstm", dtype=torch.float64, **others):
     torch.manual_seed(0)
-    model = TextClassifier(
-        WORDS, CLASSES, pooling, cell, embedding_size=6, hidden_size=5, **others
-    ).to(dtype)  # fmt: skip
+    model = TextClassifier(WORDS, CLASSES, pooling, cell, embedding_size=6, hidden_size=5, **others).to(
+        dtype
+    )
     with torch.no_grad():  # as sure of itself as a trained one
         for parameter in model.parameters():
             parameter.mul_(3)
@@ -72,21 +74,14 @@ class Bag(nn.Module):
         return (self.words(ids) * inside.unsqueeze(-1)).sum(1)
 
 
-def every_model():
-    for pooling in POOLINGS:
-        for cell in ("lstm", "gru", "elman"):
-            for bidirectional in (True, False):
-                yield pytest.param(
-                    lambda p=pooling, c=cell, b=bidirectional: classifier(p, c, bidirectional=b),
-                    id=f"{pooling}-{cell}-{'two' if bidirectional else 'one'}",
-                )
-    yield pytest.param(lambda: classifier("max", layers=2), id="two layers")
-    yield pytest.param(lambda: Bag().double().eval(), id="bag")
+OPTIONS = product(POOLINGS, CELLS, (True, False))
+MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c, both in OPTIONS]
 
 
-@pytest.mark.parametrize("make", list(every_model()))
-def test_the_thesis_algorithm(make):
-    model, (ids, lengths, labels) = make(), batch()
+@pytest.mark.parametrize("options", [*MODELS, {"pooling": "max", "layers": 2}, {}], ids=str)
+def test_the_thesis_algorithm(options):
+    model = classifier(**options) if options else Bag().double().eval()
+    ids, lengths, labels = batch()
     for k in (1, 3, 5):
         expected = importance_by_loop(model, ids, lengths, labels, k)
         importance = window_importance(model, ids, lengths, labels, k, UNKNOWN)
@@ -100,7 +95,7 @@ def test_the_thesis_algorithm(make):
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])
+@pytest.mark.parametrize("cell", CELLS)
 def test_reuse_equals_plain_occlusion(pooling, cell):
     """In float32 too; `test_the_thesis_algorithm` has both in float64."""
     model = classifier(pooling, cell, torch.float32)
@@ -131,21 +126,17 @@ def test_other_texts_order_padding_and_memory_do_not_matter(pooling):
     model, (ids, lengths, labels) = classifier(pooling), batch()
     expected = window_importance(model, ids, lengths, labels, 3, UNKNOWN)
 
-    def same(importance, rows=slice(None)):
-        torch.testing.assert_close(
-            importance, expected[rows, : importance.shape[1]], rtol=0, atol=1e-10, equal_nan=True
-        )
+    def check(rows=slice(None), ids=ids, **how):
+        given = (ids[rows], lengths[rows], labels[rows])
+        found = window_importance(model, *given, 3, UNKNOWN, **how)
+        wanted = expected[rows, : found.shape[1]]
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10, equal_nan=True)
 
-    padded = torch.cat([ids, torch.full((5, 9), 7)], dim=1)
-    same(window_importance(model, padded, lengths, labels, 3, UNKNOWN))
-    order = torch.tensor([3, 0, 4, 1, 2])
-    same(window_importance(model, ids[order], lengths[order], labels[order], 3, UNKNOWN), order)
-    for row in range(5):
-        one = slice(row, row + 1)
-        same(window_importance(model, ids[one], lengths[one], labels[one], 3, UNKNOWN), one)
-    for megabytes in (1e-9, 0.02, 0.1, float("inf")):
-        same(window_importance(model, ids, lengths, labels, 3, UNKNOWN, megabytes))
-        same(window_importance(model, ids, lengths, labels, 3, UNKNOWN, megabytes, reuse=False))
+    check(ids=torch.cat([ids, torch.full((5, 9), 7)], dim=1))
+    for rows in ([3, 0, 4, 1, 2], *([row] for row in range(5))):
+        check(torch.tensor(rows))
+    for megabytes, reuse in product((1e-9, 0.02, 0.1, float("inf")), (True, False)):
+        check(max_megabytes=megabytes, reuse=reuse)
 
 
 def test_what_is_not_known_to_split_is_not_reused():

@@ -28,75 +28,63 @@ def test_any_common_way_of_writing_a_table_is_read(tmp_path, delimiter, encoding
     assert [(text, label) for text, label, _ in read_own(path, "text", "label")] == ROWS
     corpus = load(str(path))
     assert corpus.classes == ("no", "yes")
-    assert [len(s) for s in (corpus.train, corpus.validation, corpus.test)] == [24, 8, 8]
+    assert [*map(len, corpus.splits.values())] == [24, 8, 8]
 
 
-def test_tab_separated_and_json_lines(tmp_path, monkeypatch):
+def test_formats_and_columns_may_be_others(tmp_path, monkeypatch):
     tsv = written(tmp_path / "A.TSV", delimiter="\t")
     jsonl = tmp_path / "a.jsonl"
     jsonl.write_text("\ufeff" + "\n\n".join(json.dumps({"text": t, "label": y}) for t, y in ROWS))
     assert list(read_own(tsv, "text", "label")) == list(read_own(jsonl, "text", "label"))
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert load(tsv).train == load("~/A.TSV").train
-
-
-def test_columns_may_be_named(tmp_path):
     named = written(tmp_path / "b.csv", header=("body", "stars"))
     expected = load(named, text_column="body", label_column="stars")
     assert load(f"{named}:text_column=body,label_column=stars") == expected
-    with pytest.raises(InputError, match="has the options text_column, label_column and balanced, not"):
-        load(named, colour="red")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load("~/A.TSV").splits == load(tsv).splits == expected.splits
+
+
+def numbered(label, count):
+    return [(f"{label} {i}", label) for i in range(count)]
+
+
+def texts_of(found):
+    """What was written for the models."""
+    return [json.loads(line)["text"] for line in found.file.read_text().splitlines()]
 
 
 def test_what_was_left_out_is_noted(tmp_path):
-    rows = [(f"text {i}", "common") for i in range(60)] + [(f"other {i}", "rare") for i in range(12)]
-    corpus = load(written(tmp_path / "own.csv", [*rows, rows[0], ("text 1", "rare")]))
+    rows = numbered("common", 60) + numbered("rare", 12)
+    corpus = load(written(tmp_path / "own.csv", [*rows, rows[0], ("common 1", "rare")]))
     assert corpus.notes == (
         "own.csv: 74 rows, 24 used, as many of each class as of the rarest; "
         "1 texts carry several labels, of which the first counts.",
     )
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ("good,1\n,0\n", "a.csv, line 3: no text in column 'text'"),
-        ("good\n", "a.csv, line 2: no label in column 'label'"),
-    ],
-)
-def test_a_corpus_has_no_gaps(tmp_path, rows, message):
-    (tmp_path / "a.csv").write_text(f"text,label\n{rows}")
-    with pytest.raises(InputError, match=message):
-        load(tmp_path / "a.csv")
-
-
 TOO_MANY = "text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "has no column 'text'; it has none"),
-        ("body,stars\nx,1\n", "has no column 'text'; it has 'body', 'stars'"),
-        ("text,text,label\nx,y,1\n", "has 2 columns 'text'; rename all but one"),
-        ("text,label\nx,1\na, b,1\n", "line 3: 3 fields, and the header names 2 columns; a field"),
-        ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; a field in quotes"),
-        ('text,label\n"a "quote" here",1\n', "line 2: .* expected after .*; .*a quote within it"),
-        ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: no text in column 'text'"),
-        ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; classification needs two"),
-        ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' has 1 different texts"),
-        (TOO_MANY, "90 classes were found"),
-        (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3: .* \(byte 0xe9 behind 'caf'.*save the file as"),
-        ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
-        ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
-        ("[" * 100_000, "line 1: expected a JSON object"),
-        ("[1]", "line 1: expected a JSON object with 'text', found"),
-        ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
-        ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
-        ('{"text": "x", "label": {}}', "line 1: a label is a word or a number, not {}"),
-        ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: no label"),
-    ],
-)
+@pytest.mark.parametrize(("content", "message"), [
+    ("", "has no column 'text'; it has none"),
+    ("body,stars\nx,1\n", "has no column 'text'; it has 'body', 'stars'"),
+    ("text,text,label\nx,y,1\n", "has 2 columns 'text'; rename all but one"),
+    ("text,label\nx,1\na, b,1\n", "line 3: 3 fields, and the header names 2 columns; a field"),
+    ('text,label\nx,1\n"never ends,1\nx,2\n', "line 3: unexpected end of data; a field in quotes"),
+    ('text,label\n"a "quote" here",1\n', "line 2: .* expected after .*; .*a quote within it"),
+    ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: no text in column 'text'"),
+    ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; classification needs two"),
+    ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' has 1 different texts"),
+    (TOO_MANY, "90 classes were found"),
+    (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3: .* \(byte 0xe9 behind 'caf'.*save the file as"),
+    ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
+    ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
+    ("[" * 100_000, "line 1: expected a JSON object"),
+    ("[1]", "line 1: expected a JSON object with 'text', found"),
+    ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
+    ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
+    ('{"text": "x", "label": {}}', "line 1: a label is a word or a number, not {}"),
+    ('{"text": "x", "label": NaN}', "no row has a text and a label; .*line 1: no label"),
+])  # fmt: skip
 def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message):
     data = content if isinstance(content, bytes) else content.encode()
     path = tmp_path / ("a.jsonl" if data[:1] in (b"{", b"[") else "a.csv")
@@ -107,17 +95,20 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
     assert len(str(error.value)) < 600
 
 
-def test_other_mistakes_of_who_calls(tmp_path):
-    path = written(tmp_path / "a.csv")
-    with pytest.raises(InputError, match="text and label are both column 'text'; name two"):
-        looked_at(path, "text", "text")
-    with pytest.raises(InputError, match="nowhere.csv is not there"):
-        looked_at(tmp_path / "nowhere.csv")
+@pytest.mark.parametrize(("call", "name", "options", "message"), [
+    (load, "gaps.csv", {}, "gaps.csv, line 3: no text in column 'text'"),
+    (load, "gaps.csv", {"label_column": "more"}, "gaps.csv, line 2: no label in column 'more'"),
+    (load, "gaps.csv", {"colour": "red"}, "has the options text_column, label_column and balanced, not"),
+    (load, "gaps.csv", {"balanced": "maybe"}, "option balanced is yes or no, not 'maybe'"),
+    (looked_at, "gaps.csv", {"label": "text"}, "text and label are both column 'text'; name two"),
+    (looked_at, "nowhere.csv", {}, "nowhere.csv is not there"),
+    (looked_at, "a.xlsx", {}, r"a\.xlsx is not a \.csv, \.tsv or \.jsonl file"),
+])  # fmt: skip
+def test_other_mistakes_are_named(tmp_path, call, name, options, message):
+    (tmp_path / "gaps.csv").write_text("text,label,more\ngood,1\n,0\n")
     (tmp_path / "a.xlsx").write_bytes(b"PK")
-    with pytest.raises(InputError, match=r"a\.xlsx is not a \.csv, \.tsv or \.jsonl file"):
-        looked_at(tmp_path / "a.xlsx")
-    with pytest.raises(InputError, match="option balanced is yes or no, not 'maybe'"):
-        load(f"{path}:balanced=maybe")
+    with pytest.raises(InputError, match=message):
+        call(tmp_path / name, **options)
 
 
 def test_what_is_left_out_is_counted(tmp_path):
@@ -137,23 +128,20 @@ def test_texts_without_spaces_are_refused_or_read_by_characters(tmp_path):
         looked_at(path)
     found = looked_at(path, characters=True)
     assert (found.texts, found.tokenizer, found.shortest) == (40, "characters", 12)
-    assert json.loads(found.file.read_text().splitlines()[0])["text"].startswith("这 部 电 影")
+    assert texts_of(found)[0].startswith("这 部 电 影")
     segmented = [(" ".join(text), label) for text, label in rows]
     assert looked_at(written(tmp_path / "b.csv", segmented)).texts == 40
 
 
 def test_tags_are_removed_and_said(tmp_path):
-    rows = [
-        (f"good<br/>film <b class='x'>{i}</b> 1 < 2 <3", "yes" if i % 2 else "no") for i in range(40)
-    ]
+    rows = [(f"good<br/>film <b class='x'>{i}</b> 1 < 2 <3", "ab"[i % 2]) for i in range(40)]
     found = looked_at(written(tmp_path / "a.csv", rows))
-    assert json.loads(found.file.read_text().splitlines()[0])["text"] == "good film 0 1 < 2 <3"
+    assert texts_of(found)[0] == "good film 0 1 < 2 <3"
     assert "HTML tags were removed from 40 rows." in found.notes
 
 
 def test_rare_classes_are_left_out_when_asked(tmp_path):
-    rows = [*ROWS, *((f"other {i}", "rare") for i in range(9))]
-    path = written(tmp_path / "a.csv", rows)
+    path = written(tmp_path / "a.csv", ROWS + numbered("rare", 9))
     with pytest.raises(InputError, match="--drop-classes-below 10 does"):
         looked_at(path)
     found = looked_at(path, drop_classes_below=10)
@@ -164,25 +152,21 @@ def test_rare_classes_are_left_out_when_asked(tmp_path):
 
 
 def test_a_limit_keeps_shares_and_does_not_depend_on_the_order(tmp_path):
-    rows = [(f"one {i}", "1") for i in range(400)] + [(f"two {i}", "2") for i in range(100)]
-    rows += [(f"rare {i}", "3") for i in range(12)]
+    rows = numbered("1", 400) + numbered("2", 100) + numbered("3", 12)
     found = looked_at(written(tmp_path / "a.csv", rows), limit=100)
     assert found.classes == {"1": 78, "2": 19, "3": 10}
     assert found.unused == 512 - 107
-    chosen = set(found.file.read_text().splitlines())
-    assert (
-        set(looked_at(written(tmp_path / "a.csv", rows[::-1]), limit=100).file.read_text().splitlines())
-        == chosen
-    )
+    chosen = set(texts_of(found))
+    assert set(texts_of(looked_at(written(tmp_path / "a.csv", rows[::-1]), limit=100))) == chosen
 
 
 def test_classes_keep_their_shares_in_every_split(tmp_path):
-    rows = [(f"one {i}", "1") for i in range(300)] + [(f"two {i}", "2") for i in range(30)]
+    rows = numbered("1", 300) + numbered("2", 30)
     path = written(tmp_path / "a.csv", rows)
     corpus = load(f"{path}:balanced=no")
-    counts = [(len(s), sum(s.labels)) for s in (corpus.train, corpus.validation, corpus.test)]
+    counts = [(len(split), sum(split.labels)) for split in corpus.splits.values()]
     assert counts == [(198, 18), (66, 6), (66, 6)]
-    assert len({t for s in (corpus.train, corpus.validation, corpus.test) for t in s.texts}) == 330
+    assert len({text for split in corpus.splits.values() for text in split.texts}) == 330
     assert corpus.notes == ()
     written(path, rows[::-1])
     assert load(f"{path}:balanced=no").test == corpus.test
@@ -194,9 +178,8 @@ def test_huge_fields_are_cut_and_halves_of_letters_mended(tmp_path):
     path.write_text("\n".join(map(json.dumps, rows)))
     found = looked_at(path, words=10)
     assert found.cut == 1
-    texts = [json.loads(line)["text"] for line in found.file.read_text().splitlines()]
-    assert 900 < max(map(len, texts)) <= 1_000
-    assert all("\ufffd" in text for text in texts)
+    assert 900 < max(map(len, texts_of(found))) <= 1_000
+    assert all("\ufffd" in text for text in texts_of(found))
 
 
 def test_texts_are_cut_before_they_are_compared(tmp_path):
@@ -204,13 +187,13 @@ def test_texts_are_cut_before_they_are_compared(tmp_path):
     rows = [(f'Text {i}: "x" and {end}', "yes" if i % 2 else "no") for i in range(40) for end in "ab"]
     found = looked_at(written(tmp_path / "a.csv", [(t.replace('"', '""'), y) for t, y in rows]), words=4)
     assert (found.rows, found.texts, found.repeated, found.cut) == (80, 40, 40, 40)
-    corpus = load(f"{found.file}:balanced=no")
-    read = [text for part in (corpus.train, corpus.validation, corpus.test) for text in part.texts]
-    assert sorted(read) == sorted({f"text {i} x and" for i in range(40)})
+    splits = load(f"{found.file}:balanced=no").splits.values()
+    read = [text for split in splits for text in split.texts]
+    assert sorted(read) == sorted(f"text {i} x and" for i in range(40))
     assert looked_at(tmp_path / "a.csv", words=5).repeated == 0
 
 
 def test_classes_that_are_too_few_once_cut_are_told_of_the_users_file(tmp_path):
-    rows = [(f"all alike {i}", "yes") for i in range(40)] + [(f"text {i}", "no") for i in range(40)]
-    with pytest.raises(InputError, match=r"a\.csv: class 'yes' has 1 different texts.*--words"):
+    rows = numbered("all alike", 40) + numbered("text", 40)
+    with pytest.raises(InputError, match=r"a\.csv: class 'all alike' has 1 different texts.*--words"):
         looked_at(written(tmp_path / "a.csv", rows), words=2)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from small_runs import SMALL, result_of
+from small_runs import SMALL, result_of, wait_for
 
 from whenpool import InputError
 from whenpool.cli import cli
@@ -79,20 +79,18 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
     options = [*OPTIONS, "--poolings", "max", "--seeds", "1"]
 
-    def whenpool(*words):
-        done = subprocess.run(
-            [sys.executable, "-c", WITHOUT_TORCHTEXT, *words, *options],
-            capture_output=True, text=True, check=False, cwd=tmp_path,
-        )  # fmt: skip
+    packed, store = str(tmp_path / "packed"), ["--store", str(tmp_path / "store")]
+
+    def whenpool_run(*words):
+        line = [sys.executable, "-c", WITHOUT_TORCHTEXT, "run", *words, *store, *options]
+        done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path)
         return done.returncode, done.stdout + done.stderr
 
-    raw = ["--data", str(place.data), "--store", str(tmp_path / "store")]
-    code, said = whenpool("run", *raw)
+    raw = ["--data", str(place.data)]
+    code, said = whenpool_run(*raw)
     assert (code, "texts are read by torchtext" in said) == (2, True), said
-    cli.main(["pack", str(tmp_path / "packed"), *raw, *options], standalone_mode=False)
-    code, said = whenpool(
-        "run", "--packed", str(tmp_path / "packed"), "--store", str(tmp_path / "store")
-    )
+    cli.main(["pack", packed, *raw, *store, *options], standalone_mode=False)
+    code, said = whenpool_run("--packed", packed)
     assert (code, "1 runs done now" in said) == (0, True), said
 
 
@@ -108,9 +106,10 @@ def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
         check_pack(tmp_path / "packed")
     own = tmp_path / "own.csv"
     own.write_text("text,label\n" + "".join(f"a text {n},{n % 2}\n" for n in range(40)))
-    lines = []
+    lines = pack([replace(SMALL, corpus=str(own))], place, tmp_path / "more")
+    assert next(lines).startswith("1 runs are left out: files of your own are not packed")
     with pytest.raises(InputError, match="no data are left"):
-        lines.extend(pack([replace(SMALL, corpus=str(own))], place, tmp_path / "more"))
+        next(lines)
 
 
 @pytest.mark.slow
@@ -120,7 +119,10 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
     for name in ("lib", "scripts"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     (tree / "torchtext.py").write_text("raise ModuleNotFoundError(name='torchtext')")
-    choice = chosen_by(*OPTIONS, "--data", str(place.data))
+    options = cli.commands["status"].make_context("status", [*OPTIONS, "--data", str(place.data)]).params
+    only, chapters = options.pop("only"), options.pop("chapters")
+    planned, _ = planned_runs(*chosen(options), only, chapters)
+    choice = [run for runs in planned.values() for run in runs]
     list(pack(choice, place, session / "packed"))
     with tarfile.open(session / "packed.tar.xz", "w:xz") as archive:
         archive.add(session / "packed", "packed")
@@ -129,22 +131,15 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
     def call(number, kill_after=None):
         out, work = tmp_path / f"out{number}", tmp_path / f"work{number}"
         own = {"SESSION": session, "OUT": out, "WORK": work, "BLOCKS": tmp_path / "blocks"}
-        own |= {
-            "DEVICE": "cpu",
-            "PYTHON": sys.executable,
-            "PYTHONPATH": tree,
-            "SAVE_EVERY": 1,
-            "MINUTES": 5,
-        }
+        own |= {"PYTHON": sys.executable, "PYTHONPATH": tree}
+        own |= {"DEVICE": "cpu", "SAVE_EVERY": 1, "MINUTES": 5}
         child = subprocess.Popen(
             ["bash", tree / "scripts" / "gpu_session.sh", "run"],
             env=os.environ | {name: str(value) for name, value in own.items()},
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
         )  # fmt: skip
         if kill_after:
-            until = time.monotonic() + 120
-            while not list((work / "runs").rglob("*.json")) and time.monotonic() < until:
-                time.sleep(0.1)
+            wait_for(lambda: list((work / "runs").rglob("*.json")), 120)
             time.sleep(kill_after)
             os.killpg(child.pid, signal.SIGKILL)
         said, _ = child.communicate(timeout=300)
@@ -162,12 +157,3 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
     found = Place(Store(tmp_path / "work2" / "runs" / "exact" / "smoke"), place.data, place.cache)
     for run in choice:
         assert result_of(run, found)["test_loss"] == result_of(run, place)["test_loss"]
-
-
-def chosen_by(*words):
-    """The runs that options ask for."""
-    command = cli.commands["status"].make_context("status", list(words))
-    options = command.params
-    only, chapters = options.pop("only"), options.pop("chapters")
-    choice, place = chosen(options)
-    return [run for own in planned_runs(choice, place, only, chapters)[0].values() for run in own]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import seaborn as sns
 
-from whenpool.book.pages import lighten, with_phones
+from whenpool.book.pages import lighten
 from whenpool.book.report.phones import drawn_twice, parted, stack
 
 DRAWINGS = Path(__file__).parents[1] / "book" / "_static" / "drawings"
@@ -46,25 +46,19 @@ def test_panels_are_stacked_in_one_column_or_two(columns, rows, expected):
         place = axes.get_subplotspec()
         assert bool(axes.get_ylabel()) == place.is_first_col()
         assert bool(axes.get_xlabel()) == place.is_last_row()
-
-
-def test_two_rows_of_panels_become_columns():
-    grid = grid_of(3, 2)
-    stack(grid.figure)
-    place = grid.axes[1, 2].get_subplotspec()
-    assert (place.rowspan.start, place.colspan.start) == (2, 1)
+    if (columns, rows) == (3, 2):  # two rows of panels become columns
+        place = grid.axes[1, 2].get_subplotspec()
+        assert (place.rowspan.start, place.colspan.start) == (2, 1)
 
 
 def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
-    grid = grid_of(4)
-    wide, narrow = parted(drawn_twice(grid.figure))
+    wide, narrow = parted(drawn_twice(grid_of(4).figure))
     assert size_of(wide)[1] > 500 > 280 > size_of(narrow)[1] > 240
     assert size_of(narrow)[0] > size_of(wide)[0]
     for svg in (wide, narrow):
-        assert svg.count("</svg>") == 1
-        assert svg.rstrip().endswith("</svg>")
-        for word in ("<!-- row = 0 | column = 3 -->", "<!-- one -->"):
-            assert word in svg
+        assert svg.index("</svg>") == len(svg.rstrip()) - len("</svg>")
+        assert "<!-- row = 0 | column = 3 -->" in svg
+        assert "<!-- one -->" in svg
 
 
 @pytest.mark.parametrize("place", ["beside the panel", "beside the figure"])
@@ -108,26 +102,19 @@ def test_a_drawing_made_by_hand_shows_its_panels_below_each_other():
         assert ("data-phone" in wide) == (parted(wide)[1] is not None), drawing
 
 
-def test_a_page_offers_the_narrow_file_once():
-    page = '<img alt="a" src="../_images/ab-1.svg" style="x"/><img src="../_images/cd.svg">'
-    found = with_phones(page, {"ab-1"})
-    assert found.count("<picture>") == 1
-    assert (
-        'srcset="../_images/ab-1-phone.svg"><img alt="a" src="../_images/ab-1.svg" style="x"/></picture>'
-        in found
-    )
-    assert with_phones(found, {"ab-1"}) == found
-
-
-def test_rendered_pages_get_the_files(tmp_path):
+def test_rendered_pages_offer_the_narrow_file_once(tmp_path):
     images = tmp_path / "html" / "_images"
     images.mkdir(parents=True)
     figure, _ = plt.subplots()
     (images / "own.svg").write_text(drawn_twice(figure))
     page = images.parent / "index.html"
-    page.write_text('<body><img src="_images/own.svg"></body>')
+    page.write_text('<body><img alt="a" src="_images/own.svg"/><img src="_images/none.svg"></body>')
     for _ in range(2):
         lighten(images.parent)
-        assert page.read_text().count('srcset="_images/own-phone.svg"') == 1
+        text = page.read_text()
+        assert re.findall(r'srcset="([^"]+)"><img alt="a"[^>]*/></picture>', text) == [
+            "_images/own-phone.svg"
+        ]
+        assert text.count("<picture>") == 1
         assert "phone" not in (images / "own.svg").read_text()
         assert size_of((images / "own-phone.svg").read_text())[1] < 280

@@ -20,7 +20,7 @@ from whenpool.book.printing import (
     chapters_of,
     opened_browser,
     print_book,
-)
+)  # fmt: skip
 
 pytestmark = pytest.mark.xdist_group("book")
 
@@ -68,10 +68,14 @@ def test_chapters_follow_the_contents_and_what_cannot_be_used_on_paper_is_gone(t
         assert gone not in together
 
 
-def test_the_pdf_has_outline_page_numbers_and_text(clone):
+def printed(clone, **options):
     needs_browser()
     with ThreadPoolExecutor(1) as other:  # a thread drives one browser, and this one's may be at work
-        target = other.submit(print_book, clone).result()
+        return other.submit(print_book, clone, **options).result()
+
+
+def test_the_pdf_has_outline_page_numbers_and_text(clone):
+    target = printed(clone)
     assert target == clone / "_build" / NAME
     reader = PdfReader(target)
     assert len(reader.pages) > 40
@@ -88,21 +92,21 @@ def test_a_page_that_is_not_built_is_named(clone, tmp_path):
     with pytest.raises(InputError, match="there is no book yet: run make book"):
         print_book(tmp_path)
     folder = shutil.copytree(clone, tmp_path / "clone")
-    page = folder / "_build" / "html" / "book" / "theory.html"
+    page, toc = folder / "_build" / "html" / "book" / "theory.html", folder / "_toc.yml"
     page.unlink()
     with pytest.raises(InputError, match=r"theory\.html is not built: run make book"):
         print_book(folder)
     page.write_text("<html></html>")
     with pytest.raises(InputError, match=r"theory\.html is no page of the book: run make book"):
         print_book(folder)
+    toc.write_text("root: book/index\nparts:\n- chapters:\n  - file: book/bibliography\n")
+    with pytest.raises(InputError, match="the table of contents lacks book/article or"):
+        print_book(folder, paper=True)
 
 
 def test_without_a_browser_it_is_said_how_to_get_one(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with (
-        pytest.raises(InputError, match=r"no Chromium here; install one, or name it"),
-        opened_browser(),
-    ):
+    with pytest.raises(InputError, match="no Chromium here; install one, or name it"), opened_browser():
         pass
 
 
@@ -121,8 +125,7 @@ def test_the_paper_counts_its_own_figures_and_lists_the_works_that_it_cites(pape
 
 
 def test_the_paper_has_twelve_pages_at_most_and_all_of_it_is_on_them(clone, paper, chromium):
-    with ThreadPoolExecutor(1) as other:
-        target = other.submit(print_book, clone, paper=True).result()
+    target = printed(clone, paper=True)
     assert target == clone / "_build" / PAPER_NAME
     pages = [page.extract_text() for page in PdfReader(target).pages]
     assert 6 <= len(pages) <= 12
@@ -144,11 +147,3 @@ def test_the_paper_has_twelve_pages_at_most_and_all_of_it_is_on_them(clone, pape
     )
     page.close()
     assert wider == []
-
-
-def test_a_book_without_the_article_has_no_paper(clone, tmp_path):
-    folder = shutil.copytree(clone, tmp_path / "clone")
-    toc = folder / "_toc.yml"
-    toc.write_text(re.sub(rf" +- file: {PAPER}\n +title: .*\n", "", toc.read_text()))
-    with pytest.raises(InputError, match="the table of contents lacks book/article or"):
-        print_book(folder, paper=True)

@@ -22,7 +22,6 @@ from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
 PAPER, SMOKE = Choice("paper", ("imdb",)), Choice("smoke")
-ONE = Workforce(workers=1)
 COUNTS = ["done", "missing", "failed", "no data", "all"]
 
 
@@ -31,11 +30,11 @@ def this_machine(monkeypatch):
     monkeypatch.setattr(estimates, "processor", lambda: "this one")
 
 
-def status(chapters, place, choice=SMOKE, workforce=ONE):
+def status(chapters, place, choice=SMOKE, **workforce):
     """The table by its first column, and the notes."""
     if isinstance(chapters, list):
         chapters = {"mine": chapters}
-    progress = status_table(chapters, choice, place, workforce)
+    progress = status_table(chapters, choice, place, Workforce(**{"workers": 1} | workforce))
     return progress.table.set_index("runs of"), [*progress.notes, *progress.times]
 
 
@@ -50,8 +49,7 @@ def test_counts_per_table(place):
     place = on_record(place)
     table, notes = status(planned(PAPER, place, Only()), place, PAPER)
     assert table.loc["Table 1.3", COUNTS].tolist() == [1, 0, 0, 224, 225]
-    assert table.loc["Table 1.6", "all"] == 500
-    assert table.loc["Table 1.9", "all"] == 30
+    assert table.loc[["Table 1.6", "Table 1.9"], "all"].tolist() == [500, 30]
     assert table.loc[ALL, "done"] == 1
     assert NEEDED not in table.index
     assert "aclImdb_v1.tar.gz is not in" in notes[0]
@@ -66,38 +64,31 @@ def test_probes_are_counted_with_their_chapter(place):
     assert table.loc["natural_bias", COUNTS].tolist() == [0, 4, 1, 0, 5]
     assert table.loc["word_importance", COUNTS].tolist() == [0, 8, 0, 0, 8]
     assert notes[0] == f"failed: {runs[1]}: no luck"
-    columns = table.loc[ALL, COUNTS].tolist()
-    assert sum(columns[:-1]) == columns[-1]
+    *parts, whole = table.loc[ALL, COUNTS]
+    assert sum(parts) == whole
 
 
 def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
-    runs = [replace(TINY, seed=seed) for seed in range(6)]
-    done(place, runs[0], 60.0)
-    done(place, runs[1], 60.0)
-    table, notes = status(runs, place)
-    assert table.loc["mine", [*COUNTS, "time left", "time of all"]].tolist() == [
-        2, 4, 0, 0, 6, "4 min 0 s", "6 min 0 s",
-    ]  # fmt: skip
-    assert notes == [
-        "Times are for 1 worker on cpu and rest on 2 stored runs: of 6 times 6 are those of the same run, "
-        "seed apart"
-    ]
-    table, notes = status(runs, place, workforce=Workforce(workers=3))
-    assert table.loc[ALL, ["time left", "time of all"]].tolist() == ["1 min 20 s", "2 min 0 s"]
-    assert notes[0].startswith("Times are for 3 workers on cpu")
-    table, _ = status(runs, place, workforce=Workforce(workers=100))
-    assert table.loc[ALL, "time left"] == "1 min 0 s"  # no shorter than one run
-
-
-def test_nothing_comparable_is_a_question_mark(place):
-    other = replace(TINY, cell="gru")
+    runs, other = [replace(TINY, seed=seed) for seed in range(6)], replace(TINY, cell="gru")
     table, notes = status([TINY, other], place)
     assert table.loc["mine", ["time left", "time of all"]].tolist() == ["?", "?"]
     assert notes == ["?: nothing like 2 runs was run yet"]
-    done(place, TINY, 60.0)
-    table, notes = status([replace(TINY, seed=1), other], place)
-    assert table.loc["mine", "time left"] == "1 min 0 s + ?"
+    done(place, runs[0], 60.0)
+    done(place, runs[1], 60.0)
+    table, notes = status([*runs, other], place)
+    assert table.loc["mine", [*COUNTS, "time left"]].tolist() == [2, 5, 0, 0, 7, "4 min 0 s + ?"]
     assert notes[-1] == "?: nothing like 1 runs was run yet"
+    for workers, left, whole in (
+        (1, "4 min 0 s", "6 min 0 s"),
+        (3, "1 min 20 s", "2 min 0 s"),
+        (100, "1 min 0 s", "1 min 0 s"),  # no shorter than one run
+    ):
+        table, notes = status(runs, place, workers=workers)
+        assert table.loc[ALL, ["time left", "time of all"]].tolist() == [left, whole]
+        assert notes == [
+            f"Times are for {workers} worker{'s' * (workers > 1)} on cpu and rest on 2 stored runs: of 6 "
+            "times 6 are those of the same run, seed apart"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -110,25 +101,17 @@ def test_nothing_comparable_is_a_question_mark(place):
 )
 def test_what_the_times_rest_on_is_told(place, made, together, told):
     store(place, TINY, 60.0, **made)
-    _, notes = status([TINY], place, workforce=Workforce(together=together))
-    assert notes[-1].startswith(told)
+    assert status([TINY], place, together=together)[1][-1].startswith(told)
 
 
-def test_models_that_probes_read_are_part_of_what_is_left(place):
-    done(place, TINY, 60.0)  # without its weights
-    store(place, PaddingSweep(TINY), 5.0)
-    sweep = PaddingSweep(replace(TINY, seed=1))
-    table, _ = status([sweep], place)
-    assert table.loc[NEEDED, [*COUNTS, "time left"]].tolist() == [0, 1, 0, 0, 1, "1 min 0 s"]
-    assert table.loc[ALL, [*COUNTS, "time left"]].tolist() == [0, 2, 0, 0, 2, "1 min 5 s"]
-
-
-def test_a_training_that_is_stored_without_the_weights_is_done_again(place):
-    runs = [TINY, PaddingSweep(TINY)]
+def test_trainings_that_probes_read_are_done_again_where_their_weights_are_not_here(place):
     done(place, TINY, 60.0)
-    table, _ = status(runs, place)
-    counts = {"mine": [1, 1, 0, 0, 2], NEEDED: [0, 1, 0, 0, 1], ALL: [0, 2, 0, 0, 2]}
-    assert dict(zip(table.index, table[COUNTS].values.tolist(), strict=True)) == counts
+    runs = [TINY, PaddingSweep(TINY)]
+    store(place, PaddingSweep(replace(TINY, seed=1)), 5.0)
+    table = status(runs, place)[0][[*COUNTS, "time left"]]
+    assert table.loc["mine"].tolist() == [1, 1, 0, 0, 2, "5 s"]
+    assert table.loc[NEEDED].tolist() == [0, 1, 0, 0, 1, "1 min 0 s"]
+    assert table.loc[ALL].tolist() == [0, 2, 0, 0, 2, "1 min 5 s"]
     place.store.weights_file(key(TINY, place)).write_bytes(b"")
     table, _ = status(runs, place)
     assert NEEDED not in table.index
@@ -136,104 +119,91 @@ def test_a_training_that_is_stored_without_the_weights_is_done_again(place):
 
 
 def test_what_a_trace_does_on_its_way_is_counted_once(place):
-    trace = GradientTrace(TINY)
-    store(place, trace, 60.0)
-    store(place, replace(TINY, seed=3), 40.0)
-    store(place, GradientProfile(TINY), 1.0)
-    runs = [trace, TINY, GradientProfile(TINY)]  # the trace leaves the training with its weights
+    runs = [GradientTrace(TINY), TINY, GradientProfile(TINY)]  # the trace leaves the training's weights
+    for run, seconds in zip((runs[0], replace(TINY, seed=3), runs[2]), (60.0, 40.0, 1.0), strict=True):
+        store(place, run, seconds)
     table, _ = status(runs, place)
     assert NEEDED not in table.index
     assert table.loc[ALL, "time left"] == "1 min 1 s"
 
 
-def test_before_a_deadline_what_fits_is_told(place):
+@pytest.mark.parametrize(
+    ("seconds", "workers", "fit"), [(150, 1, 2), (150, 2, 4), (90, 3, 3), (30, 3, 0)]
+)
+def test_before_a_deadline_what_fits_is_told(place, seconds, workers, fit):
     runs = [replace(TINY, seed=seed) for seed in range(5)]
     done(place, runs[0], 60.0)
-
-    def said(seconds, workers):
-        workforce = Workforce(workers=workers, until=time.monotonic() + seconds)
-        return status(runs, place, workforce=workforce)[1][-1]
-
-    assert said(150, 1) == "About 2 of the 4 runs that are left will be done before the deadline"
-    assert said(150, 2).startswith("About 4 of the 4 runs")
-    assert said(90, 3).startswith("About 3 of the 4 runs")
-    assert said(30, 3).startswith("About 0 of the 4 runs")
+    said = status(runs, place, workers=workers, until=time.monotonic() + seconds)[1][-1]
+    assert said == f"About {fit} of the 4 runs that are left will be done before the deadline"
 
 
 IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
-WORKFORCE = Workforce()
+OTHER_CELL = replace(IMDB, cell="gru")
+SWEEP = PaddingSweep(IMDB)
+BERT = FewShot("imdb", "bert", steps=100)
+TEXTS = 20_000 + (20_000 + 9_800) / 3  # 20 epochs of 1,000 to learn and to validate, and the test
+LOOKS = (10 * 1_000 + 12_500) / 3  # ten at the validation texts, and the test
+TESTED, NARROW = replace(IMDB, test=2_000), replace(IMDB, hidden_size=64)
 
 
-def estimate(place, run, workforce=WORKFORCE):
-    return Pace.measured(place, workforce).estimate(run)
-
-
-def test_runs_without_a_time_tell_nothing(place):
-    for seconds in (None, float("nan"), 0.0):
-        store(place, IMDB, seconds)
-    assert estimate(place, IMDB) is None
-    assert Pace().seconds(IMDB) is None
+def estimate(place, run, **workforce):
+    return Pace.measured(place, Workforce(**workforce)).estimate(run)
 
 
 def test_the_same_but_for_seed_and_vectors_counts_first(place):
+    for seconds in (None, float("nan"), 0.0):
+        store(place, IMDB, seconds)
+    assert estimate(place, IMDB) is None  # runs without a time say nothing
+    assert Pace().seconds(IMDB) is None
     keys = {store(place, replace(IMDB, seed=seed), 10.0 + seed) for seed in range(3)}
     store(place, replace(IMDB, pooling="last"), 99.0)
     found = estimate(place, replace(IMDB, seed=7, vectors=None))
     assert found.seconds == 11.0  # the median
     assert set(found.rests_on) == keys
     assert (found.devices, found.distance, found.same_shape) == ((HERE_NAME,), HERE, True)
-    assert set(estimate(place, replace(IMDB, size=2_000)).rests_on) == keys  # not on another pooling
-
-
-WHOLE = 20_000 + (20_000 + 9_800) / 3  # texts: 20 epochs of 1,000 to learn and to validate, and the test
-TESTED = {"test": 2_000}
-NARROW = {"hidden_size": 64}
+    larger = estimate(place, replace(IMDB, size=2_000))
+    assert (set(larger.rests_on), larger.same_shape) == (keys, False)  # not on another pooling
 
 
 @pytest.mark.parametrize(
     ("stored", "asked", "ratio"),
     [
         # other sizes, in proportion to the work
-        ({}, {"size": 2_000}, (40_000 + (40_000 + 9_800) / 3) / WHOLE),
-        ({}, {"size": 20_000}, (400_000 + (20 * 5_000 + 9_800) / 3) / WHOLE),
+        (IMDB, replace(IMDB, size=2_000), (40_000 + (40_000 + 9_800) / 3) / TEXTS),
+        (IMDB, replace(IMDB, size=20_000), (400_000 + (20 * 5_000 + 9_800) / 3) / TEXTS),
         # other texts, by their words, two thirds of which were filler
-        (TESTED, TESTED | {"corpus": "yelp"}, 1),
-        (TESTED, TESTED | {"setting": "standard"}, 0.34),
-        (TESTED, TESTED | {"corpus": "yahoo", "length": "short"}, 40 / 250),
-        # other networks, by their multiply-adds
-        (NARROW, {}, 256 * (100 + 256) / (64 * (100 + 64))),
-        (NARROW, NARROW | {"layers": 2}, (164 + 192) / 164),
+        (TESTED, replace(TESTED, corpus="yelp"), 1),
+        (TESTED, replace(TESTED, setting="standard"), 0.34),
+        (TESTED, replace(TESTED, corpus="yahoo", length="short"), 40 / 250),
+        # other networks, by their multiply-adds; another cell is another matter
+        (NARROW, IMDB, 256 * (100 + 256) / (64 * (100 + 64))),
+        (NARROW, replace(NARROW, layers=2), (164 + 192) / 164),
+        (IMDB, OTHER_CELL, None),
+        # probes by their own kind
+        (SWEEP, PaddingSweep(replace(IMDB, seed=3)), 1),
+        (SWEEP, replace(SWEEP, texts=500), 0.5),
+        # few-shot runs by their system and encoder
+        (BERT, replace(BERT, seed=4), 1),
+        (BERT, replace(BERT, per_class=100), 1),
+        (BERT, replace(BERT, steps=1_000), (8_000 + LOOKS) / (800 + LOOKS)),
+        (BERT, replace(BERT, encoder="another"), None),
+        (BERT, IMDB, None),
     ],
 )
 def test_then_runs_that_are_less_alike_in_proportion_to_their_work(place, stored, asked, ratio):
-    store(place, replace(IMDB, **stored), 100.0)
-    found = estimate(place, replace(IMDB, **asked))
-    assert found.seconds == pytest.approx(100 * ratio)
-    assert not found.same_shape
-    assert estimate(place, replace(IMDB, cell="gru")) is None  # another cell is another matter
+    store(place, stored, 100.0)
+    found = estimate(place, asked)
+    assert (found is None) == (ratio is None)
+    if found:
+        assert found.seconds == pytest.approx(100 * ratio)
 
 
-def test_probes_go_by_their_own_kind_and_else_by_trainings(place):
+def test_probes_of_another_kind_go_by_trainings(place):
     store(place, IMDB, 100.0)
-    sweep, profile = PaddingSweep(IMDB), GradientProfile(IMDB)
-    by_training = estimate(place, sweep)
-    assert by_training.seconds > 0
-    store(place, sweep, 7.0)
-    assert estimate(place, replace(sweep, training=replace(IMDB, seed=3))).seconds == 7.0
-    assert estimate(place, replace(sweep, texts=500)).seconds == pytest.approx(3.5)
-    assert estimate(place, profile).seconds != 7.0
-
-
-def test_few_shot_runs_go_by_their_system_and_encoder(place):
-    run = FewShot("imdb", "bert", steps=100)
-    store(place, run, 60.0)
-    assert estimate(place, replace(run, seed=4)).seconds == 60.0
-    assert estimate(place, replace(run, per_class=100)).seconds == pytest.approx(60.0)
-    read = (10 * 1_000 + 12_500) / 3  # ten looks at the validation texts, and the test
-    longer = estimate(place, replace(run, steps=1_000)).seconds
-    assert longer == pytest.approx(60 * (8_000 + read) / (800 + read))
-    assert estimate(place, replace(run, encoder="another")) is None
-    assert estimate(place, IMDB) is None
+    assert estimate(place, SWEEP).seconds > 0
+    store(place, SWEEP, 7.0)
+    assert estimate(place, SWEEP).seconds == 7.0
+    assert estimate(place, GradientProfile(IMDB)).seconds != 7.0
 
 
 def test_another_machine_counts_only_where_nothing_here_does(place):
@@ -241,8 +211,8 @@ def test_another_machine_counts_only_where_nothing_here_does(place):
     found = estimate(place, IMDB)
     assert (found.seconds, found.distance, found.devices) == (500.0, OTHER_MACHINE, ("cpu: another",))
     store(place, IMDB, 1.0, device="cuda: NVIDIA H200")
-    assert estimate(place, IMDB).seconds == 500.0  # a GPU tells nothing of a processor
-    assert estimate(place, IMDB, Workforce(device="cuda")).distance == OTHER_MACHINE
+    assert estimate(place, IMDB).seconds == 500.0  # a GPU says nothing of a processor
+    assert estimate(place, IMDB, device="cuda").distance == OTHER_MACHINE
     store(place, replace(IMDB, pooling="last", setting="standard"), 34.0)
     assert estimate(place, IMDB).distance == HERE
 
@@ -252,12 +222,10 @@ def test_runs_that_shared_a_process_count_only_where_several_are_asked_for(place
     assert estimate(place, IMDB) is None
     store(place, IMDB, 50.0, together=1)
     assert estimate(place, IMDB).seconds == 50.0
-    fused = estimate(place, IMDB, Workforce(together=8))
-    assert (fused.seconds, fused.distance) == (5.0, HERE)
-    other = replace(IMDB, cell="gru")
-    store(place, other, 60.0)
-    alone = estimate(place, other, Workforce(together=8))
-    assert (alone.seconds, alone.distance) == (60.0, ALONE)  # which stand in
+    store(place, OTHER_CELL, 60.0)  # alone: it counts where none was made together
+    for run, expected in ((IMDB, (5.0, HERE)), (OTHER_CELL, (60.0, ALONE))):
+        found = estimate(place, run, together=8)
+        assert (found.seconds, found.distance) == expected
 
 
 def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):
@@ -267,7 +235,7 @@ def test_trainings_of_record_are_foretold_by_the_others(monkeypatch, place):
     published = Place(Store(place.store.directory, RECORDS), place.data, place.cache)
     here = [
         one
-        for one in Pace.measured(published, WORKFORCE).seen
+        for one in Pace.measured(published, Workforce()).seen
         if one.distance == HERE and isinstance(one.run, Training) and one.run.vectors != "glove.6B.100d"
     ]
     assert len(here) >= 39

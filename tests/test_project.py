@@ -1,10 +1,10 @@
 """The project holds together: versions, links, sizes of files and cells, no pickles, the workflow on
 GitHub, and the audit of packages."""
 
-import importlib.util
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -28,6 +28,7 @@ PINS = {
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CHAPTERS = sorted((ROOT / "book").glob("*.md"))
+TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_torch():
@@ -46,17 +47,12 @@ def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_t
 
 
 def test_environments_are_the_requirements_and_the_package():
-    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
-    assert environment["name"] == "whenpool"
-    *conda, pip = environment["dependencies"]
-    assert [item.split("=")[0] for item in conda] == ["python", "pip"]
-    assert Version(conda[0].split("=")[1]) >= Version("3.11")
+    python, _, pip = yaml.safe_load((ROOT / "environment.yml").read_text())["dependencies"]
+    assert Version(python.removeprefix("python=")) >= Version("3.11")
     assert pip == {"pip": ["-r requirements.txt", "-e ."]}
     binder = yaml.safe_load((ROOT / "binder" / "environment.yml").read_text())
-    index, requirements = binder["dependencies"][-1]["pip"]
-    assert index == "--extra-index-url https://download.pytorch.org/whl/cpu"
-    file = ROOT / "binder" / requirements.removeprefix("-r ")
-    assert file.resolve() == ROOT / "requirements.txt"  # pip reads it relative to the environment
+    _, requirements = binder["dependencies"][-1]["pip"]  # pip reads it relative to the environment
+    assert (ROOT / "binder" / requirements.removeprefix("-r ")).resolve() == ROOT / "requirements.txt"
     script = ROOT / "binder" / "postBuild"
     assert script.stat().st_mode & 0o111
     assert "pip install --no-cache-dir --no-deps -e ." in script.read_text()
@@ -100,10 +96,8 @@ def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_can
 def test_drawings_are_whole_by_themselves_and_used(path):
     svg = "{http://www.w3.org/2000/svg}"
     root = ElementTree.parse(path).getroot()
-    assert root.tag == f"{svg}svg"
     assert len(root.get("viewBox").split()) == 4
-    assert root.find(f"{svg}title").text
-    assert root.find(f"{svg}desc").text
+    assert all(root.find(f"{svg}{name}").text for name in ("title", "desc"))
     tags = {element.tag.removeprefix(svg) for element in root.iter()}
     assert tags.isdisjoint({"script", "foreignObject", "image"})
     names = {element.get("id") for element in root.iter()}
@@ -145,9 +139,8 @@ def test_nothing_is_pickled():
 
 
 def test_commands_and_links_of_the_readme_are_there():
-    readme, makefile = (ROOT / "README.md").read_text(), (ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
-    assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= targets
+    readme = (ROOT / "README.md").read_text()
+    assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= TARGETS
     assert set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE)) <= set(cli.commands)
     for text in (readme, (ROOT / "CONTRIBUTING.md").read_text()):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
@@ -173,7 +166,6 @@ def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monk
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 BOOK = yaml.safe_load((ROOT / ".github" / "workflows" / "book.yml").read_text())
-STARTS = BOOK[True]  # the key "on" is a truth value in YAML 1.1
 JOBS = BOOK["jobs"]
 
 
@@ -190,11 +182,10 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
     command = [sys.executable, "-m", "check_jsonschema", *schema, path]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for job in yaml.safe_load(path.read_text())["jobs"].values():
         for program, *words in commands(job):
             if program == "make":
-                assert {word for word in words if "=" not in word} <= targets, words
+                assert {word for word in words if "=" not in word} <= TARGETS, words
             elif program == "whenpool":
                 assert words[0] in cli.commands, words
             else:
@@ -202,42 +193,31 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
 
 
 @pytest.mark.slow
-def test_inputs_reach_the_runner_as_variables_that_it_reads():
+def test_the_workflow_gives_the_runner_its_inputs_and_publishes_what_is_made():
     script = (ROOT / "scripts" / "gpu_runner.sh").read_text()
     variables = JOBS["paper"]["env"]
-    for name in STARTS["workflow_dispatch"]["inputs"]:
+    for name in BOOK[True]["workflow_dispatch"]["inputs"]:  # the key "on" is a truth value in YAML 1.1
         assert f"inputs.{name}" in variables[name.upper()]
     for name in variables:
         assert re.search(rf"\$\{{?{name}\b", script) or name == "WHENPOOL_CACHE"
-    assert not [words for job in JOBS.values() for words in commands(job) if "inputs." in "".join(words)]
+    assert "$OUT/whenpool-results.tar.gz" in script
+    steps = [step for name in ("paper", "pages") for step in JOBS[name]["steps"] if "uses" in step]
+    paths = {step["uses"].split("@")[0]: step.get("with", {}).get("path") for step in steps}
+    assert paths["actions/upload-artifact"] == "_build/runner/whenpool-results.tar.gz"
+    assert paths["actions/upload-pages-artifact"] == "_build/html"
 
 
 @pytest.mark.slow
 def test_only_publishing_may_write_and_one_job_a_machine_runs_at_a_time():
     assert BOOK["permissions"] == {"contents": "read"}
     for name, job in JOBS.items():
-        granted = job.get("permissions", {})
-        writes = {scope for scope, right in granted.items() if right == "write"}
+        writes = {scope for scope, right in job.get("permissions", {}).items() if right == "write"}
         assert writes == ({"pages", "id-token"} if name == "publish" else set())
         assert job["concurrency"]["group"]
-        assert job["timeout-minutes"] <= 720
+        assert not [words for words in commands(job) if "inputs." in "".join(words)]
 
 
-@pytest.mark.slow
-def test_the_packed_results_and_the_pages_are_those_that_are_made():
-    jobs = [JOBS["paper"], JOBS["pages"]]
-    steps = {step["uses"].split("@")[0]: step for job in jobs for step in job["steps"] if "uses" in step}
-    packed = steps["actions/upload-artifact"]["with"]["path"]
-    assert packed == "_build/runner/whenpool-results.tar.gz"
-    assert "$OUT/whenpool-results.tar.gz" in (ROOT / "scripts" / "gpu_runner.sh").read_text()
-    assert steps["actions/upload-pages-artifact"]["with"]["path"] == "_build/html"
-
-
-SOURCE = Path(__file__).parents[1] / ".ci" / "audit.py"
-SPEC = importlib.util.spec_from_file_location("audit", SOURCE)
-audit = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(audit)
-
+AUDIT = runpy.run_path(ROOT / ".ci" / "audit.py")
 SOUND = {"name": "a", "version": "1", "vulns": []}
 BAD = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
 OPEN = {"name": "c", "version": "4", "vulns": [{"id": "PYSEC-2", "fix_versions": []}]}
@@ -262,4 +242,4 @@ def report(*packages):
     ],
 )  # fmt: skip
 def test_the_verdict_is_a_line_and_an_exit_code(code, output, errors, expected):
-    assert audit.verdict(code, output, errors) == expected
+    assert AUDIT["verdict"](code, output, errors) == expected

@@ -4,7 +4,6 @@ import ast
 import re
 from contextlib import suppress
 from importlib import import_module
-from types import ModuleType
 
 import pytest
 from check_pages import as_python
@@ -30,27 +29,18 @@ def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
     assert not wrong
 
 
-def attributes_used(source: str) -> list[tuple[ModuleType | type, str]]:
-    """What a page takes from the library: each name that it imports, and each attribute of a module."""
-    found, modules = [], {}
-    tree = ast.parse(source)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_uses_what_the_library_has(page):
+    """Each name that it imports, and each attribute of a module."""
+    tree = ast.parse(as_python(page.read_text()))
+    used, modules = [], {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("whenpool"):
             for name in node.names:
                 with suppress(ImportError):
                     modules[name.asname or name.name] = import_module(f"{node.module}.{name.name}")
-                found.append((import_module(node.module), name.name))
+                used.append((import_module(node.module), name.name))
     for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id in modules
-        ):
-            found.append((modules[node.value.id], node.attr))
-    return found
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_uses_what_the_library_has(page):
-    used = attributes_used(as_python(page.read_text()))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used += [(modules[node.value.id], node.attr)] if node.value.id in modules else []
     assert not [f"{module.__name__}.{name}" for module, name in used if not hasattr(module, name)]

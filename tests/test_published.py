@@ -11,6 +11,7 @@ import threading
 import zipfile
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 
 import pytest
 
@@ -36,11 +37,9 @@ def make_imdb(folder, reviews=12):
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
         add(archive, "aclImdb/train/unsup/0_0.txt", b"no label")
-        for part in ("train", "test"):
-            for label in ("neg", "pos"):
-                for i in range(reviews):
-                    text = f"{WORDS}{part} {label} {i}".encode()
-                    add(archive, f"aclImdb/{part}/{label}/{i}_{i % 10}.txt", text)
+        for part, label, i in product(("train", "test"), ("neg", "pos"), range(reviews)):
+            text = f"{WORDS}{part} {label} {i}".encode()
+            add(archive, f"aclImdb/{part}/{label}/{i}_{i % 10}.txt", text)
 
 
 def make_zhang(folder, name, rows):
@@ -56,14 +55,14 @@ def test_imdb(tmp_path):
     corpus = corpora.load("imdb", tmp_path)
     assert corpus.classes == ("neg", "pos")
     assert len(corpus.train) == 24
-    assert all(" train " in text for text in corpus.train.texts)
+    assert all(f" train {corpus.classes[label]} " in text for text, label in corpus.train)
     assert all(" test " in text for text in corpus.validation.texts + corpus.test.texts)
-    for text, label in corpus.train:
-        assert corpus.classes[label] in text
     assert not corpus.complete
     assert corpus.notes[0].startswith("aclImdb_v1.tar.gz is not the publisher's file (sha256")
     assert "hold 48 texts, not all that their publisher gives" in corpus.notes[1]
     assert {file.name for file in tmp_path.iterdir()} == {"cache", "aclImdb_v1.tar.gz"}
+    with pytest.raises(InputError, match="no filler sentences in .*`whenpool data fetch wikitext`"):
+        corpora.find("imdb", tmp_path).load_filler()
 
 
 def test_yelp(tmp_path):
@@ -81,64 +80,54 @@ def test_yelp(tmp_path):
     assert label == int(text.split()[-1]) % 2
 
 
-def write_amazon(folder, category, lines):
-    (folder / "amazon").mkdir(exist_ok=True)
-    with gzip.open(folder / "amazon" / f"{category}_5.json.gz", "wt") as file:
-        file.write("\n".join(lines))
-
-
 def test_amazon(tmp_path, monkeypatch):
+    def write(category, *lines):
+        (tmp_path / "amazon").mkdir(exist_ok=True)
+        file = tmp_path / "amazon" / f"{category}_5.json.gz"
+        file.write_bytes(gzip.compress("\n".join(lines).encode()))
+
     for category in ("Books", "Software"):
-        lines = [json.dumps({"reviewText": f"{WORDS}{category} {i}", "overall": 5}) for i in range(30)]
-        lines += [json.dumps({"overall": 5}), json.dumps({"reviewText": "w " * 501})]
-        write_amazon(tmp_path, category, lines)
+        texts = [*(f"{WORDS}{category} {i}" for i in range(30)), "w " * 501]
+        write(category, *(json.dumps({"reviewText": text}) for text in texts), '{"overall": 5}')
     corpus = corpora.load("amazon", tmp_path)
     assert corpus.classes == ("Books", "Software")
-    assert len(corpus.train) + len(corpus.validation) + len(corpus.test) in range(57, 61)
+    assert sum(map(len, corpus.splits.values())) in range(57, 61)
     assert all(corpus.classes[label] in text for text, label in corpus.train)
     monkeypatch.setattr(published, "AMAZON_REVIEWS_READ", 12)
     assert len(corpora.load("amazon", tmp_path).train) in range(10, 25)
+    write("Books", '{"reviewText": "x"}', "{broken")
+    with pytest.raises(InputError, match=r"Books_5.json.gz, line 2: expected a JSON object"):
+        corpora.load("amazon", tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("texts", "sizes", "complete"),
-    [
-        (48, SplitSizes(24, 12, 12), True),
-        (49, SplitSizes(24, 12, 12), False),  # a file is missing some
-        (48, SplitSizes(30, 12, 12), False),  # too few are long enough
-    ],
+    ("texts", "train", "complete"),
+    [(48, 24, True), (49, 24, False), (48, 30, False)],
+    ids=["whole", "a file lacks some", "too few are long enough"],
 )
-def test_a_whole_corpus_is_told_from_a_part(tmp_path, monkeypatch, texts, sizes, complete):
+def test_a_whole_corpus_is_told_from_a_part(tmp_path, monkeypatch, texts, train, complete):
     make_imdb(tmp_path)
-    whole = replace(published.PUBLICATIONS["imdb"], texts=texts, sizes={"long": sizes})
+    sizes = {"long": SplitSizes(train, 12, 12)}
+    whole = replace(published.PUBLICATIONS["imdb"], texts=texts, sizes=sizes)
     monkeypatch.setitem(published.PUBLICATIONS, "imdb", whole)
     corpus = corpora.load("imdb", tmp_path)
     assert corpus.complete is complete
     assert ("not all that their publisher gives" in " ".join(corpus.notes)) is not complete
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([("good", WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['good'\]"),
-        ([(1, WORDS), (2,)], "train.csv, row 2: expected 2 columns, .*, and found 1, starting with"),
-        ([(3, WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['3'\]"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "message"), [
+    ([("good", WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['good'\]"),
+    ([(1, WORDS), (2,)], "train.csv, row 2: expected 2 columns, .*, and found 1, starting with"),
+    ([(3, WORDS)], r"train.csv, row 1: .* class from 1 to 2, and found 2, starting with \['3'\]"),
+])  # fmt: skip
 def test_bad_rows_are_named(tmp_path, rows, message):
     make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
     with pytest.raises(InputError, match=message):
         corpora.load("yelp", tmp_path)
 
 
-def test_a_bad_line_of_amazon_is_named(tmp_path):
-    write_amazon(tmp_path, "Books", ['{"reviewText": "x"}', "{broken"])
-    with pytest.raises(InputError, match=r"Books_5.json.gz, line 2: expected a JSON object"):
-        corpora.load("amazon", tmp_path)
-
-
 @pytest.mark.parametrize("damage", ["cut", "noise", "empty"])
-def test_a_damaged_archive_is_named_with_the_mend(tmp_path, damage):
+def test_a_damaged_archive_is_named_with_what_to_do(tmp_path, damage):
     make_imdb(tmp_path, reviews=200)
     path = tmp_path / "aclImdb_v1.tar.gz"
     content = path.read_bytes()
@@ -147,33 +136,34 @@ def test_a_damaged_archive_is_named_with_the_mend(tmp_path, damage):
         corpora.load("imdb", tmp_path)
 
 
-def test_missing_filler_is_named_with_the_mend(tmp_path):
-    make_imdb(tmp_path)
-    assert len(corpora.load("imdb", tmp_path).train) == 24  # which needs none
-    with pytest.raises(InputError, match="no filler sentences in .*`whenpool data fetch wikitext`"):
-        corpora.find("imdb", tmp_path).load_filler()
-
-
 CONTENT = b"a small archive " * 1000
+
+
+def publish(monkeypatch, **changes):
+    """One small file takes the place of IMDb's archive."""
+    values = {
+        "file": "small.tgz", "url": "https://publisher.invalid/files/small.tgz",
+        "sha256": hashlib.sha256(CONTENT).hexdigest(),
+    }  # fmt: skip
+    monkeypatch.setitem(downloads.SOURCES, "imdb", (Download(**values | changes),))
 
 
 @pytest.fixture
 def server(monkeypatch):
-    """Serves `server.files`, notes what was asked for, and is the mirror of all downloads."""
-    files = {}
-    asked = []
+    """The mirror of all downloads: it serves ``files``, of which it says that they have at least the length
+    ``promised``, leads on to an address that is given as `str`, and notes what was ``asked`` for."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
-            content, promised = files.get(self.path, (None, 0))
-            if isinstance(content, str):  # another address
+            httpd.asked.append(self.path)
+            content = httpd.files.get(self.path)
+            if isinstance(content, str):
                 self.send_response(302)
                 self.send_header("Location", content)
                 content = b""
             else:
-                self.send_response(200 if content is not None else 404)
-            self.send_header("Content-Length", str(promised or len(content or b"")))
+                self.send_response(404 if content is None else 200)
+            self.send_header("Content-Length", str(max(httpd.promised, len(content or b""))))
             self.end_headers()
             self.wfile.write(content or b"")
 
@@ -181,61 +171,41 @@ def server(monkeypatch):
             pass
 
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.files, httpd.asked = files, asked
+    httpd.files, httpd.asked, httpd.promised = {}, [], 0
     threading.Thread(target=httpd.serve_forever, daemon=True).start()
     monkeypatch.setenv("WHENPOOL_MIRROR", f"http://127.0.0.1:{httpd.server_port}/")
+    publish(monkeypatch)
     yield httpd
     httpd.shutdown()
     httpd.server_close()
 
 
-def publish(monkeypatch, **changes):
-    """One small file takes the place of IMDb's archive."""
-    values = {
-        "file": "small.tgz",
-        "url": "https://publisher.invalid/files/small.tgz",
-        "sha256": hashlib.sha256(CONTENT).hexdigest(),
-    } | changes
-    monkeypatch.setitem(downloads.SOURCES, "imdb", (Download(**values),))
-
-
-def test_a_file_is_fetched_once_and_verified(server, tmp_path, monkeypatch):
-    publish(monkeypatch)
-    server.files["/small.tgz"] = (CONTENT, 0)
+def test_a_file_is_fetched_once_and_verified(server, tmp_path):
+    server.files["/small.tgz"] = CONTENT
     for _ in range(2):
-        assert fetch("imdb", tmp_path, progress=False) == [tmp_path / "small.tgz"]
+        assert fetch("imdb", tmp_path) == [tmp_path / "small.tgz"]
     assert (tmp_path / "small.tgz").read_bytes() == CONTENT
     assert server.asked == ["/small.tgz"]
     assert "small.tgz (the publisher's, checksum verified)" in " ".join(listing(tmp_path, verify=True))
 
 
-@pytest.mark.parametrize(
-    ("content", "promised", "says"),
-    [
-        (b"something else", 0, "hash"),
-        (CONTENT[:5000], len(CONTENT), "try again, set WHENPOOL_MIRROR"),
-        (None, 0, r"\(HTTPError: 404"),
-    ],
-    ids=["another checksum", "a broken transfer", "no such file"],
-)
-def test_a_fetch_that_fails_leaves_nothing_and_can_be_tried_again(
-    server, tmp_path, monkeypatch, content, promised, says
-):
-    publish(monkeypatch)
-    server.files["/small.tgz"] = (content, promised)
+@pytest.mark.parametrize(("content", "promised", "says"), [
+    (b"something else", 0, "hash"),
+    (CONTENT[:5000], len(CONTENT), "try again, set WHENPOOL_MIRROR"),
+    (None, 0, r"\(HTTPError: 404"),
+], ids=["another checksum", "a broken transfer", "no such file"])  # fmt: skip
+def test_a_fetch_that_fails_leaves_nothing(server, tmp_path, content, promised, says):
+    server.files["/small.tgz"], server.promised = content, promised
     with pytest.raises(InputError, match=f"small.tgz could not be fetched .*{says}"):
-        fetch("imdb", tmp_path, progress=False)
+        fetch("imdb", tmp_path)
     assert list(tmp_path.iterdir()) == []
-    server.files["/small.tgz"] = (CONTENT, 0)
-    fetch("imdb", tmp_path, progress=False)
-    assert (tmp_path / "small.tgz").read_bytes() == CONTENT
+    server.files["/small.tgz"] = CONTENT
+    assert fetch("imdb", tmp_path)[0].read_bytes() == CONTENT
 
 
-def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path, monkeypatch):
-    publish(monkeypatch)
+def test_a_file_that_the_user_placed_is_accepted_and_told(server, tmp_path):
     (tmp_path / "small.tgz").write_bytes(b"the user's own")
-    fetch("imdb", tmp_path, progress=False)
-    assert (tmp_path / "small.tgz").read_bytes() == b"the user's own"
+    assert fetch("imdb", tmp_path)[0].read_bytes() == b"the user's own"
     assert server.asked == []
     lines = "\n".join(listing(tmp_path, verify=True))
     assert "not the publisher's file, used as it is: sha256" in lines
@@ -256,33 +226,29 @@ def test_one_file_is_taken_out_of_a_zip_archive(server, tmp_path, monkeypatch):
         monkeypatch, file="folder/wanted.txt", url="https://x.invalid/all.zip", sha256=sha256,
         member="folder/wanted.txt",
     )  # fmt: skip
-    server.files["/all.zip"] = (buffer.getvalue(), 0)
-    assert fetch("imdb", tmp_path, progress=False)[0].read_text() == "the 1 2 3"
+    server.files["/all.zip"] = buffer.getvalue()
+    assert fetch("imdb", tmp_path)[0].read_text() == "the 1 2 3"
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "wanted.txt"]
 
 
-def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server, tmp_path, monkeypatch):
-    publish(monkeypatch)
-    server.files.update({"/small.tgz": ("/other.tgz", 0), "/other.tgz": (CONTENT, 0)})
-    assert fetch("imdb", tmp_path, progress=False)[0].read_bytes() == CONTENT
+def test_a_server_may_lead_on_within_itself_and_elsewhere_by_https_alone(server, tmp_path):
+    server.files.update({"/small.tgz": "/other.tgz", "/other.tgz": CONTENT})
+    assert fetch("imdb", tmp_path)[0].read_bytes() == CONTENT
     for target in ("http://127.0.0.1:9/a.tgz", "file:///etc/passwd"):
-        server.files["/small.tgz"] = (target, 0)
+        server.files["/small.tgz"] = target
         with pytest.raises(InputError, match="it leads on to .* which is not https"):
-            fetch("imdb", tmp_path / "elsewhere", progress=False)
+            fetch("imdb", tmp_path / "elsewhere")
 
 
-@pytest.mark.parametrize(
-    ("name", "classes", "length"),
-    [
-        ("imdb", 2, "long"), ("yelp", 2, "long"), ("yahoo", 10, "long"), ("amazon", 13, "long"),
-        ("amazon", 13, "short"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "classes", "length"), [
+    ("imdb", 2, "long"), ("yelp", 2, "long"), ("yahoo", 10, "long"), ("amazon", 13, "long"),
+    ("amazon", 13, "short"),
+])  # fmt: skip
 def test_real_corpora_are_read_balanced_and_marked(real_data, name, classes, length):
     corpus = corpora.load(name, real_data, length)
     assert len(corpus.classes) == classes
     assert corpus.complete == (name == "imdb")
-    splits = (corpus.train, corpus.validation, corpus.test)
+    splits = corpus.splits.values()
     labels = [label for split in splits for label in split.labels]
     counts = [labels.count(number) for number in range(classes)]
     assert max(counts) - min(counts) <= 3 or name == "imdb"  # but for the rounding of splits

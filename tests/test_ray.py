@@ -33,25 +33,17 @@ KEPT = RUNS[0]
 class Nodes:
     """A cluster of two nodes of one processor; the test itself is at the first one."""
 
-    def __init__(self, scratch):
-        self._scratch = scratch
+    def __init__(self, folder):
         from ray.cluster_utils import Cluster
 
-        self.cluster = Cluster(
-            initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-        )
-        self.address = self.cluster.address
+        self._folder = folder
+        head = {"num_cpus": 1, "include_dashboard": False}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.second = self.cluster.add_node(num_cpus=1)
 
     def scratch(self):
         """Folders that tasks have made and not removed."""
-        return set(self._scratch.glob("whenpool-*"))
-
-    def lose_second(self):
-        self.cluster.remove_node(self.second, allow_graceful=False)
-
-    def replace_second(self):
-        self.second = self.cluster.add_node(num_cpus=1)
+        return set(self._folder.glob("whenpool-*"))
 
     @property
     def raylets(self):
@@ -71,7 +63,7 @@ def nodes(tmp_path_factory):
         patch.setenv("RAY_TMPDIR", tempfile.gettempdir())  # sockets need a short path
         patch.setenv("TMPDIR", str(folder))
         nodes = Nodes(folder)
-        ray.init(nodes.address, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(nodes.cluster.address, log_to_driver=False, logging_level=logging.ERROR)
         yield nodes
         ray.shutdown()
         nodes.cluster.shutdown()
@@ -115,27 +107,6 @@ def at_work(raylets):
     return processes(raylets, b"ray::perform")
 
 
-class Meanwhile:
-    """Does something, once, when some runs are stored and there is somebody to do it to."""
-
-    def __init__(self, place, find, harm):
-        self._place, self._find, self._harm = place, find, harm
-        self.before = None
-        self._thread = threading.Thread(target=self._watch)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._thread.join()
-
-    def _watch(self):
-        wait_for(lambda: len(stored(self._place)) >= 2 and self._find(), 60)
-        self.before = stored(self._place)
-        self._harm(self._find()[0])
-
-
 RAY = Workforce(engine="ray")
 
 
@@ -146,12 +117,8 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
     assert set(place.store.rows("training")["engine"]) == {"ray"}
     assert "died" not in said
     assert said.count("epoch") == sum(run.epochs for run in RUNS)
-    mine, theirs = (
-        safetensors.torch.load_file(where.store.weights_file(key(KEPT, where)))
-        for where in (place, undisturbed)
-    )
-    assert mine.keys() == theirs.keys()
-    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+    mine, theirs = (where.store.weights_file(key(KEPT, where)) for where in (place, undisturbed))
+    torch.testing.assert_close(*map(safetensors.torch.load_file, (mine, theirs)), rtol=0, atol=0)
     assert len(list(place.store.directory.glob("*.safetensors"))) == 1
     assert not nodes.scratch()
 
@@ -174,17 +141,27 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
 def test_a_lost_node_or_a_killed_worker_costs_nothing_that_was_finished(
     place, nodes, undisturbed, said, lost
 ):
-    raylets = nodes.raylets[1:] if lost == "node" else nodes.raylets
-    kill = lambda pid: os.kill(pid, signal.SIGKILL)  # noqa: E731
-    harm = (lambda _: nodes.lose_second()) if lost == "node" else kill
-    with Meanwhile(place, lambda: at_work(raylets), harm) as meanwhile:
-        report = run_all(RUNS, place, RAY)
+    raylets, before = nodes.raylets[1:] if lost == "node" else nodes.raylets, {}
+
+    def harm():
+        """Once some runs are stored and there is somebody to do it to."""
+        wait_for(lambda: len(stored(place)) >= 2 and at_work(raylets), 60)
+        before.update(stored(place))
+        if lost == "node":
+            nodes.cluster.remove_node(nodes.second, allow_graceful=False)
+        else:
+            os.kill(at_work(raylets)[0], signal.SIGKILL)
+
+    meanwhile = threading.Thread(target=harm)
+    meanwhile.start()
+    report = run_all(RUNS, place, RAY)
+    meanwhile.join()
     if lost == "node":
-        nodes.replace_second()
+        nodes.second = nodes.cluster.add_node(num_cpus=1)
     assert (report.done, report.failed) == (len(RUNS), {})
     assert said.count("died") == 1 if lost == "worker" else "died" in said
-    assert 2 <= len(meanwhile.before) < len(RUNS)
-    assert meanwhile.before.items() <= stored(place).items()
+    assert 2 <= len(before) < len(RUNS)
+    assert before.items() <= stored(place).items()
     assert same(place, undisturbed)
 
 
@@ -208,7 +185,7 @@ def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch)
 @needs_proc
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
     runs = "[replace(run, epochs=2000) for run in GRID]"
-    line = command(place, tmp_path / "grid.py", runs, Workforce("ray", nodes.address))
+    line = command(place, tmp_path / "grid.py", runs, Workforce("ray", nodes.cluster.address))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     parent = subprocess.Popen(line, start_new_session=True, **pipes)
     left = nodes.scratch()  # by the workers that were killed
@@ -251,11 +228,9 @@ def test_what_ray_says_against_a_cluster_or_that_it_is_not_there_is_one_line(pla
 
 
 def test_ray_is_loaded_by_its_engine_alone():
-    code = (
-        "import sys, whenpool.cli, whenpool.runs.compute, whenpool.runs.engine.on_ray; "
-        "print('ray' in sys.modules)"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
+    modules = "sys, whenpool.cli, whenpool.runs.compute, whenpool.runs.engine.on_ray"
+    code = f"import {modules}; sys.exit('ray' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def order_for(run, place, **changes):
@@ -290,21 +265,16 @@ def test_a_node_with_other_data_is_named(tmp_path, monkeypatch):
     letters = list(perform(__version__, order_for(run, place)))  # where the folder is shared
     assert [message.kind for message, _ in letters] == ["begun", "epoch", "epoch", "done"]
     (run_back,) = letters[-1][1]
-    place.store.adopt(run_back.key, run_back.content, run_back.weights)
+    place.store.adopt(*run_back)
     assert place.store.has(key(run, place))
 
 
 def test_what_fails_on_a_node_is_no_silence(place, monkeypatch):
     lacking = GradientProfile(replace(SMALL, seed=7))
-    for run, told in (
-        (replace(SMALL, size=1000), "the corpus has 60 train texts"),
-        (lacking, "not here"),
-    ):
-        kinds = [
-            (message.kind, message.text) for (message, _) in perform(__version__, order_for(run, place))
-        ]
-        assert kinds[-1][0] == "failed"
-        assert told in kinds[-1][1]
+    for run, told in {replace(SMALL, size=1000): "the corpus has 60 train", lacking: "not here"}.items():
+        *_, (message, _) = perform(__version__, order_for(run, place))
+        assert message.kind == "failed"
+        assert told in message.text
     monkeypatch.setattr(on_ray, "do", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(perform(__version__, order_for(SMALL, place)))

@@ -8,11 +8,7 @@ import pytest
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
 from whenpool.book.publish import export
-from whenpool.book.report.verdicts import (
-    on_imdb,
-    probes_of_either_scale,
-    probes_of_record,
-)
+from whenpool.book.report.verdicts import on_imdb, probes_of_either_scale, probes_of_record
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds.probe import (
     PROBE_PROTOCOL,
@@ -23,7 +19,7 @@ from whenpool.runs.kinds.probe import (
     PaddingSweep,
     Probe,
     WordImportance,
-)
+)  # fmt: skip
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.store import Store
 
@@ -111,14 +107,13 @@ def test_exporting_again_loses_nothing_and_a_local_run_takes_precedence(place, t
 
 
 def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
-    place.store.put({"run": {}, "data": {}, "protocol": PROTOCOL + 1}, {}, {}, {})
     record_run(place, SMALL)
-    assert len(place.store.current("training")) == 1
+    place.store.put({"run": {}, "data": {}, "protocol": PROTOCOL + 1}, {}, {}, {})
     probe, folder = PaddingSweep(KEPT), tmp_path / "results"
     record_probe(place, probe, probe_protocol=PROBE_PROTOCOL + 1)
     record_probe(place, probe, protocol=PROTOCOL + 1)
     assert len(place.store.rows("probe")) == 2
-    assert len(place.store.current("probe")) == 0
+    assert [len(place.store.current(kind)) for kind in ("training", "probe")] == [1, 0]
     assert export("probe", place, folder) == 0
     assert not folder.exists()
     folder.mkdir()
@@ -169,23 +164,20 @@ def test_of_which_kind_a_probe_is(place, expected, probe):
     assert not probes_of_record(part).any()
 
 
-def test_what_probes_measured_stands_beside_what_they_ran_on(place):
+def test_what_probes_measured_is_beside_what_they_ran_on(place):
     store, trace = place.store, GradientTrace(replace(KEPT, setting="standard"))
     points = [{"examples": 0, "ratio": 0.5, "texts": 7}, {"examples": 9, "ratio": 0.1, "texts": 7}]
     name = record_probe(place, trace, points)
     record_probe(place, replace(trace, training=replace(trace.training, seed=1)), points)
-    record_probe(place, PaddingSweep(KEPT), MEASURED[PaddingSweep(KEPT)])
-    record_probe(place, WordImportance(KEPT), [{"position": 1, "mean": 0.5, "std": 0.25}])
+    for probe in (PaddingSweep(KEPT), WordImportance(KEPT)):
+        record_probe(place, probe, [{"position": 1, "mean": 0.5}])
     probes = store.rows("probe")
     assert set(store.measured_on(probes, "trace")["seed"]) == {0, 1}
-    assert "k" not in store.measured_on(probes, "trace")  # an option of another kind
     rows = store.measured_on(probes[probes["seed"] == 0], "trace")
-    assert rows["key"].tolist() == [name] * 2
-    assert rows["ratio"].tolist() == [0.5, 0.1]
-    assert rows["pooling"].tolist() == ["max"] * 2
-    assert (rows["texts"].tolist(), rows["texts_of_run"].tolist()) == ([7] * 2, [64] * 2)
-    assert "shortest" not in rows  # nowhere known
-    assert store.measured_on(probes, "sweep")["share"].tolist() == [0.66] * 3
+    expected = {"key": name, "ratio": [0.5, 0.1], "pooling": "max", "texts": 7, "texts_of_run": 64}
+    assert rows[list(expected)].equals(pd.DataFrame(expected))
+    assert not {"k", "shortest"} & set(rows)  # options of other kinds
+    assert store.measured_on(probes, "sweep")["share"].tolist() == [0.66]
 
 
 def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):

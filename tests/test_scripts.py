@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -114,40 +115,33 @@ SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
 def run(script=SCRIPT, **options):
     """The script with nothing of this environment's own options."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    options = {name: str(value) for name, value in options.items()}
-    environment = kept | {"OMP_NUM_THREADS": "1", "PYTHON": sys.executable} | options
-    command = ["bash", script]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    environment |= {"OMP_NUM_THREADS": "1", "PYTHON": sys.executable}
+    environment |= {name: str(value) for name, value in options.items()}
+    return subprocess.run(["bash", script], capture_output=True, text=True, check=False, env=environment)
 
 
-@pytest.fixture(scope="module")
-def smoke(tmp_path_factory):
-    """Run as it is, in folders of its own, without the book."""
-    folder = tmp_path_factory.mktemp("runner")
+def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
+    """The script as it is, in folders of its own, without the book."""
     done = run(
         PROFILE="smoke", DEVICE="cpu", CORPUS=SMALL, ONLY="setting=mid,pooling=max+last",
         DEADLINE="10m", WORKERS=1, BOOK=0,
-        STORE=folder / "runs", OUT=folder / "out", DATA=folder, WHENPOOL_CACHE=folder / "cache",
+        STORE=tmp_path / "runs", OUT=tmp_path / "out", DATA=tmp_path, WHENPOOL_CACHE=tmp_path / "cache",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    with tarfile.open(folder / "out" / "whenpool-results.tar.gz") as archive:
-        archive.extractall(folder / "unpacked")
-        names = archive.getnames()
-    return done, folder / "unpacked", names
-
-
-def test_what_was_asked_for_is_computed_twice_compared_and_packed(smoke):
-    done, folder, names = smoke
+    folder = tmp_path / "unpacked"
+    with tarfile.open(tmp_path / "out" / "whenpool-results.tar.gz") as archive:
+        archive.extractall(folder)
+        assert all(name in done.stdout for name in archive.getnames() if "." in Path(name).name)
     trainings = Store(folder / "runs").rows("training")
     assert set(trainings["setting"]) == {"mid"}
     assert sorted(trainings["pooling"]) == ["last", "max"]
     cells = pd.read_csv(folder / "results" / "comparisons.csv")
     assert cells["pairs"].sum() == cells["identical"].sum() == cells["with_weights"].sum() == 4
-    assert "4 are identical" in (folder / "twice.txt").read_text()
-    assert "device cpu:" in (folder / "check.txt").read_text()
-    assert "training_to_skip" in (folder / "status.txt").read_text()
-    assert all(name in done.stdout for name in names if "." in Path(name).name)
+    for name, words in {
+        "twice": "4 are identical", "check": "device cpu:", "status": "training_to_skip"
+    }.items():  # fmt: skip
+        assert words in (folder / f"{name}.txt").read_text()
     assert "== no book was asked for" in done.stdout
     record = ROOT / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
     assert not record.exists() or "synthetic" not in record.read_text()
@@ -206,22 +200,19 @@ def test_the_order_of_what_it_does_on_a_gpu(clone):
     assert [words[0] for words in calls] == [
         "check", "run", "run", "compare", "run", "record", "book", "status",
     ]  # fmt: skip
-    check, first, second, compare, whole, _, book, _ = calls
-    assert check[1:] == ["--device", "cuda", "--profile", "paper"]
-    for words in (first, second):
-        text = " ".join(words)
-        assert "--corpus yelp" in text  # the first that is here
-        assert "--sizes 1000" in text
-        assert "--device cuda --together 25 --precision tf32" in text
-    stores = [words[words.index("--store") + 1] for words in (first, second)]
-    assert compare[1:4] == [*stores, "--record"]
+    check, first, second, compare, whole, _, book, _ = map(" ".join, calls)
+    assert check == "check --device cuda --profile paper"
+    for said in (first, second):  # of the corpora the first that is here
+        for options in ("--corpus yelp", "--sizes 1000", "--device cuda --together 25 --precision tf32"):
+            assert options in said
+    stores = [re.search(r"--store (\S+)", said)[1] for said in (first, second)]
     assert stores[0] != stores[1]
-    assert compare[-2:] == ["--results", "data/results"]
-    assert " ".join(whole[1:]) == (
-        "--profile paper --device cuda --together 25 --precision tf32 --deadline 40m "
+    assert compare == f"compare {' '.join(stores)} --record --results data/results"
+    assert whole == (
+        "run --profile paper --device cuda --together 25 --precision tf32 --deadline 40m "
         "--chapter training_to_skip --only table=1.6"
     )
-    assert book[-2:] == ["--deadline", "1s"]
+    assert book.endswith("--deadline 1s")
     packed = folder / "_build" / "runner" / "whenpool-results.tar.gz"
     with tarfile.open(packed) as archive:
         names = set(archive.getnames())
@@ -245,10 +236,10 @@ def test_a_session_on_a_gpu_starts_and_stops_mps(tmp_path, device):
     (tmp_path / "blocks").write_text("exact --sizes 1000\n")
     with tarfile.open(tmp_path / "packed.tar.xz", "w:xz") as archive:
         archive.add(tmp_path / "packed", "packed")
-    own = {"SESSION": tmp_path, "OUT": tmp_path / "out", "WORK": tmp_path / "work"}
-    environment = os.environ | {name: str(folder) for name, folder in own.items()}
-    environment |= {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": str(tmp_path / "python")}
-    environment |= {"DEVICE": device, "CALLS": str(calls), "BLOCKS": str(tmp_path / "blocks")}
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "DEVICE": device}
+    environment |= {"SESSION": str(tmp_path), "CALLS": str(calls)}
+    for name in ("out", "work", "python", "blocks"):
+        environment[name.upper()] = str(tmp_path / name)
     script = ROOT / "scripts" / "gpu_session.sh"
     subprocess.run(["bash", script, "run"], env=environment, check=True, timeout=60)
     works = [f"works in {tmp_path / 'work' / 'mps'}"]

@@ -1,7 +1,7 @@
 """Accuracy as filler is added at test time, and the memory of a training step."""
 
 from dataclasses import replace
-from itertools import cycle
+from itertools import cycle, product
 
 import pytest
 import torch
@@ -39,6 +39,11 @@ class Foreign(nn.Module):
         return torch.stack([self.dropout(self.table(torch.tensor(row))).mean(0) for row in rows])
 
 
+class Flat(Foreign):
+    def forward(self, ids, lengths):
+        return super().forward(ids, lengths)[:, 0]
+
+
 def by_hand(model, setting, share):
     """One text at a time, as the definition reads: accuracy, loss and words."""
     stream, right, loss, words = cycle(FILLER), 0, 0.0, 0
@@ -57,9 +62,8 @@ def test_agrees_with_one_text_at_a_time(pooling):
     torch.manual_seed(1)
     model = TextClassifier(WORDS, 3, pooling, embedding_size=5, hidden_size=4, padding_index=1).double()
     points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.3, 0.66), max_words=64)
-    assert [(p.setting, p.share) for p in points] == [
-        (setting, share) for setting in ("left", "mid", "right") for share in (0, 0.3, 0.66)
-    ]
+    asked = list(product(("left", "mid", "right"), (0, 0.3, 0.66)))
+    assert [(point.setting, point.share) for point in points] == asked
     model.eval()
     for point in points:
         found = (point.accuracy, point.loss, point.words)
@@ -101,23 +105,14 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
         ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
         ({"settings": ("left", "top")}, "setting 'top' cannot be swept; choose from left, mid, right"),
         ({"settings": ("standard",)}, "setting 'standard' cannot be swept"),
+        ({"model": Flat()}, r"logits are \(B, C\), and here \(2,\)"),
     ],
 )
 def test_what_cannot_be_used_is_told_in_one_line(changes, message):
-    given = {"texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER, **changes}
-    model = Foreign()
+    given = {"model": Foreign(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER, **changes}
     with pytest.raises(InputError, match=message):
-        padding_sweep(model, **given)
-    assert model.training
-
-
-def test_a_model_that_returns_no_logits_is_named():
-    class Flat(Foreign):
-        def forward(self, ids, lengths):
-            return super().forward(ids, lengths)[:, 0]
-
-    with pytest.raises(InputError, match=r"logits are \(B, C\), and here \(2,\)"):
-        padding_sweep(Flat(), [[3], [4]], [0, 1], FILLER, (0,))
+        padding_sweep(**given)
+    assert given["model"].training
 
 
 BASE = Training(
@@ -162,17 +157,15 @@ def test_is_the_same_every_time_and_leaves_the_model_alone():
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does():
-    def exponent(cell, attention="fused"):
-        model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)
-        if attention == "plain":
-            model.encoder.attention = attention
-        words = (512, 1_024, 2_048)
-        return growth([{"words": n, "megabytes": step(model, n)} for n in words])
-
-    assert exponent("transformer", "plain") > 1.9
-    assert exponent("transformer") < 1.1
-    assert exponent("lstm") < 1.1
+@pytest.mark.parametrize(
+    ("cell", "plain"), [("transformer", True), ("transformer", False), ("lstm", False)]
+)
+def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, plain):
+    model = TextClassifier(10, 2, cell=cell, embedding_size=6, hidden_size=8)
+    if plain:
+        model.encoder.attention = "plain"
+    exponent = growth([{"words": n, "megabytes": step(model, n)} for n in (512, 1_024, 2_048)])
+    assert exponent > 1.9 if plain else exponent < 1.1
 
 
 def test_a_run_is_stored_with_its_rows(place):

@@ -1,6 +1,7 @@
 """Files of tagged words: what is read, what is refused, and how entities are encoded."""
 
 import gzip
+import re
 
 import pytest
 from fuzzing import hold, inputs
@@ -8,18 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whenpool import InputError
-from whenpool.corpora.tagged import (
-    PUBLISHED,
-    Entity,
-    Tagged,
-    convert,
-    encoding_of,
-    entities,
-    entity_scores,
-    find_tagged,
-    is_tagged,
-    read_tagged,
-)
+from whenpool.corpora.entities import Entity, convert, encoding_of, entities, entity_scores
+from whenpool.corpora.tagged import PUBLISHED, Tagged, find_tagged, is_tagged, read_tagged
 
 CONLLU = """\
 # sent_id = 1
@@ -55,44 +46,34 @@ def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end
 
 
 @pytest.mark.parametrize("name", ["a.conll", "emerging.test.annotated", "a.txt.gz"])
-@pytest.mark.parametrize(
-    "text",
-    [
-        COLUMNS,
-        COLUMNS.replace(" ", "\t").replace("\n\n", "\n\t\n"),  # as WNUT's training file
-        COLUMNS.replace("\n", "\r\n"),
-        "\ufeff" + COLUMNS,
-        "-DOCSTART- -X-\n\n" + COLUMNS,
-        COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
-    ],
-)
+@pytest.mark.parametrize("text", [
+    COLUMNS,
+    COLUMNS.replace(" ", "\t").replace("\n\n", "\n\t\n"),  # as WNUT's training file
+    COLUMNS.replace("\n", "\r\n"),
+    "\ufeff" + COLUMNS,
+    "-DOCSTART- -X-\n\n" + COLUMNS,
+    COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
+])  # fmt: skip
 def test_columns_are_words_and_tags(tmp_path, name, text):
-    found = read_tagged(written(tmp_path, name, text))
-    assert [list(sentence) for sentence in found] == [
-        [("Fred", "B-PER"), ("showed", "O")],
-        [("Sue", "B-PER")],
-    ]
+    first, second = read_tagged(written(tmp_path, name, text))
+    assert list(first) == [("Fred", "B-PER"), ("showed", "O")]
+    assert list(second) == [("Sue", "B-PER")]
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "says"),
-    [
-        ("a.conll", "Fred B-PER\nshowed\n", "a.conll, line 2: a word without a tag"),
-        ("a.conll", "Fred B-PER\nshowed VBD O\n", "a.conll, line 2: 3 columns, line 1 has 2"),
-        ("a.conll", "a O\n\nb\t\n", "a.conll, line 3: the tag is missing"),
-        ("a.conll", "\tO\n", "a.conll, line 1: the word is missing"),
-        ("a.conll", "\n \n\t\n", "a.conll has no sentence"),
-        ("a.conll", b"a O\nb\xff O\n", "a.conll, line 2: not UTF-8 text (byte 0xff"),
-        ("a.conllu", "1\tI\tPRON\n", "a.conllu, line 1: 3 columns, CoNLL-U has 10"),
-        ("a.conllu", "2" + "\tx" * 9, "a.conllu, line 1: word '2' where number 1 should stand"),
-        ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "a.conllu, line 1: the tag is missing"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("a.conll", "Fred B-PER\nshowed\n", "a.conll, line 2: a word without a tag"),
+    ("a.conll", "Fred B-PER\nshowed VBD O\n", "a.conll, line 2: 3 columns, line 1 has 2"),
+    ("a.conll", "a O\n\nb\t\n", "a.conll, line 3: the tag is missing"),
+    ("a.conll", "\tO\n", "a.conll, line 1: the word is missing"),
+    ("a.conll", "\n \n\t\n", "a.conll has no sentence"),
+    ("a.conll", b"a O\nb\xff O\n", "a.conll, line 2: not UTF-8 text (byte 0xff"),
+    ("a.conllu", "1\tI\tPRON\n", "a.conllu, line 1: 3 columns, CoNLL-U has 10"),
+    ("a.conllu", "2" + "\tx" * 9, "a.conllu, line 1: word '2' where number 1 should stand"),
+    ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "a.conllu, line 1: the tag is missing"),
+])  # fmt: skip
 def test_what_cannot_be_read_is_named_by_its_line(tmp_path, name, text, says):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=re.escape(says)):
         read_tagged(written(tmp_path, name, text))
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_a_file_that_is_missing_or_damaged_is_named(tmp_path):
@@ -105,20 +86,19 @@ def test_a_file_that_is_missing_or_damaged_is_named(tmp_path):
         read_tagged(tmp_path / "a.conllu", "lemma")
 
 
-@pytest.mark.parametrize(("parser", "valid"), [("conllu", CONLLU), ("columns", COLUMNS)])
-def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser, valid):
-    file = tmp_path / ("a.conllu" if parser == "conllu" else "a.conll")
-
+@pytest.mark.parametrize(
+    ("parser", "name", "valid"), [("conllu", "a.conllu", CONLLU), ("columns", "a.conll", COLUMNS)]
+)
+def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser, name, valid):
     def parse(data):
-        file.write_bytes(data)
-        found = read_tagged(file)
+        found = read_tagged(written(tmp_path, name, data))
         assert found
         for sentence in found:
             assert len(sentence.words) == len(sentence.tags) > 0
             assert all(word.strip() and tag.strip() for word, tag in sentence)
 
     parse(valid.encode())
-    hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, file.name)
+    hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, name)
 
 
 TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
@@ -156,13 +136,10 @@ def test_the_slides_example_in_each_encoding():
         convert(["E-PER"], "io")
 
 
-@pytest.mark.parametrize(
-    ("tags", "name", "inside"),
-    [
-        (["B-PER", "I-PER", "B-PER"], "iob2", 0), (["I-PER", "B-PER"], "iob1", 1),
-        (["I-PER", "O", "I-ORG"], "io", 2), (["I-PER", "O", "B-ORG"], "mixed", 1), (["O"], "iob2", 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("tags", "name", "inside"), [
+    (["B-PER", "I-PER", "B-PER"], "iob2", 0), (["I-PER", "B-PER"], "iob1", 1),
+    (["I-PER", "O", "I-ORG"], "io", 2), (["I-PER", "O", "B-ORG"], "mixed", 1), (["O"], "iob2", 0),
+])  # fmt: skip
 def test_encodings_are_told_apart(tags, name, inside):
     found = encoding_of([tags])
     assert (found.name, found.begun_inside, found.entities) == (name, inside, len(entities(tags)))
@@ -191,23 +168,24 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs, strict):
     assert scores.recall == pytest.approx(100 * scores.right / max(scores.true, 1))
 
 
-def test_a_boundary_error_counts_twice_and_nothing_once():
+@pytest.mark.parametrize(
+    ("said", "spurious", "boundary", "missed", "f1"),
+    [("O B-ORG I-ORG I-ORG O", 1, 1, 0, 50), ("O O O O O", 0, 0, 1, 200 / 3)],
+)
+def test_a_boundary_error_counts_twice_and_nothing_once(said, spurious, boundary, missed, f1):
     bank, person = ["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"], ["B-PER", "O"]
-    cut = entity_scores([bank, person], [["O", "B-ORG", "I-ORG", "I-ORG", "O"], person])
-    none = entity_scores([bank, person], [["O"] * 5, person])
-    assert (cut.predicted - cut.right, cut.true - cut.right, cut.boundary) == (1, 1, 1)
-    assert (none.predicted - none.right, none.true - none.right, none.missed) == (0, 1, 1)
-    assert cut.f1 == pytest.approx(50)
-    assert none.f1 == pytest.approx(200 / 3)
+    scores = entity_scores([bank, person], [said.split(), person])
+    assert (scores.predicted - scores.right, scores.true - scores.right) == (spurious, 1)
+    assert (scores.boundary, scores.missed) == (boundary, missed)
+    assert scores.f1 == pytest.approx(f1)
 
 
 def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     many = "\n\n".join(f"word{number} O\nFred I-PER" for number in range(60))
     file = written(tmp_path, "mine.conll", many)
     corpus = find_tagged(str(file), tmp_path).load()
-    sizes = [len(part) for part in corpus.splits.values()]
-    assert sum(sizes) == 60
-    assert sizes[0] > 30
+    assert sum(map(len, corpus.splits.values())) == 60
+    assert len(corpus.train) > 30
     assert (corpus.entities, corpus.complete) == (True, False)
     assert corpus.notes == ("mine.conll was split by a hash of each sentence.",)
     for name in ("dev", "test"):
@@ -224,41 +202,35 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     assert source.fingerprint() != before
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated, ud_ewt"),
-        ("generated:word=1", "has no option 'word'; it has task, clauses"),
-        ("generated:train=many", "train='many' of the generated corpus is not a number"),
-        ("generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
-        ("generated:train", "tagged corpus 'generated:train' is unknown; choose one of generated"),
-        ("ud_ewt", "en_ewt-ud-train.conllu is not in"),
-        ("ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),
-        ("{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),
-        ("{}:column=lemma", "column=lemma is unknown; choose one of upos, xpos"),
-        ("{}:column=xpos", "one.conll: column= is of CoNLL-U, a file that ends in .conllu"),
-        ("{}:dev=pos.conll,test=pos.conll", "pos.conll, sentence at line 1, word 2: the tag 'NOUN' is"),
-        ("{}", "one.conll has 1 sentences, of which none falls to"),
-    ],
-)
+@pytest.mark.parametrize(("name", "says"), [
+    ("nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated, ud_ewt"),
+    ("generated:word=1", "has no option 'word'; it has task, clauses"),
+    ("generated:train=many", "train='many' of the generated corpus is not a number"),
+    ("generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
+    ("generated:train", "tagged corpus 'generated:train' is unknown; choose one of generated"),
+    ("ud_ewt", "en_ewt-ud-train.conllu is not in"),
+    ("ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),
+    ("{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),
+    ("{}:column=lemma", "column 'lemma' is unknown; choose one of upos, xpos"),
+    ("{}:column=xpos", "one.conll: column= is of CoNLL-U, a file that ends in .conllu"),
+    ("{}:dev=pos.conll,test=pos.conll", "pos.conll, sentence at line 1, word 2: the tag 'NOUN' is"),
+    ("{}", "one.conll has 1 sentences, of which none falls to"),
+])  # fmt: skip
 def test_a_source_that_cannot_be_is_named(tmp_path, name, says):
     file = written(tmp_path, "one.conll", "Fred B-PER\n")
     written(tmp_path, "pos.conll", "Oh O\nFred NOUN\n")
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=re.escape(says)):
         find_tagged(name.format(file), tmp_path).load()
-    assert says in str(error.value)
 
 
 def test_a_table_separated_by_tabs_is_of_texts_where_it_names_its_columns(tmp_path):
     words = written(tmp_path, "words.tsv", "Fred\tB-PER\nshowed\tO\n\nSue\tB-PER\n")
     texts = written(tmp_path, "texts.tsv", "label\ttext\n1\tFred showed Sue\n")
-    other = written(tmp_path, "other.tsv", "sense\tbody\n1\tFred showed Sue\n")
-    assert not any(map(is_tagged, ("synthetic:classes=10", "imdb", "a.csv:text_column=b", "b.jsonl")))
-    assert all(map(is_tagged, ("generated:task=pos", "wnut17", "ud_ewt:column=xpos", "a.conllu")))
-    assert is_tagged(str(words))
-    assert is_tagged(f"{words}:dev=a.tsv,test=b.tsv")
-    assert not is_tagged(str(texts))
-    assert not is_tagged(f"{other}:text_column=body,label_column=sense")
+    other = f"{written(tmp_path, 'other.tsv', CONLLU)}:text_column=body,label_column=sense"
+    named = ("generated:task=pos", "wnut17", "ud_ewt:column=xpos", "a.conllu")
+    assert all(map(is_tagged, (*named, str(words), f"{words}:dev=a.tsv,test=b.tsv")))
+    untagged = ("synthetic:classes=10", "imdb", "a.csv:text_column=b", "b.jsonl", str(texts), other)
+    assert not any(map(is_tagged, untagged))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -1,7 +1,6 @@
 """Theory: LSTMs built by hand and the bound on max-pooled parity, by loops (§2.1.3); how a gradient shrinks,
 against autograd, sampling, loops over steps and the probe."""
 
-import itertools
 import math
 from dataclasses import replace
 from itertools import product
@@ -14,34 +13,11 @@ from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, Encoder, InputError
 from whenpool.models.pooling import LastState, MaxPool
-from whenpool.theory import moments
-from whenpool.theory.constructions import (
-    last_state_by_pooling,
-    last_state_scale,
-    max_pooled_by_a_layer,
-    max_pooled_by_an_end_token,
-    parity_lstm,
-    read_running_max,
-    running_max_lstm,
-    running_max_slopes,
-)
-from whenpool.theory.lattice import (
-    longest_chain,
-    longest_parity_of_lstms,
-    longest_parity_of_machines,
-)
-from whenpool.theory.moments import LeakySum
-from whenpool.theory.shrinkage import (
-    MODELS,
-    direct_gain,
-    expected_shrinkage,
-    factor_of,
-    full_jacobian,
-    gradient_moments,
-    independent_factor,
-    measured_shrinkage,
-    quiet_factor,
-)
+from whenpool.theory import constructions as built
+from whenpool.theory import moments, shrinkage
+from whenpool.theory.constructions import read_running_max
+from whenpool.theory.lattice import longest_chain, longest_parity_of_lstms, longest_parity_of_machines
+from whenpool.theory.shrinkage import expected_shrinkage, factor_of, gradient_moments
 
 LONGEST = 10_000
 
@@ -52,35 +28,35 @@ def farthest(sign, caution):
     return d[(d * torch.sigmoid(sign * caution - d)).argmax()].item()
 
 
-def worst_words(K, b, s, longest=LONGEST, first=None):
-    """A first word missed by as much as can be, then always the word that lowers the maximum most."""
+def worst_words(K, b, s, first):
+    """After the first word always the one that lowers the maximum most."""
     away, h, c, words = farthest(-1, b) / K, 0.0, 0.0, []
-    for t in range(longest):
-        y = max(h / s - away, 0) if t else (farthest(1, b) / K if first is None else first)
+    for t in range(LONGEST):
+        y = max(h / s - away, 0) if t else first
         i = 1 / (1 + math.exp(min(b - K * (y - h / s), 700)))
         c += i * math.tanh(s * y - h)
         h = math.tanh(c)
         words.append(y)
-    return torch.tensor(words).double() - 1, max(words) - h / s
+    return torch.tensor(words).double() - 1
 
 
 def texts_of(precision):
     """(B, T) words in [-1, 1] that are hard in one way each."""
-    K, b, s = running_max_slopes(precision, LONGEST)
-    word, draw = torch.arange(LONGEST).double(), torch.Generator().manual_seed(0)
+    K, b, s = built.running_max_slopes(precision, LONGEST)
+    word, draw, missed = torch.arange(LONGEST).double(), torch.Generator().manual_seed(0), farthest(1, b)
     texts = [torch.full_like(word, value) for value in (-1, -0.999, 0, 1)]
-    texts += [-1 + slope / K * word for slope in (0.2, 1, 1.28, 3, farthest(1, b))]
+    texts += [-1 + slope / K * word for slope in (0.2, 1, 1.28, 3, missed)]
     texts += [1 - slope / K * word for slope in (0.2, 1, 1.28, 3)]
     texts += [2 * torch.rand(LONGEST, generator=draw).double() - 1]
     texts += [torch.randn(LONGEST, generator=draw).double().cumsum(0) / K]
     texts += [torch.where(word % 2 == 0, -1, word / LONGEST)]
-    texts += [worst_words(K, b, s)[0], worst_words(K, b, s, first=1.0)[0]]
+    texts += [worst_words(K, b, s, first) for first in (missed / K, 1.0)]
     return torch.stack(texts).clamp(-1, 1)
 
 
 @pytest.mark.parametrize("precision", [0.1, 1e-3, 1e-6])
 def test_the_running_maximum_is_within_its_precision_on_hard_texts(precision):
-    texts, lstm = texts_of(precision), running_max_lstm(1, precision, LONGEST)
+    texts, lstm = texts_of(precision), built.running_max_lstm(1, precision, LONGEST)
     with torch.no_grad():
         read = read_running_max(lstm(texts.unsqueeze(2))[0], precision).squeeze(2)
     error = texts.cummax(1).values - read
@@ -98,11 +74,10 @@ def given_lstm(E, H, scale, **options):
     return lstm
 
 
+@torch.no_grad()
 def pooled(pooling, lstm, texts):
-    with torch.no_grad():
-        states = lstm(texts)[0]
-        pool = pooling(bidirectional=lstm.bidirectional)
-        return pool(states, torch.ones(states.shape[:2]))[0]
+    states = lstm(texts)[0]
+    return pooling(bidirectional=lstm.bidirectional)(states, torch.ones(states.shape[:2]))[0]
 
 
 GIVEN = [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)]
@@ -114,9 +89,8 @@ GIVEN = [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)]
 def test_max_pooling_by_a_second_layer(given, length, bidirectional):
     lstm = given_lstm(*given, bidirectional=bidirectional)
     texts = torch.randn(5, length, given[0]).double()
-    stack = max_pooled_by_a_layer(lstm, 1e-4, length)
-    read = read_running_max(pooled(LastState, stack, texts), 1e-4)
-    assert (read - pooled(MaxPool, lstm, texts)).abs().max() <= 1e-4
+    last = pooled(LastState, built.max_pooled_by_a_layer(lstm, 1e-4, length), texts)
+    assert (read_running_max(last, 1e-4) - pooled(MaxPool, lstm, texts)).abs().max() <= 1e-4
 
 
 @pytest.mark.parametrize("given", GIVEN)
@@ -124,7 +98,7 @@ def test_max_pooling_by_a_second_layer(given, length, bidirectional):
 def test_max_pooling_by_an_end_token(given, length):
     (E, H, _), lstm = given, given_lstm(*given)
     texts, end = torch.randn(5, length, E).double(), 100 * torch.randn(5, 1, E).double()
-    wide = max_pooled_by_an_end_token(lstm, 1e-4, length)
+    wide = built.max_pooled_by_an_end_token(lstm, 1e-4, length)
     with torch.no_grad():
         states = wide(torch.cat([texts, end], 1))[0]
         assert torch.allclose(states[:, :-1, :H], lstm(texts)[0], atol=1e-12)
@@ -140,7 +114,7 @@ def test_the_state_before_the_first_word_is_no_state():
     texts = torch.zeros(1, 4, 1).double()
     largest = pooled(MaxPool, lstm, texts[:, :3])
     assert largest < -0.7
-    states = max_pooled_by_an_end_token(lstm, 1e-4, 3)(texts)[0]
+    states = built.max_pooled_by_an_end_token(lstm, 1e-4, 3)(texts)[0]
     assert (read_running_max(states[:, -1, 1:2], 1e-4) - largest).abs() <= 1e-4
 
 
@@ -152,14 +126,15 @@ def test_a_last_state_by_max_pooling_where_the_end_can_be_told(given, length):
     marked = torch.zeros(5, length + 1, E + 1).double()
     marked[:, :-1, :-1], marked[:, -1] = texts, torch.randn(5, E + 1).double()
     marked[:, -1, -1] = 1
-    found = pooled(MaxPool, last_state_by_pooling(lstm, 1e-4), marked)[:, H:] / last_state_scale(1e-4)
+    found = pooled(MaxPool, built.last_state_by_pooling(lstm, 1e-4), marked)[:, H:]
+    found = found / built.last_state_scale(1e-4)
     assert (found - pooled(LastState, lstm, texts)).abs().max() <= 1e-4
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_parity_is_exact_from_each_of_its_three_states(dtype):
     """The three cells are closed under both words, hence the answer is right for every length."""
-    lstm = parity_lstm().to(dtype)
+    lstm = built.parity_lstm().to(dtype)
     for cell, odd in ((0, False), (-1, False), (1, True)):
         c = torch.full((1, 1, 1), cell, dtype=dtype)
         for word in (0, 1):
@@ -169,17 +144,25 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
             assert h == after.tanh()
 
 
-LSTM = nn.LSTM(2, 3)
-MISTAKES = {
-    "precision is an error between 0 and 1, not 0": lambda: running_max_slopes(0, 10),
-    "longest counts words, at least 1, not 0": lambda: max_pooled_by_a_layer(LSTM, 0.1, 0),
-    "one layer": lambda: max_pooled_by_a_layer(nn.LSTM(2, 3, 2), 0.1, 10),
-    "without projection": lambda: max_pooled_by_an_end_token(nn.LSTM(2, 3, proj_size=2), 0.1, 10),
-    "must be an LSTM": lambda: last_state_by_pooling(nn.GRU(2, 3), 0.1),
-    "left to right only": lambda: max_pooled_by_an_end_token(nn.LSTM(2, 3, bidirectional=True), 0.1, 9),
-    "take fewer states": lambda: longest_parity_of_machines(20, 1, 4),
-    "a grid of 0 numbers": lambda: longest_parity_of_lstms([], 3, 8),
-}
+by_a_layer, by_an_end_token = built.max_pooled_by_a_layer, built.max_pooled_by_an_end_token
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "message"),
+    [
+        (built.running_max_slopes, (0, 10), "precision is an error between 0 and 1, not 0"),
+        (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest counts words, at least 1, not 0"),
+        (by_a_layer, (nn.LSTM(2, 3, 2), 0.1, 10), "one layer"),
+        (by_an_end_token, (nn.LSTM(2, 3, proj_size=2), 0.1, 9), "without projection"),
+        (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),
+        (built.last_state_by_pooling, (nn.GRU(2, 3), 0.1), "must be an LSTM"),
+        (longest_parity_of_machines, (20, 1, 4), "take fewer states"),
+        (longest_parity_of_lstms, ([], 3, 8), "a grid of 0 numbers"),
+    ],
+)
+def test_mistakes_are_named(call, given, message):
+    with pytest.raises(InputError, match=message):
+        call(*given)
 
 
 def labelled(embeddings):
@@ -253,15 +236,7 @@ def test_max_pooled_lstms_keep_to_the_bound(values):
     assert last == 12
 
 
-@pytest.mark.parametrize("words", MISTAKES)
-def test_mistakes_are_named(words):
-    with pytest.raises(InputError, match=words):
-        MISTAKES[words]()
-
-
 H, E, K = 128, 128, 40
-SPANS = [(5, 20), (20, 40)]
-TOLERANCE = 0.03  # of a factor per step
 
 
 def near(found, expected, tolerance):
@@ -277,7 +252,7 @@ def test_the_full_jacobian_is_that_of_torchs_lstm_by_autograd():
         return lstm(x[None], ((o * cell.tanh())[None], cell[None]))[1][1][0]
 
     weights = [parameter.detach() for parameter in lstm.parameters()]
-    torch.testing.assert_close(full_jacobian(x, c, o, weights), jacobian(step, c))
+    torch.testing.assert_close(shrinkage.full_jacobian(x, c, o, weights), jacobian(step, c))
 
 
 @pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (2.0, 0.7), (-1.0, 26.0)])
@@ -299,11 +274,10 @@ def test_forget_biases_are_those_of_the_encoder(forget_bias):
     lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).layers[0][0]
     drawn = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()[size : 2 * size].numpy()
     ours = moments.keeping_biases(size, forget_bias)
-    share = (np.arange(len(ours)) + 0.5) / len(ours)
-    theirs = np.quantile(drawn, share)
+    theirs, tolerance = np.quantile(drawn, (np.arange(len(ours)) + 0.5) / len(ours)), 0.1 * drawn.std()
     if forget_bias == "chrono":  # drawn evenly on this scale
-        ours, theirs = np.exp(ours), np.exp(theirs)
-    np.testing.assert_allclose(ours, theirs, atol=0.1 * drawn.std() if forget_bias != "chrono" else 10)
+        ours, theirs, tolerance = np.exp(ours), np.exp(theirs), 10
+    np.testing.assert_allclose(ours, theirs, atol=tolerance)
 
 
 def test_a_leaky_sum_has_the_moments_of_all_its_cases():
@@ -314,32 +288,31 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
     root = rng.standard_normal((T, T))
     source = root @ root.T
     reference = np.zeros((T, T))
-    for picks in itertools.product((0, 1), repeat=2 * T):
+    for picks in product((0, 1), repeat=2 * T):
         lam, kap = keep[range(T), picks[:T]], enter[range(T), picks[T:]]
         y = np.zeros((T, T))  # y_k as a sum of the ξ_j
         for k in range(T):
             y[k] = lam[k] * y[k - 1] if k else 0
             y[k, k] += kap[k]
         reference += y @ source @ y.T / 4**T
-    sums = LeakySum(T, 1)
+    sums = moments.LeakySum(T, 1)
     for k in range(T):
         means = [np.array([v]) for m in (keep[k], enter[k]) for v in (m.mean(), (m**2).mean())]
         row = sums.add(*means, source[k, : k + 1, None])
         np.testing.assert_allclose(row[:, 0], reference[k, : k + 1])
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", shrinkage.MODELS)
 def test_the_probe_finds_what_is_expected(model):
-    cell, bias = MODELS[model]
+    cell, bias = shrinkage.MODELS[model]
     setup = (cell, H, E, bias, 1.0, K)
     expected = expected_shrinkage(*setup)
-    curves = [measured_shrinkage(*setup, seed=seed) for seed in range(4)]
+    curves = [shrinkage.measured_shrinkage(*setup, seed=seed) for seed in range(4)]
     measured = torch.stack(curves).square().mean(0).sqrt()
     assert expected[0] == measured[0] == 1
     assert expected.shape == measured.shape == (K + 1,)
-    assert near(factor_of(measured, 0, 5), factor_of(expected, 0, 5), 0.05)  # units differ by chance
-    for span in SPANS:
-        assert near(factor_of(measured, *span), factor_of(expected, *span), TOLERANCE)
+    for first, last, tolerance in ((0, 5, 0.05), (5, 20, 0.03), (20, 40, 0.03)):
+        assert near(factor_of(measured, first, last), factor_of(expected, first, last), tolerance)
 
 
 def untied_curve(size, inputs, forget_bias, words, seed, texts=4):
@@ -378,7 +351,7 @@ def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(f
     squares = gradient_moments(steps)
     t = 80  # where moments no longer change
     A, B = steps.back[t, t, 0], steps.aside[t, t, 0]
-    factor = independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
+    factor = shrinkage.independent_factor(A, B, steps.enter2[t, 0], steps.keep2[t, 0])
     found = factor_of(torch.from_numpy(np.sqrt(squares)), 40, 100)
     assert found == pytest.approx(factor, rel=1e-4)
 
@@ -386,16 +359,9 @@ def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(f
 def test_with_constant_gates_paths_that_jump_equally_often_add_up():
     """E‖(f·I + rG)^k‖² = Σ_j binom(k, j)² f^(2k-2j) r^(2j), G with variances 1/H, H large."""
     f, kappa, a, T = 0.5, 0.4, 0.7, 12
-    steps = moments.Steps(
-        keep=np.full((T, 1), f),
-        keep2=np.full((T, 1), f**2),
-        enter=np.full((T, 1), kappa),
-        enter2=np.full((T, 1), kappa**2),
-        back=np.full((T, T, 1), a**2 / 3),
-        aside=np.zeros((T, T, 1)),
-        state_is_kept=True,
-        tied=True,
-    )
+    once = [np.full((T, 1), value) for value in (f, f**2, kappa, kappa**2)]  # keep, keep2, enter, enter2
+    twice = [np.full((T, T, 1), value) for value in (a**2 / 3, 0.0)]  # back, aside
+    steps = moments.Steps(*once, *twice, state_is_kept=True, tied=True)
     r = kappa * a / 3**0.5
     jumps = [
         sum(math.comb(k, j) ** 2 * f ** (2 * k - 2 * j) * r ** (2 * j) for j in range(k + 1))
@@ -420,9 +386,9 @@ def test_the_quiet_factor_is_the_largest_eigenvalue_of_a_step(forget_bias):
     b = torch.zeros_like(b)
     b[size : 2 * size] = forget_bias
     half, nothing = torch.full((size,), 0.5).double(), torch.zeros(size).double()
-    step = full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
+    step = shrinkage.full_jacobian(nothing[:1], nothing, half, (W, U, b, nothing.repeat(4)))
     largest = torch.linalg.eigvals(step).abs().max().item()
-    assert largest == pytest.approx(quiet_factor(forget_bias), abs=0.01)
+    assert largest == pytest.approx(shrinkage.quiet_factor(forget_bias), abs=0.01)
 
 
 @pytest.mark.parametrize("name", ["last", "attention", "max_attention"])
@@ -436,4 +402,4 @@ def test_a_direct_gain_is_what_happens_to_a_random_gradient(name):
     (grads,) = torch.autograd.grad(embedding, states, pulls, is_grads_batched=True)
     measured = (grads[:, 0].square().sum(-1).mean(0) / D).sqrt()  # (T,)
     path = jacobian(lambda h: pool(h, mask)[0][0], states)[:, 0].transpose(0, 1)  # (T, D, D)
-    torch.testing.assert_close(direct_gain(path), measured, rtol=0.05, atol=1e-9)
+    torch.testing.assert_close(shrinkage.direct_gain(path), measured, rtol=0.05, atol=1e-9)

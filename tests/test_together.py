@@ -9,6 +9,7 @@ from small_runs import SMALL
 
 from whenpool import InputError, TextClassifier
 from whenpool.runs.kinds.training import prepare, recipe_of
+from whenpool.training import batched, loop
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Recipe, Student, train
 
@@ -26,23 +27,16 @@ def students_of(runs, place, dtype=torch.float64):
 
 
 def each_alone(students):
-    copies = [copy.deepcopy(student.model) for student in students]
-    return [
-        train(model, student.dataset, student.recipe, student.seed)
-        for model, student in zip(copies, students, strict=True)
-    ]
+    return [train(copy.deepcopy(own.model), own.dataset, own.recipe, own.seed) for own in students]
 
 
 def check_equal(found, expected, tolerance):
     for one, other in zip(found, expected, strict=True):
         assert one.best_epoch == other.best_epoch
         assert one.words == other.words
-        for name, value in other.weights.items():
-            torch.testing.assert_close(one.weights[name], value, rtol=tolerance, atol=tolerance)
-        assert one.test.loss == pytest.approx(other.test.loss, rel=tolerance)
-        assert [e.train_loss for e in one.history] == pytest.approx(
-            [e.train_loss for e in other.history], rel=tolerance
-        )
+        torch.testing.assert_close(one.weights, other.weights, rtol=tolerance, atol=tolerance)
+        mine, theirs = ([own.test.loss, *(e.train_loss for e in own.history)] for own in (one, other))
+        assert mine == pytest.approx(theirs, rel=tolerance)
 
 
 OTHERS = [{"masked": False}, {"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
@@ -61,7 +55,11 @@ UNLIKE = [
     ],
     ids=["poolings and seeds", *map(str, OTHERS), "sizes, settings and epochs"],
 )
-def test_models_trained_together_equal_those_trained_alone(place, runs):
+@pytest.mark.parametrize("at_once", [False, True], ids=["judged alone", "judged at once"])
+def test_models_trained_together_equal_those_trained_alone(place, monkeypatch, runs, at_once):
+    if at_once:  # as on a GPU, and in several batches
+        monkeypatch.setattr(batched, "_evaluate", batched.evaluate_together)
+        monkeypatch.setattr(loop, "EVALUATION_WORDS", 200)
     students = students_of(runs, place)
     expected = each_alone(students)
     check_equal(train_together(students), expected, 1e-9)
@@ -76,6 +74,12 @@ def test_one_that_diverges_does_not_stop_the_others(place):
     assert isinstance(found[1], DivergenceError)
     assert told[0] == 1
     check_equal([found[0], found[2]], alone, 1e-4)
+
+
+def test_models_of_the_same_texts_share_one_copy_on_a_device(place):
+    mine, yours = (student.dataset.train for student in students_of(FAMILY[:3:2], place))
+    assert mine.to("meta").ids.flat is yours.to("meta").ids.flat
+    assert mine.to("meta").ids.flat is not mine.to("cpu").ids.flat
 
 
 def test_what_cannot_be_trained_together_is_named(place):

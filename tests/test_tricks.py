@@ -9,14 +9,7 @@ import pytest
 from small_runs import record_run as put
 
 from whenpool.book.report import tricks, verdicts
-from whenpool.book.report.verdicts import (
-    as_plain,
-    follows_protocol,
-    is_plain,
-    of_either_scale,
-    of_learnability,
-    of_record,
-)
+from whenpool.book.report.verdicts import as_plain, follows_protocol, of_either_scale
 from whenpool.runs.kinds.training import TRICKS, Training
 
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
@@ -32,7 +25,6 @@ CHANGES = {
     "orthogonal": {"orthogonal": True},
 }
 NEW_COLUMNS = ["orthogonal", "trick", "strength", "divergence", "diverged"]
-DIVERGED = math.nan
 
 
 def of(variant, setting="mid", seed=0, base=SMALL, **changes):
@@ -70,45 +62,38 @@ def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant):
     assert tricks.small_runs(place.store.rows("training"), 1000)["key"].tolist() == [small]
 
 
-KINDS = [  # a reference run, of Table 2.1's kind, plain, kept
-    ({}, "rlpk"),
-    *(({"trick": trick}, "lk") for trick in TRICKS),
-    ({"orthogonal": True}, "lk"),
-    ({"forget_bias": 2.0}, "lk"),
-    ({"forget_bias": "chrono"}, "lk"),
-    ({"forget_bias": "low"}, "pk"),
-    ({"pooling": "max"}, "rlpk"),
-    ({"pooling": "max", "forget_bias": 2.0}, "k"),
-    ({"pooling": "mean"}, "rpk"),
-    ({"setting": "left"}, "rpk"),
-    ({"setting": "standard", "size": 1000}, "rlpk"),
-    ({"masked": False}, "rpk"),
-    ({"corpus": "yelp"}, "rpk"),
-    ({"vectors": None}, "p"),
-    ({"hidden_size": 64, "trick": "dropout_attention"}, ""),
-    ({"test": 2000, "trick": "dropout_attention"}, "k"),
-    (COMPACT, "lpk"),
-    (COMPACT | {"trick": "penalty_attention"}, "lk"),
-    (COMPACT | {"test": None}, "pk"),
-    (COMPACT | {"setting": "right"}, "pk"),
-    (COMPACT | {"vectors": None}, "pk"),
-    (COMPACT | {"corpus": "yahoo", "length": "short"}, "pk"),
-    (COMPACT | {"share": 0.5}, "p"),
-    (COMPACT | {"cell": "gru"}, "p"),
-]
+KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
+    "rlpk": [{}, {"pooling": "max"}, {"setting": "standard", "size": 1000}],
+    "rpk": [{"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"}],
+    "lpk": [COMPACT],
+    "lk": [
+        *({"trick": trick} for trick in TRICKS), COMPACT | {"trick": "penalty_attention"},
+        {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
+    ],
+    "pk": [
+        {"forget_bias": "low"}, COMPACT | {"test": None}, COMPACT | {"setting": "right"},
+        COMPACT | {"vectors": None}, COMPACT | {"corpus": "yahoo", "length": "short"},
+    ],
+    "p": [{"vectors": None}, COMPACT | {"share": 0.5}, COMPACT | {"cell": "gru"}],
+    "k": [{"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"}],
+    "": [{"hidden_size": 64, "trick": "dropout_attention"}],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("changes", "expected"), KINDS, ids=str)
+@pytest.mark.parametrize(
+    ("changes", "expected"), [(one, kinds) for kinds, runs in KINDS.items() for one in runs], ids=str
+)
 def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("teacher_forcing", seed=8))  # other rows, so that columns are mixed
     put(place, of("forget 2", seed=9))
     key = put(place, replace(THESIS, **changes))
     table = place.store.rows("training")
-    kinds = {"r": of_record, "l": of_learnability, "p": is_plain, "k": of_either_scale}
+    reference, own = verdicts.of_record, verdicts.of_learnability
+    kinds = {"r": reference, "l": own, "p": verdicts.is_plain, "k": of_either_scale}
     found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
     assert found == set(expected)
     part = table.assign(corpus_complete=False)
-    assert not (of_record(part) | of_learnability(part)).any()
+    assert not (reference(part) | own(part)).any()
     compact = set(COMPACT) <= set(changes)
     assert of_either_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
 
@@ -141,13 +126,12 @@ def thesis_cells(place):
 
 def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
     table = tricks.thesis_table(place.store.rows("training"))
-    names = ["last", "max", *TRICKS]
     expected = [
         [tricks.VARIANTS[name], "thesis", *(f"{NUMBERS[name, s]:.1f}" for s in ("standard", "mid"))]
-        for name in names
+        for name in ("last", "max", *TRICKS)
     ]
-    assert len(NUMBERS) == 12
     expected += [["MaxAtt", "thesis", BEST["standard"], BEST["mid"]]]
+    assert len(NUMBERS) == 12
     assert table.frame.to_numpy().tolist() == expected
     assert table.provenance == "Provenance: the thesis alone; none of it has been run here."
     put(place, of("last"))
@@ -193,8 +177,8 @@ def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):
 
 
 def test_a_seed_that_diverged_has_no_part_in_a_verdict(place):
-    put_all(place, "gradient_directed", "mid", [80.0, DIVERGED, 80.5, DIVERGED, 81.0], base=THESIS)
-    put_all(place, "penalty_attention", "mid", [DIVERGED] * 3, base=THESIS)
+    put_all(place, "gradient_directed", "mid", [80.0, math.nan, 80.5, math.nan, 81.0], base=THESIS)
+    put_all(place, "penalty_attention", "mid", [math.nan] * 3, base=THESIS)
     cells = thesis_cells(place)
     cell = cells.loc[("gradient_directed", "mid")]
     assert (cell["n"], cell["ours"], cell["verdict"]) == (3, 80.5, "reproduced")

@@ -57,29 +57,23 @@ def left(place):
     return sorted(file.name for file in (place.store.directory / "unfinished").glob("*"))
 
 
-def found(runs, place):
-    """All that a training leaves but its times."""
-    rows = [place.store.get(key(run, place)) for run in runs]
-    weights = [place.store.weights_file(key(run, place)).read_bytes() for run in runs]
-    return [
-        (
-            {**row["result"], "seconds": 0},
-            [{**epoch, "seconds": 0} for epoch in row["history"]],
-            row["provenance"]["together"],
-            own,
-        )
-        for row, own in zip(rows, weights, strict=True)
-    ]
+def found(run, place):
+    """All that a training leaves, its times apart."""
+    row, weights = place.store.get(key(run, place)), place.store.weights_file(key(run, place))
+    history = [{**epoch, "seconds": 0} for epoch in row["history"]]
+    kept = weights.exists() and weights.read_bytes()
+    return {**row["result"], "seconds": 0}, history, row["provenance"]["together"], kept
 
 
-@pytest.fixture
-def apart(tmp_path):
-    (tmp_path / "apart").mkdir()
-    return empty_place(tmp_path / "apart")
+def forget(run, place):
+    place.store.directory.joinpath(f"{key(run, place)}.json").unlink()
 
 
 @pytest.mark.parametrize("runs", [*([run] for run in ALONE.values()), GROUP], ids=[*ALONE, "together"])
-def test_what_is_stopped_goes_on_to_the_same_bits(place, apart, read, runs):
+def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
+    (tmp_path / "apart").mkdir()
+    apart = empty_place(tmp_path / "apart")
+
     def execute(where):
         if len(runs) > 1:
             execute_together(runs, where, keep_weights=[True] * len(runs))
@@ -98,14 +92,14 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, apart, read, runs):
         assert left(apart)
     assert not stopped(read, None, lambda: execute(apart))
     assert read["read"] < whole  # the rest alone
-    assert found(runs, apart) == found(runs, place)
+    assert [found(run, apart) for run in runs] == [found(run, place) for run in runs]
     assert left(apart) == left(place) == []
 
 
 def test_stopped_while_it_is_tested_only_the_test_is_repeated(place, read):
     LONGER.execute(place)
     whole = read["read"]
-    place.store.directory.joinpath(f"{key(LONGER, place)}.json").unlink()
+    forget(LONGER, place)
     assert stopped(read, whole, lambda: LONGER.execute(place))
     read.update(read=0, stop=None)
     epochs = []
@@ -118,7 +112,7 @@ def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place
     execute_together(GROUP, place)
     whole = read["read"]
     for run in GROUP:
-        place.store.directory.joinpath(f"{key(run, place)}.json").unlink()
+        forget(run, place)
     assert stopped(read, whole * 2 // 3, lambda: execute_together(GROUP, place))
     epochs = {name.split(".")[1] for name in left(place)}
     assert len(left(place)) == 4
@@ -143,9 +137,13 @@ def test_one_that_fails_leaves_nothing(place, read):
 @pytest.mark.parametrize("what", ["version", "damaged", "full"])
 def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read, monkeypatch, what):
     LONGER.execute(place)
-    whole, result = read["read"], found_alone(place)
-    place.store.directory.joinpath(f"{key(LONGER, place)}.json").unlink()
+    whole, result = read["read"], found(LONGER, place)
+    forget(LONGER, place)
     if what == "full":
+
+        def full(*args):
+            raise StorageError("No space left on device")
+
         monkeypatch.setattr(unfinished, "write_atomically", full)
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":
@@ -156,16 +154,8 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     read.update(read=0, stop=None)
     LONGER.execute(place)
     assert read["read"] == whole
-    assert found_alone(place) == result
+    assert found(LONGER, place) == result
     assert left(place) == []
-
-
-def full(*args):
-    raise StorageError("No space left on device")
-
-
-def found_alone(place):
-    return {**place.store.get(key(LONGER, place))["result"], "seconds": 0}
 
 
 def test_short_epochs_are_not_all_saved(place, monkeypatch):

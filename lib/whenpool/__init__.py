@@ -31,24 +31,20 @@ if TYPE_CHECKING:
 
 
 _HOMES = {
-    "models.pooling": (
-        "POOLINGS", "Attention", "LastAttention", "LastState", "MaxAttention", "MaxPool", "MeanPool",
-        "Pooling",
-    ),
-    "models.encoder": ("Encoder",),
-    "models.sentence_pooling": ("SentencePooling",),
-    "models.sequence_tagger": ("SequenceTagger",),
-    "models.text_classifier": ("TextClassifier",),
-    "models.transformer": ("TransformerEncoder",),
-    "base.errors": ("InputError",),
-    "corpora": ("Corpus", "load"),
-    "explain.checkpoint": ("Checkpoint", "load_checkpoint", "save_checkpoint"),
-    "explain.estimator": ("PoolingClassifier",),
-}  # fmt: skip
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+    "models.pooling": "POOLINGS Attention LastAttention LastState MaxAttention MaxPool MeanPool Pooling",
+    "models.encoder": "Encoder",
+    "models.sentence_pooling": "SentencePooling",
+    "models.sequence_tagger": "SequenceTagger",
+    "models.text_classifier": "TextClassifier",
+    "models.transformer": "TransformerEncoder",
+    "base.errors": "InputError",
+    "corpora": "Corpus load",
+    "explain.checkpoint": "Checkpoint load_checkpoint save_checkpoint",
+    "explain.estimator": "PoolingClassifier",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _ROOMS = ("corpora", "probes", "settings", "words")
-_EXTRAS = {"PoolingClassifier": "sklearn", "SentencePooling": "sentence_transformers"}
-"""What else than "runs" brings the packages that a name needs."""
+_EXTRAS = {"PoolingClassifier": "sklearn", "SentencePooling": "sentence_transformers"}  # others: "runs"
 __all__ = [
     "POOLINGS", "Attention", "Checkpoint", "Corpus", "Encoder", "InputError", "LastAttention", "LastState",
     "MaxAttention", "MaxPool", "MeanPool", "Pooling", "PoolingClassifier", "SentencePooling",

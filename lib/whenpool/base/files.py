@@ -67,8 +67,8 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The place and the content of each object in a file of JSON lines, without empty lines. Raises
-    `InputError` as `lines_of`, and for a line that is no object, with what is ``expected``."""
+    """The place and the content of each object in a file of JSON lines. Raises `InputError` as `lines_of`,
+    and for a line that is not an object, with what is ``expected``."""
     for number, line in enumerate(lines_of(path), 1):
         if line.strip():
             where = f"{path}, line {number}"

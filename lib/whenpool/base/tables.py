@@ -1,6 +1,6 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,32 +74,25 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
     for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
         if name not in found:
             raise InputError(f"{what} {file} cannot be read: there is no column {name!r}")
-    for name in found:
-        for wrong, reason in _checks(found[name], columns):
+    for name, values in found.items():
+        missing, kind = values.isna(), values.dtype.kind
+        faults = []  # which rows are wrong, and why
+        if name in columns.required:
+            faults.append((missing, "there is no value"))
+        if name in columns.numbers:
+            numbers = pd.to_numeric(values, errors="coerce")
+            faults.append((~missing & (numbers.isna() | (kind == "b")), "it is no number"))
+            if name in columns.required:
+                faults.append((~numbers.astype(float).abs().lt(float("inf")), "it is not finite"))
+        if name in columns.flags:
+            is_flag = values.isin([True, False, "True", "False"]) & (kind not in "if")
+            faults.append((~missing & ~is_flag, "it is not True or False"))
+        if name == columns.unique:
+            faults.append((values.duplicated(), "it stands there twice"))
+        for wrong, reason in faults:
             if wrong.any():
                 row = int(wrong.to_numpy().argmax())
-                value = found[name].iloc[row]
-                raise InputError(
-                    f"{what} {file}, row {row + 1}, column {str(name)!r:.60}: {reason}"
-                    + ("" if pd.isna(value) else f", {str(value)!r:.60}")
-                )
+                value = "" if pd.isna(values.iloc[row]) else f", {str(values.iloc[row])!r:.60}"
+                where = f"{what} {file}, row {row + 1}, column {str(name)!r:.60}"
+                raise InputError(f"{where}: {reason}{value}")
     return found
-
-
-def _checks(values: "pd.Series", columns: Columns) -> Iterator[tuple["pd.Series", str]]:
-    """Which rows of a column are wrong in one way after another, and why."""
-    import pandas as pd
-
-    name, missing, kind = values.name, values.isna(), values.dtype.kind
-    if name in columns.required:
-        yield missing, "there is no value"
-    if name in columns.numbers:
-        numbers = pd.to_numeric(values, errors="coerce")
-        yield ~missing & (numbers.isna() | (kind == "b")), "it is no number"
-        if name in columns.required:
-            yield ~numbers.astype(float).abs().lt(float("inf")), "it is not finite"
-    if name in columns.flags:
-        is_flag = values.isin([True, False, "True", "False"]) & (kind not in "if")
-        yield ~missing & ~is_flag, "it is not True or False"
-    if name == columns.unique:
-        yield values.duplicated(), "it stands there twice"

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,6 @@ import papermill
 import psutil
 import yaml
 from jupyter_client.kernelspec import NoSuchKernel
-from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
 from whenpool.base.errors import BookError, InputError
@@ -42,6 +41,7 @@ from whenpool.runs.run import Place
 _ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
+STATUS = "status"  # The page that reports on the chapters
 ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gradient_propagation"}
 """Short names of chapters, beside every part of a name that no other chapter has."""
 
@@ -60,11 +60,6 @@ def chapter_named(name: str, names: Sequence[str]) -> str:
     return found[0]
 
 
-def _is_status(file: str) -> bool:
-    """Whether this is the page that reports on the chapters."""
-    return file.endswith("/status")
-
-
 def is_notebook(source: Path) -> bool:
     """Whether a page has cells to execute."""
     return "\nkernelspec:" in source.read_text("utf-8")
@@ -73,9 +68,9 @@ def is_notebook(source: Path) -> bool:
 def execute(
     source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
 ) -> None:
-    """Execute a chapter in a kernel, which writes the files that it opens into ``notes``, and put the
-    notebook where pages are rendered from. ``parameters`` that the chapter's parameters cell does not have
-    are left out. Raises `BookError` when a cell fails; the notebook as far as it got stays beside
+    """Execute a chapter in a kernel, which writes the names of the files that it opens into ``notes``, and
+    put the notebook where pages are rendered from. ``parameters`` that the chapter's parameters cell does not
+    have are left out. Raises `BookError` when a cell fails; the notebook as far as it got stays beside
     ``target``."""
     notebook = jupytext.read(source)
     unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
@@ -98,38 +93,30 @@ def execute(
         )
     except PapermillExecutionError as error:
         sources = [cell.source for cell in notebook.cells]
-        known = error.source in sources
-        number = sources.index(error.source) + 1 if known else error.cell_index + 1
+        place = sources.index(error.source) if error.source in sources else error.cell_index
         line = error.source.partition("\n")[0]
         raise BookError(
-            f"chapter {source.stem}, cell {number} ({line}): {error.ename}: {error.evalue}\n"
+            f"chapter {source.stem}, cell {place + 1} ({line}): {error.ename}: {error.evalue}\n"
             f"The notebook as far as it got: {executing}"
         ) from None
-    except (CellTimeoutError, DeadKernelError) as error:
-        raise BookError(f"chapter {source.stem}: {error}") from None
-    except (NoSuchKernel, RuntimeError, OSError) as error:
+    except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
+        reason = InputError(str(error))  # in one line
         raise BookError(
-            f"chapter {source.stem}: its kernel does not start: {InputError(str(error))}"
+            f"chapter {source.stem}: its kernel does not start or answer: {reason}"
         ) from None
     finally:
         unexecuted.unlink()
-    _tidy(executing, parameters)
-    executing.replace(target)
-
-
-def _tidy(notebook: Path, parameters: Mapping[str, Any]) -> None:
-    """Show the parameters that were used in the chapter's own cell rather than in papermill's, and
-    keep folders of this machine out of the file."""
-    content = nbformat.read(notebook, as_version=4)
-    for cell in content.cells:
+    content = nbformat.read(executing, as_version=4)
+    for cell in content.cells:  # the chapter's own cell shows the parameters rather than papermill's
         tags = cell.metadata.get("tags", [])
         if "injected-parameters" in tags:
             tags.append("remove-cell")
         elif "parameters" in tags:
             cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
-    for name in ("input_path", "output_path"):
+    for name in ("input_path", "output_path"):  # folders of this machine
         content.metadata.papermill.pop(name, None)
-    nbformat.write(content, notebook)
+    nbformat.write(content, executing)
+    executing.replace(target)
 
 
 def with_value(line: str, parameters: Mapping[str, Any]) -> str:
@@ -145,8 +132,8 @@ def with_value(line: str, parameters: Mapping[str, Any]) -> str:
 
 
 def render(stage: Path, output: Path) -> Path:
-    """Render a staging folder of sources and executed notebooks into ``output/_build/html``; returns the
-    first page. Raises `BookError` for anything that jupyter-book or Sphinx warns of, with what they say."""
+    """Render a folder of sources and executed notebooks into ``output/_build/html``; returns the first page.
+    Raises `BookError` for anything that jupyter-book or Sphinx warns of, with what they say."""
     log = output / "_build" / "render.log"
     command = [
         sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
@@ -181,6 +168,7 @@ class Builder:
 
     @property
     def stage(self) -> Path:
+        """Where the pages are rendered from: copies of the book's files, and executed notebooks."""
         return self.output / "_build" / "stage"
 
     def build(self, only: Sequence[str] = (), force: bool = False) -> Path:
@@ -199,24 +187,30 @@ class Builder:
         toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
         parts = [toc, *toc.get("parts", [])]
         files = [toc["root"], *(page["file"] for part in parts for page in part.get("chapters", []))]
-        names = [Path(file).name for file in files]
-        only = [chapter_named(name, names) for name in only]
-        chapters = [file for file in files if is_notebook(self.root / f"{file}.md")]
+        pages = [Path(file).name for file in files]  # all are in the folder "book"
+        only = [chapter_named(name, pages) for name in only]
+        chapters = [name for name in pages if is_notebook(self._source(name))]
         if only:
-            again = (*only, "status")
-            chapters = [f for f in chapters if Path(f).name in again or not self._executed(f).exists()]
-        failed = self._compute([Path(file).name for file in chapters])
-        self._copy_sources(files)
-        self._execute(chapters, names, names if force else only)
-        page = self._render(files)
+            again = (*only, STATUS)
+            chapters = [n for n in chapters if n in again or not self._executed(n).exists()]
+        failed = self._compute(chapters)
+        self._copy_sources(pages)
+        self._execute(chapters, pages, pages if force else only)
+        page = self._render(pages)
         self.say(f"The book was built in {duration(time.perf_counter() - started)}: {page}")
         if failed:
             raise BookError(f"{failed} runs failed; the pages show the others")
         return page
 
-    def _compute(self, names: Sequence[str]) -> int:
+    def _source(self, name: str) -> Path:
+        return self.root / "book" / f"{name}.md"
+
+    def _executed(self, name: str) -> Path:
+        return self.stage / "book" / f"{name}.ipynb"
+
+    def _compute(self, chapters: Sequence[str]) -> int:
         """Compute what chapters draw from and what is asked for; returns how many runs failed."""
-        planned = [plan(name, self.choice, self.place) for name in names if name in PLANS]
+        planned = [plan(name, self.choice, self.place) for name in chapters if name in PLANS]
         runs = list(dict.fromkeys(run for runs in planned for run in runs if self.only.admits(run)))
         if not runs:
             return 0
@@ -234,7 +228,7 @@ class Builder:
             self.say(f"{report.left} runs are left for want of time; the pages show the others")
         return len(report.failed)
 
-    def _copy_sources(self, files: Sequence[str]) -> None:
+    def _copy_sources(self, pages: Sequence[str]) -> None:
         """Everything of the book but executed notebooks, which stay until they are replaced."""
         ignore = shutil.ignore_patterns("*.ipynb", ".ipynb_checkpoints")
         shutil.copytree(self.root / "book", self.stage / "book", dirs_exist_ok=True, ignore=ignore)
@@ -242,14 +236,12 @@ class Builder:
         config = yaml.safe_load((self.root / "_config.yml").read_text("utf-8"))
         config = yaml.safe_dump(with_own_repository(config, self.root), allow_unicode=True)
         (self.stage / "_config.yml").write_text(config, "utf-8")
-        for file in files:  # the executed notebook takes the place of its source
-            executed = is_notebook(self.root / f"{file}.md")
-            (self.stage / f"{file}.md" if executed else self._executed(file)).unlink(missing_ok=True)
+        for name in pages:  # the executed notebook takes the place of its source
+            executed = self._executed(name)
+            unused = executed.with_suffix(".md") if is_notebook(self._source(name)) else executed
+            unused.unlink(missing_ok=True)
 
-    def _executed(self, file: str) -> Path:
-        return self.stage / f"{file}.ipynb"
-
-    def _execute(self, chapters: Sequence[str], names: Sequence[str], asked: Sequence[str]) -> None:
+    def _execute(self, chapters: Sequence[str], pages: Sequence[str], asked: Sequence[str]) -> None:
         """Execute those chapters that were asked for or that are not fresh, `AT_ONCE` of them at a time, and
         the status last, since it reports on the others; ``executed.json`` says when and from what each was
         made. Raises `BookError` for the first chapter that fails, when those under way have ended."""
@@ -261,34 +253,35 @@ class Builder:
         except (OSError, ValueError):
             log = {}
         todo: dict[str, tuple[str, dict[str, str]]] = {}  # what is said, and the inputs
-        for number, file in enumerate(sorted(chapters, key=_is_status), 1):
-            name, place = Path(file).name, f"[{number}/{len(chapters)}]"
-            before = log.get(name, {}) if self._executed(file).exists() else {}
-            inputs = fresh.inputs(self.root / f"{file}.md")
+        for number, name in enumerate(sorted(chapters, key=lambda name: name == STATUS), 1):
+            place = f"[{number}/{len(chapters)}] {name}"
+            before = log.get(name, {}) if self._executed(name).exists() else {}
+            inputs = fresh.inputs(self._source(name))
             reason = "it was asked for" if name in asked else fresh.changed(inputs, before)
-            if _is_status(file) and todo:
+            if name == STATUS and todo:
                 reason = "it reports on the others"
             if reason:
-                todo[file] = f"{place} {name}: executed: {reason}", inputs
+                todo[name] = f"{place}: executed: {reason}", inputs
                 log.pop(name, None)  # whatever happens now, the notebook is not what the log says
             else:
-                self.say(f"{place} {name}: as before")
+                self.say(f"{place}: as before")
         write_atomically(log_file, json.dumps(log, indent=1))
-        failed = threading.Event()
+        failed, writing = threading.Event(), threading.Lock()
 
-        def executed(file: str) -> dict[str, Any] | None:
+        def executed(name: str) -> None:
             if failed.is_set():
-                return None
-            line, inputs = todo[file]
+                return
+            line, inputs = todo[name]
             self.say(line)
-            notes, began = self._executed(file).with_suffix(".opened"), time.time()
+            notes, began = self._executed(name).with_suffix(".opened"), time.time()
             try:
-                execute(self.root / f"{file}.md", self._executed(file), parameters, notes)
-                return {
-                    "seconds": time.time() - began,
-                    "profile": self.choice.profile,
-                    **fresh.record(inputs, notes, began),
-                }
+                execute(self._source(name), self._executed(name), parameters, notes)
+                record = {"seconds": time.time() - began, "profile": self.choice.profile}
+                record |= fresh.record(inputs, notes, began)
+                with writing:
+                    log[name] = record
+                    in_order = {page: log[page] for page in pages if page in log}
+                    write_atomically(log_file, json.dumps(in_order, indent=1))
             except BaseException:
                 failed.set()
                 raise
@@ -297,14 +290,9 @@ class Builder:
 
         with variables(self._environment()), ThreadPoolExecutor(AT_ONCE) as pool:
             for last in (False, True):
-                files = [file for file in todo if _is_status(file) == last]
-                futures = {pool.submit(executed, file): Path(file).name for file in files}
+                futures = [pool.submit(executed, name) for name in todo if (name == STATUS) == last]
                 try:
-                    for future in as_completed(futures):
-                        if not future.exception() and (record := future.result()):
-                            log[futures[future]] = record
-                            log = {name: log[name] for name in names if name in log}
-                            write_atomically(log_file, json.dumps(log, indent=1))
+                    wait(futures)
                 except BaseException:  # ctrl-C: no chapter is waited for
                     failed.set()
                     for kernel in psutil.Process().children(recursive=True):
@@ -342,18 +330,17 @@ class Builder:
             **self.workforce.variables(),
         }
 
-    def _render(self, files: Sequence[str]) -> Path:
+    def _render(self, pages: Sequence[str]) -> Path:
         """Render the pages unless their sources are those of the last time; returns the first page."""
-        html = self.output / "_build" / "html"
         rendered, sources = self.output / "_build" / "rendered.txt", sources_of_pages(self.stage)
-        page = html / "index.html"
+        page = self.output / "_build" / "html" / "index.html"
         if page.exists() and rendered.exists() and rendered.read_text() == sources:
             self.say("The pages are as before")
             return page
         self.say("Rendering the pages")
         rendered.unlink(missing_ok=True)
-        for old in (html / "book").glob("*.html"):
-            if f"book/{old.stem}" not in files:  # it has left the table of contents
+        for old in (page.parent / "book").glob("*.html"):
+            if old.stem not in pages:  # it has left the table of contents
                 old.unlink()
         page = render(self.stage, self.output)
         lighten(page.parent)

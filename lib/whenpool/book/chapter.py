@@ -99,7 +99,8 @@ class Chapter:
 
     def claims(self) -> list[Decision]:
         """The claims of this chapter with their verdicts, which are glued as verbs, ``claim_<id>``, and what
-        was measured as ``measured_<id>``: at the thesis's scale where it was run there, else compact."""
+        was measured as ``measured_<id>``: at the thesis's scale once it is decided there, else
+        compact."""
         decided = decisions(self.finished, self.name)
         for decision in decided:
             glue(f"claim_{decision.claim.id}", decision.said)

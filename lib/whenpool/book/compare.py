@@ -20,7 +20,7 @@ from whenpool.models.precision import PRECISIONS
 from whenpool.runs.store import Store, key_of
 
 RECORD = "record"  # Means the reference runs where a folder is asked for
-COMPARISONS_OF_RECORD = "comparisons"
+COMPARISONS_OF_RECORD = "comparisons"  # Their file in data/results, without its ending
 CIRCUMSTANCES = ("device", "precision", "together", "engine")
 """What can differ between two computations of one training; of the second one, with ``_other``."""
 SIDES = (*CIRCUMSTANCES, *(f"{name}_other" for name in CIRCUMSTANCES))
@@ -83,28 +83,82 @@ def compare(first: Store, second: Store) -> DataFrame:
             pairs.append(_pair(*sorted(both, key=lambda side: _plainness(side[0]))))
     if not pairs:
         raise InputError(f"all {len(common)} trainings that are in both diverged")
-    once = lambda commits: " ".join(sorted({str(one) for one in commits.dropna() if one}))  # noqa: E731
-    cells = (
-        DataFrame(pairs)
-        .groupby([*CELL, *SIDES], dropna=False)
-        .agg(
-            pairs=("difference", "size"),
-            identical=("identical", "sum"),
-            with_weights=("weight", "count"),
-            mean_difference=("difference", "mean"),
-            std_difference=("difference", "std"),
-            largest_accuracy=("accuracy", "max"),
-            largest_loss=("loss", "max"),
-            largest_weight=("weight", "max"),
-            commit=("commit", once),
-            commit_other=("commit_other", once),
-            finished=("finished", "max"),
-        )
-        .reset_index()
-    )
+
+    def once(commits: Series) -> str:
+        return " ".join(sorted({str(one) for one in commits.dropna() if one}))
+
+    grouped = DataFrame(pairs).groupby([*CELL, *SIDES], dropna=False)
+    cells = grouped.agg(
+        pairs=("difference", "size"),
+        identical=("identical", "sum"),
+        with_weights=("weight", "count"),
+        mean_difference=("difference", "mean"),
+        std_difference=("difference", "std"),
+        largest_accuracy=("accuracy", "max"),
+        largest_loss=("loss", "max"),
+        largest_weight=("weight", "max"),
+        commit=("commit", once),
+        commit_other=("commit_other", once),
+        finished=("finished", "max"),
+    ).reset_index()
     rows = cells[[*CELL, *SIDES]].astype(object).to_dict("records")
     cells.insert(0, "key", [key_of({k: str(value) for k, value in row.items()}) for row in rows])
     return cells
+
+
+def _plainness(row: Series) -> tuple[Any, ...]:
+    """What sorts the plainer of two computations before the other."""
+    kind, _, name = str(row["device"]).partition(":")
+    exactness = PRECISIONS.index(row["precision"]) if row["precision"] in PRECISIONS else len(PRECISIONS)
+    return exactness, kind != "cpu", int(row["together"]), row["engine"] != "local", name
+
+
+def _pair(first: Any, second: Any) -> dict[str, Any]:
+    """Two computations of one training, each its row, epochs and file of weights."""
+    (row, epochs, file), (other, other_epochs, other_file) = first, second
+
+    def plain(value: Any) -> Any:
+        """A value as it was before a table made a fraction of it."""
+        value = value.item() if isinstance(value, np.generic) else value
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    if epochs is None or other_epochs is None:
+        same = epochs is other_epochs
+    else:  # in all that both have but the time
+        names = [n for n in epochs if n in other_epochs and n not in ("key", "seconds")]
+        one, two = (part.sort_values("epoch")[names] for part in (epochs, other_epochs))
+        same = np.array_equal(one.to_numpy(float), two.to_numpy(float), equal_nan=True)
+    difference, weight = other["test_accuracy"] - row["test_accuracy"], np.nan
+    if file.exists() and other_file.exists():
+        weight = _largest_difference(file, other_file)
+    return {
+        **{name: plain(row[name]) for name in (*CELL, *CIRCUMSTANCES)},
+        **{f"{name}_other": plain(other[name]) for name in CIRCUMSTANCES},
+        "identical": same and row[_RESULTS].equals(other[_RESULTS]) and not weight > 0,
+        "difference": difference,
+        "accuracy": abs(difference),
+        "loss": abs(other["test_loss"] - row["test_loss"]),
+        "weight": weight,
+        "commit": row.get("commit"),
+        "commit_other": other.get("commit"),
+        "finished": max(str(row["finished"]), str(other["finished"])),
+    }
+
+
+def _largest_difference(*files: Path) -> float:
+    """The largest absolute difference of any weight in two files."""
+    loaded = []
+    for file in files:
+        try:
+            loaded.append(load_file(file))
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"weights {file} cannot be read: {error}; delete the file") from None
+    one, two = loaded
+    if {name: w.shape for name, w in one.items()} != {name: w.shape for name, w in two.items()}:
+        raise InputError(
+            f"weights {' and '.join(map(str, files))} are not of one model; delete the wrong file"
+        )
+    return max([float((two[name] - w).abs().max()) for name, w in one.items()], default=0.0)
 
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:
@@ -126,61 +180,6 @@ def read_comparisons(folder: Path | None) -> DataFrame:
     """The rows of ``comparisons.csv`` in a folder of results, see `compare`; none where there is no such
     file. Raises `InputError` when it cannot be read."""
     return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
-
-
-def _plainness(row: Any) -> tuple[Any, ...]:
-    name = str(row["device"]).partition(":")[2]
-    precision = str(row["precision"])
-    exactness = PRECISIONS.index(precision) if precision in PRECISIONS else len(PRECISIONS)
-    return exactness, _kind(row["device"]) != "cpu", int(row["together"]), row["engine"] != "local", name
-
-
-def _pair(first: Any, second: Any) -> dict[str, Any]:
-    """Two computations of one training, each its row, epochs and file of weights."""
-    (row, epochs, file), (other, other_epochs, other_file) = first, second
-    weight = _largest_difference(file, other_file)
-    if epochs is None or other_epochs is None:
-        same = epochs is other_epochs
-    else:  # in all that both have but the time
-        names = [n for n in epochs if n in other_epochs and n not in ("key", "seconds")]
-        one, two = (part.sort_values("epoch")[names] for part in (epochs, other_epochs))
-        same = np.array_equal(one.to_numpy(float), two.to_numpy(float), equal_nan=True)
-    same &= row[_RESULTS].equals(other[_RESULTS])
-    difference = other["test_accuracy"] - row["test_accuracy"]
-    return {
-        **{name: _plain(row[name]) for name in (*CELL, *CIRCUMSTANCES)},
-        **{f"{name}_other": _plain(other[name]) for name in CIRCUMSTANCES},
-        "identical": same and not weight > 0,
-        "difference": difference,
-        "accuracy": abs(difference),
-        "loss": abs(other["test_loss"] - row["test_loss"]),
-        "weight": weight,
-        "commit": row.get("commit"),
-        "commit_other": other.get("commit"),
-        "finished": max(str(row["finished"]), str(other["finished"])),
-    }
-
-
-def _plain(value: Any) -> Any:
-    """A value as it was before a table made a fraction of it."""
-    value = value.item() if isinstance(value, np.generic) else value
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _largest_difference(first: Path, second: Path) -> float:
-    """The largest absolute difference of any weight; NaN where a store has none."""
-    if not (first.exists() and second.exists()):
-        return np.nan
-    loaded = []
-    for file in (first, second):
-        try:
-            loaded.append(load_file(file))
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"weights {file} cannot be read: {error}; delete the file") from None
-    one, two = loaded
-    if {name: w.shape for name, w in one.items()} != {name: w.shape for name, w in two.items()}:
-        raise InputError(f"weights {first} and {second} are not of one model; delete the wrong file")
-    return max([float((two[name] - w).abs().max()) for name, w in one.items()], default=0.0)
 
 
 def pooled(cells: DataFrame) -> dict[str, Any]:
@@ -217,18 +216,18 @@ def table_of(cells: DataFrame) -> DataFrame:
         name += "" if row["length"] == "any" else f", {row['length']}"
         sizes = ", ".join(f"{int(size):,}" for size in sorted(set(group["size"])))
         settings = ", ".join(name for name in SETTINGS if name in set(group["setting"]))
-        largest = f"accuracy {whole['largest_accuracy']:.2f}; loss {whole['largest_loss']:.1e}"
-        if whole["with_weights"]:
-            largest += f"; weights {whole['largest_weight']:.1e}"
+        model = f"{row['hidden_size']} units, {row['epochs']} epochs"
         sides = [(write(row[side]), write(row[f"{side}_other"])) for side, write in words.items()]
         local = "engine local"
         differing = [f"{one or local} against {two or local}" for one, two in sides if one != two]
         common = ", ".join(one for one, two in sides if one and one == two)
         computed = ["; ".join(differing) or "twice the same", common]
+        largest = f"accuracy {whole['largest_accuracy']:.2f}; loss {whole['largest_loss']:.1e}"
+        if whole["with_weights"]:
+            largest += f"; weights {whole['largest_weight']:.1e}"
         rows.append(
             {
-                "trainings": f"{name}; {sizes} texts; {settings}; {row['hidden_size']} units, "
-                f"{row['epochs']} epochs",
+                "trainings": f"{name}; {sizes} texts; {settings}; {model}",
                 "computed": "; ".join(filter(None, computed)),
                 "pairs": str(whole["pairs"]),
                 "identical": str(whole["identical"]),
@@ -253,7 +252,7 @@ def meaning(cells: DataFrame) -> str:
                 "identical in every result that does not depend on time; the test accuracies differ by "
                 f"{mean_text(whole)} points in the mean and {whole['largest_accuracy']:.2f} at most."
             )
-    return " ".join(parts) + " After ± stands the 95 % t-interval over pairs."
+    return " ".join(parts) + " The 95 % t-interval over pairs follows ±."
 
 
 def mean_text(row: Any) -> str:
@@ -270,16 +269,14 @@ def beside_float32(
     ``fused``: of models trained together, whose recurrences round at other places."""
     if cells.empty:
         return 0, np.nan
-    exact = cells["precision"] == "float32"  # else the second side may be
-
-    def other(name: str) -> Series:
-        return cells[f"{name}_other"].where(exact, cells[name])
-
+    # the way of the side that is not float32, if one of them is
+    exact = cells["precision"] == "float32"
+    way = {name: cells[f"{name}_other"].where(exact, cells[name]) for name in CIRCUMSTANCES}
     counted = cells[
         (exact | (cells["precision_other"] == "float32"))
-        & (other("precision") == precision)
-        & (other("device").map(_kind) == device)
-        & ((other("together") > 1) == fused)
+        & (way["precision"] == precision)
+        & (way["device"].map(_kind) == device)
+        & ((way["together"] > 1) == fused)
         & (cells["hidden_size"] >= THESIS_MODEL["hidden_size"])
         & (cells["epochs"] >= THESIS_MODEL["epochs"])
         & cells["corpus"].isin(list(PUBLICATIONS))

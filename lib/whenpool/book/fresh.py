@@ -112,13 +112,4 @@ def sources_of_pages(stage: Path) -> str:
 
 def digest(file: Path) -> str:
     """The SHA-256 of a file; nothing where there is none."""
-    try:
-        stamp = file.stat()
-    except OSError:
-        return ""
-    return _digest(file, stamp.st_size, stamp.st_mtime_ns) if file.is_file() else ""
-
-
-@functools.cache
-def _digest(file: Path, size: int, changed: int) -> str:
-    return sha256(file.read_bytes()).hexdigest()
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else ""

@@ -24,7 +24,11 @@ from whenpool.book.build import configured, is_notebook
 _CELL = Path(__file__).with_name("launch_cell.txt").read_text("utf-8")
 _ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
 _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
-_FENCE = re.compile(r"\s*(?P<fence>:{3,}|`{3,})\s*(?:\{(?P<kind>[\w:-]+)\}\s*(?P<title>.*))?$")
+_DIRECTIVE = re.compile(
+    r"^(?P<indent> *)(?P<fence>:{3,}|`{3,}) *\{(?P<kind>[\w:-]+)\} *(?P<title>[^\n]*)\n"
+    r"(?P<body>.*?)^(?P=indent)(?P=fence) *(?:\n|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _LABEL = re.compile(r"^\((?P<label>[\w-]+)\)=\s*\n+#+ +(?P<heading>.+)$", re.MULTILINE)
 _FIGURE = re.compile(
     r"^```\{figure\} +(?P<file>\S+)\n---\n(?P<options>.*?)\n---\n(?P<caption>.*?)\n```$",
@@ -49,8 +53,23 @@ class Plain:
     authors: dict[str, tuple[str, str]]  # "Maini et al." and "2020", by key of the bibliography
 
     @classmethod
-    def of(cls, chapter: Path) -> "Plain":
-        """With what the pages and the bibliography beside a chapter say."""
+    def of(cls, chapter: Path, cells: list[Any]) -> "Plain":
+        """With what the cells of a chapter, the pages and the bibliography beside it say."""
+        figures: list[str] = []
+        tables: list[str] = []
+        for cell in cells:
+            if figure := cell.metadata.get("mystnb", {}).get("figure"):
+                figures.append(figure["name"])
+            if cell.cell_type == "code":
+                tables += _TABLE.findall(cell.source)
+            else:
+                found = _FIGURE.finditer(cell.source)
+                figures += [yaml.safe_load(figure["options"])["name"] for figure in found]
+        labels = {
+            name: f"{kind} {number}"
+            for kind, names in (("Figure", figures), ("Table", tables))
+            for number, name in enumerate(dict.fromkeys(names), 1)
+        }
         headings: dict[str, str] = {}
         pages: dict[str, tuple[str, bool]] = {}
         for path in sorted(chapter.parent.glob("*.md")):
@@ -58,7 +77,12 @@ class Plain:
             title = re.search(r"^# +(.+)$", text, re.MULTILINE)
             pages[path.stem] = title[1] if title else path.stem, is_notebook(path)
             headings |= {found["label"]: found["heading"] for found in _LABEL.finditer(text)}
-        return cls(_numbered(chapter), headings, pages, _authors(chapter.with_name("references.bib")))
+        authors = {}
+        for key, entry in parse_file(str(chapter.with_name("references.bib"))).entries.items():
+            people = [" ".join(person.last_names) for person in entry.persons.get("author", [])] or [key]
+            named = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
+            authors[key] = re.sub(r"[{}]", "", named), entry.fields.get("year", "n. d.")
+        return cls(labels, headings, pages, authors)
 
     def label(self, name: str) -> str:
         """What a figure or table of the chapter is called."""
@@ -69,7 +93,7 @@ class Plain:
         text = re.sub(r"^\([\w-]+\)=\n?|^%.*\n?|^\+\+\+.*\n?", "", text, flags=re.MULTILINE)
         text = re.sub(r"(\$\$) *\([\w-]+\)$", r"\1", text, flags=re.MULTILINE)
         text = _FIGURE.sub(self._figure, text)
-        return _ROLE.sub(self._role, _without_directives(text)).strip()
+        return _ROLE.sub(self._role, _DIRECTIVE.sub(_plain_directive, text)).strip()
 
     def _figure(self, found: re.Match[str]) -> str:
         options = yaml.safe_load(found["options"])
@@ -95,67 +119,19 @@ class Plain:
         return write.get(found["role"], title or f"`{target}`")
 
 
-def _numbered(chapter: Path) -> dict[str, str]:
-    """The figures and tables of a chapter, each kind counted from 1."""
-    figures: list[str] = []
-    tables: list[str] = []
-    for cell in jupytext.read(chapter).cells:
-        if figure := cell.metadata.get("mystnb", {}).get("figure"):
-            figures.append(figure["name"])
-        if cell.cell_type == "markdown":
-            figures += [
-                yaml.safe_load(found["options"])["name"] for found in _FIGURE.finditer(cell.source)
-            ]
-        else:
-            tables += _TABLE.findall(cell.source)
-    return {
-        name: f"{kind} {number}"
-        for kind, names in (("Figure", figures), ("Table", tables))
-        for number, name in enumerate(dict.fromkeys(names), 1)
-    }
-
-
-def _authors(bibliography: Path) -> dict[str, tuple[str, str]]:
-    """Surnames and year of each entry of a BibTeX file."""
-    found = {}
-    for key, entry in parse_file(str(bibliography)).entries.items():
-        people = [
-            re.sub(r"[{}]", "", " ".join(person.last_names))
-            for person in entry.persons.get("author", [])
-        ] or [key]
-        named = f"{people[0]} et al." if len(people) > 2 else " and ".join(people)
-        found[key] = named, entry.fields.get("year", "n. d.")
-    return found
-
-
-def _without_directives(text: str) -> str:
-    """Admonitions become quotes under a bold title; other directives leave what they hold."""
-    lines: list[str] = []
-    open_fences: list[tuple[str, str]] = []  # their fence and their kind, from the outside
-    options = False
-
-    def write(line: str) -> None:
-        kinds = {kind for _, kind in open_fences}
-        if not kinds & _DROPPED:
-            lines.append(f"> {line}".rstrip() if kinds & _BOXES else line)
-
-    for line in text.splitlines():
-        found = _FENCE.match(line)
-        if found and found["kind"]:
-            open_fences.append((found["fence"], found["kind"]))
-            options = True
-            if found["title"]:
-                write(f"**{found['title']}**")
-                write("")
-            if found["kind"] == "math":
-                lines.append("$$")
-        elif found and open_fences and found["fence"] == open_fences[-1][0]:
-            if open_fences.pop()[1] == "math":
-                lines.append("$$")
-        elif not (options and re.match(r"\s*:[\w-]+:", line)):
-            options = options and not line.strip()
-            write(line)
-    return "\n".join(lines)
+def _plain_directive(found: re.Match[str]) -> str:
+    """An admonition becomes a quote under a bold title; other directives leave what they hold."""
+    if found["kind"] in _DROPPED:
+        return ""
+    text = re.sub(r"\A(?:[ \t]*:[\w-]+:.*\n)+", "", found["body"])  # without options
+    if found["kind"] == "math":
+        return f"$$\n{text}$$\n"
+    text = _DIRECTIVE.sub(_plain_directive, text).removesuffix("\n")
+    if found["title"]:
+        text = f"**{found['title']}**\n\n{text}"
+    if found["kind"] in _BOXES:
+        text = "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+    return f"{text}\n"
 
 
 def chapters(root: Path) -> list[Path]:
@@ -166,21 +142,21 @@ def chapters(root: Path) -> list[Path]:
 def made(chapter: Path, root: Path) -> str:
     """The notebook of a chapter, ``book/<name>.md`` of a clone, as the text of its file. ``_config.yml`` says
     where Colab finds the repository; ``WHENPOOL_REPOSITORY`` names another address."""
-    source = jupytext.read(chapter)
-    plain = Plain.of(chapter)
-    code = "\n".join(cell.source for cell in source.cells if cell.cell_type == "code")
+    source = jupytext.read(chapter).cells
+    plain = Plain.of(chapter, source)
+    code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
     needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
     extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
     first = _CELL.format(extras=extras, **configured(root)).rstrip("\n")
     cells: list[Any] = [new_code_cell(first)]
-    for cell in source.cells:
+    for cell in source:
         if cell.cell_type == "markdown":
             if text := plain.markdown(cell.source):
                 cells.append(new_markdown_cell(text))
             continue
         for name in _TABLE.findall(cell.source):
             cells.append(new_markdown_cell(f"**{plain.label(name)}**"))
-        tags = list(cell.metadata.get("tags", []))
+        tags = cell.metadata.get("tags", [])
         shown: dict[str, Any] = {"tags": tags} if tags else {}
         if {"hide-input", "remove-input", "hide-cell", "remove-cell"} & set(tags):
             shown |= {"jupyter": {"source_hidden": True}, "cellView": "form"}
@@ -199,8 +175,8 @@ def made(chapter: Path, root: Path) -> str:
 
 
 def stale(root: Path) -> dict[Path, str]:
-    """The notebooks that are not what their chapters give now, and what these give: nothing for one that
-    no chapter has."""
+    """The notebooks that are not what their chapters give now, each with what its chapter gives: nothing
+    where there is no such chapter."""
     wanted = {path.with_suffix(".ipynb"): made(path, root) for path in chapters(root)}
     there = {path: path.read_text("utf-8") for path in sorted((root / "book").glob("*.ipynb"))}
     return {
@@ -228,11 +204,13 @@ def main() -> int:
         print("the chapters are in the repository: run this inside a clone", file=sys.stderr)
         return 2
     if "--check" in sys.argv[1:]:
-        advice = "is not what its chapter gives: run python -m whenpool.book.launch\n"
-        said = [f"{path.relative_to(root)} {advice}" for path in stale(root)]
-        print("".join(said), end="")
-        return 1 if any(said) else 0
-    for path in (changed := write(root)):
+        wrong = stale(root)
+        for path in wrong:
+            advice = "is not what its chapter gives: run python -m whenpool.book.launch"
+            print(f"{path.relative_to(root)} {advice}")
+        return 1 if wrong else 0
+    changed = write(root)
+    for path in changed:
         print(f"{path.relative_to(root)} {'written' if path.exists() else 'removed'}")
     if not changed:
         print("the notebooks are up to date")

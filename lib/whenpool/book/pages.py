@@ -60,7 +60,13 @@ def lighten(html: Path) -> None:
         if not {"mathjax", "locales", "fontawesome.js", "weights.js"} & set(script.parts)
     ]
     known = {word for file in (*pages, *scripts) for word in _WORD.findall(file.read_text("utf-8"))}
-    for sheet in _sheets(html, pages):
+    sheets = set()  # those that some page loads
+    for page in pages:
+        for link in re.findall(r'<link[^>]*href="([^"?]+\.css)[^"]*"', page.read_text("utf-8")):
+            sheet = (page.parent / link).resolve()
+            imported = _IMPORT.findall(sheet.read_text("utf-8"))
+            sheets |= {sheet, *((sheet.parent / name).resolve() for name in imported)}
+    for sheet in sheets:
         whole = html.parent / "whole" / sheet.relative_to(html.resolve())  # as Sphinx wrote it
         text = sheet.read_text("utf-8")
         if text.startswith(_PRUNED):
@@ -96,11 +102,9 @@ def defined(page: str) -> dict[str, str]:
 
 def explained(page: str, terms: Mapping[str, str]) -> str:
     """A page whose links to terms bring what these mean."""
-
-    def with_definition(link: re.Match[str]) -> str:
-        return f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"'
-
-    return _TO_TERM.sub(with_definition, page)
+    return _TO_TERM.sub(
+        lambda link: f'{link[0]} data-definition="{escape(terms.get(link[1], ""))}"', page
+    )
 
 
 def with_phones(page: str, narrow: Set[str]) -> str:
@@ -119,17 +123,6 @@ def smaller(svg: str) -> str:
     """A drawing without a date, and without digits of its lines that are far below a pixel."""
     svg = re.sub(r"\s*(?:<metadata>.*?</metadata>|<!--.*?-->)", "", svg, flags=re.DOTALL)
     return re.sub(r' d="[^"]*"', lambda line: re.sub(r"(\.\d)\d+", r"\1", line[0]), svg)
-
-
-def _sheets(html: Path, pages: list[Path]) -> set[Path]:
-    """The stylesheets that some page loads."""
-    found = set()
-    for page in pages:
-        for link in re.findall(r'<link[^>]*href="([^"?]+\.css)[^"]*"', page.read_text("utf-8")):
-            sheet = (page.parent / link).resolve()
-            imported = _IMPORT.findall(sheet.read_text("utf-8"))
-            found |= {sheet, *((sheet.parent / name).resolve() for name in imported)}
-    return found
 
 
 def pruned(sheet: str, known: Set[str]) -> str:

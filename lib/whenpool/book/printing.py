@@ -57,7 +57,6 @@ NAME = "whenpool.pdf"
 PAPER_NAME = "whenpool-paper.pdf"
 PAPER, WORKS = "book/article", "book/bibliography"
 """The page that is printed by itself, and the one with the works that it cites."""
-_TEXT_WIDTH = 643  # of A4 without its margins, in the pixels of CSS
 _FOOTER = (
     '<div style="width: 100%; text-align: center; font: 8pt serif; color: #555">'
     '<span class="pageNumber"></span></div>'
@@ -85,17 +84,22 @@ def print_book(root: Path, paper: bool = False) -> Path:
     """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the PDF,
     ``_build/whenpool.pdf`` or ``_build/whenpool-paper.pdf``. Raises `InputError` when no book is built, or
     there is no browser."""
+    from pypdf import PdfReader
+
     html, together = root / "_build" / "html", root / "_build" / "print.html"
     if not (html / "index.html").exists():
         raise InputError("there is no book yet: run make book")
     target = root / "_build" / (PAPER_NAME if paper else NAME)
     pages = {chapter.name: chapter for chapter in chapters_of(root, html)}
-    if paper and not {PAPER, WORKS} <= set(pages):
+    if not paper:
+        front, *others = (chapter for name, chapter in pages.items() if name != PAPER)
+    elif {PAPER, WORKS} <= set(pages):
+        front, others = by_itself(pages[PAPER], pages[WORKS]), []
+    else:
         raise InputError(f"the table of contents lacks {PAPER} or {WORKS}, which the paper needs")
-    article = pages.pop(PAPER, None)
-    front, *others = [by_itself(article, pages[WORKS])] if article and paper else pages.values()
     with opened_browser() as browser:
-        page = browser.new_page(viewport={"width": _TEXT_WIDTH, "height": 900})
+        # as wide as A4 without its margins, in the pixels of CSS
+        page = browser.new_page(viewport={"width": 643, "height": 900})
         page.emulate_media(media="print")
         numbers: Sequence[int] = ()
         for _ in range(2):  # the numbers of pages are known once the text is broken into pages
@@ -114,14 +118,15 @@ def print_book(root: Path, paper: bool = False) -> Path:
                 tagged=True,
                 outline=True,
             )
-            numbers = pages_of(target, others)
+            reader = PdfReader(target)
+            places = [reader.named_destinations[f"/{_anchor(chapter.name)}"] for chapter in others]
+            numbers = [(reader.get_destination_page_number(place) or 0) + 1 for place in places]
     together.unlink()
     return target
 
 
 def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
-    """The built pages in the order of the table of contents. Raises `InputError` for a page that is not
-    built."""
+    """The built pages in the order of the contents. Raises `InputError` for a page that is not built."""
     from bs4 import BeautifulSoup
 
     toc = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
@@ -135,7 +140,7 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
         article = soup.select_one("article.bd-article")
         heading = article and article.find("h1")
-        if article is None or heading is None:
+        if not article or not heading:
             raise InputError(f"{file} is no page of the book: run make book")
         for unused in article.select(_OF_NO_USE):
             unused.decompose()
@@ -144,9 +149,8 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         for image in article.select("[src]"):
             image["src"] = (file.parent / str(image["src"])).resolve().as_uri()
         for link in article.select("a[href]"):
-            # where it leads when all pages are together
             there = urlsplit(str(link["href"]))
-            if there.scheme or there.netloc:
+            if there.scheme or there.netloc:  # out of the book
                 continue
             page = str(Path(name).with_name(Path(there.path).stem)) if there.path else name
             fragment = "" if "=" in there.fragment else there.fragment  # what the ledger should show
@@ -156,7 +160,7 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         if caption and name != PAPER:
             for level in reversed(article.find_all(["h1", "h2", "h3", "h4", "h5"])):
                 level.name = f"h{int(level.name[1]) + 1}"
-        else:  # the front page, and the article: its title stands above all
+        else:  # the front page, and the article: its title is above the whole text
             heading.extract()
         yield Chapter(name, title, caption, article)
 
@@ -175,8 +179,7 @@ def by_itself(article: Chapter, works: Chapter) -> Chapter:
     for work in works.article.select("div.citation"):
         if f"#{work['id']}" not in cited:
             work.decompose()
-    heading = works.article.find("h2")
-    if heading:
+    if heading := works.article.find("h2"):
         heading.string = "References"
     article.article.append(works.article)
     return article
@@ -193,23 +196,12 @@ def assembled(
     """All chapters as one page, which ``front`` opens; ``numbers`` are the pages of the PDF on which the
     others begin, for the table of contents."""
     static = html / "_static"
-    own = root / "book" / "_static" / "print.css"
     template = Path(__file__).with_name("print.html").read_text("utf-8")
     return Environment(autoescape=True).from_string(template).render(
         front=front, others=others, numbers=numbers, anchor=_anchor, commit=commit(),
         author=yaml.safe_load((root / "_config.yml").read_text("utf-8"))["author"],
-        sheets=[*static.glob("pygments.css"), *static.glob("mystnb.*.css"), own],
+        sheets=[*static.glob("pygments.css"), *static.glob("mystnb.*.css"), root / "book/_static/print.css"],
         mathjax=static / "mathjax" / "tex-chtml.js",
         # the serifs that come with matplotlib, so that a page looks the same on every machine
         fonts=Path(matplotlib.get_data_path()) / "fonts" / "ttf",
     )  # fmt: skip
-
-
-def pages_of(pdf: Path, chapters: Sequence[Chapter]) -> list[int]:
-    """The pages, counted from 1, on which chapters begin: those that links to them lead to."""
-    from pypdf import PdfReader
-
-    reader = PdfReader(pdf)
-    places = reader.named_destinations
-    found = (places[f"/{_anchor(chapter.name)}"] for chapter in chapters)
-    return [(reader.get_destination_page_number(place) or 0) + 1 for place in found]

@@ -42,9 +42,9 @@ def status_table(
     chapters: Mapping[str, Sequence[Run]], choice: Choice, place: Place, workforce: Workforce
 ) -> Progress:
     """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the
-    thesis or chapter; nothing is computed. "time left" is for what can be computed here and is missing
-    or failed, "time of all" for everything, both by the workforce; "?" stands for runs like which none
-    was done yet."""
+    thesis or chapter; nothing is computed. "time left" is what the workforce needs for the runs that can be
+    computed here and are missing or failed, "time of all" what it needs for all; "?" means that no run like
+    them was done yet."""
     by_table: dict[str, dict[Run, None]] = {}  # or by chapter, of runs in none; one can be in several
     for chapter, runs in chapters.items():
         for run in runs:

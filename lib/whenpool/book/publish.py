@@ -13,7 +13,6 @@ from whenpool.corpora.published import PUBLICATIONS
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place
 
-TESTED = 1_000  # Test texts of a few-shot reference run, at least
 PLACES = ("stage", "epoch", "examples", "position")  # Columns that say where in a history a point is
 OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
     "training": lambda rows: verdicts.of_either_scale(rows) | verdicts.of_breadth(rows),
@@ -22,12 +21,12 @@ OF_RECORD: dict[str, Callable[[pd.DataFrame], Any]] = {
         | verdicts.probes_of_breadth(rows)
         | verdicts.memory_of_record(rows)
     ),
-    "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= TESTED),
+    "few-shot": lambda rows: rows["corpus"].isin(PUBLICATIONS) & (rows["test_texts"] >= 1_000),
     "tagging": verdicts.taggings_of_record,
 }
 """Which runs are reference runs: at the thesis's scale, of the compact replication, and compact but for their
-cell or regularisation (breadth); few-shot and tagging runs on whole published corpora. Of another kind all
-are."""
+cell or regularisation (breadth); few-shot runs on published corpora with 1,000 test texts or more; taggers
+on whole ones. Of another kind all are."""
 
 
 def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = print) -> int:

@@ -35,7 +35,6 @@ SEED = 2
 """Of five seeds the one from which the BiLSTM learnt most: the page is about what hides opinions from it."""
 RANK = 2
 LARGEST, MIDDLE = 45, 81  # of a value, and the character of 0: a string may hold all of them but "\"
-_LITTLE = 1_000  # values that are written as numbers
 
 
 def chosen_runs() -> dict[str, Training]:
@@ -68,10 +67,11 @@ def export(
             content["vectors"] = _shared(content, first)
         for called, model in ((name, after.model), (f"{name} untrained", before)):
             content["models"][called] = _written(content, model, first) | {"pooling": run.pooling}
-            reached = accuracy(read_model(content, called), after.dataset.test)
-            content["models"][called]["here"] = reached
-        result = {"key": key(run, place), "accuracy": stored["result"]["test_accuracy"]}
-        content["models"][name] |= result
+            content["models"][called]["here"] = accuracy(read_model(content, called), after.dataset.test)
+        content["models"][name] |= {
+            "key": key(run, place),
+            "accuracy": stored["result"]["test_accuracy"],
+        }
         say("{accuracy:.1f} % stored, {here:.1f} % here: {key}".format(**content["models"][name]))
     body = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     write_atomically(file, f"whenpoolTryIt.weights = {body};\n")
@@ -81,8 +81,8 @@ def _written(content: dict[str, Any], model: TextClassifier, first: Tensor) -> d
     """A model's part of the content; large matrices are put where those of all models are."""
     weights = {name: value.detach() for name, value in model.named_parameters()}
     change = weights.pop("embedding.weight")[: len(first)] - first  # (V, E)
-    state = {
-        name: _shared(content, value) if value.numel() > _LITTLE else _numbers(value)
+    state = {  # of up to 1,000 values as numbers
+        name: _shared(content, value) if value.numel() > 1_000 else _numbers(value)
         for name, value in weights.items()
     }
     if not bool(change.any()):
@@ -140,9 +140,9 @@ def on_page() -> OnPage:
         bodies = re.findall(r"^whenpoolTryIt\.(\w+) = (.+?);$", script, re.MULTILINE | re.DOTALL)
         found |= {name: json.loads(body) for name, body in bodies}
     content = found["weights"]
-    trained_ones = [name for name in content["models"] if not name.endswith("untrained")]
+    models = [name for name in content["models"] if not name.endswith("untrained")]
     return OnPage(
-        {name: read_model(content, name) for name in trained_ones},
+        {name: read_model(content, name) for name in models},
         {one["title"]: (tokenize(one["text"]), one["label"]) for one in found["examples"]},
         [tokenize(sentence) for sentence in found["filler"]],
         {word: number for number, word in enumerate(content["words"].split(" "))},

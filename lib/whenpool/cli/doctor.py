@@ -136,8 +136,7 @@ def _device(device: str) -> Iterator[Finding]:
     mend = f"{LARGEST_ERROR:.0e} is allowed: update the driver and torch, or use --device cpu"
     yield ("ok", text) if error <= LARGEST_ERROR else ("missing", f"{text}, {mend}")
     if (torch.backends.cudnn.version() or 0) < 91300:
-        needed = "recurrences need cuDNN 9.13 for it, as torch 2.10 has"
-        yield "ok", f"--precision bfloat16 is slow here: {needed}"
+        yield "ok", "--precision bfloat16 is slow here: it needs cuDNN 9.13, as torch 2.10 has"
     yield _kernels(device)
 
 

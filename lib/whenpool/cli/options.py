@@ -121,9 +121,10 @@ def planned_runs(
     from whenpool.runs.filter import planned
 
     named = chapters or (("all",) if only.names_table else ("training_to_skip",))
-    found = planned(choice, place, only, () if "all" in named else named)
-    line = "Runs of every chapter" if "all" in named else f"Runs of {', '.join(found)}"
-    hint = "" if chapters or "all" in named else "; --chapter all means every chapter"
+    every = "all" in named
+    found = planned(choice, place, only, () if every else named)
+    line = "Runs of every chapter" if every else f"Runs of {', '.join(found)}"
+    hint = "" if chapters or every else "; --chapter all means every chapter"
     return found, f"{line} (profile {choice.profile}){hint}"
 
 
@@ -135,9 +136,7 @@ speed_options = _with(
     ),
     _from_environment("device", "cpu or cuda.", default="cpu", show_default=True),
     _from_environment(
-        "together",
-        "Models of one seed that a process trains at once.",
-        type=click.IntRange(1),
+        "together", "Models of one seed that a process trains at once.", type=click.IntRange(1)
     ),
     _from_environment(
         "precision", "float32, tf32x3, tf32 or bfloat16.", default="float32", show_default=True

@@ -17,10 +17,7 @@ from whenpool.cli import options as opt
 from whenpool.models.registry import COMPARED
 
 if TYPE_CHECKING:
-    from whenpool.runs.engine import Workforce
     from whenpool.runs.filter import Only
-    from whenpool.runs.request import Choice
-    from whenpool.runs.run import Place, Run
 
 
 def main() -> None:
@@ -114,6 +111,9 @@ def run(
     chapters: tuple[str, ...], only: "Only", keep_weights: bool, dry_run: bool, **options: Any
 ) -> None:
     """Execute the runs that are not stored yet; stop and go on at any time."""
+    if dry_run:
+        _tell_status(chapters, only, options)
+        return
     from whenpool.book.progress import outcome_table
     from whenpool.runs.compute import compute, standing
     from whenpool.runs.estimates import Pace
@@ -121,14 +121,9 @@ def run(
     choice, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
     found, line = opt.planned_runs(choice, place, only, chapters)
-    if dry_run:
-        click.echo(line)
-        _tell_status(found, choice, place, workforce)
-        return
     runs = list(dict.fromkeys(run for own in found.values() for run in own))
     before = standing(runs, place)
-    # otherwise it is all there is to say that their data are not here
-    if all(map(choice.lets_lack, before.absent)):
+    if all(map(choice.lets_lack, before.absent)):  # else all there is to say is that data are not here
         click.echo(line, err=True)
     pace = Pace.measured(place, workforce) if workforce.until else Pace()
     report = compute(
@@ -140,11 +135,15 @@ def run(
         say=lambda line: click.echo(line, err=True),
         seconds=pace.seconds,
     )
-    parts = [f"{report.done} runs done now", f"{len(before.done)} were stored already"]
-    parts += [f"{report.shared} were done meanwhile by another command"] if report.shared else []
-    parts += [f"{len(report.failed)} failed", f"{len(before.absent)} lack their data"]
-    parts += [f"{report.left} are left for want of time"] if report.left else []
-    click.echo(", ".join(parts))
+    parts = (
+        f"{report.done} runs done now",
+        f"{len(before.done)} were stored already",
+        f"{report.shared} were done meanwhile by another command" if report.shared else "",
+        f"{len(report.failed)} failed",
+        f"{len(before.absent)} lack their data",
+        f"{report.left} are left for want of time" if report.left else "",
+    )
+    click.echo(", ".join(filter(None, parts)))
     if shown := outcome_table(runs, place):
         click.echo(shown)
     sys.exit(1 if report.failed else 0)  # 2 is a mistake of who called
@@ -172,22 +171,18 @@ def pack(folder: Path, chapters: tuple[str, ...], only: "Only", **options: Any) 
 @opt.speed_options
 def status(chapters: tuple[str, ...], only: "Only", **options: Any) -> None:
     """How many runs are done, missing and failed, per table, and how long the rest takes."""
+    _tell_status(chapters, only, options)
+
+
+def _tell_status(chapters: tuple[str, ...], only: "Only", options: dict[str, Any]) -> None:
+    from whenpool.book.progress import status_table
+
     choice, place = opt.chosen(options)
     workforce = opt.workforce_of(options)
     found, line = opt.planned_runs(choice, place, only, chapters)
-    click.echo(line)
-    _tell_status(found, choice, place, workforce)
-
-
-def _tell_status(
-    chapters: "dict[str, list[Run]]", choice: "Choice", place: "Place", workforce: "Workforce"
-) -> None:
-    from whenpool.book.progress import status_table
-
-    progress = status_table(chapters, choice, place, workforce)
-    click.echo(progress.table.to_string(index=False))
-    for note in (*progress.notes, *progress.times):
-        click.echo(note)
+    progress = status_table(found, choice, place, workforce)
+    for told in (line, progress.table.to_string(index=False), *progress.notes, *progress.times):
+        click.echo(told)
 
 
 @cli.command()
@@ -295,7 +290,7 @@ def export(data: Path | None, store: Path | None) -> None:
 @click.option("--record", is_flag=True, help="Put what was found into comparisons.csv in data/results.")
 @click.option("--results", type=opt.FOLDER, help="Another folder than data/results.")
 def compare(folder: str, other: str, record: bool, results: Path | None) -> None:
-    """Compare the same trainings in two folders of runs; the word "record" stands for the reference runs."""
+    """Compare the same trainings in two folders of runs; the word "record" means the reference runs."""
     from whenpool.book import compare as comparing
 
     root = paths.project_root()

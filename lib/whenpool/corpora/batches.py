@@ -4,7 +4,7 @@ Letters: N texts, B of them in a batch, T words of the longest in the batch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple, Self
 
@@ -14,8 +14,6 @@ from torch import Tensor
 
 UNKNOWN, PADDING = "<unk>", "<pad>"
 UNKNOWN_INDEX, PADDING_INDEX = 0, 1  # The first two words of each vocabulary, and their numbers
-POOL_BATCHES = 100  # Batches are cut from so many batches' worth of shuffled texts, sorted by length
-UNMASKED_BATCH = 32  # Texts in a batch of a model that reads its padding
 
 
 class Batch(NamedTuple):
@@ -80,6 +78,7 @@ class Texts:
 
     ids: Ragged
     labels: Tensor
+    _copies: dict[str, Self] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -89,9 +88,14 @@ class Texts:
         return replace(self, ids=self.ids.first(count), labels=self.labels[:count])
 
     def to(self, device: torch.device | str) -> Self:
-        """The same with words and labels on a device; lengths stay on the CPU."""
-        ids = Ragged(self.ids.flat.to(device), self.ids.offsets)
-        return replace(self, ids=ids, labels=self.labels.to(device))
+        """The same with words and labels on a device, one copy for all who ask; lengths stay on the CPU."""
+        device = torch.device(device)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
+        if str(device) not in self._copies:
+            ids = Ragged(self.ids.flat.to(device), self.ids.offsets)
+            self._copies[str(device)] = replace(self, ids=ids, labels=self.labels.to(device))
+        return self._copies[str(device)]
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
         """The texts of these numbers, padded to the longest of them."""
@@ -106,7 +110,7 @@ def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generato
     which the authors used, since without masking it decides how much padding a text sees."""
     shuffled = torch.randperm(len(lengths), generator=generator)
     batches: list[Tensor] = []
-    for pool in shuffled.split(batch_size * POOL_BATCHES):
+    for pool in shuffled.split(100 * batch_size):  # sorted by length, then cut into batches
         batches += pool[torch.argsort(lengths[pool], stable=True)].split(batch_size)
     return [batches[i] for i in torch.randperm(len(batches), generator=generator).tolist()]
 
@@ -126,4 +130,4 @@ def batches_for(model: object, lengths: Tensor, words: int) -> Iterator[Tensor]:
     a time, as the thesis trains (§1.4.2), since what it reads then depends on the padding."""
     if getattr(model, "masked", True):
         return evaluation_batches(lengths, words)
-    return iter(torch.argsort(lengths, stable=True).split(UNMASKED_BATCH))
+    return iter(torch.argsort(lengths, stable=True).split(32))

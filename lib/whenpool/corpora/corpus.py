@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, overload
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 
-LENGTHS = ("long", "short", "any")
-LONG_OVER = 100  # A long text has more words than this, a short one at most so many (§1.4.1, §1.8.5)
+LENGTHS = ("long", "short", "any")  # Over 100 words, at most 100, or either (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
 
 
@@ -64,16 +63,8 @@ class Split(Sequence[Example]):
 class Corpus:
     """Three splits that share no text.
 
-    Attributes:
-        train: its first n texts are the training set of size n, so that smaller training sets are
-            part of larger ones.
-        validation: the same for every size, seed and pooling.
-        test: likewise.
-        classes: names of the labels, in the order of their numbers.
-        name: as given to `load`.
-        complete: whether these are the texts that the thesis drew from, rather than a part of them
-            or a stand-in; only then are accuracies compared with the thesis's.
-        notes: what a reader of results should know, a sentence each.
+    Its first n training texts are the training set of size n, so that smaller training sets are part of
+    larger ones. Validation and test texts are the same for every size, seed and pooling.
 
     Examples:
         >>> corpus = load("synthetic:train=60,validation=20,test=40")
@@ -84,10 +75,16 @@ class Corpus:
     train: Split
     validation: Split
     test: Split
-    classes: tuple[str, ...]
-    name: str = ""
+    classes: tuple[str, ...]  #: names of the labels, in the order of their numbers
+    name: str = ""  #: as given to `load`
+    #: Whether these are the texts that the thesis drew from, rather than a part of them or a stand-in;
+    #: only then are accuracies compared with the thesis's.
     complete: bool = False
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  #: what a reader of results should know, a sentence each
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        return {"train": self.train, "validation": self.validation, "test": self.test}
 
 
 class SplitSizes(NamedTuple):
@@ -105,14 +102,13 @@ def has_length(text: str, length: str, longest: int | None = None) -> bool:
     """
     words = len(text.split())
     if length == "long":
-        return words > LONG_OVER and (longest is None or words <= longest)
-    return 0 < words <= LONG_OVER if length == "short" else words > 0
+        return words > 100 and (longest is None or words <= longest)
+    return 0 < words <= 100 if length == "short" else words > 0
 
 
 def check_length(length: str) -> None:
     """Raises `InputError` for a length that is not one of `LENGTHS`."""
-    if length not in LENGTHS:
-        raise InputError(f"length {length!r} is unknown; choose one of {', '.join(LENGTHS)}")
+    check_known("length", length, LENGTHS)
 
 
 def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:
@@ -136,7 +132,7 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
     return _corpus({item.label for items in parts.values() for item in items}, train, validation, test)
 
 
-def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
+def split_classes(raw: Iterable[Raw], source: str) -> Corpus:
     """Drop repeated texts, and split each class by a hash of the text: a fifth each for validation and
     test, at least one, and the rest for training. So every split has the classes' own shares. Raises
     `InputError` for fewer than two classes, or a class of fewer than three texts."""
@@ -153,11 +149,10 @@ def split_each_class(raw: Iterable[Raw], source: str) -> Corpus:
 
 def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
     """In an order that depends on nothing but the texts and the salt."""
-
-    def place(item: Raw) -> bytes:
-        return hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest()
-
-    return sorted(items, key=place)
+    return sorted(
+        items,
+        key=lambda item: hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest(),
+    )
 
 
 def _once(raw: Iterable[Raw]) -> list[Raw]:
@@ -169,7 +164,7 @@ def _once(raw: Iterable[Raw]) -> list[Raw]:
 
 
 def _by_class(items: Iterable[Raw], source: str) -> dict[str, list[Raw]]:
-    by_class: dict[str, list[Raw]] = defaultdict(list)
+    by_class = defaultdict[str, list[Raw]](list)
     for item in items:
         by_class[item.label].append(item)
     if len(by_class) < 2:
@@ -183,9 +178,7 @@ def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Ra
     shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
     pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
     if not all(pieces):
-        raise InputError(
-            f"{source}: {len(items)} usable texts are too few for training, validation and test"
-        )
+        raise InputError(f"{source}: {len(items)} usable texts are too few for three splits")
     return pieces
 
 

@@ -23,7 +23,6 @@ from whenpool.corpora.settings import SHARE, FillerStream, check_setting, compos
 from whenpool.corpora.tokens import Vocabulary, WordVectors, build_vocabulary, tokenize
 
 SPLITS = ("train", "validation", "test")
-_TOKENIZER = Path(__file__).with_name("tokens.py")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,20 @@ def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedC
     numbers, has_filler = encoded_file(source, length, cache_directory)
     names = numbers.with_suffix(".json")
     if not names.exists():
-        keep_encoded(_encode(source, length, has_filler), numbers)
+        corpus, table = source.load(length), dict[str, int]()
+
+        def numbered(texts: Iterable[str]) -> Ragged:
+            rows = (tokenize(text) or [UNKNOWN] for text in texts)
+            return Ragged.of([table.setdefault(word, len(table)) for word in row] for row in rows)
+
+        coded = {
+            split: Texts(numbered(part.texts), torch.tensor(part.labels))
+            for split, part in corpus.splits.items()
+        }
+        sentences = source.load_filler() if has_filler else {}
+        filler = {split: numbered(own) for split, own in sentences.items()}
+        facts = corpus.classes, corpus.complete, corpus.notes
+        keep_encoded(EncodedCorpus(list(table), coded, filler, *facts), numbers)
     words, classes, complete, notes = json.loads(names.read_text("utf-8"))
     tensors = safetensors.torch.load_file(numbers)
 
@@ -83,7 +95,8 @@ def encoded_file(source: CorpusSource, length: str, cache_directory: Path) -> tu
         filler_hash = source.filler_fingerprint()
     except InputError:  # `make_dataset` says so where a setting needs filler
         filler_hash = "none"
-    identity = hash_of(source.fingerprint(length), filler_hash, code_fingerprint(_TOKENIZER))
+    tokenizer = code_fingerprint(Path(__file__).with_name("tokens.py"))
+    identity = hash_of(source.fingerprint(length), filler_hash, tokenizer)
     file = cache_directory / "encoded" / f"{Path(source.name).stem}-{identity[:20]}.safetensors"
     return file, filler_hash != "none"
 
@@ -124,17 +137,18 @@ def make_dataset(
         validation = min(size, len(encoded.texts["validation"]))
     if test is None:
         test = len(encoded.texts["test"])
-    dataset, words = _numbered(encoded, (size, validation, test), setting, share, max_words)
+    dataset = _numbered(encoded, (size, validation, test), setting, share, max_words)
     if vectors is None:
         return dataset
-    return replace(dataset, vectors=words.start_from(vectors, torch.Generator().manual_seed(seed)))
+    generator = torch.Generator().manual_seed(seed)
+    return replace(dataset, vectors=Vocabulary(dataset.vocabulary).start_from(vectors, generator))
 
 
 @lru_cache(maxsize=1)  # the poolings and seeds of a corpus, size and setting follow each other
 def _numbered(
     encoded: EncodedCorpus, counts: tuple[int, ...], setting: str, share: float, max_words: int | None
-) -> tuple[Dataset, Vocabulary]:
-    """A dataset of so many texts of each split, without vectors, and its words."""
+) -> Dataset:
+    """A dataset of so many texts of each split, without vectors."""
     composed, passes = {}, {}
     for split, count in zip(SPLITS, counts, strict=True):
         have = len(encoded.texts[split])
@@ -151,7 +165,7 @@ def _numbered(
     def renumbered(rows: Ragged) -> Ragged:
         return Ragged(number[rows.flat], rows.offsets)
 
-    dataset = Dataset(
+    return Dataset(
         **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
         vocabulary=vocabulary.itos,
         vectors=None,
@@ -159,7 +173,6 @@ def _numbered(
         filler_passes=passes,
         test_filler=renumbered(encoded.filler["test"]) if encoded.filler else None,
     )
-    return dataset, vocabulary
 
 
 @lru_cache(maxsize=12)  # runs of one corpus and setting follow each other, and read the same texts
@@ -179,22 +192,3 @@ def _composed(
     stream = FillerStream(sentences, f"{split} filler")
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())
     return Texts(Ragged.of(rows), texts.labels), stream.passes
-
-
-def _encode(source: CorpusSource, length: str, with_filler: bool) -> EncodedCorpus:
-    corpus = source.load(length)
-    table: dict[str, int] = {}
-
-    def numbered(texts: Iterable[str]) -> Ragged:
-        return Ragged.of(
-            [table.setdefault(word, len(table)) for word in tokenize(text) or [UNKNOWN]]
-            for text in texts
-        )
-
-    texts = {}
-    for split in SPLITS:
-        part = getattr(corpus, split)
-        texts[split] = Texts(numbered(part.texts), torch.tensor(part.labels))
-    sentences = source.load_filler() if with_filler else {}
-    filler = {split: numbered(own) for split, own in sentences.items()}
-    return EncodedCorpus(list(table), texts, filler, corpus.classes, corpus.complete, corpus.notes)

@@ -15,9 +15,6 @@ from whenpool.base.files import fingerprint
 from whenpool.corpora.published import AMAZON_CATEGORIES
 from whenpool.corpora.settings import FILES as FILLER_FILES
 
-MIRROR_VARIABLE = "WHENPOOL_MIRROR"
-"""A base address that replaces the publishers': files are looked for right below it."""
-
 
 @dataclass(frozen=True)
 class Download:
@@ -29,22 +26,52 @@ class Download:
     member: str | None = None  # the one file that is wanted of a zip archive, whose place it takes
 
 
-_AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
 _TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-SOURCES = {name: [Download(**facts)] for name, facts in _TABLE.items()}
-SOURCES["amazon"] = [
-    Download(f"amazon/{category}_5.json.gz", f"{_AMAZON}/{category}_5.json.gz", None)
-    for category in AMAZON_CATEGORIES
-]
+_AMAZON = "https://mcauleylab.ucsd.edu/public_datasets/data/amazon_v2/categoryFilesSmall"
+SOURCES = {name: [Download(**facts)] for name, facts in _TABLE.items()} | {
+    "amazon": [
+        Download(f"amazon/{category}_5.json.gz", f"{_AMAZON}/{category}_5.json.gz", None)
+        for category in AMAZON_CATEGORIES
+    ]
+}
 """What can be fetched, by name."""
 
 
-def fetch(name: str, directory: Path, progress: bool = True) -> list[Path]:
+def fetch(name: str, directory: Path) -> list[Path]:
     """Download what is not there yet; returns the files. Raises `InputError` for an unknown name, a
     download that fails, or a checksum that differs."""
     if name not in SOURCES:
         raise InputError(f"{name!r} cannot be fetched; choose one of {', '.join(SOURCES)}")
-    return [_fetch_one(download, directory, progress) for download in SOURCES[name]]
+    import pooch  # brings requests along, which takes its time
+
+    targets = [directory / download.file for download in SOURCES[name]]
+    for download, target in zip(SOURCES[name], targets, strict=True):
+        if target.is_file():
+            continue
+        mirror = os.environ.get("WHENPOOL_MIRROR")  # files are looked for right below this address
+        file = download.url.rsplit("/", 1)[1]
+        url = f"{mirror.rstrip('/')}/{file}" if mirror else download.url
+        folder = directory if download.member else target.parent
+        unpacked = folder / f"{file}.unpacked"
+        shutil.rmtree(unpacked, ignore_errors=True)  # what an interrupted try has left
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            pooch.retrieve(
+                url, f"sha256:{download.sha256}" if download.sha256 else None, file, folder,
+                processor=pooch.Unzip([download.member], unpacked.name) if download.member else None,
+                downloader=pooch.HTTPDownloader(progressbar=True, hooks={"response": _stays_secure}),
+            )  # fmt: skip
+            if download.member:  # moved in one step, so that what is there is whole
+                (unpacked / download.member).replace(target)
+                shutil.rmtree(unpacked)
+                (folder / file).unlink()
+        except Exception as error:  # whatever the network, the server, the disk or a checksum brought
+            reason = str(error).partition("\n")[0][:200]
+            raise InputError(
+                f"{url} could not be fetched ({type(error).__name__}: {reason}); try again, set "
+                f"WHENPOOL_MIRROR, or put {target.name} into {target.parent} yourself"
+            ) from None
+    return targets
 
 
 def listing(directory: Path, verify: bool = False) -> Iterator[str]:
@@ -85,40 +112,6 @@ def _verdict(download: Download, directory: Path) -> str:
     if sha256 == download.sha256:
         return " (the publisher's, checksum verified)"
     return f" (not the publisher's file, used as it is: sha256 {sha256[:16]}...)"
-
-
-def _fetch_one(download: Download, directory: Path, progress: bool) -> Path:
-    import pooch  # brings requests along, which takes its time
-
-    target = directory / download.file
-    if target.is_file():
-        return target
-    mirror, name = os.environ.get(MIRROR_VARIABLE), download.url.rsplit("/", 1)[1]
-    url = f"{mirror.rstrip('/')}/{name}" if mirror else download.url
-    folder = directory if download.member else target.parent
-    unpacked = f"{name}.unpacked"
-    shutil.rmtree(folder / unpacked, ignore_errors=True)  # what an interrupted try has left
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        pooch.retrieve(
-            url,
-            f"sha256:{download.sha256}" if download.sha256 else None,
-            name,
-            folder,
-            processor=pooch.Unzip([download.member], unpacked) if download.member else None,
-            downloader=pooch.HTTPDownloader(progressbar=progress, hooks={"response": _stays_secure}),
-        )
-        if download.member:  # moved in one step, so that what is there is whole
-            (folder / unpacked / download.member).replace(target)
-            shutil.rmtree(folder / unpacked)
-            (folder / name).unlink()
-    except Exception as error:  # whatever the network, the server, the disk or a checksum brought
-        reason = str(error).partition("\n")[0][:200]
-        raise InputError(
-            f"{url} could not be fetched ({type(error).__name__}: {reason}); "
-            f"try again, set {MIRROR_VARIABLE}, or put {target.name} into {target.parent} yourself"
-        ) from None
-    return target
 
 
 def _stays_secure(response: Any, **_: Any) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 
 ENCODINGS = ("io", "iob1", "iob2")
 OUTSIDE = "O"
@@ -33,8 +33,7 @@ class Entity(NamedTuple):
 
 class Encoding(NamedTuple):
     """What the tags of some sentences look like: one of `ENCODINGS` or "mixed", the number of entities, and
-    how many of them begin with ``I-``. Where nothing tells encodings apart, the name is the first that fits
-    of iob2, iob1, io.
+    how many of them begin with ``I-``. Where several encodings fit, it is the first of iob2, iob1, io.
 
     Examples:
         >>> encoding_of([["B-PER", "I-PER", "O"]]).name
@@ -78,17 +77,16 @@ def convert(tags: Sequence[str], target: str) -> list[str]:
         >>> convert(["B-PER", "I-PER", "B-PER", "O"], "io")  # the border between two is lost
         ['I-PER', 'I-PER', 'I-PER', 'O']
     """
-    if target not in ENCODINGS:
-        raise InputError(f"encoding {target!r} is unknown; choose one of {', '.join(ENCODINGS)}")
-    written = _written(entities(tags), len(tags))
+    check_known("encoding", target, ENCODINGS)
+    written = _in_iob2(entities(tags), len(tags))
     for entity, touches in _with_touching(tags):
         if target == "io" or (target == "iob1" and not touches):
             written[entity.start] = f"I-{entity.type}"
     return written
 
 
-def _written(found: Iterable[Entity], words: int) -> list[str]:
-    """The tags of a sentence of so many words, in IOB2."""
+def _in_iob2(found: Iterable[Entity], words: int) -> list[str]:
+    """The tags of a sentence of so many words."""
     tags = [OUTSIDE] * words
     for kind, start, stop in found:
         tags[start:stop] = [f"B-{kind}", *[f"I-{kind}"] * (stop - start - 1)]
@@ -122,7 +120,6 @@ def _with_touching(tags: Sequence[str]) -> Iterator[tuple[Entity, bool]]:
 
 
 COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "missed")
-"""What is counted of entities, see `EntityScores`."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,7 @@ class EntityScores:
     An entity is right when its first word, its last word and its type are. Of those that are wrong,
     ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
     borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
-    predicted one overlaps. ``by_type`` has the F1 of each type of which there is a true one.
+    predicted one overlaps. ``by_type`` has the F1 of each type that a true entity has.
 
     Examples:
         >>> found = entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "B-ORG"]])
@@ -165,8 +162,7 @@ def entity_scores(
             ``B-`` is none. By default an ``I-`` may begin one, as for conlleval.
 
     Raises:
-        InputError: for other numbers of sentences or words, a tag that is none, or where the package
-            seqeval is missing.
+        InputError: for other numbers of sentences or words, a tag that is none, or without seqeval.
 
     Examples:
         >>> true = [["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"]]  # First Bank of Chicago announced
@@ -178,16 +174,15 @@ def entity_scores(
     try:
         from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
     except ImportError:
-        raise InputError(
-            "entity scores need the package seqeval: pip install 'whenpool[tagging]'"
-        ) from None
+        raise InputError("entity scores need seqeval: pip install 'whenpool[tagging]'") from None
     if len(true) != len(predicted):
         raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
     counts = dict.fromkeys(COUNTED, 0)
     written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
     for number, pair in enumerate(zip(true, predicted, strict=True), 1):
-        if len(pair[0]) != len(pair[1]):
-            raise InputError(f"sentence {number} has {len(pair[0])} words, {len(pair[1])} were tagged")
+        words = len(pair[0])
+        if len(pair[1]) != words:
+            raise InputError(f"sentence {number} has {words} words, {len(pair[1])} were tagged")
         there, found = (
             [entity for entity in entities(tags) if not strict or tags[entity.start].startswith("B")]
             for tags in pair
@@ -197,21 +192,15 @@ def entity_scores(
         for entity in found:
             counts[_kind(entity, there)] += 1
         counts["missed"] += sum(_kind(entity, found) == "spurious" for entity in there)
-        for part, kept in zip(written, (there, found), strict=True):
-            part.append(_written(kept, len(pair[0])))
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        *written, average="micro", zero_division=0
-    )
+        written[0].append(_in_iob2(there, words))
+        written[1].append(_in_iob2(found, words))
+    *overall, _ = precision_recall_fscore_support(*written, average="micro", zero_division=0)
+    precision, recall, f1 = (100 * float(value) for value in overall)
     types = sorted({tag[2:] for tags in chain(*written) for tag in tags if tag != OUTSIDE})
-    *_, of_types, true_of_types = precision_recall_fscore_support(*written, zero_division=0)
-    by_type = {
-        name: 100 * float(value)
-        for name, value, count in zip(types, of_types, true_of_types, strict=True)
-        if count
-    }
-    return EntityScores(
-        100 * float(precision), 100 * float(recall), 100 * float(f1), **counts, by_type=by_type
-    )
+    *_, of_types, support = precision_recall_fscore_support(*written, zero_division=0)
+    rows = zip(types, of_types, support, strict=True)
+    by_type = {name: 100 * float(value) for name, value, count in rows if count}
+    return EntityScores(precision, recall, f1, **counts, by_type=by_type)
 
 
 def _kind(entity: Entity, others: Sequence[Entity]) -> str:

@@ -61,11 +61,10 @@ def number(
     are known even where no training sentence has them; the ``seed`` draws those of words that have none."""
     counts = Counter(word.lower() for sentence in corpus.train for word in sentence.words)
     known = set(vectors.words) if vectors else set()
-    others = [s for part in (corpus.validation, corpus.test) for s in part] if known else []
-    unseen = {word.lower() for sentence in others for word in sentence.words} & known - counts.keys()
-    generator = torch.Generator().manual_seed(seed)
+    others = [*corpus.validation, *corpus.test]
+    unseen = known & ({word.lower() for s in others for word in s.words} - counts.keys())
     among = counts | dict.fromkeys(sorted(unseen), 1)  # what has no count is left out
-    words = build_vocabulary(among, len(among), vectors, generator)
+    words = build_vocabulary(among, len(among), vectors, torch.Generator().manual_seed(seed))
     features: list[tuple[Callable[[str], str], dict[str, int]]] = [(str.lower, dict(words.stoi))]
     for feature in (suffix, shape) if with_features else ():
         values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
@@ -101,13 +100,13 @@ def number(
     )
 
 
-def spelled(corpus: TaggedCorpus, longest: int = 20) -> tuple[dict[str, int], Tensor]:
-    """The number of each written form of all splits, and their letters (forms, L): 1 stands for a letter
-    that no training word has, 0 for none. Letters behind the first ``longest`` are left out."""
+def spelled(corpus: TaggedCorpus) -> tuple[dict[str, int], Tensor]:
+    """The number of each written form of all splits, and their first 20 letters (forms, L): 1 stands for a
+    letter that no training word has, 0 for none."""
     letters = sorted({letter for s in corpus.train for word in s.words for letter in word})
     number_of = {letter: place for place, letter in enumerate(letters, 2)}
     forms = sorted({word for part in corpus.splits.values() for s in part for word in s.words})
-    rows = [[number_of.get(letter, 1) for letter in form[:longest]] for form in forms]
+    rows = [[number_of.get(letter, 1) for letter in form[:20]] for form in forms]
     no_word = [torch.ones(1, dtype=torch.int64)] * (PADDING_INDEX + 1)  # padding and unknown
     table = nn.utils.rnn.pad_sequence([*no_word, *map(torch.tensor, rows)], batch_first=True)
     return {form: place for place, form in enumerate(forms, PADDING_INDEX + 1)}, table

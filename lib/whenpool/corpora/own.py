@@ -3,7 +3,7 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from os.path import isfile
@@ -12,20 +12,11 @@ from typing import Any
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import json_lines, lines_of
-from whenpool.corpora.corpus import (
-    Corpus,
-    Raw,
-    SplitSizes,
-    has_length,
-    select_and_split,
-    split_each_class,
-)
+from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split, split_classes
 from whenpool.corpora.published import LARGEST_TEXT
 
 SUFFIXES = (".csv", ".tsv", ".jsonl")
 FORMATS = ".csv, .tsv or .jsonl"
-DELIMITERS = (",", ";", "\t", "|")
-"""What may stand between the columns of a .csv: that by which the header has those asked for."""
 FEWEST = 10  # Texts of the rarest class
 Row = tuple[str, Any, Any]  # Where a row stands, its text and its label
 
@@ -51,13 +42,12 @@ def load_own(
     counts = Counter(texts.values())
     check_classes(counts, path, len(several))
     if balanced == "no":
-        corpus, used = split_each_class(rows, str(path)), len(texts)
+        corpus, used = split_classes(rows, str(path)), len(texts)
         note = f"{path.name}: {len(rows):,} rows, {used:,} used" if used < len(rows) else ""
     else:
         used = len(counts) * min(counts.values(), default=0)
         fifth = max(1, used // 5)
-        sizes = SplitSizes(max(1, used - 2 * fifth), fifth, fifth)
-        corpus = select_and_split(rows, sizes, str(path))
+        corpus = select_and_split(rows, SplitSizes(max(1, used - 2 * fifth), fifth, fifth), str(path))
         note = f"{path.name}: {len(rows):,} rows, {used:,} used, as many of each class as of the rarest"
     if several:
         note += f"; {len(several):,} texts carry several labels, of which the first counts"
@@ -71,8 +61,8 @@ def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
         rare = min(counts, key=lambda label: counts[label])
         raise InputError(
             f"{path}: class {_clipped(rare)} has {counts[rare]} different texts, {len(counts)} classes "
-            f"were found; at least {FEWEST} texts are needed in each class: merge or leave out rare "
-            "labels" + (f" ({several} texts carry several labels, the first counts)" if several else "")
+            f"were found; at least {FEWEST} texts are needed in each class: merge or leave out rare labels"
+            + (f" ({several} texts carry several labels, the first counts)" if several else "")
         )
 
 
@@ -100,7 +90,7 @@ def read_own(
         elif label is None or label != label or not str(label).strip():
             gap = f"{where}: no label in column {label_column!r}; fill it or delete the row"
         if not gap:  # without halves of characters, which JSON may hold
-            pair = (text, str(label).strip())
+            pair = text, str(label).strip()
             yield Raw(*(re.sub("[\ud800-\udfff]", "\ufffd", part) for part in pair))
         elif gaps is None:
             raise InputError(gap)
@@ -112,8 +102,14 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
     csv.field_size_limit(LARGEST_TEXT)
     lines = lines_of(path)
     header = next(lines, "")
-    wanted = (text_column.strip(), label_column.strip())
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else _delimiter(header, wanted)
+    wanted = [text_column.strip(), label_column.strip()]
+
+    def fit(mark: str) -> tuple[bool, int]:
+        columns = [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
+        return set(wanted) <= set(columns), len(columns)
+
+    # Other marks than commas may separate a .csv: the one by which the header has the columns asked for
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t|", key=fit)
     reader = csv.reader(chain([header], lines), delimiter=delimiter, strict=True)
     start = 1
     try:
@@ -142,14 +138,6 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
             f"{path}, line {start}: {error}; a field in quotes ends with a quote, and a quote within it "
             "is written twice"
         ) from None
-
-
-def _delimiter(header: str, wanted: Sequence[str]) -> str:
-    def fit(mark: str) -> tuple[bool, int]:
-        columns = [name.strip() for name in next(csv.reader([header], delimiter=mark), [])]
-        return set(wanted) <= set(columns), len(columns)
-
-    return max(DELIMITERS, key=fit)
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:

@@ -25,8 +25,7 @@ YAHOO_TOPICS = tuple(
     "Society & Culture,Science & Mathematics,Health,Education & Reference,Computers & Internet,Sports,"
     "Business & Finance,Entertainment & Music,Family & Relationships,Politics & Government".split(",")
 )
-AMAZON_REVIEWS_READ = 100_000
-"""Per category: some files hold tens of millions of reviews, of which 2,500 are needed."""
+AMAZON_REVIEWS_READ = 100_000  # Of a category: some have tens of millions, of which 2,500 are needed
 LARGEST_TEXT = 2**24  # Letters of a field in a table; the longest text of the corpora has 70 thousand
 
 

@@ -20,13 +20,12 @@ from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import json_lines, lines_of
 
 __all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
 SETTINGS = ("standard", "left", "mid", "right")
-SHARE = 0.66
-"""The part of all words that is filler (§1.8.1)."""
+SHARE = 0.66  # The part of all words that is filler (§1.8.1)
 Word = TypeVar("Word")
 
 
@@ -36,8 +35,7 @@ def check_setting(setting: str) -> None:
     Examples:
         >>> check_setting("mid")
     """
-    if setting not in SETTINGS:
-        raise InputError(f"setting {setting!r} is unknown; choose one of {', '.join(SETTINGS)}")
+    check_known("setting", setting, SETTINGS)
 
 
 def compose(
@@ -66,9 +64,14 @@ def compose(
         >>> " ".join(compose(["what", "a", "film"], filler, "mid", share=0.5))
         'the what a film is long'
     """
-    left, right = filler_lengths(len(words), setting, share, rng)
-    sentences = iter(filler)
-    return [*_take(sentences, left), *words, *_take(sentences, right)]
+    sides, sentences = [], iter(filler)
+    for count in filler_lengths(len(words), setting, share, rng):
+        taken = list(islice(chain.from_iterable(sentences), count))  # the last one is cut
+        if len(taken) < count:
+            raise InputError(f"the filler ran out: {count} words were asked for, {len(taken)} were left")
+        sides.append(taken)
+    left, right = sides
+    return [*left, *words, *right]
 
 
 def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = None) -> tuple[int, int]:
@@ -88,20 +91,12 @@ def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = No
     return left, total - left
 
 
-def _take(sentences: Iterator[Sequence[Word]], count: int) -> list[Word]:
-    taken = list(islice(chain.from_iterable(sentences), count))
-    if len(taken) < count:
-        raise InputError(f"the filler ran out: {count} words were asked for, {len(taken)} were left")
-    return taken
-
-
-WIKITEXT = "wikitext-103-raw/wiki.train.raw"
-FILES = (*(f"wiki_sentences.{end}" for end in ("jsonl.gz", "jsonl", "txt", "txt.gz")), WIKITEXT)
-"""Where the sentences may lie under the data directory."""
-WIKITEXT_SENTENCES = 200_000
-"""Read from WikiText, which holds millions."""
-SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}
-"""The part of the articles that each split draws from."""
+# Where the sentences may lie under the data directory
+FILES = (
+    "wiki_sentences.jsonl.gz", "wiki_sentences.jsonl", "wiki_sentences.txt", "wiki_sentences.txt.gz",
+    "wikitext-103-raw/wiki.train.raw",
+)  # fmt: skip
+SHARES = {"train": 0.5, "validation": 0.2, "test": 0.3}  # The part of the articles for each split
 
 
 def find_filler(directory: Path) -> Path:
@@ -122,7 +117,8 @@ def load_filler(path: Path) -> dict[str, list[str]]:
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
     lists, borders = [*sentences.values()], [*accumulate(SHARES.values())]
     read = _read_json if ".jsonl" in path.name else _read_text
-    for article, sentence in _read_wikitext(path) if path.suffix == ".raw" else read(path):
+    wikitext = islice(_read_wikitext(path), 200_000)  # it holds millions; so many are enough
+    for article, sentence in wikitext if path.suffix == ".raw" else read(path):
         place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
         lists[bisect(borders, place)].append(sentence)
     for split, found in sentences.items():
@@ -132,8 +128,7 @@ def load_filler(path: Path) -> dict[str, list[str]]:
 
 
 class FillerStream(Iterator[Sequence[Word]]):
-    """Endless sentences, shuffled by a seed, and again whenever all have been used; ``passes`` counts how
-    often."""
+    """Endless sentences, shuffled by a seed, and again when all have been used; ``passes`` counts this."""
 
     def __init__(self, sentences: Sequence[Sequence[Word]], seed: str) -> None:
         self._sentences, self._rng = sentences, random.Random(seed)
@@ -152,31 +147,30 @@ def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     """The article and text of each sentence, from a JSON object a line."""
     expected = '{"sentence": ..., "title": ...}'
     for where, row in json_lines(path, expected):
-        if not {"title", "sentence"} <= set(row):
+        if not {"title", "sentence"} <= row.keys():
             raise InputError(f"{where}: expected {expected}")
-        pair = str(row["title"]), str(row["sentence"])
-        title, sentence = (text.encode("utf-8", "replace").decode() for text in pair)
+        title, sentence = (
+            str(row[name]).encode("utf-8", "replace").decode() for name in ("title", "sentence")
+        )
         yield title, sentence
 
 
 def _read_text(path: Path) -> Iterator[tuple[str, str]]:
     """The same from a sentence a line; without empty lines between articles, each is its own article."""
     lines = [line.strip() for line in "".join(lines_of(path)).strip().splitlines()]
-    article = 0
+    article, each_alone = 0, "" not in lines
     for line in lines:
         if line:
             yield str(article), line
-        article += not line or "" not in lines
+        article += each_alone or not line
 
 
 def _read_wikitext(path: Path) -> Iterator[tuple[str, str]]:
     """The same from WikiText's raw format: `` = Title = `` opens an article, a line is a paragraph."""
-    title, left = "", WIKITEXT_SENTENCES
+    title = ""
     for line in lines_of(path):
         if heading := re.fullmatch(r"= ([^=].*?) =", line.strip()):
             title = heading[1]
         elif line.strip() and not line.startswith(" = "):
             for sentence in line.strip().removesuffix(" .").split(" . "):
                 yield title, re.sub(r" @(.)@ ", r"\1", sentence) + " ."
-                if not (left := left - 1):
-                    return

@@ -18,7 +18,6 @@ from whenpool.corpora.published import PUBLICATIONS, load_published
 from whenpool.corpora.settings import SHARES, find_filler, load_filler
 
 NAMES = ("synthetic", *PUBLICATIONS)
-OWN_OPTIONS = {"text_column", "label_column", "balanced"}
 _HERE = Path(__file__).parent
 
 
@@ -26,26 +25,20 @@ _HERE = Path(__file__).parent
 class CorpusSource:
     """Where a corpus comes from; nothing is read before it is asked for.
 
-    Attributes:
-        name: "synthetic", one of the thesis's corpora, or the path of a file.
-        options: of the synthetic `Grammar`, or `OWN_OPTIONS` of a file.
-        path: the file or folder, None for the synthetic corpus.
-        folder: where filler sentences may lie.
-
     Examples:
         >>> find("synthetic:classes=10").label
         'synthetic:classes=10'
     """
 
-    name: str
-    options: tuple[tuple[str, Any], ...]
-    path: Path | None
-    folder: Path
+    name: str  #: "synthetic", one of the thesis's corpora, or the path of a file
+    options: tuple[tuple[str, Any], ...]  #: of the synthetic grammar, or of a file
+    path: Path | None  #: the file or folder, None for the synthetic corpus
+    folder: Path  #: where filler sentences may lie
 
     @property
     def label(self) -> str:
         """The name and options in one way of writing them, without the folder of a file."""
-        return label_of(Path(self.name).name if self.is_own else self.name, self.options)
+        return label_of(self.name, self.options)
 
     @property
     def is_own(self) -> bool:
@@ -53,8 +46,8 @@ class CorpusSource:
         return self.path is not None and self.name not in PUBLICATIONS
 
     def load(self, length: str = "any") -> Corpus:
-        """The corpus; ``length`` keeps "long" texts (over 100 words), "short" ones, or "any". Raises
-        `InputError` for files that cannot be read."""
+        """The corpus with texts of one ``length``, see `load`. Raises `InputError` for files that cannot
+        be read."""
         check_length(length)
         if self.path is None:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
@@ -76,7 +69,7 @@ class CorpusSource:
 
         def compute() -> str:
             corpus = self.load(length)
-            splits = (corpus.train, corpus.validation, corpus.test)
+            splits = corpus.splits.values()
             parts = [part for split in splits for text, label in split for part in (str(label), text)]
             return hash_of(*corpus.classes, *(str(len(split)) for split in splits), *parts)
 
@@ -93,16 +86,13 @@ class CorpusSource:
     @property
     def filler_name(self) -> str:
         """What a line of provenance calls the filler."""
-        file = self.filler_file
-        return file.name if file else "invented encyclopedia"
+        return file.name if (file := self.filler_file) else "invented encyclopedia"
 
     @property
     def filler_file(self) -> Path | None:
         """Where filler sentences lie; None where invented ones are taken. Raises as `load_filler`."""
-        if self.path is None:
-            return None
         try:
-            return find_filler(self.folder)
+            return find_filler(self.folder) if self.path else None
         except InputError:
             if self.is_own:
                 return None
@@ -110,10 +100,7 @@ class CorpusSource:
 
 
 def load(
-    name: str | Path,
-    directory: str | Path | None = None,
-    length: str | None = None,
-    **options: Any,
+    name: str | Path, directory: str | Path | None = None, length: str | None = None, **options: Any
 ) -> Corpus:
     """Load a corpus by name.
 
@@ -172,13 +159,11 @@ def find(
                 f"{path} is no {own.FORMATS} file of texts; if it holds tagged words, add "
                 "--chapter sequence_labelling"
             )
-        raise InputError(
-            f"corpus {name!r} is unknown; choose one of {', '.join(NAMES)}, or give the path of a "
-            f"{own.FORMATS} file"
-        )
+        choices = f"{', '.join(NAMES)}, or give the path of a {own.FORMATS} file"
+        raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
     if not isfile(path):
         raise InputError(f"corpus file {path} is not there")
-    if unknown := set(given) - OWN_OPTIONS:
+    if unknown := given.keys() - {"text_column", "label_column", "balanced"}:
         raise InputError(
             f"{path} has the options text_column, label_column and balanced, not {min(unknown)!r}"
         )
@@ -190,8 +175,7 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
     match = re.fullmatch(r"(.+?)(?::(\w+=[^,=]*(?:,\w+=[^,=]*)*))?", spec)
     if not match:
         raise InputError(f"corpus {spec!r:.200} is not of the form name:option=value,option=value")
-    items = match[2].split(",") if match[2] else []
-    return match[1], {key: value for key, _, value in (item.partition("=") for item in items)}
+    return match[1], dict(item.split("=", 1) for item in match[2].split(",")) if match[2] else {}
 
 
 def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
@@ -211,8 +195,9 @@ def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[st
 
 
 def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
-    """A name with options in one way of writing them."""
-    return ":".join(filter(None, (name, ",".join(f"{key}={value}" for key, value in options))))
+    """See `CorpusSource.label`."""
+    written = ",".join(f"{key}={value}" for key, value in options)
+    return ":".join(filter(None, (Path(name).name, written)))
 
 
 @dataclass(frozen=True)
@@ -234,7 +219,7 @@ def statistics_of(source: CorpusSource, length: str) -> Statistics:
 
     def measure() -> str:
         corpus = source.load(length)
-        splits = (corpus.train, corpus.validation, corpus.test)
+        splits = corpus.splits.values()
         words = [len(text.split()) for split in splits for text in split.texts]
         mean, sizes = sum(words) / len(words), map(len, splits)
         return json.dumps([len(corpus.classes), mean, max(words), *sizes, corpus.complete])

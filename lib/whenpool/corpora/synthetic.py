@@ -60,13 +60,12 @@ class Grammar:
 def make_corpus(grammar: Grammar) -> Corpus:
     """Texts of all splits, classes taking turns so that they are balanced."""
     evidence, classes = grammar.evidence, tuple(grammar.evidence)
-    words = sum(len(frame.split()) for frame in REVIEW_FRAMES)
-    slots = sum(frame.count("{modifier}") for frame in REVIEW_FRAMES)
-    evidence_rate = grammar.density * words / slots
+    every_frame = " ".join(REVIEW_FRAMES)
+    evidence_rate = grammar.density * len(every_frame.split()) / every_frame.count("{modifier}")
 
-    def split(which: str, size: int) -> Split:
+    def split(which: str) -> Split:
         rng = random.Random(f"{grammar.seed} {which}")
-        labels = [index % len(classes) for index in range(size)]
+        labels = [index % len(classes) for index in range(getattr(grammar, which))]
         rng.shuffle(labels)
         pick = _weighted_picker(NEUTRAL_WORDS, rng)
 
@@ -85,11 +84,9 @@ def make_corpus(grammar: Grammar) -> Corpus:
 
         return Split([review(classes[label]) for label in labels], labels)
 
-    train, validation, test = (
-        split(which, getattr(grammar, which)) for which in ("train", "validation", "test")
-    )
-    note = "Texts made by a small grammar."
-    return Corpus(train, validation, test, classes, "synthetic", notes=(note,))
+    train, validation, test = map(split, ("train", "validation", "test"))
+    notes = ("Texts made by a small grammar.",)
+    return Corpus(train, validation, test, classes, "synthetic", notes=notes)
 
 
 def encyclopedia(split: str) -> list[str]:
@@ -107,11 +104,9 @@ def _with_articles(text: str) -> str:
 
 def _weighted_picker(lists: dict[str, list[str]], rng: random.Random):
     """Draws a word of a kind, early ones of its list more often, as in natural text (Zipf)."""
-    weights = {
-        kind: list(accumulate(1 / (rank + 2) for rank in range(len(words))))
-        for kind, words in lists.items()
-    }
-    return lambda kind: rng.choices(lists[kind], cum_weights=weights[kind])[0]
+    weights = {kind: [1 / (rank + 2) for rank in range(len(words))] for kind, words in lists.items()}
+    sums = {kind: list(accumulate(own)) for kind, own in weights.items()}
+    return lambda kind: rng.choices(lists[kind], cum_weights=sums[kind])[0]
 
 
 def _fill(frame: str, pick, rng: random.Random) -> Iterator[str]:

@@ -14,12 +14,12 @@ import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain
 from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
 from whenpool.corpora.entities import (
     Encoding,
@@ -45,10 +45,6 @@ __all__ = [
 class Tagged:
     """A sentence: as many words as tags.
 
-    Attributes:
-        line: where it begins in its file, counted from 1; 0 outside of a file.
-        later: places of the words whose tag only a later word decides, as far as that is known.
-
     Examples:
         >>> list(Tagged(("Fred", "showed"), ("B-PER", "O")))
         [('Fred', 'B-PER'), ('showed', 'O')]
@@ -56,8 +52,8 @@ class Tagged:
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
-    line: int = 0
-    later: tuple[int, ...] = ()
+    line: int = 0  #: where it begins in its file, counted from 1; 0 outside of a file
+    later: tuple[int, ...] = ()  #: places of words whose tag only a later word decides, if known
 
     def __len__(self) -> int:
         return len(self.words)
@@ -71,11 +67,6 @@ class Tagged:
 class TaggedCorpus:
     """Sentences for training, validation and test.
 
-    Attributes:
-        entities: whether tags mark entities, by an encoding of `whenpool.corpora.entities`.
-        complete: whether it is the whole of a published corpus.
-        notes: what a reader of results should know, a sentence each.
-
     Examples:
         >>> fred = Tagged(("Fred", "showed"), ("B-PER", "O"))
         >>> TaggedCorpus([fred], [fred], [fred], entities=True).tags
@@ -85,10 +76,10 @@ class TaggedCorpus:
     train: Sequence[Tagged]
     validation: Sequence[Tagged]
     test: Sequence[Tagged]
-    entities: bool
+    entities: bool  #: whether tags mark entities, by an encoding of `whenpool.corpora.entities`
     name: str = ""
-    complete: bool = False
-    notes: tuple[str, ...] = ()
+    complete: bool = False  #: whether it is the whole of a published corpus
+    notes: tuple[str, ...] = ()  #: what a reader of results should know, a sentence each
 
     @property
     def splits(self) -> dict[str, Sequence[Tagged]]:
@@ -100,11 +91,7 @@ class TaggedCorpus:
         return tuple(sorted({tag for sentence in self.train for tag in sentence.tags}))
 
 
-_HERE = Path(__file__).parent
-COLUMNS = {"upos": 3, "xpos": 4}
-"""The columns of CoNLL-U that are read as tags, counted from 0."""
-Row = tuple[int, str, str] | None
-"""The number of a line, its word and its tag; None between two sentences."""
+COLUMNS = {"upos": 3, "xpos": 4}  # Those of CoNLL-U that are read as tags, counted from 0
 
 
 def _is_conllu(path: Path) -> bool:
@@ -130,85 +117,61 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
         [('Fred', 'showed'), ('Sue',)]
     """
     path = Path(path)
-    if column not in COLUMNS:
-        raise InputError(f"column {column!r} is unknown; choose one of {', '.join(COLUMNS)}")
+    check_known("column", column, COLUMNS)
     if not isfile(path):
         raise InputError(f"file of tagged words {path} is not there")
-    rows = _conllu(path, COLUMNS[column]) if _is_conllu(path) else _columns(path)
-    found = []
-    for _, group in groupby(rows, key=bool):
-        sentence = [row for row in group if row]
-        for line, word, tag in sentence:
-            if not (word and tag):
-                missing = "tag" if word else "word"
-                raise InputError(f"{path}, line {line}: the {missing} is missing; every word has a tag")
-        if sentence:
-            lines, words, tags = zip(*sentence, strict=True)
-            found.append(Tagged(words, tags, lines[0]))
+    is_conllu = _is_conllu(path)
+    found: list[Tagged] = []
+    sentence: list[tuple[int, str, str]] = []  # for each word its line, the word, and its tag
+    first, width = 0, 0  # the first line with words, and its number of columns
+    for number, line in enumerate(chain(lines_of(path), [""]), 1):
+        where, cells = f"{path}, line {number}", line.rstrip("\r\n").split("\t")
+        if not line.strip() or (line.startswith("-DOCSTART-") and not is_conllu):
+            if sentence:
+                lines, words, tags = zip(*sentence, strict=True)
+                found.append(Tagged(words, tags, lines[0]))
+                sentence = []
+            continue
+        if is_conllu:
+            if line.startswith("#"):
+                continue
+            if len(cells) != 10:
+                raise InputError(f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
+            if re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
+                continue
+            if cells[0] != str(len(sentence) + 1):
+                raise InputError(
+                    f"{where}: word {cells[0]!r:.40} where number {len(sentence) + 1} should stand; number "
+                    "the words of a sentence 1, 2, 3, ..., and put a blank line between sentences"
+                )
+            word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
+        else:
+            cells = cells if "\t" in line else line.split()
+            if len(cells) < 2:
+                raise InputError(f"{where}: a word without a tag; write both, or a blank line")
+            first, width = first or number, width or len(cells)
+            if len(cells) != width:
+                raise InputError(
+                    f"{where}: {len(cells)} columns, line {first} has {width}; give each line as many"
+                )
+            word, tag = cells[0].strip(), cells[-1].strip()
+        if not word or not tag or (is_conllu and tag == "_"):
+            missing = "tag" if word else "word"
+            raise InputError(f"{where}: the {missing} is missing; every word has a tag")
+        sentence.append((number, word, tag))
     if not found:
         raise InputError(f"{path} has no sentence: a line must be a word and its tag")
     return found
 
 
-def _conllu(path: Path, column: int) -> Iterator[Row]:
-    expected = 1
-    for number, line in enumerate(lines_of(path), 1):
-        where, cells = f"{path}, line {number}", line.rstrip("\r\n").split("\t")
-        if not line.strip():
-            expected = 1
-            yield None
-        elif line.startswith("#"):
-            continue
-        elif len(cells) != 10:
-            raise InputError(f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
-        elif re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
-            continue
-        elif cells[0] != str(expected):
-            raise InputError(
-                f"{where}: word {cells[0]!r:.40} where number {expected} should stand; number the words "
-                "of a sentence 1, 2, 3, ..., and put a blank line between sentences"
-            )
-        else:
-            expected += 1
-            yield number, cells[1].strip(), "" if cells[column] == "_" else cells[column].strip()
-
-
-def _columns(path: Path) -> Iterator[Row]:
-    width, first = 0, 0
-    for number, line in enumerate(lines_of(path), 1):
-        if not line.strip() or line.startswith("-DOCSTART-"):
-            yield None
-            continue
-        cells = line.rstrip("\r\n").split("\t") if "\t" in line else line.split()
-        if len(cells) < 2:
-            raise InputError(f"{path}, line {number}: a word without a tag; write both, or a blank line")
-        width, first = width or len(cells), first or number
-        if len(cells) != width:
-            raise InputError(
-                f"{path}, line {number}: {len(cells)} columns, line {first} has {width}; give each line "
-                "as many"
-            )
-        yield number, cells[0].strip(), cells[-1].strip()
-
-
 GENERATED = "generated"
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-WORDS, CLAUSES = lists_of(_TABLES["words"]), _TABLES["clauses"]
-NAMES = ("first", "last", "city")
-"""Kinds of words of which the last quarter never stands in a training sentence."""
+CLAUSES = _TABLES["clauses"]
 
 
 @dataclass(frozen=True)
 class SentenceGrammar:
     """The parameters of the embedded tagged corpus.
-
-    Attributes:
-        task: "entities" (in IOB2) or "pos": which templates, and which of their tags.
-        clauses: of a sentence at most; from one on each number is as likely.
-        train: sentences.
-        validation: sentences.
-        test: sentences.
-        seed: another seed gives other sentences by the same rules.
 
     Examples:
         >>> sentence = make_tagged(SentenceGrammar("pos", train=20)).train[0]
@@ -216,16 +179,15 @@ class SentenceGrammar:
         ('.', 'PUNCT')
     """
 
-    task: str = "entities"
-    clauses: int = 4
-    train: int = 1_000
+    task: str = "entities"  #: which templates and which of their tags: "entities", in IOB2, or "pos"
+    clauses: int = 4  #: of a sentence at most; all numbers from 1 on are equally likely
+    train: int = 1_000  #: sentences of each split
     validation: int = 200
     test: int = 400
-    seed: int = 0
+    seed: int = 0  #: another seed gives other sentences by the same rules
 
     def __post_init__(self) -> None:
-        if self.task not in CLAUSES:
-            raise InputError(f"task {self.task!r} is unknown; choose one of {', '.join(CLAUSES)}")
+        check_known("task", self.task, CLAUSES)
         if min(self.clauses, self.train, self.validation, self.test) < 1:
             raise InputError("clauses, train, validation and test are at least 1 each")
 
@@ -238,34 +200,34 @@ def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
         >>> len(corpus.train), corpus.entities
         (3, True)
     """
-    is_entities = grammar.task == "entities"
+    has_entities = grammar.task == "entities"
 
     def sentences(split: str) -> Iterator[Tagged]:
         rng = random.Random(f"{grammar.seed} {grammar.task} {split}")
-        lists = dict(WORDS)
-        for kind in NAMES if split == "train" else ():
-            lists[kind] = lists[kind][: len(lists[kind]) * 3 // 4]
+        lists = lists_of(_TABLES["words"])
+        if split == "train":  # which never has the last quarter of the names
+            for kind in ("first", "last", "city"):
+                lists[kind] = lists[kind][: len(lists[kind]) * 3 // 4]
         for _ in range(getattr(grammar, split)):
-            tokens = []
+            words, tags, later = list[str](), list[str](), list[int]()
             for number in range(rng.randint(1, grammar.clauses)):
                 template = ("and/CCONJ/O " if number else "") + rng.choice(CLAUSES[grammar.task])
-                tokens += [_token(piece, lists, rng) for piece in template.split()]
-            words, parts, kinds, marked = zip(*tokens, (".", "PUNCT", "O", False), strict=True)
-            later = tuple(place for place, mark in enumerate(marked) if mark)
-            yield Tagged(words, kinds if is_entities else parts, later=later)
+                for piece in template.split():  # word/part/entity, and * if a later word decides
+                    word, part, entity = piece.removesuffix("*").split("/")
+                    if word == "{number}":
+                        word = str(rng.randint(2, 999))
+                    elif word.startswith("{"):
+                        word = rng.choice(lists[word[1:-1]])
+                    if piece.endswith("*"):
+                        later.append(len(words))
+                    words.append(word)
+                    tags.append(entity if has_entities else part)
+            end = "O" if has_entities else "PUNCT"
+            yield Tagged((*words, "."), (*tags, end), later=tuple(later))
 
     train, validation, test = (list(sentences(split)) for split in ("train", "validation", "test"))
     note = "Sentences made by a small grammar."
-    return TaggedCorpus(train, validation, test, is_entities, GENERATED, notes=(note,))
-
-
-def _token(piece: str, words: dict[str, list[str]], rng: random.Random) -> tuple[str, str, str, bool]:
-    """From a piece of a template: a word, both its tags, and whether a later word decides them."""
-    word, part_of_speech, entity = piece.removesuffix("*").split("/")
-    if word.startswith("{"):
-        kind = word[1:-1]
-        word = str(rng.randint(2, 999)) if kind == "number" else rng.choice(words[kind])
-    return word, part_of_speech, entity, piece.endswith("*")
+    return TaggedCorpus(train, validation, test, has_entities, GENERATED, notes=(note,))
 
 
 PUBLISHED = {
@@ -290,9 +252,8 @@ class TaggedSource:
 
     @property
     def label(self) -> str:
-        """The name and options in one way of writing them, without the folder of a file."""
-        known = self.name in (GENERATED, *PUBLISHED)
-        return label_of(self.name if known else Path(self.name).name, self.options)
+        """As that of a `whenpool.corpora.CorpusSource`."""
+        return label_of(self.name, self.options)
 
     def load(self) -> TaggedCorpus:
         """The corpus; raises `InputError` for files that cannot be read, and tags in no known encoding."""
@@ -308,9 +269,9 @@ class TaggedSource:
                 try:
                     entities(sentence.tags)
                 except InputError as error:  # a tag of IOBES, or a part of speech
+                    where = f"{path}, sentence at line {sentence.line}, {error}"
                     raise InputError(
-                        f"{path}, sentence at line {sentence.line}, {error}, which others are; write "
-                        "entities in IO, IOB1 or IOB2"
+                        f"{where}, which others are; write entities in IO, IOB1 or IOB2"
                     ) from None
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
@@ -319,8 +280,18 @@ class TaggedSource:
                     f"{encoding.begun_inside:,} of its {encoding.entities:,} entities begin with I-, "
                     "which are read as entities."
                 )
-        if len(parts) == 1:
-            parts = _split(parts[0], self.paths[0])
+        if len(parts) == 1:  # split by a hash of the words: a repeated sentence stays on one side
+            split: dict[str, list[Tagged]] = {"train": [], "validation": [], "test": []}
+            for sentence in parts[0]:
+                digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
+                tenth = int.from_bytes(digest[:8]) % 10
+                split[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
+            if empty := [name for name, part in split.items() if not part]:
+                raise InputError(
+                    f"{self.paths[0]} has {len(parts[0])} sentences, of which none falls to {empty[0]}; "
+                    "give more, or name files with dev= and test="
+                )
+            parts = list(split.values())
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
         whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
         train, validation, test = parts
@@ -328,8 +299,6 @@ class TaggedSource:
 
     def fingerprint(self) -> str:
         """A hash of the words and tags of all splits."""
-        files = (fingerprint(path) for path in self.paths)
-        identity = hash_of("tagged", *files, repr(self.options), code_fingerprint(_HERE))
 
         def compute() -> str:
             texts = []
@@ -339,7 +308,8 @@ class TaggedSource:
                     texts += ["\t".join(sentence.words), "\t".join(sentence.tags)]
             return hash_of(*texts)
 
-        return remembered(identity, compute)
+        origin = (*map(fingerprint, self.paths), repr(self.options))
+        return remembered(hash_of("tagged", *origin, code_fingerprint(Path(__file__).parent)), compute)
 
 
 def find_tagged(name: str, data: Path) -> TaggedSource:
@@ -363,64 +333,43 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
     name, given = parsed(name)
     if name == GENERATED:
         return TaggedSource(name, checked(SentenceGrammar, given, "generated corpus"))
-    if unknown := set(given) - {"column", *(() if name in PUBLISHED else ("dev", "test"))}:
+    if unknown := given.keys() - ({"column"} if name in PUBLISHED else {"column", "dev", "test"}):
         raise InputError(f"the tagged corpus {name} has no option {min(unknown)!r:.60}")
-    if given.get("column", "upos") not in COLUMNS:
-        raise InputError(f"column={given['column']} is unknown; choose one of {', '.join(COLUMNS)}")
+    check_known("column", given.get("column", "upos"), COLUMNS)
     if "column" in given and not _is_conllu(Path(next(iter(PUBLISHED.get(name, [name]))))):
         raise InputError(f"{name}: column= is of CoNLL-U, a file that ends in .conllu; leave it out")
-    options = tuple(sorted(given.items()))
-    if name in PUBLISHED:
-        files = tuple(_published_file(data, name, file) for file in PUBLISHED[name])
-        return TaggedSource(name, options, files)
-    path = Path(os.path.expanduser(name))
-    if not isfile(path):
-        raise InputError(
-            f"tagged corpus {name!r:.200} is unknown; choose one of "
-            f"{', '.join((GENERATED, *PUBLISHED))}, or give the path of a .conllu file or one of columns"
-        )
-    if ("dev" in given) != ("test" in given):
-        raise InputError(f"{path}: give dev= and test= both, or none to have it split")
-    others = [path.with_name(given[key]) for key in ("dev", "test") if key in given]
-    for other in others:
-        if not isfile(other):
-            raise InputError(f"{other} is not there; dev= and test= name files beside {path.name}")
-    return TaggedSource(name, options, (path, *others))
+    paths = []
+    for file in PUBLISHED.get(name, ()):
+        places = [folder / f"{file}{end}" for folder in (data / name, data) for end in ("", ".gz")]
+        found = next(filter(isfile, places), None)
+        if found is None:
+            raise InputError(
+                f"tagged corpus {name!r}: {file} is not in {data / name}; put the publisher's files "
+                "there, or name the folder above with DATA= or WHENPOOL_DATA"
+            )
+        paths.append(found)
+    if name not in PUBLISHED:
+        path = Path(os.path.expanduser(name))
+        if not isfile(path):
+            raise InputError(
+                f"tagged corpus {name!r:.200} is unknown; choose one of {GENERATED}, "
+                f"{', '.join(PUBLISHED)}, or give the path of a .conllu file or one of columns"
+            )
+        if ("dev" in given) != ("test" in given):
+            raise InputError(f"{path}: give dev= and test= both, or none to have it split")
+        paths = [path, *(path.with_name(given[key]) for key in ("dev", "test") if key in given)]
+        for other in paths[1:]:
+            if not isfile(other):
+                raise InputError(f"{other} is not there; dev= and test= name files beside {path.name}")
+    return TaggedSource(name, tuple(sorted(given.items())), tuple(paths))
 
 
 def is_tagged(name: str) -> bool:
-    """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may
-    hold either: one of texts begins with the names of its columns."""
+    """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may hold
+    either: one of texts begins with the names of its columns."""
     name, _, options = name.partition(":") if not isfile(Path(name)) else (name, "", "")
     path = Path(name)
     if path.suffix.lower() == ".tsv" and isfile(path):
         header = {cell.strip() for cell in next(lines_of(path), "").split("\t")}
         return "_column=" not in options and not {"text", "label"} <= header
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
-
-
-def _published_file(data: Path, corpus: str, file: str) -> Path:
-    for folder in (data / corpus, data):
-        for suffix in ("", ".gz"):
-            if isfile(folder / f"{file}{suffix}"):
-                return folder / f"{file}{suffix}"
-    raise InputError(
-        f"tagged corpus {corpus!r}: {file} is not in {data / corpus}; put the publisher's files there, or "
-        "name the folder above with DATA= or WHENPOOL_DATA"
-    )
-
-
-def _split(sentences: Sequence[Tagged], path: Path) -> list[list[Tagged]]:
-    """80, 10 and 10 % by a hash of the words, so that a sentence that is repeated stays on one side."""
-    parts: dict[str, list[Tagged]] = {"train": [], "validation": [], "test": []}
-    for sentence in sentences:
-        digest = hashlib.sha256("\t".join(sentence.words).encode()).digest()
-        tenth = int.from_bytes(digest[:8]) % 10
-        parts[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
-    for name, part in parts.items():
-        if not part:
-            raise InputError(
-                f"{path} has {len(sentences)} sentences, of which none falls to {name}; give more, or "
-                "name files with dev= and test="
-            )
-    return list(parts.values())

@@ -1,12 +1,12 @@
 """Words, vocabularies and word vectors. Texts and files of vectors are read by torchtext 0.6, for which the
-authors' code was written; it is the last version in pure Python, and loaded when one is read. Nothing here
-touches the network."""
+authors' code was written; it is the last version in pure Python, and is loaded when it is needed. Nothing
+here touches the network."""
 
 import ssl
 import tempfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint, write_atomically
 from whenpool.corpora.batches import PADDING, UNKNOWN
 
-VOCABULARY_LIMIT = 25_000
-"""Words of the largest vocabulary, besides the two special ones (thesis §1.4.2)."""
+VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two special ones (§1.4.2)
 
 
 def tokenize(text: str) -> list[str]:
@@ -57,7 +56,7 @@ class Vocabulary:
     """Words by number, ``<unk>`` and ``<pad>`` first, and their vectors (V, E) where some were given."""
 
     itos: list[str]
-    vectors: Tensor | None
+    vectors: Tensor | None = None
 
     @cached_property
     def stoi(self) -> dict[str, int]:
@@ -95,8 +94,8 @@ def build_vocabulary(
     special = [UNKNOWN, PADDING]
     seen = [word for word, count in counts.items() if count > 0 and word not in special]
     words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
-    found = Vocabulary(words, None)
-    return found if vectors is None else replace(found, vectors=found.start_from(vectors, generator))
+    found = Vocabulary(words)
+    return Vocabulary(words, found.start_from(vectors, generator)) if vectors else found
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
@@ -105,23 +104,26 @@ def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     Raises `InputError` when the file is missing, or its lines differ in their number of values."""
     if not path.is_file():
         raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")
-    words_file, matrix_file = _vectors_files(path, cache_directory)
+    words_file = _words_file(path, cache_directory)
     if not words_file.exists():
         keep_vectors(_parse(path), path, cache_directory)
     words = words_file.read_bytes().decode("utf-8").split("\n")  # a word may hold "\\r"
-    return WordVectors(words, safetensors.torch.load_file(matrix_file)["matrix"])
+    return WordVectors(
+        words, safetensors.torch.load_file(words_file.with_suffix(".safetensors"))["matrix"]
+    )
 
 
 def keep_vectors(vectors: WordVectors, path: Path, cache_directory: Path) -> None:
     """Write the copy that `load_vectors` reads in the place of a file."""
-    words_file, matrix_file = _vectors_files(path, cache_directory)
-    write_atomically(matrix_file, safetensors.torch.save({"matrix": vectors.matrix}))
+    words_file = _words_file(path, cache_directory)
+    matrix = safetensors.torch.save({"matrix": vectors.matrix})
+    write_atomically(words_file.with_suffix(".safetensors"), matrix)
     write_atomically(words_file, "\n".join(vectors.words))  # last, since it says that both are there
 
 
-def _vectors_files(path: Path, cache_directory: Path) -> tuple[Path, Path]:
-    stem = cache_directory / "vectors" / f"{path.name.split('.txt')[0]}-{fingerprint(path)[:20]}"
-    return stem.with_name(f"{stem.name}.txt"), stem.with_name(f"{stem.name}.safetensors")
+def _words_file(path: Path, cache_directory: Path) -> Path:
+    """The words of the copy; the matrix is in a file of the same name with the suffix .safetensors."""
+    return cache_directory / "vectors" / f"{path.name.split('.txt')[0]}-{fingerprint(path)[:20]}.txt"
 
 
 def _parse(path: Path) -> WordVectors:

@@ -33,7 +33,7 @@ from whenpool.corpora.batches import (
     Ragged,
     Texts,
     batches_for,
-)
+)  # fmt: skip
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
@@ -62,7 +62,6 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
 }
 """How a model reads a text: its words and punctuation marks, the same without HTML tags, or without them
 each character as a word."""
-_BATCH_WORDS = 32_768
 Scalar = str | int | float | bool | None
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -121,7 +120,7 @@ class Checkpoint:
         """N texts -> (N, C), each row sums to 1; see `encode` for what it raises."""
         numbered = self._numbered(texts)
         found = torch.empty(len(texts), len(self.classes))
-        for part in batches_for(self.model, numbered.ids.lengths, _BATCH_WORDS):
+        for part in batches_for(self.model, numbered.ids.lengths, words=32_768):
             batch = numbered.batch(part, PADDING_INDEX)
             found[part] = self.model(batch.ids, batch.lengths).softmax(1)
         return found
@@ -135,12 +134,10 @@ class Checkpoint:
             raise InputError("texts are a list, not one string: give [text]")
         if not texts:
             raise InputError("there are no texts: give at least one")
-        split = [self.words(text) for text in texts]
-        for place, words in enumerate(split):
-            if not words:
-                raise InputError(f"text {place} has no words: leave it out")
-        rows = Ragged.of([self.number(word) for word in words] for words in split)
-        return Texts(rows, torch.zeros(len(texts), dtype=torch.int64))
+        rows = [[self.number(word) for word in self.words(text)] for text in texts]
+        if [] in rows:
+            raise InputError(f"text {rows.index([])} has no words: leave it out")
+        return Texts(Ragged.of(rows), torch.zeros(len(texts), dtype=torch.int64))
 
 
 def save_checkpoint(
@@ -183,17 +180,10 @@ def save_checkpoint(
     _check_finite(tensors, "the model")
     weights = safetensors.torch.save(tensors)
     facts = {
-        "format": FORMAT,
-        "version": VERSION,
-        "whenpool": __version__,
-        "tokenizer": tokenizer,
-        "weights": hashlib.sha256(weights).hexdigest(),
-        "model": _arguments(model),
-        "classes": list(classes),
-        "max_words": max_words,
-        "about": about,
-        "vocabulary": list(vocabulary),
-    }
+        "format": FORMAT, "version": VERSION, "whenpool": __version__, "tokenizer": tokenizer,
+        "weights": hashlib.sha256(weights).hexdigest(), "model": _arguments(model),
+        "classes": list(classes), "max_words": max_words, "about": about, "vocabulary": list(vocabulary),
+    }  # fmt: skip
     shapes = {name: tuple(value.shape) for name, value in tensors.items()}
     _check_facts(facts, "the checkpoint")  # so that it can be read again
     _outline(facts, "the checkpoint", shapes, "the model")
@@ -231,7 +221,14 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         raise InputError(f"{facts_file} is damaged or not JSON: {error!s:.100}") from None
     _check_facts(facts, str(facts_file))
     try:
-        outline = _outline(facts, str(facts_file), _shapes(weights_file), str(weights_file))
+        shapes = {}
+        with safetensors.safe_open(weights_file, "pt") as header:
+            for name in header.keys():  # noqa: SIM118
+                part = header.get_slice(name)
+                if (kind := part.get_dtype()) != "F32":
+                    raise InputError(f"{weights_file}: {name:.100} is {kind}; a checkpoint's are F32")
+                shapes[name] = tuple(part.get_shape())
+        outline = _outline(facts, str(facts_file), shapes, str(weights_file))
         if hashlib.sha256(weights).hexdigest() != facts["weights"]:
             raise InputError(
                 f"{weights_file} is damaged, or belongs to another {FACTS_FILE}: save again"
@@ -243,21 +240,8 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     model = outline.to_empty(device="cpu")
     model.load_state_dict(tensors)
     words, classes = tuple(facts["vocabulary"]), tuple(facts["classes"])
-    return Checkpoint(
-        model.eval(), words, classes, facts["about"], facts["max_words"], facts["tokenizer"]
-    )
-
-
-def _shapes(file: Path) -> Shapes:
-    """Of the tensors in a file, by its header."""
-    shapes = {}
-    with safetensors.safe_open(file, "pt") as header:
-        for name in header.keys():  # noqa: SIM118
-            part = header.get_slice(name)
-            if part.get_dtype() != "F32":
-                raise InputError(f"{file}: {name:.100} is {part.get_dtype()}; a checkpoint's are F32")
-            shapes[name] = tuple(part.get_shape())
-    return shapes
+    more = facts["about"], facts["max_words"], facts["tokenizer"]
+    return Checkpoint(model.eval(), words, classes, *more)
 
 
 def _arguments(model: TextClassifier) -> dict[str, Any]:
@@ -272,16 +256,11 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
             f"not {encoder.heads} and {encoder.norm!r}"
         )
     return {
-        "pooling": names[0],
-        "cell": encoder.cell,
-        "embedding_size": encoder.input_size,
-        "hidden_size": encoder.hidden_size,
-        "layers": len(encoder.layers),
-        "bidirectional": encoder.directions == 2,
-        "padding_index": model.embedding.padding_idx,
-        "drop_connect": encoder.drop_connect,
-        "masked": model.masked,
-    }
+        "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
+        "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),
+        "bidirectional": encoder.directions == 2, "padding_index": model.embedding.padding_idx,
+        "drop_connect": encoder.drop_connect, "masked": model.masked,
+    }  # fmt: skip
 
 
 def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
@@ -353,9 +332,7 @@ def _check_facts(facts: Any, where: str) -> None:
 class _NothingDrawn(TorchFunctionMode):
     """Leaves out the random numbers of modules on "meta", for which torch loads its compiler: a second."""
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func.__name__ in ("normal_", "uniform_"):
             return kwargs["tensor"] if "tensor" in kwargs else args[0]
@@ -365,14 +342,11 @@ class _NothingDrawn(TorchFunctionMode):
 def _outline(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) -> TextClassifier:
     """The model that checked facts describe, without memory for its numbers. Raises `InputError` where the
     weights have other shapes than its own, naming the tensor."""
-    sizes = {"vocabulary": "embedding.weight", "classes": "classifier.weight"}
-    for name, tensor in sizes.items():
-        rows = (*shapes.get(tensor, ()), 0)[0]
-        if rows != len(facts[name]):
-            raise InputError(
-                f"{weights}: {tensor} has {rows:,} rows, and {name} {len(facts[name]):,} entries"
-            )
     words, classes = len(facts["vocabulary"]), len(facts["classes"])
+    sizes = {"embedding.weight": ("vocabulary", words), "classifier.weight": ("classes", classes)}
+    for tensor, (name, size) in sizes.items():
+        if (rows := (*shapes.get(tensor, ()), 0)[0]) != size:
+            raise InputError(f"{weights}: {tensor} has {rows:,} rows, and {name} {size:,} entries")
     try:
         with torch.device("meta"), _NothingDrawn():
             model = TextClassifier(words, classes, **facts["model"], forget_bias=None)

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -138,12 +139,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                     words, targets, test_size=count, stratify=targets, random_state=self.seed
                 )
         vectors = load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        vocabulary = build_vocabulary(
-            Counter(word for text in words for word in text),
-            self.vocabulary_limit,
-            vectors,
-            torch.Generator().manual_seed(self.seed),
-        )
+        counts, drawn = Counter(chain(*words)), torch.Generator().manual_seed(self.seed)
+        vocabulary = build_vocabulary(counts, self.vocabulary_limit, vectors, drawn)
 
         def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
             rows = ([vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
@@ -152,15 +149,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             model = TextClassifier(
-                len(vocabulary),
-                len(self.classes_),
-                self.pooling,
-                self.cell,
-                vectors.size if vectors else self.embedding_size,
-                self.hidden_size,
-                padding_index=PADDING_INDEX,
-                vectors=vocabulary.vectors,
-            )
+                len(vocabulary), len(self.classes_), self.pooling, self.cell,
+                vectors.size if vectors else self.embedding_size, self.hidden_size,
+                padding_index=PADDING_INDEX, vectors=vocabulary.vectors,
+            )  # fmt: skip
             learnt, judged = numbered(words, targets), numbered(held_words, held)
             recipe = Recipe(self.epochs, self.batch_size, self.learning_rate)
             outcome = train(model, Splits(learnt, judged, judged), recipe, self.seed, self.device)
@@ -180,7 +172,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N,) labels, the likeliest of each."""
-        places = self.predict_proba(texts).argmax(1)  # which raises where it is not fitted
+        places = self.predict_proba(texts).argmax(1)  # raises where it is not fitted
         return self.classes_[places]
 
     def explain(self, text: str, label: Any = None) -> Explanation:
@@ -194,9 +186,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "checkpoint_")
         found = self.checkpoint_
         parts = (found.model, found.vocabulary, found.classes, found.max_words)
-        about = self.get_params() | {"labels": self.classes_.dtype.str}
-        about["vectors"] = self.vectors and str(self.vectors)
-        return save_checkpoint(folder, *parts, estimator=json.dumps(about))
+        own = {"vectors": self.vectors and str(self.vectors), "labels": self.classes_.dtype.str}
+        return save_checkpoint(folder, *parts, estimator=json.dumps(self.get_params() | own))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

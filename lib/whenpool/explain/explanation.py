@@ -22,14 +22,9 @@ from whenpool.probes.nwi import occlusion, rounding_error
 
 LONGEST = 2_000
 """Words that are read of a text, where the checkpoint sets no limit: more would take too long."""
-ALIKE = 1e-5  # Weights that differ by no more of the largest are the same for all words
-WINDOW, WINDOWS = 5, 10
-"""Words of a window (§1.9.3), and windows that a text should have before they are made so long."""
 SHADES, BLUES = (None, 223, 216, 209, 202), (None, 195, 153, 117, 75)
 """Backgrounds of a terminal with 256 colours, for words of rising weight for and against a class; text on
 them is black."""
-SHOWN_CLASSES = 5
-"""So many of the likeliest classes are shown on the words, where there are more than two."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +51,11 @@ class Explanation:
 
     @property
     def strips(self) -> list[WordStrip]:
-        """What speaks for and against the label and, of more than two classes, the likeliest ones; and
-        where there is one, attention."""
+        """What speaks for and against the label and, of more than two classes, the four likeliest others;
+        and where there is one, attention."""
         likely = [name for name, _ in self.by_probability if name != self.label]
         rows = []
-        for name in [self.label, *(likely[: SHOWN_CLASSES - 1] if len(likely) > 1 else [])]:
+        for name in [self.label, *(likely[:4] if len(likely) > 1 else [])]:
             of = name if len(name) <= 24 else name[:24] + "…"
             rows.append(strip(self.words, self.effects[name], f"for (+) or against (-) {of}"))
         return rows + ([strip(self.words, self.attention, "attention")] if self.attention else [])
@@ -98,8 +93,8 @@ def explain(
     checkpoint: Checkpoint, text: str, label: str | None = None, k: int | None = None
 ) -> Explanation:
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
-    likeliest class. ``k`` is the words of a window, by default 5, and fewer in a text that has less than
-    10 such windows; a text shorter than a window is one. Raises `InputError` for a text without words, a
+    likeliest class. ``k`` is the words of a window, by default 5 (§1.9.3), and fewer in a text that has less
+    than 10 such windows; a text shorter than a window is one. Raises `InputError` for a text without words, a
     class that the model does not have, or ``k`` below 1."""
     check_label(checkpoint, label)
     if k is not None and k < 1:
@@ -117,7 +112,7 @@ def explain(
         notes.append(f"The first {len(words):,} of {whole:,} words are read, as in its training.")
     if k is not None and k > len(words):
         notes.append(f"The text has {len(words)} words, fewer than k={k}: it is one window.")
-    k = max(1, min(k or min(WINDOW, len(words) // WINDOWS), len(words)))
+    k = max(1, min(k or min(5, len(words) // 10), len(words)))
     unknown = tuple(dict.fromkeys(word for word in words if not checkpoint.knows(word)))
     if all(word in unknown for word in words):
         notes.append(
@@ -128,33 +123,25 @@ def explain(
     lengths = torch.tensor([len(words)])
     with torch.inference_mode():
         probabilities = model(ids, lengths)[0].double().softmax(0)
-    predicted = int(probabilities.argmax())
-    explained = predicted if label is None else classes.index(label)
+    predicted = classes[int(probabilities.argmax())]
     plain, changes = occlusion(model, ids, lengths, k, UNKNOWN_INDEX)  # (1, C), (1, W, C)
     noise = rounding_error(model, plain[0])[:, 0]  # (C,)
     kept = torch.where(changes[0].abs() > noise, -changes[0], 0.0)  # (W, C)
+    effects = {name: tuple(per_word(kept[:, c], len(words), k)) for c, name in enumerate(classes)}
     attention = None
     try:
         weights = attention_weights(model, ids, lengths)[0]
     except InputError:
         notes.append("The pooling of this model gives words no weights.")
     else:
-        if len(words) > 1 and weights.max() - weights.min() <= ALIKE * weights.max():
+        if len(words) > 1 and weights.max() - weights.min() <= 1e-5 * weights.max():
             notes.append("The pooling of this model weighs all words alike.")
         else:
             attention = tuple(weights.tolist())
     return Explanation(
-        tuple(words),
-        classes,
-        tuple(probabilities.tolist()),
-        classes[predicted],
-        classes[explained],
-        k,
-        {name: tuple(per_word(kept[:, c], len(words), k)) for c, name in enumerate(classes)},
-        attention,
-        unknown,
-        tuple(notes),
-    )
+        tuple(words), classes, tuple(probabilities.tolist()), predicted,
+        predicted if label is None else label, k, effects, attention, unknown, tuple(notes),
+    )  # fmt: skip
 
 
 def check_label(checkpoint: Checkpoint, label: str | None) -> None:
@@ -174,15 +161,21 @@ def in_file(path: Path) -> list[str]:
 
 
 def as_text(explanation: Explanation, colour: bool) -> str:
-    """For a terminal: in colour, or with the weights in brackets."""
+    """For a terminal: in colour, or with each weight, as a part of the largest, in brackets."""
     lines = [explanation.verdict]
     width = max(len(_printable(name)) for name in explanation.classes)
     for name, p in explanation.by_probability:
         lines.append(f"  {_printable(name):{width}}  {p:6.1%}  {'█' * round(30 * p)}")
     for row in explanation.strips:
-        signed, scale = row.title != "attention", row.scale or math.inf
-        pairs = zip(row.words, row.weights, strict=True)
-        shown = (_shown(*pair, scale, colour, signed) for pair in pairs)
+        shown = []
+        for word, weight in zip(map(_printable, row.words), row.weights, strict=True):
+            share = 0.0 if math.isnan(weight) or not row.scale else weight / row.scale
+            level = round(abs(share) * (len(SHADES) - 1))
+            if not colour and abs(share) >= 0.005:
+                word += f"({share:.2f})" if row.title == "attention" else f"({share:+.2f})"
+            elif colour and level:
+                word = click.style(word, fg=16, bg=(BLUES if share < 0 else SHADES)[level])
+            shown.append(word)
         lines += ["", f"{_printable(row.title)}:", " ".join(shown)]
     return "\n".join([*lines, "", *explanation.remarks]).rstrip() + "\n"
 
@@ -215,17 +208,6 @@ def as_html(explanations: Sequence[Explanation]) -> str:
     """A page that needs nothing beside itself; what texts and names hold is shown, never run."""
     templates = Environment(loader=PackageLoader("whenpool.explain", ""), autoescape=True)
     return templates.get_template("explanation.html").render(explanations=explanations, strips=strips)
-
-
-def _shown(word: str, weight: float, scale: float, colour: bool, signed: bool) -> str:
-    """A word of a terminal with its part of the largest weight; NaN and 0 are not shown."""
-    share = 0.0 if math.isnan(weight) else weight / scale
-    if not colour:
-        written = f"({share:+.2f})" if signed else f"({share:.2f})"
-        return _printable(word) + (written if abs(share) >= 0.005 else "")
-    level = round(abs(share) * (len(SHADES) - 1))
-    shades = BLUES if share < 0 else SHADES
-    return click.style(_printable(word), fg=16, bg=shades[level]) if level else _printable(word)
 
 
 def _printable(word: str) -> str:

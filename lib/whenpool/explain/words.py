@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,22 +32,10 @@ THICKEST = 4  # Pixels of the line below the word with the largest weight, for t
 Weights = Sequence[float] | Tensor | np.ndarray
 
 
-class _Shown:
-    """What a notebook, and a terminal, show in place of an object."""
-
-    html: str
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_html_(self) -> str:
-        return self.html
-
-
 @dataclass(frozen=True, repr=False)
-class WordStrip(_Shown):
-    """One text, each word as deep in colour and as heavily underlined as its weight.
+class WordStrip:
+    """One text, each word as deep in colour and as heavily underlined as its weight. A notebook shows it as
+    HTML, a terminal as words with their weights in brackets.
 
     Attributes:
         scale: the weight, of either sign, that is shown deepest; larger ones look the same. 0 shows none.
@@ -63,19 +51,20 @@ class WordStrip(_Shown):
     scale: float
 
     @property
-    def html(self) -> str:  # type: ignore[override]
+    def html(self) -> str:
         return WordStrips((self,)).html
 
-    @property
-    def text(self) -> str:  # type: ignore[override]
-        """The words with their weights in brackets."""
+    def __repr__(self) -> str:
         pairs = zip(self.words, self.weights, strict=True)
         words = " ".join(w if math.isnan(value) else f"{w}({value:.2g})" for w, value in pairs)
         return f"{self.title}: {words}" if self.title else words
 
+    def _repr_html_(self) -> str:
+        return self.html
+
 
 @dataclass(frozen=True, repr=False)
-class WordStrips(_Shown):
+class WordStrips:
     """Several strips one below the other, their titles in a column of their own.
 
     Examples:
@@ -87,14 +76,16 @@ class WordStrips(_Shown):
     rows: tuple[WordStrip, ...]
 
     @property
-    def html(self) -> str:  # type: ignore[override]
-        column = max(max(len(row.title) for row in self.rows) * 0.7, 4.5)
-        rows = "".join(_row_html(row, min(column, 12)) for row in self.rows)
+    def html(self) -> str:
+        column = min(max(max(len(row.title) for row in self.rows) * 0.7, 4.5), 12)
+        rows = "".join(_row_html(row, column) for row in self.rows)
         return f'<div style="margin:0.4em 0;line-height:1.9">{rows}</div>'
 
-    @property
-    def text(self) -> str:  # type: ignore[override]
-        return "\n".join(row.text for row in self.rows)
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.rows))
+
+    def _repr_html_(self) -> str:
+        return self.html
 
 
 def strip(
@@ -174,26 +165,27 @@ def figure(
     import matplotlib.pyplot as plt
     from matplotlib.patches import Rectangle
 
-    shown_words = strip(words, weights, title, scale)
-    size, line, gap, margin = 10, 0.32, 0.09, 0.05  # points; the others in inches
+    row = strip(words, weights, title, scale)
+    line, margin = 0.32, 0.05  # inches
+    look: dict[str, Any] = {"size": 10, "va": "center", "parse_math": False}
     drawing = plt.figure(figsize=(width, 1), layout="none")
     axes = drawing.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, width)  # so that one unit is an inch
     x, y = margin, line * (1.5 if title else 0.5)
     if title:
-        axes.text(margin, line / 2, title, size=size, weight="bold", va="center", parse_math=False)
-    for word, value in zip(shown_words.words, shown_words.weights, strict=True):
-        shown = axes.text(x, y, word, size=size, color="black", va="center", parse_math=False, zorder=3)
+        axes.text(margin, line / 2, title, weight="bold", **look)
+    for word, value in zip(row.words, row.weights, strict=True):
+        shown = axes.text(x, y, word, color="black", zorder=3, **look)
         extent = shown.get_window_extent().width / drawing.dpi
         if x > margin and x + extent > width - margin:
             x, y = margin, y + line
             shown.set_position((x, y))
-        share, colour, shade = _look(value, shown_words.scale)
+        share, colour, shade = _look(value, row.scale)
         if share:
             left, breadth, bar = x - 0.02, extent + 0.04, THICKEST * share / 96
             axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=shade, lw=0))
             axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=colour, lw=0))
-        x += extent + gap
+        x += extent + 0.09
     height = y + line / 2 + margin
     drawing.set_size_inches(width, height)
     axes.set_ylim(height, 0)
@@ -209,7 +201,18 @@ def _look(value: float, scale: float) -> tuple[float, str, str]:
 
 
 def _row_html(row: WordStrip, column: float) -> str:
-    words = " ".join(_word_html(*pair, row.scale) for pair in zip(row.words, row.weights, strict=True))
+    """A strip whose title has a column so many em wide."""
+    words = []
+    for word, value in zip(row.words, row.weights, strict=True):
+        share, colour, shade = _look(value, row.scale)
+        hint = "no weight" if math.isnan(value) else f"{value:.3g}"
+        line = round(THICKEST * share)  # whole, since a browser draws a part of a pixel as one
+        look = (
+            f' style="background:{shade};'
+            f"border-bottom:{line}px {'dashed' if value < 0 else 'solid'} {colour};"
+            'border-radius:2px;padding:0 1px"'
+        )
+        words.append(f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>')
     lowest = "−" + f"{row.scale:.2g} to " if any(value < 0 for value in row.weights) else "0–"
     title, span = escape(row.title), f"{lowest}{row.scale:.2g}"
     label = (
@@ -220,20 +223,8 @@ def _row_html(row: WordStrip, column: float) -> str:
         f'<div role="group" aria-label="{title or "Words"}, marked by weight, {span}" style="'
         'display:flex;flex-wrap:wrap;align-items:baseline;margin:0.3em 0;column-gap:0.8em">'
         f'{label if title else ""}<span dir="auto" style="flex:999 1 18em;min-width:0;'
-        f'overflow-wrap:anywhere">{words}</span></div>'
+        f'overflow-wrap:anywhere">{" ".join(words)}</span></div>'
     )
-
-
-def _word_html(word: str, value: float, scale: float) -> str:
-    share, colour, shade = _look(value, scale)
-    hint = "no weight" if math.isnan(value) else f"{value:.3g}"
-    line = round(THICKEST * share)  # whole, since a browser draws a part of a pixel as one
-    look = (
-        f' style="background:{shade};'
-        f"border-bottom:{line}px {'dashed' if value < 0 else 'solid'} {colour};"
-        'border-radius:2px;padding:0 1px"'
-    )
-    return f'<span title="{hint}"{look if share else ""}>{escape(word)}</span>'
 
 
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:

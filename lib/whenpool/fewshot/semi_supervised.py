@@ -26,10 +26,8 @@ from whenpool.training.loop import Accuracy, Objective
 
 @dataclass(frozen=True)
 class Unlabelled:
-    """N texts and K ≥ 1 augmented versions of each, as numbers of tokens.
-
-    Raises:
-        InputError: where there are none, or one version has another number of texts.
+    """N texts and K ≥ 1 augmented versions of each, as numbers of tokens. Raises `InputError` where there are
+    none, or one version has another number of texts.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged
@@ -42,25 +40,20 @@ class Unlabelled:
     augmented: tuple[Ragged, ...]
 
     def __post_init__(self) -> None:
-        if not len(self.original):
+        texts, versions = len(self.original), [len(version) for version in self.augmented]
+        if not texts:
             raise InputError("there are no unlabelled texts; give some, or choose a system without them")
-        if not self.augmented:
-            raise InputError("the unlabelled texts have no augmented version; give at least one")
-        for number, version in enumerate(self.augmented, start=1):
-            if len(version) != len(self.original):
-                raise InputError(
-                    f"augmented version {number} has {len(version):,} texts for {len(self.original):,} "
-                    "unlabelled ones; give one for each"
-                )
+        if set(versions) != {texts}:
+            raise InputError(
+                f"{texts:,} unlabelled texts have augmented versions of {versions} texts; give at least one "
+                "version, with one text for each"
+            )
 
-    def batch(
-        self, indices: Tensor, padding_index: int, device: torch.device | str = "cpu"
-    ) -> list[Batch]:
+    def batch(self, indices: Tensor, padding_index: int) -> list[Batch]:
         """The texts of these numbers (U,): the originals, then each of their K versions; all labels are 0."""
         no_labels = torch.zeros(1, dtype=torch.int64).expand(len(self.original))
         versions = (Texts(ids, no_labels) for ids in (self.original, *self.augmented))
-        batches = (texts.batch(indices, padding_index) for texts in versions)
-        return [Batch(*(part.to(device) for part in batch)) for batch in batches]
+        return [texts.batch(indices, padding_index) for texts in versions]
 
 
 def rounds(texts: int, generator: torch.Generator) -> Iterator[int]:
@@ -69,10 +62,10 @@ def rounds(texts: int, generator: torch.Generator) -> Iterator[int]:
         yield from torch.randperm(texts, generator=generator).tolist()
 
 
-def stack(batches: Sequence[Batch], padding_index: int) -> tuple[Tensor, Tensor]:
+def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
     """The ids of several batches as one, padded to the longest text of all, and their lengths."""
     longest = max(batch.ids.shape[1] for batch in batches)
-    ids = (functional.pad(b.ids, (0, longest - b.ids.shape[1]), value=padding_index) for b in batches)
+    ids = (functional.pad(b.ids, (0, longest - b.ids.shape[1]), value=PADDING_INDEX) for b in batches)
     return torch.cat(list(ids)), torch.cat([batch.lengths for batch in batches])
 
 
@@ -88,7 +81,7 @@ class SemiSupervised(Objective):
     batch_size: int = 8
     temperature: float = 1.0
     weight: float = 1.0
-    measured: ClassVar[Sequence[str]]  # what a step notes
+    measured: ClassVar[Sequence[str]]  # what each step notes; an epoch ends with their means
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "temperature"):
@@ -107,7 +100,8 @@ class SemiSupervised(Objective):
     def next_texts(self, device: torch.device) -> list[Batch]:
         """The next U texts: the originals, then each of their K versions."""
         drawn = torch.tensor(list(islice(self._rounds, self.batch_size)))
-        return self.unlabelled.batch(drawn, PADDING_INDEX, device)
+        batches = self.unlabelled.batch(drawn, PADDING_INDEX)
+        return [Batch(*(part.to(device) for part in batch)) for batch in batches]
 
     def start_epoch(self, epoch: int) -> None:
         self._found = []
@@ -118,7 +112,7 @@ class SemiSupervised(Objective):
         self._found.append(tuple(value.detach() for value in found))
 
     def end_epoch(self, model: Any, accuracy: Accuracy) -> dict[str, float]:
-        """The means over the steps of this epoch."""
+        """The means of what was ``measured`` in the steps of this epoch."""
         means = [torch.stack(values).mean().item() for values in zip(*self._found, strict=True)]
         return dict(zip(self.measured, means, strict=True)) if means else {}
 
@@ -182,7 +176,7 @@ class UDA(SemiSupervised):
         version = int(torch.randint(len(augmented), (), generator=self._generator))
         with torch.no_grad():  # with dropout, as in the released code
             goal = model(original.ids, original.lengths)  # (U, C)
-        together = stack([batch, augmented[version]], PADDING_INDEX)
+        together = stack([batch, augmented[version]])
         labelled, noised = model(*together).split([len(batch.labels), self.batch_size])
 
         losses = functional.cross_entropy(labelled, batch.labels, reduction="none")  # (B,)
@@ -264,7 +258,7 @@ class MixText(SemiSupervised):
             mean = torch.stack(weighted).sum(0) / sum(self.weights)
             guessed = (mean.log() / self.temperature).softmax(1)  # (U, C)
 
-        union = stack([batch, *texts], PADDING_INDEX)
+        union = stack([batch, *texts])
         labels = functional.one_hot(batch.labels, self.classes).to(guessed.dtype)
         targets = torch.cat([labels, *[guessed] * len(texts)])
         mix = self._draws.draw(len(targets), model.encoder, device)

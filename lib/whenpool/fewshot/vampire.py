@@ -14,7 +14,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,20 +23,8 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 
-EPSILON = 1e-3
-"""What BatchNorm adds to a variance, as in their code: while all texts have about the same topics, it
-keeps the noise of the draws from being blown up."""
-WORDS = 5_000  # Words of the largest vocabulary
-RAREST = 3  # A word of the vocabulary occurs in at least so many texts
 SPECIALS = 1 + max(UNKNOWN_INDEX, PADDING_INDEX)
 """The number of the first word; before it are the unknown word and padding."""
-
-
-class Bound(NamedTuple):
-    """The two parts of the evidence lower bound, reconstruction - kl, of each text."""
-
-    reconstruction: Tensor  # (B,), log p(bag | θ) for one draw of θ
-    kl: Tensor  # (B,), KL(N(μ, σ²) ‖ N(0, 1)) = ½ (μ² + σ² - 1 - log σ²), summed over the topics
 
 
 class BagOfWordsVAE(nn.Module):
@@ -61,11 +48,14 @@ class BagOfWordsVAE(nn.Module):
         self.mean = nn.Linear(topics, topics)
         self.log_variance = nn.Linear(topics, topics)
         self.decoder = nn.Linear(topics, self.words, bias=False)  # W
-        self.norm = nn.BatchNorm1d(self.words, eps=EPSILON)
+        # as in their code: with this eps the noise of the draws is not blown up while all texts have about
+        # the same topics
+        self.norm = nn.BatchNorm1d(self.words, eps=1e-3)
         self.norm.weight.requires_grad_(False)
 
-    def elbo(self, bag: Tensor, generator: torch.Generator) -> Bound:
-        """The evidence lower bound of each bag (B, V), with one draw of ε from the generator.
+    def elbo(self, bag: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The two parts of each bag's evidence lower bound, reconstruction - kl: (B, V) -> log p(bag | θ),
+        with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each.
 
         While the module is trained, BatchNorm makes a text's reconstruction depend on its batch.
         """
@@ -76,14 +66,12 @@ class BagOfWordsVAE(nn.Module):
         scores = self.background + self.norm(self.decoder(theta))  # (B, V)
         reconstruction = (bag * scores.log_softmax(1)).sum(1)
         kl = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
-        return Bound(reconstruction, kl)
+        return reconstruction, kl
 
     def hidden(self, bag: Tensor) -> list[Tensor]:
         """(B, V) -> each hidden layer, (B, K)."""
-        found = [bag.log1p()]
-        for layer in self.layers:
-            found.append(functional.softplus(layer(found[-1])))
-        return found[1:]
+        first = functional.softplus(self.layers[0](bag.log1p()))
+        return [first, functional.softplus(self.layers[1](first))]
 
     def features(self, bag: Tensor) -> list[Tensor]:
         """(B, V) -> each hidden layer, and θ of the mean: (B, K) each."""
@@ -123,21 +111,21 @@ def pretrain(
         sums, seen = torch.zeros(2, device=device), 0
         for indices in order.tensor_split(max(1, len(texts) // batch_size))[: steps - step]:
             bag = bags(read.batch(indices, PADDING_INDEX).ids, vae.words).to(vae.background)
-            bound = vae.elbo(bag, generator)
+            reconstruction, kl = vae.elbo(bag, generator)
             optimizer.zero_grad(set_to_none=True)
             # with the whole divergence from the start a posterior may never leave the prior
             beta = min(1.0, 2 * step / steps)
-            (beta * bound.kl - bound.reconstruction).mean().backward()
+            (beta * kl - reconstruction).mean().backward()
             optimizer.step()
-            sums += torch.stack([part.detach().sum() for part in bound])
+            sums += torch.stack([part.detach().sum() for part in (reconstruction, kl)])
             seen += len(indices)
             step += 1
-        reconstruction, kl = (sums / seen).tolist()
-        if not math.isfinite(reconstruction + kl):
+        means = dict(zip(("reconstruction", "kl"), (sums / seen).tolist(), strict=True))
+        if not math.isfinite(sum(means.values())):
             raise InputError(
                 f"the VAE's loss is no longer a number after {step:,} steps; lower the learning rate"
             )
-        history.append({"reconstruction": reconstruction, "kl": kl})
+        history.append(means)
     vae.eval()
     return history
 
@@ -163,15 +151,12 @@ class VampireClassifier(nn.Module):
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """(B, T) int64 numbers of the VAE's vocabulary, padded, and (B,) lengths -> (B, C) logits."""
-        return self.classifier(self.represent(ids))
-
-    def represent(self, ids: Tensor) -> Tensor:
-        """(B, T) -> r, (B, K)."""
         with torch.no_grad():
             layers = torch.stack(self.vae.features(bags(ids, self.vae.words).to(self.vae.background)))
             layers = functional.layer_norm(layers, layers.shape[2:])  # (layers, B, K)
         weights = self.mixing.softmax(0).unsqueeze(1).unsqueeze(2)  # (layers, 1, 1)
-        return self.scale * (weights * layers).sum(0)
+        r = self.scale * (weights * layers).sum(0)  # (B, K)
+        return self.classifier(r)
 
     def train(self, mode: bool = True) -> "VampireClassifier":
         """As for any module, but the VAE stays as it is."""
@@ -195,7 +180,7 @@ class BagVocabulary:
         return Ragged.of(row or [UNKNOWN_INDEX] for row in rows)
 
 
-def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
+def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
     """The most frequent words that can tell texts apart, at most ``limit``.
 
     Left out are words without a letter, such as punctuation and numbers, words in more than half of the
@@ -207,12 +192,12 @@ def bag_vocabulary(texts: Sequence[str], limit: int = WORDS) -> BagVocabulary:
         words = Counter(tokenize(text))
         counts.update(words)
         spread.update(words.keys())
-    told_apart = (word for word, found in spread.items() if RAREST <= found <= len(texts) / 2)
-    kept = [word for word in told_apart if any(map(str.isalpha, word))]
+    telling = (word for word, found in spread.items() if 3 <= found <= len(texts) / 2)
+    kept = [word for word in telling if any(map(str.isalpha, word))]
     kept = sorted(kept, key=lambda word: (-counts[word], word))[:limit]
     if len(kept) < 2:
         raise InputError(
-            f"{len(texts):,} unlabelled texts have {len(kept)} words that occur in at least {RAREST} and"
+            f"{len(texts):,} unlabelled texts have {len(kept)} words that occur in at least 3 and"
             " at most half of them, too few to learn topics from; give more texts"
         )
     return BagVocabulary(tuple(kept), torch.tensor([float(counts[word]) for word in kept]))

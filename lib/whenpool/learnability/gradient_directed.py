@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.corpora.batches import Batch
 from whenpool.learnability.last_attention import falling
 from whenpool.models.encoder import word_mask
@@ -57,8 +57,7 @@ class GradientDirected(Objective):
     def __init__(
         self, epochs: int, strength: float = 0.3, divergence: str = "forward", exact: bool = False
     ) -> None:
-        if divergence not in DIVERGENCES:
-            raise InputError(f"divergence {divergence!r} is unknown; choose {' or '.join(DIVERGENCES)}")
+        check_known("divergence", divergence, DIVERGENCES)
         if epochs < 1:
             raise InputError(f"a training has at least one epoch, not {epochs}")
         if not 0 <= strength < math.inf:

@@ -82,8 +82,9 @@ class AttentionForm(nn.Module):
             drawn = (torch.rand(mask.shape, device=mask.device) for _ in ends)
             kept = [mask & (end | (d >= self.drop)) for end, d in zip(ends, drawn, strict=True)]
         weights = self.attention.direction_weights(states, mask, kept)
-        last = torch.stack([(w * end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)
-        others = torch.stack([(w * ~end).sum(1) for w, end in zip(weights, ends, strict=True)], dim=1)
+        both = list(zip(weights, ends, strict=True))
+        last = torch.stack([(w * end).sum(1) for w, end in both], dim=1)
+        others = torch.stack([(w * ~end).sum(1) for w, end in both], dim=1)
         return Attended(self.model.classifier(self.attention.embed(states, weights)), last, others)
 
     @property

@@ -10,6 +10,7 @@ from torch.nn import functional
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.text_classifier import TextClassifier
+from whenpool.probes.protocol import evaluating
 from whenpool.training.loop import Objective
 
 TEACHER_WORDS = 32_768  # Padded words of a batch that the teacher reads
@@ -38,17 +39,16 @@ class TeacherForcing(Objective):
         self._targets = torch.empty(0)
 
     def begin(self, model: TextClassifier, texts: Texts) -> None:
-        words = model.embedding.num_embeddings, self.teacher.embedding.num_embeddings
-        if words[0] != words[1]:
+        words, known = model.embedding.num_embeddings, self.teacher.embedding.num_embeddings
+        if words != known:
             raise InputError(
-                f"the teacher knows {words[1]:,} words and the model {words[0]:,}: give both the same"
-                " vocabulary"
+                f"the teacher knows {known:,} words and the model {words:,}: give both one vocabulary"
             )
-        mine, theirs = model.classifier.weight.shape, self.teacher.classifier.weight.shape
+        mine, theirs = (tuple(m.classifier.weight.shape) for m in (model, self.teacher))
         if mine != theirs:
             raise InputError(
-                f"the teacher's classifier is {tuple(theirs)}, classes by units, and the model's "
-                f"{tuple(mine)}: give both the same"
+                f"the teacher's classifier is {theirs}, classes by units, and the model's {mine}: give "
+                "both the same"
             )
         model.classifier.load_state_dict(self.teacher.classifier.state_dict())
         model.classifier.requires_grad_(False)
@@ -66,12 +66,10 @@ class TeacherForcing(Objective):
 @torch.no_grad()
 def sentence_embeddings(model: TextClassifier, texts: Texts) -> Tensor:
     """What a model's pooling makes of each text: (N, D), in the order of the texts."""
-    was_training = model.training
-    model.eval()
     embeddings = torch.empty(len(texts), model.encoder.output_size, device=texts.labels.device)
-    for indices in batches_for(model, texts.ids.lengths, TEACHER_WORDS):
-        batch = texts.batch(indices, PADDING_INDEX)
-        states = model.encode(model.embed(batch.ids), batch.lengths)
-        embeddings[indices] = model.pool(states, batch.lengths)[0]
-    model.train(was_training)
+    with evaluating(model):
+        for indices in batches_for(model, texts.ids.lengths, TEACHER_WORDS):
+            batch = texts.batch(indices, PADDING_INDEX)
+            states = model.encode(model.embed(batch.ids), batch.lengths)
+            embeddings[indices] = model.pool(states, batch.lengths)[0]
     return embeddings

@@ -21,8 +21,7 @@ from torch.nn.functional import linear, pad
 
 from whenpool.models.precision import precision_used, product_precision
 
-_STEPS = 64
-"""Words whose derivatives of gates are computed at once; all of them would take much memory more."""
+_STEPS = 64  # Words whose derivatives of gates are computed at once: all would take much more memory
 
 
 class Loops(NamedTuple):
@@ -73,7 +72,7 @@ class _Recurrences(torch.autograd.Function):
 
     What belongs to a word of a recurrence is a row of B texts; the rows of all recurrences that have a
     first word come first, then those of second words, and so on (`_Rows`): nothing is kept for words
-    that are not there. The gates stand in torch's order: input, forget, candidate, output.
+    that are not there. The gates are in torch's order: input, forget, candidate, output.
     """
 
     @staticmethod

@@ -1,8 +1,8 @@
 """The recurrent family as the formulas that it is: a step of each cell in about ten lines.
 
-These are for reading, and for what torch lacks; where torch has a cell, it computes the same faster from
-the same weights under the same names, and a seed gives both the same start. A step reads the words x_t
-of all texts of a batch and the state s_{t-1}, and returns s_t (Goldberg 2017, chapters 14 and 15).
+These are for reading, and for what torch lacks; a cell that torch has computes the same faster from the
+same weights under the same names, and a seed gives both the same start. A step reads the words x_t of all
+texts of a batch and the state s_{t-1}, and returns s_t (Goldberg 2017, chapters 14 and 15).
 
 Letters: B texts, T words of the longest, E units of an input, H units of a state.
 """
@@ -16,25 +16,15 @@ from torch.nn.functional import linear, pad, softplus
 from whenpool.base.errors import InputError
 
 __all__ = [
-    "GRU",
-    "LSTM",
-    "Cell",
-    "Elman",
-    "LinearCell",
-    "MinGRU",
-    "MinLSTM",
-    "PrototypeLSTM",
-    "SlidesGRU",
-    "Sum",
-    "TanhSum",
-    "linear_recurrence",
-]
+    "GRU", "LSTM", "Cell", "Elman", "LinearCell", "MinGRU", "MinLSTM", "PrototypeLSTM", "SlidesGRU", "Sum",
+    "TanhSum", "linear_recurrence",
+]  # fmt: skip
 
 
 class Cell(nn.Module):
-    """What the cells have in common: R is unrolled, s_t = R(s_{t-1}, x_t) for one word after another.
+    """What the cells have in common: s_t = R(s_{t-1}, x_t) for one word after another.
 
-    It is made with E and H; ``batch_first`` is there as in torch, since there is no other order here.
+    It is made with E and H, and with ``batch_first=True`` as torch's are: there is no other order here.
 
     Raises:
         InputError: for sizes below 1, or ``batch_first=False``.
@@ -91,7 +81,7 @@ class Cell(nn.Module):
         raise NotImplementedError
 
     def output(self, state: Any) -> Tensor:
-        """What of a state is passed on as y_t, (B, H); O of the slides is left to the pooling."""
+        """What of a state is passed on as y_t, (B, H)."""
         return state
 
     def words(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -112,7 +102,7 @@ class Sum(Cell):
     """The slides' first suggestion: s_t = s_{t-1} + x_t, which learns nothing and forgets the order.
 
     Raises:
-        InputError: where E is not H.
+        InputError: when E is not H.
 
     Examples:
         >>> Sum(2, 2)(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))[1]
@@ -162,7 +152,7 @@ class Elman(Cell):
 class PrototypeLSTM(Cell):
     """The slides' step between Elman and LSTM: soft gates, and one state for memory and output.
 
-    The blocks of its weights are the first three of an LSTM's: input gate, forget gate, proposal.
+    The blocks of its weights are the first three of an LSTM's: i, f, the proposal.
 
     Examples:
         >>> PrototypeLSTM(4, 3)(torch.randn(2, 7, 4))[0].shape
@@ -182,8 +172,7 @@ class PrototypeLSTM(Cell):
 class LSTM(Cell):
     """Hochreiter and Schmidhuber (1997) with the forget gate of Gers et al. (2000). Equals ``nn.LSTM``.
 
-    The state is a pair, the output h and the cell c. The blocks of its weights are in torch's order:
-    input gate, forget gate, proposal, output gate.
+    The state is a pair, the output h and the cell c. The blocks of its weights: i, f, the proposal, o.
 
     Examples:
         >>> LSTM(4, 3)(torch.randn(2, 7, 4))[1][0].shape
@@ -215,8 +204,7 @@ class GRU(Cell):
     """Cho et al. (2014) as torch computes it. Equals ``nn.GRU``.
 
     Torch's z is the gate that *keeps*, 1 - z of the slides; and r is applied to W^s s_{t-1} + b, not to
-    s_{t-1}, which saves a product. `SlidesGRU` has it the other way. The blocks of the weights: r, the
-    gate that keeps, the proposal.
+    s_{t-1}, which saves a product; see `SlidesGRU`. The blocks of the weights: r, z, the proposal.
 
     Examples:
         >>> GRU(4, 3)(torch.randn(2, 7, 4))[0].abs().max() < 1
@@ -237,8 +225,7 @@ class GRU(Cell):
 class SlidesGRU(Cell):
     """Cho et al. (2014) as the slides, and the article, have it: z *writes*, r works on the state.
 
-    With r = 1 everywhere and the rows of z negated it is `GRU`. The blocks of the weights: r, z, the
-    proposal.
+    With r = 1 everywhere and the rows of z negated it is `GRU`. Blocks of the weights: r, z, the proposal.
 
     Examples:
         >>> SlidesGRU(4, 3)(torch.randn(2, 7, 4))[0].abs().max() < 1
@@ -277,11 +264,8 @@ def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tenso
 
 
 class _Scan(torch.autograd.Function):
-    """`linear_recurrence`, whose gradient is a recurrence in the other direction.
-
-    ∂L/∂b_t = ∂L/∂h_t + a_{t+1} ⊙ ∂L/∂b_{t+1}, and ∂L/∂a_t = ∂L/∂b_t ⊙ h_{t-1}; only a and h are kept
-    for it.
-    """
+    """`linear_recurrence`, whose gradient is one in the other direction: ∂L/∂b_t = ∂L/∂h_t + a_{t+1} ⊙
+    ∂L/∂b_{t+1}, and ∂L/∂a_t = ∂L/∂b_t ⊙ h_{t-1}; only a and h are kept for it."""
 
     @staticmethod
     def forward(a: Tensor, b: Tensor, from_the_end: bool) -> Tensor:
@@ -391,19 +375,10 @@ class MinLSTM(LinearCell):
         return kept, (1 - kept) * proposal
 
 
-TORCH_CELLS: dict[str, type[nn.LSTM] | type[nn.GRU] | type[nn.RNN]] = {
-    "lstm": nn.LSTM,
-    "gru": nn.GRU,
-    "elman": nn.RNN,
-}
+TORCH_CELLS: dict[str, Any] = {"lstm": nn.LSTM, "gru": nn.GRU, "elman": nn.RNN}
 """The recurrent cells that torch has; "elman" is the thesis's basic RNN with tanh (§1.3.1)."""
 
-CELLS: dict[str, type[nn.Module]] = {
-    **TORCH_CELLS,
-    "prototype": PrototypeLSTM,
-    "sum": Sum,
-    "tanh_sum": TanhSum,
-    "mingru": MinGRU,
-    "minlstm": MinLSTM,
-}
+CELLS: dict[str, type[nn.Module]] = TORCH_CELLS | {
+    "prototype": PrototypeLSTM, "sum": Sum, "tanh_sum": TanhSum, "mingru": MinGRU, "minlstm": MinLSTM,
+}  # fmt: skip
 """Every recurrent cell by name."""

@@ -1,6 +1,6 @@
-"""A recurrent encoder that ignores padding exactly and never packs (design note below).
+"""A recurrent encoder that ignores padding exactly and never packs.
 
-Packing a batch makes an LSTM forget its padding, but on a CPU it is several times slower than a
+Packing a batch makes an LSTM ignore its padding, but on a CPU it is several times slower than a
 padded batch, and on a GPU it rules out cuDNN's fastest kernels. The same result comes from two
 one-directional recurrences on right-padded input: padding stands *behind* each text, so the
 left-to-right one never sees it; for the right-to-left one every text is reversed within its own
@@ -45,8 +45,7 @@ class Encoder(nn.Module):
     Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights.
 
     Args:
-        input_size: units of an input, E.
-        hidden_size: H, per direction.
+        input_size, hidden_size: E; H, per direction.
         cell: a name in `whenpool.models.cells.CELLS`, such as "lstm", "gru" or "elman".
         layers, bidirectional: how many are stacked; whether each also reads from right to left.
         forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's start; a
@@ -104,32 +103,27 @@ class Encoder(nn.Module):
         self.directions = 2 if bidirectional else 1
         self.output_size = hidden_size * self.directions
         self.drop_connect, self.masked = drop_connect, masked
-        self.layers: Any = nn.ModuleList(  # of lists of one or two recurrences
-            nn.ModuleList(
-                CELLS[cell](
-                    input_size if layer == 0 else self.output_size, hidden_size, batch_first=True
-                )
-                for _ in range(self.directions)
-            )
-            for layer in range(layers)
-        )
-        layers_made: list[Any] = list(self.layers)
-        modules = [module for layer in layers_made for module in layer]
+        both: list[Any] = []  # of each layer its one or two recurrences
+        for size in [input_size] + [self.output_size] * (layers - 1):
+            made = (CELLS[cell](size, hidden_size, batch_first=True) for _ in range(self.directions))
+            both.append(nn.ModuleList(made))
+        self.layers: Any = nn.ModuleList(both)
+        modules = [module for layer in both for module in layer]
         for module in modules if forget_bias is not None else ():
             _set_forget_bias(module, forget_bias, chrono_words)
         for module in modules if orthogonal else ():
             for gate in module.weight_hh_l0.split(hidden_size):  # (H, H)
                 nn.init.orthogonal_(gate)
         # the parameters alone, in each module's own dictionary: torch.compile accepts no nn.LSTM
-        self._recorded = [[module._parameters for module in layer] for layer in layers_made]
+        self._recorded = [[module._parameters for module in layer] for layer in both]
 
     def forward(
         self, inputs: Tensor, lengths: Tensor | None = None, mask: Tensor | None = None
     ) -> Tensor:
-        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units
-        first. Texts that are padded elsewhere have a mask (B, T) instead of lengths, true on words.
+        """(B, T, E), right-padded, and (B,) lengths of at least 1 -> (B, T, D), left-to-right units first;
+        texts that are padded elsewhere have a mask (B, T) instead of lengths, true on words.
 
-        Raises `InputError` when lengths or mask do not fit, see `check_lengths`.
+        Raises `InputError` when lengths or mask do not fit.
         """
         if mask is not None:
             return encode_where(self, inputs, mask)
@@ -154,18 +148,42 @@ class Encoder(nn.Module):
         return self
 
     def _run(self, recurrences: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
-        states = []
-        for recurrence, x in zip(recurrences, inputs, strict=True):
-            recorded = isinstance(recurrence, dict)
-            weights = list(recurrence.values()) if recorded else []
-            if self.training and self.drop_connect:
-                weights = weights or list(recurrence.parameters())
-                weights[1] = nn.functional.dropout(weights[1], self.drop_connect)
-            if recorded:
-                states.append(record_recurrence(x, weights, self.cell, self.hidden_size))
-            else:
-                states.append(run_recurrence(recurrence, x, weights))
-        return states
+        aside = _second_stream(inputs[0]) if len(inputs) == 2 else None
+        if aside is None:
+            return [self._states(*each) for each in zip(recurrences, inputs, strict=True)]
+        # The directions are independent: a GPU that is given each on a stream of its own reads both at once.
+        here = torch.cuda.current_stream(inputs[0].device)
+        aside.wait_stream(here)
+        with torch.cuda.stream(aside):
+            left = self._states(recurrences[0], inputs[0])
+        right = self._states(recurrences[1], inputs[1])
+        here.wait_stream(aside)
+        inputs[0].record_stream(aside)  # neither stream may reuse this memory too early
+        left.record_stream(here)
+        return [left, right]
+
+    def _states(self, recurrence: Any, x: Tensor) -> Tensor:
+        recorded = isinstance(recurrence, dict)
+        weights = list(recurrence.values()) if recorded else []
+        if self.training and self.drop_connect:
+            weights = weights or list(recurrence.parameters())
+            weights[1] = nn.functional.dropout(weights[1], self.drop_connect)
+        if recorded:
+            return record_recurrence(x, weights, self.cell, self.hidden_size)
+        return run_recurrence(recurrence, x, weights)
+
+
+_SECOND: dict[Any, Any] = {}  # of each stream in use, the one beside it
+
+
+def _second_stream(x: Tensor) -> Any:
+    """A stream beside the one in use, on a GPU; none on a processor."""
+    if not x.is_cuda or torch.compiler.is_compiling():
+        return None
+    here = torch.cuda.current_stream(x.device)
+    if here not in _SECOND:
+        _SECOND[here] = torch.cuda.Stream(x.device)
+    return _SECOND[here]
 
 
 def copy_weights(own: Sequence[Tensor], theirs: Sequence[Tensor], what: str) -> None:
@@ -202,10 +220,10 @@ def encode_all(
         halves = iter(run([module for layer in layers for module in layer], fed))
         states = []
         for row, mask in zip(rows, masks, strict=True):
-            left = next(halves) * mask  # (B, T, H)
             # masked before they are joined: the gradients of the halves then need no copy
-            right = [] if row is None else [_reversed(next(halves), row) * mask]
-            states.append(torch.cat([left, *right], dim=-1) if right else left)  # (B, T, D)
+            both = [next(halves) * mask]  # (B, T, H) each
+            both += [] if row is None else [_reversed(next(halves), row) * mask]
+            states.append(torch.cat(both, dim=-1) if len(both) == 2 else both[0])  # (B, T, D)
     return states
 
 
@@ -221,8 +239,8 @@ def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
 
 
 def check_lengths(inputs: Tensor, lengths: Any) -> None:
-    """Raises `InputError` where lengths do not fit inputs (B, T, ·), right-padded: none, no tensor of
-    shape (B,), less than 1 or more than T. Values on a GPU are not looked at: it would cost a wait."""
+    """Raises `InputError` where lengths do not fit inputs (B, T, ·), right-padded. Values on a GPU are not
+    looked at: it would cost a wait."""
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
@@ -234,9 +252,7 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
         hint = "; an encoder takes a mask as mask=mask" if lengths.shape == (B, T) else ""
         raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}{hint}")
     if T == 0:
-        raise InputError(
-            "the batch has no words, T = 0: a text has at least one, if only an unknown one"
-        )
+        raise InputError("the batch has no words, T = 0: give each text at least one, if only unknown")
     if lengths.device.type != "cpu":
         return
     if (lengths > T).any():
@@ -268,10 +284,8 @@ def _reversed(values: Tensor, rows: Tensor) -> Tensor:
 
 
 class _Permutation(torch.autograd.Function):
-    """Puts the rows of (B, T, ·), seen as (B·T, ·), into another order, which is its own inverse.
-
-    So its gradient is the same permutation, where torch's own for ``index_select`` has to add.
-    """
+    """Puts the rows of (B, T, ·), seen as (B·T, ·), into another order, which is its own inverse; so its
+    gradient is the same permutation, where torch's own for ``index_select`` has to add."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, rows: Tensor) -> Tensor:

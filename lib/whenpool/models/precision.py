@@ -6,7 +6,7 @@ is part of a result's provenance, not of what a run is.
 """
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 
@@ -48,17 +48,9 @@ def precision(name: str) -> Iterator[None]:
         torch.backends.cudnn.allow_tf32 = before == "tf32"
 
 
-def recurrence_precision(device: torch.device) -> AbstractContextManager[object]:
-    """A context in which a recurrence of torch's on a processor is computed in the precision in use.
-
-    On a GPU autocast makes float16 of a recurrence whatever it is told; see `cast_on_gpu` instead.
-    """
-    rounded = _used == "bfloat16" and device.type == "cpu"
-    return torch.autocast(device.type, torch.bfloat16) if rounded else nullcontext()
-
-
 def cast_on_gpu(device: torch.device) -> bool:
-    """Whether weights and inputs of a recurrence are to be rounded to bfloat16 before it is computed."""
+    """Whether weights and inputs of a recurrence are rounded to bfloat16 before it is computed: on a GPU
+    autocast makes float16 of a recurrence whatever it is told."""
     return _used == "bfloat16" and device.type != "cpu"
 
 

@@ -10,6 +10,7 @@ Letters: B texts, T words of the longest, E units of an input, H units of a stat
 
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
 from whenpool.models.cells import CELLS
-from whenpool.models.precision import cast_on_gpu, recurrence_precision
+from whenpool.models.precision import cast_on_gpu, precision_used
 
 # For each cell ONNX's name of it, and where its gates stand among torch's
 _ONNX_GATES = {"lstm": ("LSTM", (0, 3, 1, 2)), "gru": ("GRU", (1, 0, 2)), "elman": ("RNN", (0,))}
@@ -28,17 +29,17 @@ def run_recurrence(module: nn.Module, inputs: Tensor, weights: Sequence[Tensor] 
     """The states (B, T, H) that a recurrence makes of inputs (B, T, E) in the precision in use, with
     other ``weights`` than its own where some are given, in the order of its parameters."""
     fed = inputs
+    rounding: AbstractContextManager[object] = nullcontext()
     if cast_on_gpu(inputs.device):
         weights = [weight.bfloat16() for weight in weights or module.parameters()]
         fed = inputs.bfloat16()
-    with recurrence_precision(inputs.device):
-        if weights:
-            names = [name for name, _ in module.named_parameters()]
-            given = dict(zip(names, weights, strict=True))
-            states = torch.func.functional_call(module, given, (fed,))[0]
-        else:
-            states = module(fed)[0]
-    return states.to(inputs.dtype)
+    elif precision_used() == "bfloat16":
+        rounding = torch.autocast("cpu", torch.bfloat16)
+    with rounding:
+        if not weights:
+            return module(fed)[0].to(inputs.dtype)
+        given = {name: own for (name, _), own in zip(module.named_parameters(), weights, strict=True)}
+        return torch.func.functional_call(module, given, (fed,))[0].to(inputs.dtype)
 
 
 def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidden_size: int) -> Tensor:

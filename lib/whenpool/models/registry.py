@@ -5,6 +5,7 @@ every chapter that compares poolings.
 """
 
 from dataclasses import dataclass
+from itertools import cycle
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,14 @@ POOLING_NAMES = {name: listed.title for name, listed in LISTED.items()}
 """How the thesis calls a BiLSTM with each pooling."""
 COMPARED = tuple(name for name, listed in LISTED.items() if listed.compared)
 """The poolings that chapters compare: the thesis's five, and those that were added."""
-THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")
-"""Those of the thesis's tables (Tables 1.2 to 1.8)."""
+THESIS_POOLINGS = ("last", "mean", "max", "attention", "max_attention")  # Of Tables 1.2 to 1.8
 
-
-def _filled(given: dict[str, str], spare: tuple[str, ...]) -> dict[str, str]:
-    """What each pooling was given, else the next of what is spare, from the start when used up."""
-    bare = [name for name, value in given.items() if not value]
-    return given | {name: spare[place % len(spare)] for place, name in enumerate(bare)}
-
-
-COLOURS = _filled({name: listed.colour for name, listed in LISTED.items()}, SPARE_COLOURS)
-MARKERS = _filled({name: listed.marker for name, listed in LISTED.items()}, SPARE_MARKERS)
-PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}
-"""`COLOURS` by what figures call a pooling."""
+# Where a pooling has none of its own, it gets the next of the spare ones, from the start when used up.
+_colours, _markers = cycle(SPARE_COLOURS), cycle(SPARE_MARKERS)
+COLOURS = {name: listed.colour or next(_colours) for name, listed in LISTED.items()}
+MARKERS = {name: listed.marker or next(_markers) for name, listed in LISTED.items()}
+PALETTE = {title: COLOURS[name] for name, title in POOLING_NAMES.items()}  # By title
 SHAPES = {title: MARKERS[name] for name, title in POOLING_NAMES.items()}
-"""`MARKERS` by what figures call a pooling."""
 
 
 @dataclass(frozen=True)

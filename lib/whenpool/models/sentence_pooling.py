@@ -2,8 +2,6 @@
 
 from typing import Any, Self
 
-from torch import Tensor
-
 from whenpool.base.errors import InputError, check_known
 from whenpool.models.pooling import POOLINGS
 
@@ -47,8 +45,7 @@ class SentencePooling(Module):
     def forward(self, features: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         """Reads ``token_embeddings`` (B, T, D) and ``attention_mask`` (B, T); adds ``sentence_embedding``
         (B, D) and, where the pooling weighs tokens, ``pooling_weights`` (B, T)."""
-        states: Tensor = features["token_embeddings"]
-        embedding, weights = self.pool(states, features["attention_mask"])
+        embedding, weights = self.pool(features["token_embeddings"], features["attention_mask"])
         more = {} if weights is None else {"pooling_weights": weights}
         return features | {"sentence_embedding": embedding} | more
 

@@ -101,7 +101,7 @@ class SequenceTagger(nn.Module):
         super().__init__()
         if min(vocabulary_size, tags, embedding_size, feature_size, filters, *features) < 1:
             raise InputError(
-                "a tagger's vocabulary, tags, embeddings, features and filters are at least 1 each"
+                "a tagger's vocabulary, tags, embeddings, features, filters are at least 1 each"
             )
         if not 0 <= dropout < 1:
             raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
@@ -122,19 +122,16 @@ class SequenceTagger(nn.Module):
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T) or (B, T, F) int64 numbers, right-padded, and (B,) lengths -> (B, T, C) logits; those
         behind the end of a sentence mean nothing."""
-        words = cast(Tensor, lengths)  # where they are missing, the encoder says so
+        words = cast(Tensor, lengths)  # if they are missing, the encoder says so
         return self.classify(self.encode(self.embed(ids), words), words)
 
     def embed(self, ids: Tensor) -> Tensor:
         """(B, T) or (B, T, F) int64 -> (B, T, E)."""
-        if ids.dim() == 2:
-            ids = ids.unsqueeze(-1)
-        if ids.shape[-1] != 1 + len(self.features):
-            raise InputError(
-                f"each word has {ids.shape[-1]} numbers, the tagger reads {1 + len(self.features)}"
-            )
+        columns = ids.unsqueeze(-1).unbind(-1) if ids.dim() == 2 else ids.unbind(-1)
         tables = (self.embedding, *self.features)
-        return torch.cat([table(ids[..., column]) for column, table in enumerate(tables)], dim=-1)
+        if len(columns) != len(tables):
+            raise InputError(f"each word has {len(columns)} numbers, the tagger reads {len(tables)}")
+        return torch.cat([table(of) for table, of in zip(tables, columns, strict=True)], dim=-1)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:
         """(B, T, E), (B,) -> (B, T, D), zeros behind the end of each sentence."""

@@ -74,12 +74,10 @@ class TextClassifier(nn.Module):
             start_from(self.embedding, vectors)
         if cell == TRANSFORMER:
             lacking = {
-                f"forget_bias={forget_bias!r}": forget_bias is not None,
-                "orthogonal=True": orthogonal,
-                f"drop_connect={drop_connect}": drop_connect,
-                "masked=False": not masked,
-            }
-            given = [option for option, is_given in lacking.items() if is_given]
+                "forget_bias": (forget_bias, None), "orthogonal": (orthogonal, False),
+                "drop_connect": (drop_connect, 0.0), "masked": (masked, True),
+            }  # fmt: skip
+            given = [f"{name}={value!r}" for name, (value, usual) in lacking.items() if value != usual]
             if given:
                 raise InputError(f"{given[0]} is for recurrences; leave it out for cell {TRANSFORMER!r}")
             self.encoder: Encoder | TransformerEncoder = TransformerEncoder(

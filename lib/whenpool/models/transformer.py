@@ -23,7 +23,6 @@ from whenpool.models.encoder import check_lengths, copy_weights, encode_where, w
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
 HEADS = 4
 WIDENING = 4  # of the layer between two attentions, as in Vaswani et al.
-_TABLE = 512  # words that a table of positions begins with
 
 
 def plain_attention(
@@ -58,14 +57,8 @@ ATTENTIONS: dict[str, Callable[..., Tensor]] = {"fused": fused_attention, "plain
 
 
 def sinusoids(words: int, size: int) -> Tensor:
-    """The place of each word as numbers that are added to its state (Vaswani et al. 2017, §3.5).
-
-    Args:
-        words: T.
-        size: D.
-
-    Returns:
-        (T, D) float32. Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
+    """The place of each word as numbers that are added to its state (Vaswani et al. 2017, §3.5): T and D ->
+    (T, D) float32. Unit 2i of word t is sin(t / 10,000^(2i / D)), unit 2i + 1 the cosine.
 
     Examples:
         >>> sinusoids(2, 4)
@@ -83,15 +76,14 @@ class TransformerEncoder(nn.Module):
     """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
 
     Each layer is self-attention and two linear maps with a ReLU between, each added to what it was given;
-    the input is brought to D units by a linear map, and sinusoids say where a word stands. Layers are
-    normalised before they are computed (*pre-norm*, as Xiong et al. 2020), which needs no warm-up of the
-    learning rate. With ``norm="post"`` it is ``nn.TransformerEncoder`` behind the same input. Weights
-    start as Xavier's uniform ones, biases at zero. Precision is always float32.
+    a linear map brings the input to D units, and sinusoids say where a word stands. The input of a layer
+    is normalised (*pre-norm*, Xiong et al. 2020), which needs no warm-up of the learning rate; with
+    ``norm="post"`` it is ``nn.TransformerEncoder`` behind the same input. Weights start as Xavier's
+    uniform ones, biases at zero. Precision is always float32.
 
     Args:
-        input_size: units of an input, E.
-        hidden_size: half of D, so that D is that of a recurrence of this size in two directions; D where
-            not ``bidirectional``.
+        input_size, hidden_size: E; half of D, as for a recurrence in two directions, or D where not
+            ``bidirectional``.
         layers: how many are stacked.
         heads: of attention; they divide D.
         bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
@@ -100,8 +92,7 @@ class TransformerEncoder(nn.Module):
         norm: "pre" or "post".
 
     Raises:
-        InputError: for sizes below 1, heads that do not divide D, or an unknown attention or norm, or a
-            rate outside [0, 1).
+        InputError: for bad sizes, heads that do not divide D, an unknown attention or norm, or a bad rate.
 
     Examples:
         >>> encoder = TransformerEncoder(input_size=100, hidden_size=256, layers=2, heads=8)
@@ -133,8 +124,8 @@ class TransformerEncoder(nn.Module):
             raise InputError(f"{sizes} must be at least 1 each")
         if size % heads:
             raise InputError(
-                f"heads={heads} do not divide the {size} units of a state, hidden_size={hidden_size} in "
-                f"each of {directions}: choose a hidden_size whose multiple they divide, or other heads"
+                f"heads={heads} do not divide the {size} units of a state, {directions} times hidden_size="
+                f"{hidden_size}: choose another hidden_size, or other heads"
             )
         check_known("attention", attention, ATTENTIONS)
         check_known("norm", norm, ("pre", "post"))
@@ -197,7 +188,7 @@ class TransformerEncoder(nn.Module):
             return sinusoids(words, self.output_size).to(like)
         if table is None or len(table) < words or table.device != like.device:
             with torch.inference_mode(False):
-                longest = max(_TABLE, 2 ** math.ceil(math.log2(words)))
+                longest = max(512, 2 ** math.ceil(math.log2(words)))
                 table = self._table = sinusoids(longest, self.output_size).to(like.device)
         return table[:words].to(like.dtype)
 

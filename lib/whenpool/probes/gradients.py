@@ -14,23 +14,22 @@ from whenpool.base.errors import InputError
 from whenpool.models.encoder import Encoder, reversal_rows, word_mask
 from whenpool.models.sequence_tagger import tagging_loss
 from whenpool.probes.protocol import check_labels, check_steps, checked_batch, evaluating, interpolate
-from whenpool.probes.taps import AnyTap, tapped
+from whenpool.probes.taps import Tap, tapped
 
 
 def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor) -> Tensor:
     """‖∂L/∂h_t‖ of every text and word: the *total* gradient, direct and through the recurrence.
 
     L is the cross-entropy of the text itself, not divided by B. The left-to-right and the right-to-left
-    state of one word count as one vector; of a stack, the states of the top layer. The recurrence may be
-    a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN``,
-    packed or not, whichever the model calls last; recurrences side by side must be one module. A model
-    that has none, such as a Transformer, has no path through later states of the same layer: its
-    gradient is that at the states that ``encode`` returns. A recurrence that is written in another way
-    cannot be seen and must not be probed.
+    state of one word count as one vector; of a stack, the states of the top layer. The recurrence is the
+    one that the model calls last: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
+    ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
+    through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
+    recurrence that is written in another way cannot be seen and must not be probed.
 
     Args:
-        model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is put into
-            evaluation mode for the time; its parameters' ``grad`` stay as they are.
+        model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
+            evaluation mode; its parameters' ``grad`` stay as they are.
         ids: (B, T) int64, right-padded.
         lengths: (B,), words of each text.
         labels: (B,) int64.
@@ -39,8 +38,7 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         (B, T), NaN behind the end of each text.
 
     Raises:
-        InputError: for a model without the three steps or with a recurrence that cannot be tapped, or a
-            batch that does not fit it.
+        InputError: for a model without the three steps or whose recurrence cannot be seen, or a bad batch.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -61,9 +59,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
     """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text, (B,): the lower, the more the gradient vanishes (§1.5).
 
-    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word, as in the thesis (footnote 3),
-    whose caption of Figure 1.3 has the ratio upside down. It takes norms (B, T) from `gradient_norms`
-    and lengths (B,).
+    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word (footnote 3; the caption of Figure 1.3
+    has the ratio upside down). It takes norms (B, T) from `gradient_norms` and lengths (B,).
 
     Raises:
         InputError: when lengths are not B, or not between 1 and T.
@@ -101,35 +98,27 @@ def _total_norms(
         if not states.requires_grad:  # nothing before the classifier learns
             states = states.detach().requires_grad_()
         loss = loss_of(model.classify(states, lengths))
-        norms = _norms_by_direction(loss, model, states, taps, lengths)  # (B, T), or fewer if packed
-    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))
-    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
-
-
-def _norms_by_direction(
-    loss: Tensor, model: nn.Module, states: Tensor, taps: list[AnyTap], lengths: Tensor
-) -> Tensor:
-    if not taps:
-        return _norms(torch.autograd.grad(loss, states)[0])
-    encoders = (module for module in model.modules() if isinstance(module, Encoder))
-    encoder = next((e for e in encoders if any(m is taps[-1].module for m in e.layers[-1])), None)
-    used = _top(model, taps, encoder)
-    wanted = [tensor for tap in used for tensor in tap.wanted]
-    grads = iter(torch.autograd.grad(loss, wanted, allow_unused=True))
-    halves: list[Tensor] = []
-    for tap in used:
-        own = [next(grads) for _ in tap.wanted]
-        if all(grad is None for grad in own):
-            raise InputError(
-                f"{type(model).__name__}: the loss does not depend on the states of the recurrence that "
-                "encode calls last"
-            )
-        halves += map(_norms, tap.total(own))
+        encoders = (module for module in model.modules() if isinstance(module, Encoder))
+        encoder = next((e for e in encoders if taps and taps[-1].module in e.layers[-1]), None)
+        used = _top(model, taps, encoder)
+        wanted = [tensor for tap in used for tensor in tap.wanted] or [states]
+        grads = iter(torch.autograd.grad(loss, wanted, allow_unused=bool(used)))
+        halves = [] if used else [_norms(next(grads))]
+        for tap in used:
+            own = [next(grads) for _ in tap.wanted]
+            if all(grad is None for grad in own):
+                raise InputError(
+                    f"{type(model).__name__}: the loss does not depend on the states of the recurrence "
+                    "that encode calls last"
+                )
+            halves += map(_norms, tap.total(own))
     if encoder and len(halves) == 2:  # the second direction has read each text in reverse
         T = states.shape[1]
-        reach = lengths if encoder.masked else torch.full_like(lengths, T)
-        halves[1] = halves[1].flatten()[reversal_rows(reach, T)].view_as(halves[1])
-    return torch.hypot(*halves) if len(halves) == 2 else halves[0]
+        rows = reversal_rows(lengths if encoder.masked else torch.full_like(lengths, T), T)
+        halves[1] = halves[1].flatten()[rows].view_as(halves[1])
+    norms = torch.hypot(*halves) if len(halves) == 2 else halves[0]
+    norms = pad(norms, (0, ids.shape[1] - norms.shape[1]))  # fewer where packed
+    return norms.masked_fill(~word_mask(lengths, ids.shape[1]), torch.nan)
 
 
 def _norms(gradients: Tensor) -> Tensor:
@@ -139,22 +128,22 @@ def _norms(gradients: Tensor) -> Tensor:
     return torch.linalg.vector_norm(scaled, dim=-1) * peak.squeeze(-1)
 
 
-def _top(model: nn.Module, taps: list[AnyTap], encoder: Encoder | None) -> list[AnyTap]:
-    """The taps of the recurrence that was called last: one, or the two directions of an Encoder."""
+def _top(model: nn.Module, taps: list[Tap], encoder: Encoder | None) -> list[Tap]:
+    """The taps of the recurrence that was called last: none, one, or the two directions of an Encoder."""
     if encoder:
         by_module = {tap.module: tap for tap in taps}  # a module's last call
-        return [by_module[m] for m in encoder.layers[-1]]
-    last = taps[-1]
+        return [by_module[module] for module in encoder.layers[-1]]
     for other in taps[:-1]:
-        reached = last.inputs.requires_grad and torch.autograd.grad(
-            last.inputs.sum(), other.outputs, retain_graph=True, allow_unused=True
+        last = taps[-1].inputs
+        reached = last.requires_grad and torch.autograd.grad(
+            last.sum(), other.outputs, retain_graph=True, allow_unused=True
         )
         if not reached or reached[0] is None:
             raise InputError(
                 f"{type(model).__name__} reads its input by two recurrences side by side, whose states "
                 "cannot be matched; make them one, bidirectional, or a whenpool.Encoder"
             )
-    return [last]
+    return taps[-1:]
 
 
 def _check_lengths(norms: Tensor, lengths: Tensor) -> None:

@@ -26,8 +26,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
     Counted is everything that the step makes: states and what is kept of them for the backward pass,
     gradients on the way, and the gradients of the parameters. Not counted are the parameters, the batch,
-    what an optimiser keeps, and what the model keeps from an earlier look at a text so long, such as a
-    table of positions.
+    what an optimiser keeps, and what the model kept from an earlier text as long, such as positions.
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). It is put into training mode for the

@@ -33,22 +33,20 @@ def nwi(
 
     δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided
     by its maximum, less the minimum of these quotients, read by linear interpolation at ``points``
-    places from the first window to the last. So it lies in [0, 1] and its lowest window is 0. Where
-    all windows matter alike up to rounding, or there is but one, it is 0 throughout.
+    places from the first window to the last. So it lies in [0, 1]. Where all windows matter alike up to
+    rounding, or there is only one, it is 0 throughout.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C); nothing else is asked of it. For a
-            `whenpool.TextClassifier` of one layer about half of the states are reused.
-            It is put into evaluation mode for the time, and gradients are not touched.
+        model: maps ids (B, T) and lengths (B,) to logits (B, C). For a `whenpool.TextClassifier` of one
+            layer about half of the states are reused. It is probed in evaluation mode.
         ids: (B, T) int64, right-padded.
         lengths: (B,), words of each text, at least ``k``.
         labels: (B,) int64, the classes whose probability is watched.
         k: words that are replaced at once.
-        unknown_index: the number of the word put in their place. 0 is ``<unk>`` in this library's
+        unknown_index: the number of the word put in their place: 0, ``<unk>`` in this library's
             vocabularies; with another vocabulary, pass its own.
         points: places at which a profile is read, at least 1.
-        max_megabytes: about how much memory windows that are computed at once may take, beside the
-            batch itself; at least one window is.
+        max_megabytes: about how much memory the windows that are computed at once may take.
 
     Returns:
         (B, points), in [0, 1]
@@ -89,8 +87,7 @@ def window_importance(
     whatever the model.
 
     Raises:
-        InputError: for a text shorter than ``k``, ``k`` below 1, an ``unknown_index`` that the model does not
-            have, or a batch that does not fit it.
+        InputError: for a text shorter than ``k``, ``k`` below 1, or a word or batch that does not fit.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -98,8 +95,8 @@ def window_importance(
         >>> window_importance(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
         torch.Size([2, 8])
     """
-    batch = (ids, lengths, labels)
-    return _of_labels(model, *batch, k, unknown_index, max_megabytes, reuse)[1].to(_dtype(model))
+    how = (k, unknown_index, max_megabytes, reuse)
+    return _of_labels(model, ids, lengths, labels, *how)[1].to(_dtype(model))
 
 
 def _of_labels(
@@ -142,12 +139,11 @@ def occlusion(
         text = order[text]
         by_reuse = reuse and can_reuse(model)
         if by_reuse:
-            rows = rows_that_fit(model, T, max_megabytes * 1e6)
+            fit: float = rows_that_fit(model, T, max_megabytes * 1e6)
         else:
-            row = made / B + 4 * T * ids.element_size()
-            rows = int(min(len(text), max_megabytes * 1e6 / row))
+            fit = min(len(text), max_megabytes * 1e6 / (made / B + 4 * T * ids.element_size()))
+        rows = max(1, int(fit))  # texts with a window replaced that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
-        rows = max(1, rows)
         for of, which in zip(text.split(rows), window.split(rows), strict=True):
             words = ids[:, : int(lengths[of[0]])] if cut else ids  # up to the longest of these
             if by_reuse:
@@ -192,8 +188,7 @@ def _dtype(model: nn.Module) -> torch.dtype:
 
 
 def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, float]:
-    """Logits, and the bytes that the parts of the model put out, an upper bound of what it needs at
-    once."""
+    """Logits, and the bytes that the parts of the model put out: at least what it needs at once."""
     sizes = []
 
     def add(module: nn.Module, _: Any, output: Any) -> None:

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from whenpool.base.errors import InputError
 
-STEPS = ("embed", "encode", "classify")
 
-
-def check_steps(model: nn.Module, probe: str, steps: Sequence[str] = STEPS) -> None:
+def check_steps(
+    model: nn.Module, probe: str, steps: Sequence[str] = ("embed", "encode", "classify")
+) -> None:
     """Raises `InputError` for a model that lacks a step of the protocol, naming it."""
     missing = [step for step in steps if not callable(getattr(model, step, None))]
     if missing:

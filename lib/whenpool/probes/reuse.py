@@ -25,8 +25,8 @@ from whenpool.models.encoder import Encoder, word_mask
 from whenpool.models.text_classifier import TextClassifier
 
 SEGMENTS, SEGMENT = 25, 10
-"""Into how many segments a text is cut, and their fewest words: shorter ones cost more calls, longer
-ones read more words in vain."""
+"""Into how many segments a text is cut, and the fewest words of one: shorter segments cost more calls,
+longer ones read more words in vain."""
 ROWS = 512  # Rows at once at most: more make no step faster
 HOLES = 1.5
 """What a process holds for a byte in use, measured: tensors of many sizes leave holes between them."""
@@ -35,21 +35,22 @@ HOLES = 1.5
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
     """Whether a model is one whose states are known to split: if in doubt, no.
 
-    It is a masked `TextClassifier` of one layer of torch's, with one of this library's poolings, none of
-    whose steps is overridden and none of whose parts is replaced, wrapped or hooked (hooks on the
-    recurrences themselves are fine, they are called).
+    It is a masked `TextClassifier` of one layer of torch's, with one of this library's poolings, whose
+    steps and parts are as they were made; hooks on the recurrences are fine, they are called.
     """
     if type(model) is not TextClassifier or type(model.encoder) is not Encoder:
         return False
     parts = (model, model.embedding, model.encoder, model.pooling)
     recurrences = model.encoder.layers[0]
+    split = (pooling.LastState, pooling.MeanPool, pooling.MaxPool, pooling.Attention, pooling.MaxAttention,
+             pooling.LastAttention)  # fmt: skip
     return (
         not {"forward", "embed", "encode", "classify", "pool"} & set(vars(model))
         and not any(part._forward_hooks or part._forward_pre_hooks for part in parts)
         and model.masked
         and model.encoder.masked
         and type(model.embedding) is nn.Embedding
-        and type(model.pooling) in SPLIT_POOLINGS
+        and type(model.pooling) in split  # which `_pooled` knows; a subclass is none of them
         and model.pooling.bidirectional == (len(recurrences) == 2)
         and len(model.encoder.layers) == 1
         and all(type(recurrence) in TORCH_CELLS.values() for recurrence in recurrences)
@@ -66,20 +67,10 @@ def rows_that_fit(model: TextClassifier, words: int, max_bytes: float) -> int:
 
 
 def occluded_logits(
-    model: TextClassifier,
-    ids: Tensor,
-    lengths: Tensor,
-    texts: Tensor,
-    windows: Tensor,
-    k: int,
-    unknown: int,
-) -> Tensor:
-    """Logits (R, C) of some texts of a batch (B, T), each with one window replaced.
-
-    Args:
-        texts, windows: (R,) int64, which text and which window of it; those of one text stand together.
-        unknown: the number of the word put in the place of each of the window's k words.
-    """
+    model: TextClassifier, ids: Tensor, lengths: Tensor, texts: Tensor, windows: Tensor, k: int, unknown: int
+) -> Tensor:  # fmt: skip
+    """Logits (R, C) of some texts of a batch (B, T), each with one window of k words replaced by the word
+    ``unknown``; ``texts`` and ``windows`` (R,) say which, and those of one text follow one another."""
     T = ids.shape[1]
     hidden = torch.arange(T, device=ids.device) // k == windows.unsqueeze(1)
     occluded = ids[texts].masked_fill(hidden, unknown)
@@ -90,8 +81,7 @@ def occluded_logits(
         _read(model, module, rows, n, of, windows, k, counts.tolist(), backward=number == 1)
         for number, module in enumerate(model.encoder.layers[0])
     ]
-    mask = word_mask(lengths[texts], T)
-    return model.classifier(_pooled(model.pooling, halves, mask))
+    return model.classifier(_pooled(model.pooling, halves, word_mask(lengths[texts], T)))
 
 
 class Piece(NamedTuple):
@@ -116,18 +106,18 @@ class HalfStates:
     def products(self, queries: Tensor) -> Tensor:
         """h_t·q, with a query (R, H) for each row -> (R, T)."""
         of_texts = zip(queries.split(self.counts), self.shared, strict=True)
-        return self._over_words(
-            torch.cat([q @ h.T for q, h in of_texts]),
-            lambda piece: torch.bmm(piece.states, queries[piece.rows].unsqueeze(-1)).squeeze(-1),
-        )
+        shared = torch.cat([q @ h.T for q, h in of_texts])
+
+        def own(piece: Piece) -> Tensor:
+            return torch.bmm(piece.states, queries[piece.rows].unsqueeze(-1)).squeeze(-1)
+
+        return self._over_words(shared, own)
 
     def norms(self) -> Tensor:
         """‖h_t‖ -> (R, T)."""
-        counts = torch.tensor(self.counts, device=self.shared.device)
-        return self._over_words(
-            torch.linalg.vector_norm(self.shared, dim=-1).repeat_interleave(counts, 0),
-            lambda piece: torch.linalg.vector_norm(piece.states, dim=-1),
-        )
+        counts, norm = torch.tensor(self.counts, device=self.shared.device), torch.linalg.vector_norm
+        shared = norm(self.shared, dim=-1).repeat_interleave(counts, 0)
+        return self._over_words(shared, lambda piece: norm(piece.states, dim=-1))
 
     def weighted_sum(self, weights: Tensor) -> Tensor:
         """Σ_t w_t h_t, with weights (R, T) -> (R, H)."""
@@ -148,16 +138,9 @@ class HalfStates:
 
 
 def _read(
-    model: TextClassifier,
-    recurrence: Any,
-    ids: Tensor,
-    n: Tensor,
-    of: Tensor,
-    windows: Tensor,
-    k: int,
-    counts: list[int],
-    backward: bool,
-) -> HalfStates:
+    model: TextClassifier, recurrence: Any, ids: Tensor, n: Tensor, of: Tensor, windows: Tensor, k: int,
+    counts: list[int], backward: bool,
+) -> HalfStates:  # fmt: skip
     """What one direction makes of U texts and R rows, ids (U + R, T) and n (U + R, 1) words."""
     T, U, H, L = ids.shape[1], len(counts), recurrence.hidden_size, _segment(ids.shape[1])
     position = torch.arange(T, device=ids.device)
@@ -200,17 +183,6 @@ def _read(
 
 def _segment(words: int) -> int:
     return max(SEGMENT, words // SEGMENTS)
-
-
-SPLIT_POOLINGS = (
-    pooling.LastState,
-    pooling.MeanPool,
-    pooling.MaxPool,
-    pooling.Attention,
-    pooling.MaxAttention,
-    pooling.LastAttention,
-)
-"""Those that `_pooled` knows, by the exact class: a subclass is none of them."""
 
 
 def _pooled(pool: Any, halves: Sequence[HalfStates], mask: Tensor) -> Tensor:

@@ -5,7 +5,8 @@ Letters: N texts, B of them in a batch, T words of the longest in the batch, C c
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import cycle
+from functools import cache
+from itertools import cycle, product
 
 import numpy as np
 import torch
@@ -17,8 +18,7 @@ from whenpool.corpora.batches import Ragged, Texts, batches_for
 from whenpool.corpora.settings import compose, filler_lengths
 from whenpool.probes.protocol import check_labels, evaluating
 
-SHARES = tuple(tenth / 10 for tenth in range(10))
-"""Filler's part of all words, as on the axis of the thesis's Figure 1.4."""
+SHARES = tuple(tenth / 10 for tenth in range(10))  # As on the axis of the thesis's Figure 1.4
 SWEPT = ("left", "mid", "right")  # Where the original can stand
 
 
@@ -52,9 +52,9 @@ def padding_sweep(
     are asked for; and a text has the same filler on its right in "left" as on its left in "right".
 
     Args:
-        model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C); nothing else
-            is asked of it. If its attribute ``masked`` is False it gets batches of 32 texts, as in
-            training; else texts meet in batches of similar length.
+        model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C). If its attribute
+            ``masked`` is False it gets batches of 32 texts, as in training; else texts meet in batches of
+            similar length.
         texts: N originals, each a sequence of word numbers; ``labels`` are their classes.
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
@@ -87,17 +87,16 @@ def padding_sweep(
         for share in shares:
             filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
 
+    @cache
     def point(setting: str, share: float) -> SweepPoint:
         stream = cycle(sentences)
         ids = Ragged.of(compose(row, stream, setting, share) for row in rows)
         accuracy, loss = _score(model, Texts(ids, classes), padding_index, max_words)
         return SweepPoint(setting, share, accuracy, loss, ids.lengths.double().mean().item())
 
-    plain = point(SWEPT[0], 0.0) if 0 in shares else None  # the same for each setting
-    return [
-        point(setting, share) if share or plain is None else replace(plain, setting=setting)
-        for setting in settings
-        for share in shares
+    return [  # without filler the texts are the same in each setting
+        replace(point(setting if share else SWEPT[0], share), setting=setting, share=share)
+        for setting, share in product(settings, shares)
     ]
 
 
@@ -123,7 +122,7 @@ def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
     found = [np.asarray(row) for row in rows]
     for place, numbers in enumerate(found):
-        if numbers.ndim == 1 and not numbers.size:
+        if numbers.shape == (0,):
             raise InputError(f"{name} {place} is empty: drop it, or give it the number of <unk>")
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             raise InputError(f"{name} {place} is not a sequence of word numbers: look words up first")

@@ -18,10 +18,10 @@ before its tanh. The rest is the recursion, from the last word to the first,
 Letters: B texts, T words of the longest, E units of an input, H units of a state, K directions.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -30,89 +30,40 @@ from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 from whenpool.base.errors import InputError
 from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
 
-_TAPPED = (nn.LSTM, nn.GRU, nn.RNN)
-AnyTap = Any  # A `Tap` or a `CellTap`: module, inputs, outputs, wanted and total
 
+class Tap(NamedTuple):
+    """One call of a recurrence; of a stack of torch's, the call of its top layer.
 
-@dataclass
-class Tap:
-    """One call of a recurrence of torch's; the top layer of a stack."""
+    `total` takes the gradients at ``wanted``, None where the loss does not depend on one, and returns
+    ∂L/∂h_t of every state: for each direction (B, T, H), zeros behind the end of a packed text. It raises
+    `InputError` where the loss depends on the final state as it is returned beside the others.
+    """
 
-    module: nn.RNNBase
-    weights: list[list[Tensor]]  # for each direction W_ih, W_hh and, where there are any, the two biases
+    module: nn.Module
     inputs: Tensor  # (B, T, E), or the data of a packed sequence
-    wide: Tensor  # ``inputs`` and behind them the zero inputs z (and y)
     outputs: Tensor  # the states, beside ``inputs``
-    last: Tensor  # the final state, (K, B, H)
-    packed: PackedSequence | None  # where ``inputs`` came packed, how
-
-    @property
-    def wanted(self) -> list[Tensor]:
-        """The tensors whose gradients `total` needs."""
-        return [self.outputs, self.wide, self.last]
-
-    def total(self, grads: Sequence[Any]) -> list[Tensor]:
-        """∂L/∂h_t of every state: for each direction (B, T, H), zeros behind the end of a packed text.
-
-        Args:
-            grads: at ``wanted``; None where the loss does not depend on one. May be overwritten.
-
-        Raises `InputError` where the loss depends on the final state as it is returned beside the
-        others.
-        """
-        above, through, last = grads
-        if last is not None:
-            raise InputError(
-                "the model classifies from the final state that its recurrence returns beside the "
-                "states; let classify take it from the states"
-            )
-        through = torch.zeros_like(self.wide) if through is None else through
-        above = self._padded(above)
-        through = self._padded(through)[..., self.inputs.shape[-1] :]
-        K = len(self.weights)
-        parts = zip(above.chunk(K, dim=-1), through.chunk(K, dim=-1), strict=True)
-        if isinstance(self.module, nn.GRU):
-            return [self._gru(k, own, *extra.chunk(2, dim=-1)) for k, (own, extra) in enumerate(parts)]
-        return [_add_next(own, extra, backward=k == 1) for k, (own, extra) in enumerate(parts)]
-
-    def _gru(self, k: int, above: Tensor, through: Tensor, candidate: Tensor) -> Tensor:
-        H, backward = self.module.hidden_size, k == 1
-        following = earlier if backward else later  # what stands at the position that is read next
-        W_ih, W_hh, *biases = self.weights[k]
-        b_ih, b_hh = biases or (W_ih.new_zeros(3 * H), W_hh.new_zeros(3 * H))
-        states = self._padded(self.outputs.detach())[..., k * H : (k + 1) * H]
-        inputs = following(self._padded(self.inputs.detach()))  # x_{t+1} beside h_t
-        gates = slice(0, 2 * H)  # torch's order: r, u, n
-        at_gates = inputs @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
-        reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
-        local = above + following(through) + (reset * following(candidate)) @ W_hh[2 * H :]
-        return linear_recurrence(update, local, from_the_end=not backward)
-
-    def _padded(self, values: Tensor) -> Tensor:
-        if self.packed is None:
-            return values
-        again = self.packed._replace(data=values)
-        return pad_packed_sequence(again, batch_first=True)[0]
+    wanted: list[Tensor]
+    total: Callable[[list[Any]], list[Tensor]]
 
 
 @contextmanager
-def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
-    """While inside, every call of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` in a model leaves a `Tap`, and
-    every call of a `whenpool.models.cells.Cell` a `CellTap`.
+def tapped(model: nn.Module) -> Iterator[list[Tap]]:
+    """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
+    model leaves a `Tap`.
 
     The states are what they were; gradients of the recurrences' own parameters are not.
 
     Raises `InputError` for a recurrence that cannot be tapped.
     """
-    taps: list[AnyTap] = []
-    recurrences: dict[Any, Any] = {}  # each with its own forward
+    taps: list[Tap] = []
+    recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
         if isinstance(module, Cell):  # that runs as `whenpool.models.cells` says
             known = type(module).forward in (Cell.forward, LinearCell.forward)
-            recurrences[module] = _recording_cell(module, taps)
+            recurrences[module] = _run_cell
         elif isinstance(module, nn.RNNBase):
-            known = type(module) in _TAPPED and not module.proj_size
-            recurrences[module] = _recording(module, taps)
+            known = type(module) in (nn.LSTM, nn.GRU, nn.RNN) and not module.proj_size
+            recurrences[module] = _run
         else:
             known = not isinstance(module, nn.RNNCellBase)
         if not known:
@@ -121,142 +72,152 @@ def tapped(model: nn.Module) -> Iterator[list[AnyTap]]:
                 "projections, and the cells of whenpool.Encoder can"
             )
     try:
-        for module, recording in recurrences.items():
-            module.forward = recording
+        for module, run in recurrences.items():
+            module.forward = partial(run, module, taps)
         yield taps
     finally:
         for module in recurrences:
             del module.forward
 
 
-def _recording(module: Any, taps: list[AnyTap]) -> Any:
-    def forward(input: Tensor | PackedSequence, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
-        inputs: Any = input
-        if isinstance(input, Tensor):
-            if input.dim() != 3:
-                raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
-            inputs = input if module.batch_first else input.transpose(0, 1)
-        below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
-        lower_end = None
-        if below:
-            lower = _like(module, module.input_size, module.num_layers - 1)
-            lower.load_state_dict(module.state_dict(), strict=False)  # but for the top layer's
-            inputs, lower_end = lower(inputs, _part(hx, slice(0, below)))
-        tap, end = _run_top(module, inputs, _part(hx, slice(below, None)))
-        taps.append(tap)
-        outputs: Any = tap.outputs
-        if isinstance(input, PackedSequence):
-            outputs = input._replace(data=outputs)
-        elif not module.batch_first:
-            outputs = outputs.transpose(0, 1)
-        if isinstance(lower_end, tuple):
-            end = tuple(torch.cat(pair) for pair in zip(lower_end, end, strict=True))
-        elif lower_end is not None:
-            end = torch.cat([lower_end, end])
-        return outputs, end
+def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any, Any]:  # noqa: A002
+    """As the forward of a recurrence of torch's; its top layer leaves a `Tap`."""
+    is_packed, inputs = isinstance(input, PackedSequence), input
+    if not is_packed:
+        if input.dim() != 3:
+            raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
+        inputs = input if module.batch_first else input.transpose(0, 1)
+    below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
 
-    return forward
+    def part(rows: slice) -> Any:  # some layers of the initial state, (layers·K, B, H) or a pair of them
+        if hx is None:
+            return None
+        return tuple(state[rows] for state in hx) if isinstance(hx, tuple) else hx[rows]
+
+    if below:
+        lower = _like(module, module.input_size, module.num_layers - 1)
+        lower.load_state_dict(module.state_dict(), strict=False)  # but for the top layer's
+        inputs, lower_end = lower(inputs, part(slice(0, below)))
+    tap, end = _run_top(module, inputs, part(slice(below, None)))
+    taps.append(tap)
+    if below and isinstance(end, tuple):
+        end = tuple(torch.cat(pair) for pair in zip(lower_end, end, strict=True))
+    elif below:
+        end = torch.cat([lower_end, end])
+    if is_packed:
+        return input._replace(data=tap.outputs), end
+    return tap.outputs if module.batch_first else tap.outputs.transpose(0, 1), end
 
 
 def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[Tap, Any]:
-    """Run the top layer with the extra inputs."""
+    """Run the top layer with the extra inputs z (and y) behind its own, all zero."""
     packed = inputs if isinstance(inputs, PackedSequence) else None
     data = inputs.data if isinstance(inputs, PackedSequence) else inputs
     weights = _layer_weights(module, module.num_layers - 1)
-    E, H, K = data.shape[-1], module.hidden_size, len(weights)
-    width = 2 * H if isinstance(module, nn.GRU) else H  # of a direction's extra inputs
+    is_gru, E, H, K = isinstance(module, nn.GRU), data.shape[-1], module.hidden_size, len(weights)
+    width = 2 * H if is_gru else H  # of a direction's extra inputs
     wide = data.new_zeros(*data.shape[:-1], E + K * width)
     wide[..., :E] = data.detach()
     wide.requires_grad_()
     augmented = _like(module, E + K * width, layers=1)
-    for k, (own, (W_ih, W_hh, *biases)) in enumerate(
-        zip(_layer_weights(augmented, 0), weights, strict=True)
-    ):
+    for k, (own, given) in enumerate(zip(_layer_weights(augmented, 0), weights, strict=True)):
+        W_ih, W_hh = given[:2]
         own[0].zero_()
         own[0][:, :E] = W_ih
         into = own[0][:, E + k * width : E + (k + 1) * width]  # a view: the direction's own columns
-        if isinstance(module, nn.GRU):
+        if is_gru:
             into[: 2 * H, :H] = W_hh[: 2 * H]
             into[2 * H :, H:] = torch.eye(H, dtype=W_hh.dtype, device=W_hh.device)
         else:
             into.copy_(W_hh)
-        for mine, theirs in zip(own[1:], (W_hh, *biases), strict=True):
+        for mine, theirs in zip(own[1:], given[1:], strict=True):
             mine.copy_(theirs)
     outputs, end = augmented(wide if packed is None else packed._replace(data=wide), start)
     states = outputs if packed is None else outputs.data
-    last = end[0] if isinstance(end, tuple) else end
-    return Tap(module, weights, data, wide, states, last, packed), end
+
+    def padded(values: Tensor) -> Tensor:
+        if packed is None:
+            return values
+        return pad_packed_sequence(packed._replace(data=values), batch_first=True)[0]
+
+    def total(grads: list[Any]) -> list[Tensor]:
+        above, through, at_end = grads
+        if at_end is not None:
+            raise InputError(
+                "the model classifies from the final state that its recurrence returns beside the "
+                "states; let classify take it from the states"
+            )
+        above = padded(above).chunk(K, dim=-1)  # (B, T, H) each
+        through = padded(through)[..., E:].chunk(K, dim=-1)  # (B, T, H), or (B, T, 2H) of a GRU
+        if not is_gru:
+            return [_add_next(above[k], through[k], k == 1) for k in range(K)]
+        words, hidden = padded(data.detach()), padded(states.detach()).chunk(K, dim=-1)
+        return [_gru(weights[k], words, hidden[k], above[k], through[k], k == 1) for k in range(K)]
+
+    last = end[0] if isinstance(end, tuple) else end  # (K, B, H)
+    return Tap(module, data, states, [states, wide, last], total), end
+
+
+def _add_next(above: Tensor, through: Tensor, backward: bool) -> Tensor:
+    """∂L/∂h_t of one direction, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
+    return above + (earlier if backward else later)(through)
+
+
+def _gru(
+    weights: list[Tensor], words: Tensor, states: Tensor, above: Tensor, extra: Tensor, backward: bool
+) -> Tensor:
+    """∂L/∂h_t of one direction, (B, T, H), by the recursion above; ``extra`` is ∂L/∂z_t beside ∂L/∂y_t."""
+    H = states.shape[-1]
+    following = earlier if backward else later  # shifts to the position that is read next
+    W_ih, W_hh, *biases = weights
+    b_ih, b_hh = biases or (W_ih.new_zeros(3 * H), W_hh.new_zeros(3 * H))
+    through, candidate = extra.chunk(2, dim=-1)
+    gates = slice(0, 2 * H)  # torch's order: r, u, n
+    # x_{t+1} beside h_t
+    at_gates = following(words) @ W_ih[gates].T + b_ih[gates] + states @ W_hh[gates].T + b_hh[gates]
+    reset, update = at_gates.sigmoid().chunk(2, dim=-1)  # r_{t+1}, u_{t+1}
+    local = above + following(through) + (reset * following(candidate)) @ W_hh[2 * H :]
+    return linear_recurrence(update, local, from_the_end=not backward)
 
 
 def _like(module: Any, input_size: int, layers: int) -> Any:
     """A recurrence of the same kind and place that learns nothing; in training mode, without which
     cuDNN gives no gradient, and without dropout."""
-    weight = module.weight_hh_l0
-    options = {name: getattr(module, name) for name in ("bias", "bidirectional")}
-    if isinstance(module, nn.RNN):
-        options["nonlinearity"] = module.nonlinearity
+    weight, names = module.weight_hh_l0, ["bias", "bidirectional"]
+    names += ["nonlinearity"] if isinstance(module, nn.RNN) else []
+    options: dict[str, Any] = {name: getattr(module, name) for name in names}
     options |= {"batch_first": True, "dtype": weight.dtype, "device": "meta"}  # where nothing is drawn
     made = type(module)(input_size, module.hidden_size, layers, **options)
     return made.to_empty(device=weight.device).requires_grad_(False)
 
 
 def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
+    """For each direction W_ih, W_hh and, where there are any, the two biases."""
     names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if module.bias else [])]
     endings = ("", "_reverse") if module.bidirectional else ("",)
-    return [
-        [getattr(module, f"{name}_l{layer}{ending}").detach() for name in names] for ending in endings
-    ]
+    return [[getattr(module, f"{name}_l{layer}{end}").detach() for name in names] for end in endings]
 
 
-def _part(start: Any, rows: slice) -> Any:
-    """Some layers of an initial state, (layers·K, B, H) or a pair of them."""
-    if start is None:
-        return None
-    return tuple(s[rows] for s in start) if isinstance(start, tuple) else start[rows]
-
-
-def _add_next(values: Tensor, more: Tensor, backward: bool) -> Tensor:
-    """``values`` plus, in place, what stands in ``more`` at the position that is read after it."""
-    if backward:
-        values[:, 1:] += more[:, :-1]
+def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
+    """As the forward of a cell, which leaves a `Tap`: the gradients at what is ``wanted``, T states (B, H)
+    or all that a linear cell adds (B, T, H), are the total ones."""
+    if inputs.dim() != 3:
+        raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
+    if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
+        inputs = inputs.detach().requires_grad_()
+    linear = isinstance(module, LinearCell)
+    if linear:
+        kept, added = module.terms(inputs)
+        states, wanted = linear_recurrence(kept, added), [added]
+        last: Any = states[:, -1]
     else:
-        values[:, :-1] += more[:, 1:]
-    return values
+        wanted, last = module.unroll(inputs)
+        states = torch.stack(wanted, dim=1)
 
-
-@dataclass
-class CellTap:
-    """One call of a cell, with inputs (B, T, E), outputs (B, T, H), and in ``wanted`` the tensors whose
-    gradients are the total ones: T states (B, H), or one (B, T, H)."""
-
-    module: nn.Module
-    inputs: Tensor
-    outputs: Tensor
-    wanted: list[Tensor]
-
-    def total(self, grads: Sequence[Tensor | None]) -> list[Tensor]:
-        """As `Tap.total`, of one direction."""
-        pairs = zip(self.wanted, grads, strict=True)
+    def total(grads: list[Tensor | None]) -> list[Tensor]:
+        pairs = zip(wanted, grads, strict=True)
         known = [torch.zeros_like(of) if grad is None else grad for of, grad in pairs]
-        return known if isinstance(self.module, LinearCell) else [torch.stack(known, dim=1)]
+        return known if linear else [torch.stack(known, dim=1)]
 
-
-def _recording_cell(module: Any, taps: list[Any]) -> Any:
-    """A ``forward`` for a cell that does what its own does, and leaves a `CellTap`."""
-
-    def forward(inputs: Tensor) -> tuple[Tensor, Any]:
-        if inputs.dim() != 3:
-            raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
-        if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
-            inputs = inputs.detach().requires_grad_()
-        if isinstance(module, LinearCell):
-            kept, added = module.terms(inputs)
-            states, wanted = linear_recurrence(kept, added), [added]
-            last: Any = states[:, -1]
-        else:
-            wanted, last = module.unroll(inputs)
-            states = torch.stack(wanted, dim=1)
-        taps.append(CellTap(module, inputs, states, wanted))
-        return states, last
-
-    return forward
+    taps.append(Tap(module, inputs, states, wanted, total))
+    return states, last

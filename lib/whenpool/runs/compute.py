@@ -109,15 +109,9 @@ def compute(
                 report.left += run in missing  # what it needs was left, for want of time
             else:
                 ready.append(run)
-        found = run_all(
-            ready,
-            place,
-            workforce,
-            keep_weights=lambda run: run in keeping,
-            label=label if name == "trainings" else f"{label} ({name})",
-            seconds=seconds,
-        )
-        report.add(found)
+        of_phase = label if name == "trainings" else f"{label} ({name})"
+        keep = lambda run: run in keeping  # noqa: E731
+        report.add(run_all(ready, place, workforce, keep_weights=keep, label=of_phase, seconds=seconds))
     for note in report.notes:
         say(f"note: {note}")
     for message, count in Counter(report.failed.values()).items():

@@ -18,9 +18,6 @@ from whenpool.runs.run import Place, Run, processor
 HERE, ALONE, OTHER_PRECISION, OTHER_MACHINE = range(4)
 """How far away runs were made: as asked; one by one though several at once are asked for; on this
 machine in another precision; on another machine."""
-_NEAR = 4
-"""So many rungs hold runs of the same network: another machine's of these say more than this one's of
-another network."""
 
 
 class Observation(NamedTuple):
@@ -46,7 +43,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast runs are, by those that were seen."""
+    """How fast runs are, judged by those that are stored."""
 
     seen: Sequence[Observation] = ()
 
@@ -83,11 +80,13 @@ class Pace:
         return found.seconds if found else None
 
     def estimate(self, run: Run) -> Estimate | None:
-        """The same, with the runs that it rests on."""
+        """The seconds, and the runs that they rest on."""
         rungs = list(enumerate(run.alike()))
-        for near in (True, False):
+        # the first four rungs hold runs of the same network: another machine's of these say more than
+        # this one's of another network
+        for part in (rungs[:4], rungs[4:]):
             for distance, groups in sorted(self._groups.items()):
-                for number, (group, work) in rungs[:_NEAR] if near else rungs[_NEAR:]:
+                for number, (group, work) in part:
                     if found := groups.get(group):
                         return Estimate(
                             work * median(one.seconds / done for done, one in found),
@@ -100,7 +99,7 @@ class Pace:
 
     @cached_property
     def _groups(self) -> dict[int, dict[Hashable, list[tuple[float, Observation]]]]:
-        """The runs that are alike, with their work, by distance."""
+        """The runs that are alike, with their work, by their distance."""
         found: Any = defaultdict(lambda: defaultdict(list))
         for one in self.seen:
             for group, work in one.run.alike():
@@ -109,6 +108,6 @@ class Pace:
 
 
 def together_takes(seconds: Iterable[float], workers: int) -> float:
-    """What runs take side by side: no less than the longest."""
+    """The seconds that runs take side by side: no less than the longest."""
     every = list(seconds)
     return max(sum(every) / workers, max(every, default=0.0))

@@ -25,11 +25,11 @@ CHOICES: dict[str, Sequence[str]] = {
     "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),
     "system": (*SYSTEMS, *CONTRAST),
 }
-"""What a key can be, where it is not open."""
+"""The values that a key can have, for keys that do not take any value."""
 
 
 def _values(key: str, run: Run) -> list[str]:
-    """What a run has under a key; a file of the user's own goes by its path and by its name."""
+    """The values of a run under a key; a file of the user's own goes by its path and by its name."""
     if key == "table":
         return list(thesis_table(run))
     values = [str(value) for value in run.facets().get(key, ())]
@@ -59,8 +59,7 @@ class Only:
             if key not in KEYS:
                 raise InputError(f"--only {key!r} is unknown; choose among {', '.join(KEYS)}")
             if key in wanted:
-                joined = f"several values are joined by +, such as {EXAMPLE}"
-                raise InputError(f"--only {key} is given twice; {joined}")
+                raise InputError(f"--only {key} is given twice; several values are joined by +")
             wanted[key] = tuple(_checked(key, value.strip()) for value in values.split("+"))
         return cls(tuple(wanted.items()))
 
@@ -81,7 +80,7 @@ class Only:
 
 
 def _checked(key: str, value: str) -> str:
-    """A value in the form in which runs have it."""
+    """A value in the form that runs have."""
     if not value:
         raise InputError(f"--only {key} is given no value; write {EXAMPLE}")
     if key in NUMBERS:
@@ -103,8 +102,8 @@ def planned(
         other = f"add --profile paper to it (the profile is {choice.profile})"
         raise InputError(f"--only table is of the thesis's runs: {other}")
     every = {chapter: plan(chapter, choice, place) for chapter in chapters or PLANS}
-    found = {chapter: [run for run in runs if only.admits(run)] for chapter, runs in every.items()}
-    found = {chapter: runs for chapter, runs in found.items() if runs}
+    admitted = {chapter: list(filter(only.admits, runs)) for chapter, runs in every.items()}
+    found = {chapter: runs for chapter, runs in admitted.items() if runs}
     if not found:
         runs = [run for runs in every.values() for run in runs]
         why = "no run has all of it at once"

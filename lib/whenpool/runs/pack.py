@@ -12,7 +12,7 @@ import torch
 import whenpool.corpora
 from whenpool.base.errors import InputError
 from whenpool.base.files import code_fingerprint, write_atomically, write_pointer
-from whenpool.corpora.dataset import SPLITS, EncodedCorpus, encode, encoded_file, keep_encoded
+from whenpool.corpora.dataset import SPLITS, encode, encoded_file, keep_encoded
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
 from whenpool.runs.kinds import Training
 from whenpool.runs.run import Place, Run, key
@@ -47,14 +47,24 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
     used: dict[Path, set[str]] = defaultdict(set)  # the words of each file of vectors
     for (_, length), own in ready.items():
         source = place.source(own[0])
-        part = _part(encode(source, length, place.cache), own)
+        whole = encode(source, length, place.cache)
+        have = {split: len(texts) for split, texts in whole.texts.items()}
+        counts = {  # of the first texts of each split, as many as the largest training reads
+            "train": max(run.size for run in own),
+            "validation": max(run.validation or min(run.size, have["validation"]) for run in own),
+            "test": max(run.test or have["test"] for run in own),
+        }
+        part = replace(whole, texts={split: whole.texts[split].first(counts[split]) for split in SPLITS})
         file, has_filler = encoded_file(source, length, cache)
         for original in (source.path, source.filler_file if has_filler else None):
             if original:
                 write_pointer(folder / original.relative_to(place.data), original)
         keep_encoded(part, file)
+        # vocabularies are made of training texts and their filler
+        read = [part.texts["train"].ids, *([part.filler["train"]] if part.filler else [])]
+        numbers = torch.cat([rows.flat for rows in read]).unique()
         for name in {run.vectors for run in own if run.vectors}:
-            used[place.vectors_file(name)] |= _words(part)
+            used[place.vectors_file(name)] |= {part.words[number] for number in numbers.tolist()}
         sizes = ", ".join(f"{len(part.texts[split]):,} {split}" for split in SPLITS)
         yield f"{source.label}, {length}: {sizes} texts"
     for file, words in used.items():
@@ -76,22 +86,3 @@ def check_pack(folder: Path) -> None:
         raise InputError(f"{folder} holds no packed data: make it with `whenpool pack`") from None
     if made_by != code_fingerprint(_CODE):
         raise InputError(f"{folder} was packed by another version of whenpool: pack the data again")
-
-
-def _part(whole: EncodedCorpus, runs: list[Training]) -> EncodedCorpus:
-    """The first texts of each split, as many as the largest of some trainings reads."""
-    have = {split: len(texts) for split, texts in whole.texts.items()}
-    counts = {
-        "train": max(run.size for run in runs),
-        "validation": max(run.validation or min(run.size, have["validation"]) for run in runs),
-        "test": max(run.test or have["test"] for run in runs),
-    }
-    return replace(whole, texts={split: whole.texts[split].first(counts[split]) for split in SPLITS})
-
-
-def _words(corpus: EncodedCorpus) -> set[str]:
-    """The words of training texts and their filler, of which vocabularies are made."""
-    rows = [corpus.texts["train"].ids]
-    rows += [corpus.filler["train"]] if corpus.filler else []
-    numbers = torch.cat([row.flat for row in rows]).unique()
-    return {corpus.words[number] for number in numbers.tolist()}

@@ -12,7 +12,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
@@ -22,7 +22,6 @@ NARROWING = (
     "sizes", "settings", "poolings", "seeds", "labels", "systems", "unlabelled", "cell", "layers",
 )  # fmt: skip
 """The attributes of a choice that leave runs out, make them smaller, or put another model into them."""
-MOST_LAYERS = 64  # that a checkpoint holds
 
 
 @dataclass(frozen=True)
@@ -47,29 +46,28 @@ class Choice:
     layers: int | None = None  # how many are stacked
 
     def __post_init__(self) -> None:
+        check_known("profile", self.profile, PROFILES)
         for setting in self.settings or ():
             check_setting(setting)
-        poolings = [("pooling", pooling, LISTED) for pooling in self.poolings or ()]
-        cells = [("cell", self.cell, LISTED_CELLS)] if self.cell is not None else []
-        for what, name, known in [("profile", self.profile, PROFILES), *poolings, *cells]:
-            if name not in known:
-                raise InputError(f"{what} {name!r} is unknown; choose one of {', '.join(known)}")
-        if self.layers is not None and not 1 <= self.layers <= MOST_LAYERS:
-            raise InputError(f"layers is how many, from 1 to {MOST_LAYERS}, not {self.layers}")
+        for pooling in self.poolings or ():
+            check_known("pooling", pooling, LISTED)
+        if self.cell is not None:
+            check_known("cell", self.cell, LISTED_CELLS)
+        if self.layers is not None and not 1 <= self.layers <= 64:  # as many as a checkpoint holds
+            raise InputError(f"layers is how many, from 1 to 64, not {self.layers}")
         if self.paraphrases and not isfile(Path(self.paraphrases)):
             raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
-        counts = {"seeds": (self.seeds,), "unlabelled": (self.unlabelled,)}
-        for name, values in (counts | {"labels": self.labels, "sizes": self.sizes}).items():
-            for value in values or ():
-                if value is not None and value < 1:
-                    raise InputError(f"{name} must be at least 1, not {value}")
+        for name in ("seeds", "unlabelled", "labels", "sizes"):
+            value = getattr(self, name)
+            for count in (value,) if isinstance(value, int) else value or ():
+                if count < 1:
+                    raise InputError(f"{name} must be at least 1, not {count}")
 
     @property
     def corpus_names(self) -> tuple[str, ...]:
         """The thesis's four corpora in the profiles "compact" and "paper", else the embedded one."""
-        if self.corpora is not None:
-            return self.corpora
-        return THESIS_CORPORA if self.profile in ("compact", "paper") else ("synthetic",)
+        usual = THESIS_CORPORA if self.profile in ("compact", "paper") else ("synthetic",)
+        return usual if self.corpora is None else self.corpora
 
     def lets_lack(self, run: Any) -> bool:
         """Whether a run is left out where its data are not here: when nobody asked for its corpus, or
@@ -79,8 +77,8 @@ class Choice:
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names in some texts, which may hold several separated by spaces. The path of a file may hold
-    spaces itself; it is made independent of the working directory, since chapters have their own."""
+    """The names in some texts, each of which holds several separated by spaces, or the path of one file. A
+    path is made independent of the working directory, since chapters have their own."""
     if not texts:
         return None
     names: list[str] = []

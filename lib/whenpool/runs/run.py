@@ -1,4 +1,4 @@
-"""What can be asked for, where its data and results lie, and what a result comes from."""
+"""Where the data and results of runs lie, and where a result comes from."""
 
 import platform
 import subprocess
@@ -49,17 +49,16 @@ class Place:
         return find(run.corpus, self.data)
 
     def vectors_file(self, name: str) -> Path:
-        """Raises `InputError` when the vectors are not there."""
+        """The file of some word vectors; raises `InputError` when it is not there."""
         for suffix, folder in product((".txt", ".txt.gz"), (self.data, self.data / "vectors")):
             if (file := folder / f"{name}{suffix}").is_file():
                 return file
-        raise InputError(
-            f"word vectors {name}.txt are not in {self.data}; `whenpool data fetch glove` brings GloVe's"
-        )
+        bring = "`whenpool data fetch glove` brings GloVe's"
+        raise InputError(f"word vectors {name}.txt are not in {self.data}; {bring}")
 
 
 def find_vectors(place: Place) -> str | None:
-    """The first of `VECTORS` that is there."""
+    """The first of `VECTORS` that is there, or None."""
     for name in VECTORS:
         with suppress(InputError):
             place.vectors_file(name)
@@ -72,7 +71,7 @@ def key(run: Run, place: Place) -> str:
     return key_of(run.identity(place))
 
 
-# what a result comes from: code, versions, machine, time; no part of a run's key
+# where a result comes from: code, versions, machine, time; no part of the key of a run
 
 _engine = "local"
 

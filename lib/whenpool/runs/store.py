@@ -23,7 +23,7 @@ from whenpool.base.tables import Columns, checked_table
 from whenpool.runs.kinds.base import KINDS, key_of
 
 _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
-"""Each stored file that was read, and how it was then: a process reads it again only when it has changed."""
+"""Each stored file that was read, and its state then: a process reads it again only when it has changed."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Store:
         return row
 
     def keys(self) -> set[str]:
-        """Of all runs here, records included."""
+        """The keys of all runs here, the published ones included."""
         published = (self._record(kind.table)[1] for kind in KINDS.values())
         return {key for key, _ in self._rows()}.union(*published)
 
@@ -108,17 +108,18 @@ class Store:
         write_atomically(self._failure_file(key), json.dumps({"run": run, "message": message}))
 
     def failure(self, key: str, since: float) -> str | None:
-        """What a run said that has failed since a `time.time`, or None."""
+        """The message of a run that has failed since a `time.time`; None for others, and a damaged note."""
         file = self._failure_file(key)
-        with suppress(OSError):
-            return _message(file) if file.stat().st_mtime >= since else None
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if file.stat().st_mtime >= since:
+                return str(json.loads(file.read_text("utf-8"))["message"])
         return None
 
     def failures(self) -> dict[str, str]:
-        """What each failed run said, by key."""
+        """The message of each failed run, by key."""
         found = {}
         for file in sorted((self.directory / "failed").glob("*.json")):
-            if (message := _message(file)) is not None:
+            if (message := self.failure(file.stem, since=0)) is not None:
                 found[file.stem] = message
             else:
                 self.set_aside.append(f"{file} is not a note of a failed run")
@@ -147,12 +148,10 @@ class Store:
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
         """A row for each point of a history that the runs of a kind have left, such as an epoch of a
         training or a position that a probe looked at, and the run's ``key``."""
-        found = [
-            {"key": key, **point}
-            for key, row in self._rows(kind)
-            for point in KINDS[kind].points_of(name, row)
-        ]
-        return _beside(pd.DataFrame(found), self.read_record(f"{KINDS[kind].table}_{name}"))
+        about = KINDS[kind]
+        rows = [(key, about.points_of(name, row)) for key, row in self._rows(kind)]
+        found = [{"key": key, **point} for key, points in rows for point in points]
+        return _beside(pd.DataFrame(found), self.read_record(f"{about.table}_{name}"))
 
     def measured_on(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
         """What the probe runs of one kind measured, with the columns of some of their rows beside; one that
@@ -173,7 +172,7 @@ class Store:
         return self._record(name)[0]
 
     def _record(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
-        """The same with its keys."""
+        """A published file and its keys."""
         file = self.records / f"{name}.csv" if self.records else None
         if file and file.is_file():
             return _read_once(file, name, file.stat().st_mtime_ns)
@@ -245,16 +244,8 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
     return None if fault else row, fault
 
 
-def _message(file: Path) -> str | None:
-    """What the note of a failed run says; None where it is damaged, or gone meanwhile."""
-    try:
-        return str(json.loads(file.read_text("utf-8"))["message"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
 def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
-    """What is stored here, and of what is published the rest."""
+    """The rows that are stored here, and the published rows of other runs."""
     if len(found):
         recorded = recorded[~recorded["key"].isin(set(found["key"]))]
     parts = [part for part in (recorded, found) if len(part)]

@@ -6,7 +6,7 @@ are trained together again, bit for bit as if nothing had stopped them.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,8 +21,7 @@ from whenpool.training.state import State
 EVERY = 60.0
 """Seconds between two saves, at least: a file of the thesis's model has 50 MB, and takes 0.1 s or more."""
 _FILES = [file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[1].rglob(kind))]
-_CODE = hash_of(*map(code_fingerprint, _FILES))
-"""Of the library that this process has loaded."""
+_CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
 
 
 class Unfinished:
@@ -47,15 +46,16 @@ class Unfinished:
         named = ("device", "threads", "torch", "python")
         how = (precision_used(), len(keys) > 1 and kernels_on(device))
         self._made = hash_of(_CODE, *map(str, how), *(str(made[name]) for name in named))[:12]
-        found = [self._epochs(key) for key in keys]
+        files = [self._folder.glob(self._file(number, "*").name) for number in range(len(keys))]
+        found = [{int(file.suffixes[-2][1:]) for file in own} for own in files]
         common = set[int].intersection(*found)
         self._first = [max(common or own, default=0) for own in found]  # epochs to go on from
         self._open = set(range(len(keys)))
         self._done, self._time = 0, time.monotonic()  # epochs until the last save, and when it was
 
     def read(self, number: int) -> State | None:
-        """What a training goes on from; None where there is nothing, or its file is damaged."""
-        file = self._file(self._keys[number], self._first[number])
+        """The state that a training goes on from; None where there is none, or its file is damaged."""
+        file = self._file(number, self._first[number])
         with suppress(Exception):  # of many kinds; a training can always begin anew
             state = State.read(file)
             if state.facts["together"] > self.together:
@@ -65,13 +65,13 @@ class Unfinished:
         return None
 
     def saver(self, number: int) -> Callable[[State], None]:
-        """What a training is to call after each epoch; it saves when it is time to."""
+        """The function that a training calls after each epoch; it saves when it is time to."""
         return lambda state: self._save(number, state)
 
     def remove(self, number: int) -> None:
         """Forget a training that is stored, or has failed."""
         self._open.discard(number)
-        self._unlink(self._files(self._keys[number]))
+        self._unlink([number])
 
     def _save(self, number: int, state: State) -> None:
         done = len(state.facts["history"]) - self._first[number]  # epochs since this process began
@@ -81,27 +81,18 @@ class Unfinished:
             self._done, self._time = done, time.monotonic()
         state.facts.update(together=self.together, group=self.group)
         with suppress(StorageError):  # a disk that is too full for it may have room for the result
-            write_atomically(
-                self._file(self._keys[number], self._first[number] + done), state.as_bytes()
-            )
-        kept = {self._file(self._keys[own], self._first[own] + done) for own in self._open}
+            write_atomically(self._file(number, self._first[number] + done), state.as_bytes())
+        kept = {self._file(own, self._first[own] + done) for own in self._open}
         if all(file.exists() for file in kept):
-            self._unlink({file for own in self._open for file in self._files(self._keys[own])} - kept)
+            self._unlink(self._open, kept)
 
-    @staticmethod
-    def _unlink(files: set[Path]) -> None:
-        for file in files:
-            with suppress(OSError):  # one that stays does no harm
-                file.unlink()
+    def _file(self, number: int, epoch: int | str) -> Path:
+        return self._folder / f"{self._keys[number]}-{self._made}.{epoch}.safetensors"
 
-    def _file(self, key: str, epoch: int) -> Path:
-        return self._folder / f"{key}-{self._made}.{epoch}.safetensors"
-
-    def _files(self, key: str) -> set[Path]:
-        """All of a training, also those of other versions, and what a kill has left half written."""
-        return set(self._folder.glob(f"*{key}-*"))
-
-    def _epochs(self, key: str) -> set[int]:
-        return {
-            int(file.suffixes[-2][1:]) for file in self._folder.glob(f"{key}-{self._made}.*.safetensors")
-        }
+    def _unlink(self, numbers: Iterable[int], kept: Collection[Path] = ()) -> None:
+        """Delete all files of some trainings, those of other versions and half-written ones included."""
+        for number in numbers:
+            for file in self._folder.glob(f"*{self._keys[number]}-*"):
+                with suppress(OSError):  # one that stays does no harm
+                    if file not in kept:
+                        file.unlink()

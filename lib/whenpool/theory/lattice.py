@@ -1,8 +1,8 @@
 """What max-pooling cannot represent at finite precision: a bound, and searches for it (thesis §2.1.3).
 
 The task is parity: is the number of ones read so far odd? It is asked of the prefixes of 1, 1, 1, ...
-by a label that depends on the embedding alone, whatever the classifier. The thesis cites Chowdhury
-(2020) for the limits of MaxPool; bound and searches here are our own.
+by a label that depends on the embedding alone. The thesis cites Chowdhury (2020) for the limits of
+MaxPool; bound and searches here are our own.
 
 Letters: T prefixes looked at, H units that are pooled, V values that a unit can take, N machines.
 """

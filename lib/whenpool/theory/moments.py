@@ -42,21 +42,16 @@ class Squash(NamedTuple):
 
 
 def sigmoid(mean: Array | float, variance: Array | float) -> Squash:
-    """Of σ, a gate."""
-    points = _around(mean, variance)
+    """Of σ, a gate, at a ~ N(mean, variance), each of the two a number or (U,)."""
+    points = np.atleast_1d(mean)[:, None] + np.sqrt(np.atleast_1d(variance))[:, None] * _POINTS
     value = 1 / (1 + np.exp(-points))
     return _squash(value, value / (1 + np.exp(points)))
 
 
 def tanh(variance: Array | float) -> Squash:
-    """Of tanh around zero, a candidate or what the output gate lets out."""
-    value = np.tanh(_around(0.0, variance))
+    """Of tanh at a ~ N(0, variance), a candidate or what the output gate shows."""
+    value = np.tanh(np.sqrt(np.atleast_1d(variance))[:, None] * _POINTS)
     return _squash(value, 1 - value**2)
-
-
-def _around(mean: Array | float, variance: Array | float) -> Array:
-    """Values of a ~ N(mean, variance), each of the two a number or (U,)."""
-    return np.atleast_1d(mean)[:, None] + np.sqrt(np.atleast_1d(variance))[:, None] * _POINTS
 
 
 def _squash(value: Array, slope: Array) -> Squash:
@@ -69,13 +64,10 @@ class LeakySum:
 
     The cell of an LSTM is such a sum over the words read, and so is, from the last word to the first,
     the gradient that it carries. λ and κ of different steps are independent of each other and of ξ.
-
-    Attributes:
-        second: (T + 1, T + 1, U), E[y_k y_j] for j <= k.
     """
 
     def __init__(self, steps: int, units: int) -> None:
-        self.second = np.zeros((steps + 1, steps + 1, units))
+        self.second = np.zeros((steps + 1, steps + 1, units))  # E[y_k y_j] for j <= k
         self._past: list[tuple[Array, Array]] = []
 
     def add(self, keep: Array, keep2: Array, enter: Array, enter2: Array, source: Array) -> Array:
@@ -143,16 +135,10 @@ def lstm_steps(
         squashed = _odd_row(c, cells[:t])  # E[tanh(c_t) tanh(c_s)]
         aside[t, : t + 1] = aside[: t + 1, t] = COUPLING * squashed * _row(o, "slope")
         state[t + 1, 1 : t + 2] = (_row(o, "mean") * squashed).mean(-1)
-    return Steps(
-        keep=_over_time(f, "mean", U),
-        keep2=_over_time(f, "square", U),
-        enter=_over_time(o, "mean", U) * _over_time(c, "slope", U),
-        enter2=_over_time(o, "square", U) * _over_time(c, "slope_square", U),
-        back=back,
-        aside=aside,
-        state_is_kept=False,
-        tied=tied,
-    )
+    enter = _over_time(o, "mean", U) * _over_time(c, "slope", U)
+    enter2 = _over_time(o, "square", U) * _over_time(c, "slope_square", U)
+    keep, keep2 = _over_time(f, "mean", U), _over_time(f, "square", U)
+    return Steps(keep, keep2, enter, enter2, back, aside, state_is_kept=False, tied=tied)
 
 
 def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) -> Steps:
@@ -176,7 +162,7 @@ def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) 
         state = z[t].square * state + other2 * n.square
     keep, keep2 = _over_time(z, "mean", U), _over_time(z, "square", U)
     all_of_it = np.ones((words, U))
-    return Steps(keep, keep2, all_of_it, all_of_it, back, 0 * back, True, tied)
+    return Steps(keep, keep2, all_of_it, all_of_it, back, 0 * back, state_is_kept=True, tied=tied)
 
 
 def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int = 400) -> Array:

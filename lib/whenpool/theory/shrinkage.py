@@ -16,16 +16,8 @@ from torch import Tensor
 from whenpool.models.encoder import ForgetBias
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
-from whenpool.theory.moments import (
-    COUPLING,
-    Array,
-    LeakySum,
-    Steps,
-    elman_steps,
-    gru_steps,
-    keeping_biases,
-    lstm_steps,
-)
+from whenpool.theory import moments
+from whenpool.theory.moments import COUPLING, Array, LeakySum, Steps
 
 
 def direct_jacobian(f: Tensor) -> Tensor:
@@ -42,8 +34,7 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
     diag(f_t) + [diag(c_{t-1} ⊙ f_t') U_f + diag(g_t ⊙ i_t') U_i + diag(i_t ⊙ g_t') U_g] · diag(o_{t-1} ⊙
     (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees. ``x`` is the word at t,
     ``c`` and ``o`` are the cell and the output gate before it, of which o does not depend on c; the
-    ``weights`` are those of an ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,). Nothing keeps the norm of this
-    (H, H) below 1.
+    ``weights`` are those of an ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,). Its norm may exceed 1.
     """
     W, U, *biases = weights
     at_i, at_f, at_g, _ = (W @ x + U @ (o * c.tanh()) + sum(biases)).chunk(4)
@@ -61,15 +52,9 @@ def direct_gain(path: Tensor) -> Tensor:
 
 
 def expected_shrinkage(
-    cell: str,
-    hidden_size: int,
-    input_size: int,
-    forget_bias: ForgetBias = None,
-    input_variance: float = 1.0,
-    distance: int = 40,
-    *,
-    tied: bool = True,
-) -> Tensor:
+    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias = None, input_variance: float = 1.0,
+    distance: int = 40, *, tied: bool = True,
+) -> Tensor:  # fmt: skip
     """√E‖∂L/∂h‖² over the distance from the last state, relative to that at the last state (§2.1.3):
     (K + 1,) float64, the first 1.
 
@@ -80,14 +65,14 @@ def expected_shrinkage(
     """
     words, bias = distance + 1, 1 / (3 * hidden_size)  # the variance of each weight and each bias
     noise = input_size * input_variance * bias
-    keeping = keeping_biases(hidden_size, forget_bias)
+    keeping = moments.keeping_biases(hidden_size, forget_bias)
     if cell == "elman":
-        steps = elman_steps(words, noise, bias, tied)
+        steps = moments.elman_steps(words, noise, bias, tied)
     elif cell == "gru":
-        steps = gru_steps(words, noise, bias, tied, keeping)
+        steps = moments.gru_steps(words, noise, bias, tied, keeping)
     else:
         into = -keeping if forget_bias == "chrono" else None
-        steps = lstm_steps(words, noise, bias, tied, keeping, into)
+        steps = moments.lstm_steps(words, noise, bias, tied, keeping, into)
     squares = gradient_moments(steps)
     return torch.from_numpy(np.sqrt(squares / squares[0]))
 
@@ -132,18 +117,10 @@ def quiet_factor(forget_bias: float) -> float:
 
 
 def measured_shrinkage(
-    cell: str,
-    hidden_size: int,
-    input_size: int,
-    forget_bias: ForgetBias = None,
-    input_variance: float = 1.0,
-    distance: int = 40,
-    seed: int = 0,
-    texts: int = 8,
-    *,
-    repeated: bool = False,
+    cell: str, hidden_size: int, input_size: int, forget_bias: ForgetBias = None, input_variance: float = 1.0,
+    distance: int = 40, seed: int = 0, texts: int = 8, *, repeated: bool = False,
     change: Callable[[Tensor], Tensor] | None = None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     """The same, (K + 1,), by `whenpool.probes.gradient_norms`: the root mean square over B ``texts``.
 
     The network is drawn with ``seed``, which leaves the global random state as it was. It reads from left

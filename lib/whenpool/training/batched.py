@@ -1,22 +1,36 @@
 """Several models of one shape trained at once, as one batch of models.
 
-Each takes the steps that it would take alone, on batches of its own; only the recurrences of a step are
-computed together (`whenpool.models.batched_lstm`), so that results equal those of
+Each takes the steps that it would take alone, on batches of its own; only the recurrences of a step, and
+on a GPU those of an evaluation, are computed together (`whenpool.models.batched_lstm`), so that results
+equal those of
 `whenpool.training.loop.train` but for the order of sums.
 """
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from whenpool.base.errors import InputError
-from whenpool.corpora.batches import Batch
+from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.batched_lstm import run_together
 from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.loop import DivergenceError, Learnt, Objective, Outcome, Student, training_steps
+from whenpool.training.loop import (
+    DivergenceError,
+    Learnt,
+    Objective,
+    Outcome,
+    Score,
+    Student,
+    evaluate,
+    evaluation_words,
+    training_steps,
+)
 
 
 def train_together(
@@ -58,18 +72,23 @@ def train_together(
                 del active[number]
                 if on_end:
                     on_end(number, end)
-        if active:
-            _step(list(active.values()))
+        for kind, together in ((Texts, _evaluate), (tuple, _step)):
+            if asking := [training for training in active.values() if isinstance(training.asked, kind)]:
+                started = time.perf_counter()
+                together(asking)
+                share = (time.perf_counter() - started) / len(asking)
+                for training in asking:
+                    training.seconds += share
     return [ended[number] for number in range(len(students))]
 
 
 class _Training:
-    """One of them: its steps, where it stands, and the seconds that it took."""
+    """One of them: what it asks for, what it is answered, and the seconds that it took."""
 
     def __init__(self, student: Student, device: str) -> None:
         self.model: TextClassifier = student.model
-        self.batch: Batch
-        self.learnt: Learnt | None = None
+        self.asked: Any = None  # a batch and the numbers of its texts, or texts to be evaluated
+        self.answer: Learnt | Score | None = None
         self.seconds, self._entered = 0.0, 0.0
         self._steps = training_steps(student, device, Objective(), clock=self._clock)
 
@@ -78,10 +97,10 @@ class _Training:
         return self.seconds + time.perf_counter() - self._entered
 
     def go_on(self) -> Outcome | DivergenceError | None:
-        """Up to its next batch; or its outcome or error when there is none."""
+        """Up to what it asks for next; or its outcome or error when there is nothing."""
         self._entered = time.perf_counter()
         try:
-            self.batch, _ = self._steps.send(self.learnt)
+            self.asked = self._steps.send(self.answer)
         except StopIteration as end:
             return end.value
         except DivergenceError as error:
@@ -91,18 +110,56 @@ class _Training:
         return None
 
 
+def _logits(models: Sequence[TextClassifier], batches: Sequence[Batch]) -> list[Tensor]:
+    """What each model says of its batch, (B, C) each, from recurrences that are computed together."""
+    encoders = [model.encoder for model in models if isinstance(model.encoder, Encoder)]  # all
+    embedded = [model.embed(batch.ids) for model, batch in zip(models, batches, strict=True)]
+    states = encode_all(encoders, embedded, [batch.lengths for batch in batches], run_together)
+    each = zip(models, states, batches, strict=True)
+    return [model.classify(of, batch.lengths) for model, of, batch in each]
+
+
 def _step(trainings: Sequence[_Training]) -> None:
     """The backward pass of one batch of each."""
-    started = time.perf_counter()
-    encoders = [t.model.encoder for t in trainings if isinstance(t.model.encoder, Encoder)]  # all
-    embedded = [t.model.embed(t.batch.ids) for t in trainings]
-    states = encode_all(encoders, embedded, [t.batch.lengths for t in trainings], run_together)
-    losses = []
-    for training, of in zip(trainings, states, strict=True):
-        logits = training.model.classify(of, training.batch.lengths)
-        losses.append(functional.cross_entropy(logits, training.batch.labels))
-        training.learnt = (losses[-1].detach(), logits.detach())
+    batches = [training.asked[0] for training in trainings]
+    found = _logits([training.model for training in trainings], batches)
+    losses = [functional.cross_entropy(own, b.labels) for own, b in zip(found, batches, strict=True)]
     torch.autograd.backward(losses)
-    share = (time.perf_counter() - started) / len(trainings)
+    for training, loss, logits in zip(trainings, losses, found, strict=True):
+        training.answer = loss.detach(), logits.detach()
+
+
+def _evaluate(trainings: Sequence[_Training]) -> None:
+    """The score of each on the texts that it asks for. One model keeps a processor busy; a GPU takes the time
+    steps of several at once, if their texts are equally long, so that nothing is padded for others."""
+    alike: dict[Any, list[_Training]] = {}
     for training in trainings:
-        training.seconds += share
+        texts, model = training.asked, training.model
+        if texts.labels.device.type == "cpu":
+            training.answer = evaluate(model, texts)
+        else:
+            alike.setdefault((model.masked, tuple(texts.ids.lengths.tolist())), []).append(training)
+    for group in alike.values():
+        evaluate_together(group)
+
+
+@torch.inference_mode()
+def evaluate_together(trainings: Sequence[_Training]) -> None:
+    """As `whenpool.training.loop.evaluate` of each, but for the order of sums."""
+    device = trainings[0].asked.labels.device
+    words, plans = evaluation_words(device, len(trainings)), []
+    for training in trainings:
+        training.model.eval()
+        plans.append(batches_for(training.model, training.asked.ids.lengths, words))
+    sums = torch.zeros(2, len(trainings), dtype=torch.float64, device=device)  # losses, right answers
+    for batches_of in zip_longest(*plans):
+        there = [number for number, indices in enumerate(batches_of) if indices is not None]
+        batches = [trainings[n].asked.batch(batches_of[n], PADDING_INDEX) for n in there]
+        found = _logits([trainings[n].model for n in there], batches)
+        for number, batch, logits in zip(there, batches, found, strict=True):
+            sums[0, number] += functional.cross_entropy(logits, batch.labels, reduction="sum")
+            sums[1, number] += (logits.argmax(1) == batch.labels).sum()
+    for training, (loss, right) in zip(trainings, sums.t().tolist(), strict=True):
+        training.model.train()
+        count = len(training.asked)
+        training.answer = Score(loss / count, 100 * right / count)

@@ -20,7 +20,6 @@ from whenpool.corpora.dataset import Splits
 from whenpool.training.state import State, weights_of
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
-GPU_EVALUATION_WORDS = 2**20  # on a GPU, as far as they fit
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
 Learnt = tuple[Tensor, Tensor]  # The loss of a batch, averaged over its texts, and the logits (B, C)
 
@@ -76,19 +75,18 @@ class Objective:
         return {}
 
 
-def evaluation_words(device: torch.device) -> int:
-    """Padded words of an evaluation batch: a GPU is only busy with many, of which each takes some 20 KB in a
-    BiLSTM of 256 units."""
+def evaluation_words(device: torch.device, models: int = 1) -> int:
+    """Padded words of an evaluation batch of each of some models: a GPU is only busy with many, of which
+    each takes some 20 KB in a BiLSTM of 256 units."""
     if device.type == "cpu":
         return EVALUATION_WORDS
-    fit = torch.cuda.mem_get_info(device)[0] // 20_000 if device.type == "cuda" else GPU_EVALUATION_WORDS
-    return max(EVALUATION_WORDS, min(GPU_EVALUATION_WORDS, fit))
+    fit = torch.cuda.mem_get_info(device)[0] // 20_000 if device.type == "cuda" else 2**20
+    return max(EVALUATION_WORDS, min(2**20, fit)) // models
 
 
 @torch.inference_mode()
 def evaluate(model: nn.Module, texts: Texts) -> Score:
-    """Loss and accuracy over labelled texts, as many at once as `evaluation_words` allow; a model whose
-    ``masked`` is False gets 32, as the authors', since there padding matters."""
+    """Loss and accuracy over labelled texts, see `batches_for`."""
     was_training = model.training
     model.eval()
     loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
@@ -115,8 +113,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Up to a validation; accuracies in %, time in seconds. Training figures are those of the batches
-    before each step."""
+    """Up to a validation; accuracies in %. Training figures are those of the batches before each step."""
 
     epoch: int  # from 1
     train_loss: float  # what was minimised
@@ -186,12 +183,11 @@ def train(
     """Train a model, keep the weights of the best validation epoch, and test those.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C). It comes initialised and is moved to
-            ``device``.
+        model: maps ids (B, T) and lengths (B,) to logits (B, C); it is moved to ``device``.
         seed: of the order of batches; DropConnect draws from torch's global generator.
         on_epoch: called after each epoch.
-        watch: called before the first step and after each one with the number of texts learnt from
-            so far; it may look at the model and must leave it as it was.
+        watch: called before the first step and after each one with the number of texts learnt from so
+            far; it may look at the model and must leave it as it was.
         objective: what is minimised; default: cross-entropy.
         parameters: groups for the optimiser, as torch takes them; default: all of the model's.
         saved: where a training of the same arguments was stopped; it goes on from there as if it had not
@@ -201,12 +197,16 @@ def train(
     Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = objective or Objective()
+    answer: Any = None
     student = Student(model, dataset, recipe, seed, on_epoch, saved, save)
-    steps, learnt = training_steps(student, device, objective, watch, parameters), None
+    steps = training_steps(student, device, objective, watch, parameters)
     try:
         while True:
-            batch, indices = steps.send(learnt)
-            learnt = objective.backward(model, batch, indices)
+            asked = steps.send(answer)
+            if isinstance(asked, Texts):
+                answer = objective.evaluate(model, asked)
+            else:
+                answer = objective.backward(model, *asked)
     except StopIteration as end:
         return end.value
 
@@ -218,37 +218,35 @@ def training_steps(
     watch: Callable[[int], None] | None = None,
     parameters: Iterable[dict[str, Any]] | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> Generator[tuple[Batch, Tensor], Learnt | None, Outcome]:
-    """As `train`, but the caller makes the backward passes, so that it can make several at once.
+) -> Generator[tuple[Batch, Tensor] | Texts, Any, Outcome]:
+    """As `train`, but the caller makes the backward passes and evaluates, so that it can do so for several
+    models at once.
 
-    Yields each batch and the numbers (B,) of its texts; is sent the loss and the logits of the batch
-    once the parameters have their gradients; returns the outcome. ``clock`` tells the seconds that this
-    training took so far, from any start.
+    Yields each batch and the numbers (B,) of its texts, and is sent the loss and the logits of the batch
+    once the parameters have their gradients; yields validation and test texts, and is sent their `Score`;
+    returns the outcome. Differences of ``clock`` are the seconds that this training takes.
     """
     started = clock()
-    model, dataset, recipe, on_epoch = student.model, student.dataset, student.recipe, student.on_epoch
+    model, dataset, recipe = student.model, student.dataset, student.recipe
+    on_epoch = student.on_epoch or (lambda epoch: None)
     keep_freed_memory()
     model.to(device)
     texts, validation = dataset.train.to(device), dataset.validation.to(device)
-    optimizer = torch.optim.Adam(
-        parameters or model.parameters(),
-        lr=recipe.learning_rate,
-        weight_decay=recipe.weight_decay,
-        fused=True,
-    )
+    groups = parameters or model.parameters()
+    rate, decay = recipe.learning_rate, recipe.weight_decay
+    optimizer = torch.optim.Adam(groups, lr=rate, weight_decay=decay, fused=True)
     objective.begin(model, texts)
     order = torch.Generator().manual_seed(student.seed)
     history: list[Epoch] = []
     best, weights, highest = 0, dict[str, Tensor](), -math.inf
-    seen, looked = 0, 0.0
+    seen, looked = 0, 0.0  # texts learnt from, and the seconds of ``watch``
     if saved := student.saved:
         weights = saved.restore(model, optimizer, order, device)
         best, highest = saved.facts["best"], saved.facts["highest"]
         started -= saved.facts["seconds"]
-        for epoch in saved.facts["history"]:
-            history.append(Epoch(**epoch))
-            if on_epoch:
-                on_epoch(history[-1])
+        history = [Epoch(**epoch) for epoch in saved.facts["history"]]
+        for epoch in history:
+            on_epoch(epoch)
 
     def look() -> None:
         nonlocal looked
@@ -259,8 +257,7 @@ def training_steps(
 
     def outcome(test: Score, weights: dict[str, Tensor]) -> Outcome:
         words = int(texts.ids.lengths.sum()) * recipe.passes * len(history)
-        seconds = clock() - started - looked
-        return Outcome(history, best + 1, test, weights, seconds, words)
+        return Outcome(history, best + 1, test, weights, clock() - started - looked, words)
 
     look()
     for number in range(len(history) + 1, recipe.epochs + 1):
@@ -273,9 +270,7 @@ def training_steps(
             for indices in training_batches(texts.ids.lengths, recipe.batch_size, order):
                 batch = texts.batch(indices, PADDING_INDEX)
                 optimizer.zero_grad(set_to_none=True)
-                learnt = yield batch, indices
-                assert learnt is not None
-                loss, logits = learnt
+                loss, logits = yield batch, indices
                 optimizer.step()
                 seen += len(indices)
                 look()
@@ -284,31 +279,25 @@ def training_steps(
                 right += (logits.argmax(-1) == batch.labels).sum()
         count = recipe.passes * len(texts.labels)
         train_loss, train_accuracy = loss_sum.item() / count, 100 * right.item() / count
-        judged = objective.evaluate(model, validation)
+        judged = yield validation
         more = objective.end_epoch(model, lambda other: evaluate(other, validation).accuracy)
+        measured = train_loss, train_accuracy, judged.loss, judged.accuracy
         seconds = clock() - epoch_started - (looked - looked_before)
-        history.append(
-            Epoch(number, train_loss, train_accuracy, judged.loss, judged.accuracy, seconds, more)
-        )
+        history.append(Epoch(number, *measured, seconds, more))
         for value in (train_loss, judged.loss):
             if not math.isfinite(value):
-                raise DivergenceError(
-                    f"the loss became {value} in epoch {number}; "
-                    "lower the learning rate or choose another seed",
-                    outcome(Score(math.nan, math.nan), weights_of(model)),
-                )
+                advice = "lower the learning rate or choose another seed"
+                left = outcome(Score(math.nan, math.nan), weights_of(model))
+                raise DivergenceError(f"the loss became {value} in epoch {number}; {advice}", left)
         value = more.get(objective.chosen_by, judged.accuracy)
         if objective.eligible and value > highest:
             best, weights, highest = number - 1, weights_of(model), value
-        if on_epoch:
-            on_epoch(history[-1])
+        on_epoch(history[-1])
         if student.save:
-            facts = {
-                "best": best, "highest": highest, "seconds": clock() - started - looked,
-                "history": [asdict(epoch) for epoch in history],
-            }  # fmt: skip
+            facts = {"best": best, "highest": highest, "history": [asdict(epoch) for epoch in history]}
+            facts["seconds"] = clock() - started - looked
             student.save(State.of(model, weights, optimizer, order, device, facts))
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)
     model.load_state_dict(weights)
-    return outcome(objective.evaluate(model, dataset.test.to(device)), weights)
+    return outcome((yield dataset.test.to(device)), weights)

@@ -24,14 +24,15 @@ from whenpool.training.loop import (
     train,
 )
 
-CLIP = 5.0  # The largest norm of a step's gradient
-
 
 class Labelled(NamedTuple):
     """A tagger's answer for some sentences."""
 
     score: Score  # mean cross-entropy over words whose tag it knows, and accuracy over all words
     tags: Tensor  # (W,) int64 on the CPU, of each word, in the order of the sentences
+
+
+Judge = Callable[[Labelled], dict[str, float]]
 
 
 def train_tagger(
@@ -41,7 +42,7 @@ def train_tagger(
     seed: int,
     device: str = "cpu",
     unknown_rate: float = 0.5,
-    judge: Callable[[Labelled], dict[str, float]] | None = None,
+    judge: Judge | None = None,
     on_epoch: Callable[[Epoch], None] | None = None,
 ) -> Outcome:
     """Train a tagger as `whenpool.training.loop.train` trains a classifier.
@@ -53,7 +54,7 @@ def train_tagger(
 
     Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
-    objective = _Tagging(corpus.rare, unknown_rate, judge or (lambda said: {}))
+    objective = _Tagging(corpus.rare.to(device), unknown_rate, judge or (lambda said: {}))
     return train(model, corpus, recipe, seed, device, on_epoch, objective=objective)
 
 
@@ -83,18 +84,13 @@ class _Tagging(Objective):
     per_word = True
     chosen_by = "validation_entity_f1"
 
-    def __init__(
-        self, rare: Tensor, unknown_rate: float, judge: Callable[[Labelled], dict[str, float]]
-    ) -> None:
+    def __init__(self, rare: Tensor, unknown_rate: float, judge: Judge) -> None:
         self.rare, self.unknown_rate, self.judge = rare, unknown_rate, judge
         self.said: Labelled
 
-    def begin(self, model: nn.Module, texts: Texts) -> None:
-        self.rare = self.rare.to(texts.labels.device)
-
     def backward(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:
         learnt = super().backward(model, batch, indices)
-        nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         return learnt
 
     def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:

@@ -25,7 +25,7 @@ class Advice:
 
     id: str
     text: str  # what to do, in whole sentences
-    claims: tuple[str, ...]  # ids of those that it rests on, see `whenpool.book.report.claims`
+    claims: tuple[str, ...]  # ids of those that it rests on
     verdicts: tuple[str, ...] = ()  # on each of them, see `with_verdicts`
     topic: str = ""  # its heading
     when: str = ""  # the case that it is for
@@ -68,38 +68,37 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
 
 def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
     """Some advice with the verdicts that finished runs give to their claims, at the thesis's scale where
-    they were run there, else compact; no others are decided."""
-    by_id = {claim.id: claim for claim in claims()}
-    wanted = dict.fromkeys(name for entry in chosen for name in entry.claims)
-    verdicts = {name: decide(by_id[name], runs).told for name in wanted}
-    return [
-        replace(each, text=_told(each, runs), verdicts=tuple(verdicts[name] for name in each.claims))
-        for each in chosen
-    ]
+    they were run there, else compact; no other claims are decided."""
+    wanted = {name for entry in chosen for name in entry.claims}
+    verdicts = {claim.id: decide(claim, runs).told for claim in claims() if claim.id in wanted}
+    found = []
+    for each in chosen:
+        text = each.text + (_rank_with_few_labels(runs) if each.beside else "")
+        found.append(replace(each, text=text, verdicts=tuple(verdicts[name] for name in each.claims)))
+    return found
 
 
-def _told(entry: Advice, runs: Runs) -> str:
-    """The text of an advice, and where max-attention ranks in our own runs with few labels."""
+def _rank_with_few_labels(runs: Runs) -> str:
+    """The place of max-attention in our own runs with few labels; nothing where it is the best or not run."""
     rows = runs.few_shots
-    if not entry.beside or rows.empty:
-        return entry.text
+    if rows.empty:
+        return ""
     own = rows["corpus"].eq("imdb") & rows["length"].eq("any") & rows["per_class"].eq(FewShot.per_class)
     own &= rows["encoder"].isna() | (rows["encoder"] == MINILM) | ~rows["system"].isin(READ_BY_ENCODER)
-    found = rows[own].groupby("system")["test_accuracy"].agg(["mean", "std"])
-    ranked = found.sort_values("mean", ascending=False)
-    if "max_attention" not in ranked.index[1:]:  # not run, or the best
-        return entry.text
-    place, name = list(ranked.index).index("max_attention") + 1, NAMES[str(ranked.index[0])]
+    ranked = rows[own].groupby("system")["test_accuracy"].mean().sort_values(ascending=False)
+    if "max_attention" not in ranked.index[1:]:
+        return ""
+    place = list(ranked.index).index("max_attention") + 1
     return (
-        f"{entry.text} In our own runs with {FewShot.per_class} labelled IMDb reviews of each class, "
-        f"{name} reaches {ranked['mean'].iloc[0]:.0f} % and max-attention on the frozen encoder MiniLM "
-        f"{found['mean']['max_attention']:.0f} %, place {place} of {len(ranked)}."
+        f" In our own runs with {FewShot.per_class} labelled IMDb reviews of each class, "
+        f"{NAMES[str(ranked.index[0])]} reaches {ranked.iloc[0]:.0f} % and max-attention on the frozen "
+        f"encoder MiniLM {ranked['max_attention']:.0f} %, place {place} of {len(ranked)}."
     )
 
 
 def support(advice: Advice) -> str:
-    """How far our runs support an advice: wholly where every claim holds, in part where
-    some do; they contradict it where some do not hold and none does."""
+    """How far our runs support an advice: wholly where every claim holds, in part where some do; they
+    contradict it where some do not hold and none does."""
     full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
     bare = [verdict.removeprefix("so far ") for verdict in full]
     if all(verdict == "holds" for verdict in bare):
@@ -112,9 +111,8 @@ def support(advice: Advice) -> str:
 
 
 def entries(file: Path | None = None) -> list[Advice]:
-    """All advice there is. Raises `InputError` outside a clone, or for an entry that is not whole, naming
-    it."""
-    known = [claim.id for claim in claims()]
+    """All advice there is. Raises `InputError` outside a clone, or for an incomplete entry, named."""
+    known = {"claims": {claim.id for claim in claims()}, "where": set(WHERE)}
 
     def advice(entry: dict[str, Any]) -> Advice:
         values = entry | {name: tuple(entry.get(name, ())) for name in ("claims", "where")}
@@ -123,11 +121,10 @@ def entries(file: Path | None = None) -> list[Advice]:
             values[name] = (least, float("inf") if most is None else most)
         if not values["claims"]:
             raise ValueError("it rests on no claim; name one of data/paper/claims.yml")
-        for name in [*({*values["claims"]} - {*known}), *({*values["where"]} - {*WHERE})]:
-            raise ValueError(
-                f"it names {name!r}, which is neither a claim of data/paper/claims.yml nor one of "
-                f"{', '.join(WHERE)}"
-            )
+        for kind, names in known.items():
+            for name in set(values[kind]) - names:
+                choices = f"a claim of data/paper/claims.yml nor one of {', '.join(WHERE)}"
+                raise ValueError(f"it names {name!r}, which is neither {choices}")
         return Advice(**values)
 
     return entries_of(file or paper_file("advice.yml", "the advice is"), "advice", "advice", advice)

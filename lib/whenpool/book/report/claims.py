@@ -28,9 +28,7 @@ from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_
 from whenpool.runs.filter import CHOICES
 from whenpool.runs.kinds.training import TRICKS
 
-OURS = "ours"  # The section of a claim that the thesis does not make
 VERDICTS = ("holds", "does not hold", "undecided", "so far holds", "so far does not hold", "not run")
-_LARGEST = 690.0  # A logarithm past which a ratio is as good as infinite
 _SIGNS = {"<=": "≤", ">=": "≥", "<": "<", ">": ">"}
 Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
@@ -66,19 +64,15 @@ class Rule:
 
     def slack(self, value: float, ratio: bool = False) -> float:
         """How far inside a value lies, negative outside; of ratios on a log scale."""
-        numbers: tuple[float, ...] = (value, self.low, self.high)
+        numbers = [value, self.low, self.high]
         if ratio:
-            numbers = tuple(math.log(x) if x > 0 else -math.inf for x in numbers)
-        value, low, high = numbers
-        return min(value - low, high - value)
-
-    def admits(self, value: float) -> bool:
-        slack = self.slack(value)
-        return slack > 0 if self.open else slack >= 0
+            numbers = [math.log(x) if x > 0 else -math.inf for x in numbers]
+        return min(numbers[0] - numbers[1], numbers[2] - numbers[0])
 
     def verdict(self, low: float, high: float) -> str:
         """Of an interval."""
-        if self.admits(low) and self.admits(high):
+        least = min(self.slack(low), self.slack(high))
+        if least > 0 or (least == 0 and not self.open):
             return "holds"
         outside = high < self.low or low > self.high
         if self.open:
@@ -111,9 +105,8 @@ class Finding:
     def _written(self, text: Callable[[float], str]) -> str:
         if not self.n:
             return ""
-        if math.isnan(self.low) or self.low == self.high:
-            return text(self.value)
-        return f"{text(self.value)} ({text(self.low)} to {text(self.high)})"
+        interval = f" ({text(self.low)} to {text(self.high)})" if self.low < self.high else ""
+        return text(self.value) + interval
 
     def as_data(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -123,8 +116,7 @@ class Finding:
             "value": self.value if math.isfinite(self.value) else None,
             "interval": [self.low, self.high] if known else None,
             "n": self.n,
-            **({"part_of_corpus": True} if self.part else {}),
-        }
+        } | ({"part_of_corpus": True} if self.part else {})
 
 
 @dataclass(frozen=True)
@@ -153,9 +145,7 @@ class Claim:
 
     def at(self, scale: str) -> "Claim":
         """As it is read at a scale: the compact replication may need other texts, or another threshold."""
-        if scale != "compact" or not self.compact:
-            return self
-        changed = self.compact
+        changed = self.compact if scale == "compact" else {}
         return replace(
             self,
             of={**self.of, **changed.get("of", {})},
@@ -166,7 +156,21 @@ class Claim:
     @property
     def of_thesis(self) -> bool:
         """Whether the thesis, its blog post or slides claim it."""
-        return self.section != OURS
+        return self.section != "ours"
+
+    @property
+    def source(self) -> str:
+        """Who claims it where: "§1.5", "blog", "slides", or "ours"."""
+        return f"§{self.section}" if self.section[0].isdigit() else self.section
+
+    @property
+    def rule_text(self) -> str:
+        """The rule as a reader sees it: ">= 10" is ≥ 10."""
+        rule = Rule.parse(self.rule)
+        if math.isfinite(rule.low) and math.isfinite(rule.high):
+            return f"from {number_text(rule.low)} to {number_text(rule.high)}"
+        sign, number = self.rule.split()
+        return f"{_SIGNS[sign]} {number_text(float(number))}"
 
 
 @dataclass(frozen=True)
@@ -175,32 +179,38 @@ class Decision:
 
     claim: Claim
     at: Mapping[str, Finding]  # by scale; without those that do not decide the claim
-    # the same by runs that began before the rule was registered
-    pilots: Mapping[str, Finding] = field(default_factory=dict)
+    pilots: Mapping[str, Finding] = field(default_factory=dict)  # the same by runs older than the rule
     thesis: Finding | None = None  # by the thesis's own numbers, none where it published none
 
     def verdict(self, scale: str) -> str:
         return self.at[scale].verdict if scale in self.at else ""
 
     @property
+    def scale(self) -> str:
+        """The scale that a sentence quotes: the thesis's, unless only the compact replication has enough
+        seeds for a verdict, or any runs at all."""
+        run = [scale for scale in SCALES if self.at.get(scale, Finding()).n]
+        decided = [scale for scale in run if not self.at[scale].verdict.startswith("so far")]
+        return (decided or run or ["thesis"])[0]
+
+    @property
+    def best(self) -> Finding:
+        """What the runs at this scale say."""
+        return self.at.get(self.scale, Finding())
+
+    @property
     def told(self) -> str:
-        """The verdict at the thesis's scale, or where it was not run there the compact one, which says so."""
-        large, small = (self.at.get(scale, Finding()) for scale in SCALES)
-        return large.verdict if large.n or not small.n else f"{small.verdict} (compact)"
+        """Their verdict, which says so where it is compact."""
+        return self.best.verdict + " (compact)" * (self.scale == "compact")
 
     @property
     def said(self) -> str:
         """The same as the verb of a sentence whose subject is the claim."""
         verdict, bracket, scale = self.told.partition(" (")
-        late = verdict.startswith("so far ")
         verb = {"undecided": "is undecided", "not run": "has not been tested yet"}.get(verdict, verdict)
-        return verb.removeprefix("so far ") + (" so far" if late else "") + bracket + scale
-
-    @property
-    def best(self) -> Finding:
-        """At the thesis's scale where it was run there, else by the compact replication."""
-        found = [finding for finding in self.at.values() if finding.n]
-        return found[0] if found else Finding()
+        if verb.startswith("so far "):
+            verb = f"{verb.removeprefix('so far ')} so far"
+        return verb + bracket + scale
 
     @property
     def keys(self) -> set[str]:
@@ -208,14 +218,13 @@ class Decision:
 
 
 def claims(file: Path | None = None) -> list[Claim]:
-    """All claims of the ledger. Raises `InputError` outside a clone, or for an entry that is not whole,
-    naming it."""
+    """All claims of the ledger. Raises `InputError` outside a clone, or for an incomplete entry, named."""
     return entries_of(file or paper_file("claims.yml", "the claims are"), "claims", "claim", _claim)
 
 
 def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
     """What ``make`` gives of each entry of a YAML file with ``what``, of which each is ``one`` and has an
-    ``id``. Raises `InputError` for an entry that is not whole, naming it, and for an id that two have."""
+    ``id``. Raises `InputError` for an incomplete entry, by its id, and for an id that two entries have."""
     found = []
     for entry in listed(file, what):
         if not isinstance(entry, dict):
@@ -223,9 +232,8 @@ def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]],
         try:
             found.append(make(entry))
         except (TypeError, ValueError, KeyError, AttributeError) as error:
-            raise InputError(
-                f"{file}: the {one} {entry.get('id')!r:.40} cannot be used: {error}"
-            ) from None
+            told = f"the {one} {entry.get('id')!r:.40} cannot be used: {error}"
+            raise InputError(f"{file}: {told}") from None
     check_once(file, one, [made.id for made in found])
     return found
 
@@ -241,24 +249,21 @@ def _claim(entry: dict[str, Any]) -> Claim:
     claim = Claim(**values, options=entry.get("with", {}))
     for scale in claim.scales:
         check_known("scale", scale, SCALES)
-        Rule.parse(claim.at(scale).rule)
-        _comparisons(claim.at(scale), scale)
-        if not MEASURES[claim.measure].drawn:
-            MEASURES[claim.measure].rows(Runs(None), **claim.at(scale).options)
+        own = claim.at(scale)
+        Rule.parse(own.rule)
+        _comparisons(own, scale)
+        if not MEASURES[own.measure].drawn:  # what is wrong with its options is told without runs
+            MEASURES[own.measure].rows(Runs(None), **own.options)
     return claim
 
 
-Terms = list[tuple[int, Selection]]  # What is added (1) and subtracted (-1)
-
-
-def _comparisons(claim: Claim, scale: str) -> list[Terms]:
-    """Every comparison that a claim asks for: one for each combination of several values."""
-    fixed = (MEASURES[claim.measure].fixed or SCALES).get(scale, {})
+def _comparisons(claim: Claim, scale: str) -> list[list[tuple[int, Selection]]]:
+    """What each comparison adds (1) and subtracts (-1); each combination of several values has one."""
     found = []
-    for own in _each({**fixed, **claim.of}):
-        for rival in _each(claim.against) if claim.against is not None else [None]:
-            terms: Terms = [(1, own)]
-            if rival is not None:
+    for own in _each({**MEASURES[claim.measure].fixed.get(scale, {}), **claim.of}):
+        for rival in _each(claim.against or {}):
+            terms = [(1, own)]
+            if claim.against is not None:
                 other = {**own, **rival}
                 if other == own:
                     continue
@@ -272,7 +277,7 @@ def _comparisons(claim: Claim, scale: str) -> list[Terms]:
 def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
     """A selection for each combination of several values; ``best_of`` stays as it is."""
     lists = [
-        value if isinstance(value, list) and name != "best_of" else [value]
+        value if isinstance(value, list | tuple) and name != "best_of" else [value]
         for name, value in selection.items()
     ]
     return [dict(zip(selection, values, strict=True)) for values in product(*lists)]
@@ -281,8 +286,7 @@ def _each(selection: Mapping[str, Any]) -> Iterable[Selection]:
 def _sample(
     numbers: Numbers, selection: Selection, measure: Measure, admits: Callable[[int], bool]
 ) -> Sample | None:
-    """The admitted runs of a selection, the last one of each seed, or of several selections those of the one
-    that validates best."""
+    """The admitted runs of a selection, the last of each seed; of several ways those that validate best."""
     plain = {name: value for name, value in selection.items() if name != "best_of"}
     columns, tried = numbers.columns, []
     for way in selection.get("best_of") or [{}]:
@@ -302,9 +306,8 @@ def _sample(
         values = np.log(np.maximum(values, np.finfo(float).tiny))
     std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
     keys = tuple(columns["key"][place] for place in chosen) if "key" in columns else ()  # none in theory
-    whole = "corpus_complete" not in columns or all(
-        columns["corpus_complete"][p] is True for p in chosen
-    )
+    complete = columns.get("corpus_complete")
+    whole = complete is None or all(complete[place] is True for place in chosen)
     return Sample(float(values.mean()), std, len(values), keys, whole)
 
 
@@ -312,10 +315,10 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
     """A measure of one model at a scale, over the seeds that were run; none where none was. ``selection``:
     what the runs have where it is not what `SCALES` says, such as ``model="last"``."""
     own = MEASURES[measure]
-    fixed = (own.fixed or SCALES).get(scale)
-    if fixed is None:
+    if scale not in own.fixed:
         return None
-    return _sample(runs.numbers(measure, {}), {**fixed, **selection}, own, lambda place: True)
+    chosen = {**own.fixed[scale], **selection}
+    return _sample(runs.numbers(measure), chosen, own, lambda place: True)
 
 
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
@@ -323,22 +326,17 @@ def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame
     `sample_of`, and a list stands for each of its values. Raises `InputError` for a measure, scale, column or
     value that there is not, naming those there are."""
     check_known("measure", measure, MEASURES)
-    scales = MEASURES[measure].fixed or SCALES
+    scales = MEASURES[measure].fixed
     check_known("scale", scale, scales)
     for name, value in selection.items():
         check_known("column", name, sorted(USED))
+        known = CHOICES.get("pooling" if name == "model" else name)
         for one in value if isinstance(value, list | tuple) else [value]:
-            if name in _KNOWN and isinstance(one, str):
-                check_known(name, one.partition(",")[0], _KNOWN[name])  # a start comes behind a comma
-    numbers = runs.numbers(measure, {})
-    lists = {
-        name: list(value) if isinstance(value, tuple) else value for name, value in selection.items()
-    }
-    found = {place for one in _each({**scales[scale], **lists}) for place in numbers.places(one)}
+            if known and isinstance(one, str):
+                check_known(name, one.partition(",")[0], known)  # a start comes behind a comma
+    numbers = runs.numbers(measure)
+    found = {place for one in _each({**scales[scale], **selection}) for place in numbers.places(one)}
     return numbers.rows.iloc[sorted(found)]
-
-
-_KNOWN = CHOICES | {"model": CHOICES["pooling"]}
 
 
 def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]]) -> Finding:
@@ -351,8 +349,8 @@ def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]])
             return Finding()
         n = min(sample.n for _, sample in known)
         value, low, high = estimate(known)
-        if measure.ratio:
-            value, low, high = (math.inf if x > _LARGEST else math.exp(x) for x in (value, low, high))
+        if measure.ratio:  # past 690 it is as good as infinite
+            value, low, high = (math.inf if x > 690 else math.exp(x) for x in (value, low, high))
         if measure.exact:
             verdict, low, high = rule.verdict(value, value), value, value
         elif n < SEEDS_NEEDED or math.isnan(low):
@@ -371,48 +369,44 @@ def judge(claim: Claim, compared: Sequence[Sequence[tuple[int, Sample | None]]])
 
 
 def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Finding:
-    """What the finished runs at a scale say of a claim: those that began after its rule was registered, or
-    pilots, which began before."""
+    """What runs at a scale say of a claim: those that began after its rule was registered, or pilots."""
     claim = claim.at(scale)
     measure = MEASURES[claim.measure]
     if measure.drawn and pilots:
         return Finding()
-    numbers = runs.numbers(claim.measure, claim.options)
+    numbers = runs.numbers(claim.measure, **claim.options)
     if numbers.rows.empty:
         return Finding()
     began, complete = numbers.columns.get("began"), numbers.columns.get("corpus_complete")
-    whole = measure.drawn or measure.exact or scale == "compact"
-    free = {"vectors"} - set(claim.of) if pilots else set()  # pilots may have other vectors
+    part_will_do = measure.drawn or measure.exact or scale == "compact"
 
     def admits(place: int) -> bool:
         if began and (began[place] is not None and began[place] <= claim.registered) != pilots:
             return False
-        return whole or (complete is not None and complete[place] is True)
+        return part_will_do or (complete is not None and complete[place] is True)
 
-    def sample(selection: Selection) -> Sample | None:
-        plain = {k: v for k, v in selection.items() if k not in free}
-        return _sample(numbers, plain, measure, admits)
-
-    wanted = _comparisons(claim, scale)
-    return judge(claim, [[(sign, sample(one)) for sign, one in terms] for terms in wanted])
+    compared = []
+    for terms in _comparisons(claim, scale):
+        if pilots and "vectors" not in claim.of:  # pilots may have other vectors
+            terms = [(sign, {k: v for k, v in one.items() if k != "vectors"}) for sign, one in terms]
+        compared.append([(sign, _sample(numbers, one, measure, admits)) for sign, one in terms])
+    return judge(claim, compared)
 
 
 def by_the_thesis(claim: Claim) -> Finding | None:
     """What the same rule says of the thesis's own numbers, where it published them."""
     measure = MEASURES[claim.measure]
+    compared: list[list[tuple[int, Sample | None]]] = []
     if claim.published is not None:
         number = math.log(claim.published) if measure.ratio else claim.published
-        found = judge(claim, [[(1, Sample(number, math.nan, 1))]])
-    elif not claim.of_thesis or "thesis" not in claim.scales:
-        return None
-    else:
-        compared: list[list[tuple[int, Sample | None]]] = []
+        compared.append([(1, Sample(number, math.nan, 1))])
+    elif claim.of_thesis and "thesis" in claim.scales:
         for terms in _comparisons(claim, "thesis"):
             # with tricks those of Table 2.1, which has other numbers for MaxPool than Table 1.6
             more = {"with_tricks": bool({one.get("model") for _, one in terms} & set(TRICKS))}
-            numbers = (None if "best_of" in one else measure.published(one | more) for _, one in terms)
-            compared.append(list(zip((sign for sign, _ in terms), numbers, strict=True)))
-        found = judge(claim, compared)
+            numbers = [None if "best_of" in one else measure.published(one | more) for _, one in terms]
+            compared.append([(sign, one) for (sign, _), one in zip(terms, numbers, strict=True)])
+    found = judge(claim, compared)
     return found if found.n else None
 
 
@@ -433,34 +427,20 @@ def decisions(runs: Runs, chapter: str | None = None) -> list[Decision]:
 
 def claims_table(decided: Sequence[Decision]) -> DataFrame:
     """A row for each claim: what it says, the rule, the thesis by it, and our verdicts at both scales."""
+
+    def told(finding: Finding | None) -> str:
+        if finding is None:
+            return ""
+        numbers = f"<br>{finding.measured}, n = {finding.n}" if finding.n else ""
+        return f"**{finding.verdict}**{numbers}" + "<br>part of the corpus" * finding.part
+
     return DataFrame(
         {
-            "claim": f"{d.claim.statement} ({source_text(d.claim.section)})",
-            "rule": f"{d.claim.unit} {rule_text(d.claim.rule)}",
-            "the thesis": _told(d.thesis) if d.thesis else "",
-            "thesis's scale": _told(d.at["thesis"]) if "thesis" in d.at else "",
-            "compact": _told(d.at["compact"]) if "compact" in d.at else "",
+            "claim": f"{d.claim.statement} ({d.claim.source})",
+            "rule": f"{d.claim.unit} {d.claim.rule_text}",
+            "the thesis": told(d.thesis),
+            "thesis's scale": told(d.at.get("thesis")),
+            "compact": told(d.at.get("compact")),
         }
         for d in decided
     )
-
-
-def _told(finding: Finding) -> str:
-    text = f"**{finding.verdict}**"
-    if finding.n:
-        text += f"<br>{finding.measured}, n = {finding.n}"
-    return text + ("<br>part of the corpus" if finding.part else "")
-
-
-def source_text(section: str) -> str:
-    """Where a claim stands: §1.5, in the blog post or slides, or with us alone."""
-    return f"§{section}" if section[0].isdigit() else section
-
-
-def rule_text(rule: str) -> str:
-    """A rule as a reader sees it: ">= 10" is ≥ 10."""
-    found = Rule.parse(rule)
-    if math.isfinite(found.low) and math.isfinite(found.high):
-        return f"from {number_text(found.low)} to {number_text(found.high)}"
-    sign, number = rule.split()
-    return f"{_SIGNS[sign]} {number_text(float(number))}"

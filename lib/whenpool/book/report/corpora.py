@@ -17,7 +17,6 @@ from whenpool.runs.run import Place
 STATISTICS_OF_RECORD = "corpora.csv"
 FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
 """What the tables of corpora give of each."""
-_HEADS = dict(zip(FIGURES, ("classes", "mean length", "longest", "train", "test"), strict=True))
 
 
 def measured(place: Place) -> pd.DataFrame:
@@ -25,8 +24,7 @@ def measured(place: Place) -> pd.DataFrame:
     from the record. A column ``source`` says which: "here", "record", "not here" or what is wrong."""
     record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
     rows = []
-    for _, row in published("corpora").iterrows():
-        corpus, length = row["corpus"], row["length"]
+    for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
         found: dict[Any, Any] = record.get((corpus, length), {})
         source = "record" if found else "not here"
         if PUBLICATIONS[corpus].find(place.data) is not None:
@@ -40,20 +38,25 @@ def measured(place: Place) -> pd.DataFrame:
 
 def corpora_table(place: Place, others: Iterable[str] = ()) -> pd.DataFrame:
     """Tables 1.1 and 1.7: the thesis's figures, and ours where the files were seen."""
+    heads = dict(zip(FIGURES, ("classes", "mean length", "longest", "train", "test"), strict=True))
+
+    def text(figure: str, value: Any) -> str:
+        return f"{value:,.{1 if figure == 'average_length' else 0}f}"
+
     rows = []
     theirs, ours = published("corpora"), measured(place)
     for (_, paper), (_, mine) in zip(theirs.iterrows(), ours.iterrows(), strict=True):
         seen = mine["source"] in ("here", "record")
         line = {"corpus": f"{paper['corpus']}, {paper['length']}"}
-        for name, head in _HEADS.items():
-            own = f"**{_text(name, mine[name])}**<br>" if seen else ""
-            line[head] = own + _text(name, paper[name])
+        for name, head in heads.items():
+            own = f"**{text(name, mine[name])}**<br>" if seen else ""
+            line[head] = own + text(name, paper[name])
         files = "complete" if seen and mine["complete"] else "a part or stand-in"
         rows.append(line | {"files": files if seen else mine["source"]})
     for name in others:
         corpus = find(name, place.data)
         found = asdict(statistics_of(corpus, "any"))
-        figures = {head: f"**{_text(figure, found[figure])}**" for figure, head in _HEADS.items()}
+        figures = {head: f"**{text(figure, found[figure])}**" for figure, head in heads.items()}
         rows.append({"corpus": literal(corpus.label), **figures, "files": "not the thesis's"})
     return pd.DataFrame(rows)
 
@@ -62,7 +65,3 @@ def recorded_statistics() -> pd.DataFrame:
     """The published statistics of whole corpora, a row for each corpus and length."""
     found = Place.default().store.read_record("corpora")
     return found if "corpus" in found else found.assign(corpus=[], length=[])
-
-
-def _text(figure: str, value: Any) -> str:
-    return f"{value:,.{1 if figure == 'average_length' else 0}f}"

@@ -8,14 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from whenpool.book.report.tables import (
-    CORPUS_NAMES,
-    LEGEND,
-    CaptionedTable,
-    beside_thesis,
-    corpus_name,
-    in_order,
-)
+from whenpool.book.report import tables
+from whenpool.book.report.tables import CORPUS_NAMES, CaptionedTable, in_order
 from whenpool.book.report.verdicts import NOT_RUN, cell_of, fullest, published, verdict_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
@@ -35,7 +29,6 @@ NAMES = {
     "max_attention_words": "MaxAtt, word vectors",
 }
 """How each system is called, in the order of Table 1.9; then those for contrast."""
-_UNLABELLED_TEXT = {"vampire": "in pretraining", "uda": "yes", "mixtext": "yes"}
 _CORPORA = CORPUS_NAMES | {"synthetic": "The embedded corpus"}
 HEADS: dict[str, Any] = {
     "system": lambda name: NAMES.get(name, name),
@@ -57,14 +50,12 @@ def arranged(runs: pd.DataFrame) -> pd.DataFrame:
 
 def follows_thesis(runs: pd.DataFrame) -> pd.Series:
     """Which runs are of Table 1.9's kind, whatever their number of labels."""
-    system = runs["system"]
-    encoder = ~system.isin(READ_BY_ENCODER) | (runs["encoder"] == DEFAULT_ENCODER)
-    tokens = runs["max_tokens"] >= system.eq("max_attention").map({True: 512, False: 256})
-    enough = runs["unlabelled_texts"] >= PAPER_UNLABELLED * runs["classes"]
-    pool = ~system.isin(UNLABELLED) | enough
-    steps = runs["steps"] >= system.map(STEPS)
-    units = (system != "max_attention") | (runs["hidden_size"] == FewShot.hidden_size)
-    return on_whole_corpus(runs) & runs["test"].isna() & encoder & tokens & pool & steps & units
+    system, pooled = runs["system"], runs["system"] == "max_attention"
+    found = on_whole_corpus(runs) & runs["test"].isna() & (runs["steps"] >= system.map(STEPS))
+    found &= ~system.isin(READ_BY_ENCODER) | (runs["encoder"] == DEFAULT_ENCODER)
+    found &= runs["max_tokens"] >= pooled.map({True: 512, False: 256})
+    found &= ~system.isin(UNLABELLED) | (runs["unlabelled_texts"] >= PAPER_UNLABELLED * runs["classes"])
+    return found & (~pooled | (runs["hidden_size"] == FewShot.hidden_size))
 
 
 def on_whole_corpus(runs: pd.DataFrame) -> pd.Series:
@@ -74,8 +65,8 @@ def on_whole_corpus(runs: pd.DataFrame) -> pd.Series:
 
 
 def on_record(stored: pd.DataFrame) -> pd.DataFrame:
-    """What is shown of the whole of IMDb: the runs with the encoder that the most runs have, of each system
-    and number of labels one configuration."""
+    """What is shown of the whole of IMDb: of each system and number of labels one configuration, with the
+    encoder that the most runs have."""
     runs = arranged(stored)
     runs = runs[on_whole_corpus(runs) & (runs["corpus"] == "imdb")]
     encoder = runs["encoder"].mode().get(0, MINILM)
@@ -85,8 +76,7 @@ def on_record(stored: pd.DataFrame) -> pd.DataFrame:
 
 
 def _fullest(runs: pd.DataFrame) -> pd.DataFrame:
-    """Those of one configuration: that with the most seeds, then the most test texts, then the most steps;
-    each seed once."""
+    """The runs of the configuration with the most seeds, then the most test texts, then the most steps."""
     varied = [field.name for field in fields(FewShot) if field.name != "seed"]
     return fullest(runs, varied, "test_texts", "steps")
 
@@ -113,12 +103,13 @@ def thesis_table(stored: pd.DataFrame) -> CaptionedTable:
     """Table 1.9 with ours beside, what ours are below."""
     cells, runs = thesis_cells(stored), arranged(stored)
     shown = runs[runs["key"].isin(cells["keys"].explode())]
-    read = cells["system"].map(_UNLABELLED_TEXT).fillna("no")
-    return beside_thesis(
+    unlabelled = {"vampire": "in pretraining", "uda": "yes", "mixtext": "yes"}
+    read = cells["system"].map(unlabelled).fillna("no")
+    return tables.beside_thesis(
         cells.assign(**{"unlabelled text": read}), runs, ["system", "unlabelled text"], ["corpus"],
         "Table 1.9 of the thesis, 10 labelled texts of each class: test accuracy in %.",
         "tab-thesis-1-9", HEADS,
-        " ".join([LEGEND, *(what_it_is(part) for _, part in shown.groupby("corpus"))]),
+        " ".join([tables.LEGEND, *(what_it_is(part) for _, part in shown.groupby("corpus"))]),
     )  # fmt: skip
 
 
@@ -126,19 +117,22 @@ def what_it_is(runs: pd.DataFrame) -> str:
     """What the runs of one corpus read and were tested on, a sentence for below a table."""
     if runs.empty:
         return ""
+
+    def span(name: str) -> str:
+        """One number, or the lowest to the highest."""
+        return " to ".join(dict.fromkeys(f"{int(end):,}" for end in runs[name].agg(["min", "max"])))
+
     corpora = dict.fromkeys(str(name).split(":")[0] for name in runs["corpus"])
-    own = {name: _span(runs[name]) for name in ("labelled_texts", "validation_texts", "test_texts")}
-    tokens = runs["tokens_read"].dropna()
-    part = not runs["corpus_complete"].eq(True).all()
-    return (
-        f"{', '.join(_CORPORA.get(name, corpus_name(name)) for name in corpora)}: "
-        f"{own['labelled_texts']} labelled, {own['validation_texts']} validation and {own['test_texts']} "
-        f"test texts; {f'texts cut at {_span(tokens)} tokens' if len(tokens) else 'whole texts'}; "
-        f"{_span(runs['steps_done'])} steps"
-        + ("; not the thesis's corpus, a stand-in or a part." if part else ".")
+    names = ", ".join(_CORPORA.get(name, tables.corpus_name(name)) for name in corpora)
+    whole = runs["tokens_read"].isna().all()
+    read = "whole texts" if whole else f"texts cut at {span('tokens_read')} tokens"
+    part = (
+        ""
+        if runs["corpus_complete"].eq(True).all()
+        else "; not the thesis's corpus, a stand-in or a part"
     )
-
-
-def _span(values: pd.Series) -> str:
-    """One number, or the lowest to the highest."""
-    return " to ".join(dict.fromkeys(f"{int(end):,}" for end in (values.min(), values.max())))
+    return (
+        f"{names}: {span('labelled_texts')} labelled, {span('validation_texts')} validation and "
+        f"{span('test_texts')} test texts; "
+        f"{read}; {span('steps_done')} steps{part}."
+    )

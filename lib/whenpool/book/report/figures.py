@@ -47,9 +47,8 @@ def legend_above(grid: "Grid", columns: int = 5) -> None:
     """Put the legend of seaborn's panels above them, so that they have the whole width of a page."""
     import seaborn as sns
 
-    sns.move_legend(
-        grid, "lower center", bbox_to_anchor=(0.45, 1), ncols=columns, title=None, frameon=False
-    )
+    place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
+    sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
 
 
 def nothing_yet() -> "Figure":

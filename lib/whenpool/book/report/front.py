@@ -9,12 +9,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from whenpool.book.report import few_shot
 from whenpool.book.report.claims import SEEDS_NEEDED, Decision, Sample, sample_of
 from whenpool.book.report.figures import CHANCE_COLOUR, nothing_yet
-from whenpool.book.report.ledger import counts, of_the_thesis
+from whenpool.book.report.ledger import SCALE_NAMES, counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import provenance_line
 from whenpool.book.report.verdicts import has
@@ -30,60 +32,59 @@ _SCALE_TEXT = {
 }
 
 
-def _of_all(runs: Runs, measure: str, scale: str, **selection: Any) -> dict[str, Sample]:
-    found = {model: sample_of(runs, measure, scale, model=model, **selection) for model in MODELS}
-    return {model: one for model, one in found.items() if one} if all(found.values()) else {}
-
-
-def accuracies(runs: Runs, scale: str, setting: str) -> dict[str, Sample]:
-    """Test accuracies of the models in one setting; empty unless all were run."""
-    return _of_all(runs, "accuracy", scale, size=SIZE, setting=setting)
-
-
-def gradients(runs: Runs, scale: str) -> dict[str, Sample]:
-    """The same of the logarithm of the gradient in the middle over that at the ends."""
-    return _of_all(runs, "early_middle_to_ends", scale)
+def _shown(runs: Runs, scale: str) -> list[dict[str, Sample]]:
+    """Of each model the logarithm of its gradient in the middle over that at the ends, and its test accuracy
+    in both settings; each of the three is empty unless all models were run."""
+    found = []
+    measures: list[tuple[str, dict[str, Any]]] = [("early_middle_to_ends", {})]
+    measures += [("accuracy", {"size": SIZE, "setting": setting}) for setting in SETTINGS]
+    for measure, more in measures:
+        samples = {model: sample_of(runs, measure, scale, model=model, **more) for model in MODELS}
+        known = {model: sample for model, sample in samples.items() if sample}
+        found.append(known if len(known) == len(MODELS) else {})
+    return found
 
 
 def scale_shown(runs: Runs) -> str:
     """The scale that the page shows: the thesis's once three seeds of all models are there."""
-    of_thesis = [accuracies(runs, "thesis", setting) for setting in SETTINGS]
-    of_thesis.append(gradients(runs, "thesis"))
-    whole = all(found and min(one.n for one in found.values()) >= SEEDS_NEEDED for found in of_thesis)
-    return "thesis" if whole else "compact"
+    enough = [
+        own and min(one.n for one in own.values()) >= SEEDS_NEEDED for own in _shown(runs, "thesis")
+    ]
+    return "thesis" if all(enough) else "compact"
 
 
 def facts(runs: Runs) -> dict[str, str]:
     """The numbers that the text of the page names; "?" for what was not run."""
+
+    def text(value: float) -> str:
+        return "?" if math.isnan(value) else f"{value:,.0f}"
+
     scale = scale_shown(runs)
-    reaching = gradients(runs, scale)
-    seeds = [sample.n for sample in reaching.values()]
-    least = min((reaching[name].mean for name in POOLED), default=0.0) if reaching else 0.0
-    smaller = math.exp(-reaching["last"].mean) if reaching else 0.0  # so many times
+    shown = _shown(runs, scale)
+    reaching, *reached = [
+        {name: own[name].mean if own else math.nan for name in MODELS} for own in shown
+    ]
     found = {
-        "gradient_last": f"{float(f'{smaller:.2g}'):,.0f}" if reaching else "?",
-        "gradient_pooled": f"{100 * math.exp(least):.0f}" if reaching else "?",
+        "gradient_last": text(float(f"{math.exp(-reaching['last']):.2g}")),  # so many times smaller
+        "gradient_pooled": text(100 * math.exp(min(reaching[name] for name in POOLED))),
     }
-    for setting in SETTINGS:
-        own = accuracies(runs, scale, setting)
-        seeds += [sample.n for sample in own.values()]
-        pooled = [own[name].mean for name in POOLED if own]
+    for setting, own in zip(SETTINGS, reached, strict=True):
+        pooled = [own[name] for name in POOLED]
         values = {
-            "last": own["last"].mean, "weakest": min(pooled), "best": max(pooled),
-            "gain": min(pooled) - own["last"].mean, "max_attention": own["max_attention"].mean,
-        } if own else dict.fromkeys(("last", "weakest", "best", "gain", "max_attention"))  # fmt: skip
-        found |= {f"{setting}_{name}": _rounded(value) for name, value in values.items()}
+            "last": own["last"], "weakest": min(pooled), "best": max(pooled),
+            "gain": min(pooled) - own["last"], "max_attention": own["max_attention"],
+        }  # fmt: skip
+        found |= {f"{setting}_{name}": text(value) for name, value in values.items()}
     chrono = sample_of(runs, "accuracy", scale, model="chrono", size=SIZE, setting="mid")
-    found["mid_chrono"] = _rounded(chrono.mean if chrono else None)
+    found["mid_chrono"] = text(chrono.mean if chrono else math.nan)
+    seeds = [sample.n for own in shown for sample in own.values()]
     found |= {"seeds": str(min(seeds, default="?")), "scale": _SCALE_TEXT[scale]}
-    few = runs.few_shots
-    few = few[(few["corpus"] == "imdb") & (few["per_class"] == 10)] if len(few) else few
+    few = few_shot.on_record(runs.few_shots) if len(runs.few_shots) else runs.few_shots
+    few = few[few["per_class"] == few_shot.PER_CLASS] if len(few) else few
     means = few.groupby("system")["test_accuracy"].mean() if len(few) else {}
-    return found | {f"few_{name}": _rounded(means.get(name)) for name in ("max_attention", "vampire")}
-
-
-def _rounded(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f}"
+    return found | {
+        f"few_{name}": text(means.get(name, math.nan)) for name in ("max_attention", "vampire")
+    }
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,8 @@ def provenance(runs: Runs) -> str:
     scale = scale_shown(runs)
     profiles = profiles_of(runs, scale)
     keys = set(profiles["key"]) if len(profiles) else set()
-    for setting in SETTINGS:
-        keys |= {key for sample in accuracies(runs, scale, setting).values() for key in sample.keys}
+    for own in _shown(runs, scale)[1:]:
+        keys |= {key for sample in own.values() for key in sample.keys}
     return f"{provenance_line(runs.of(keys)).rstrip('.')}; {_SCALE_TEXT[scale]}."
 
 
@@ -141,11 +142,12 @@ def draw_front(runs: Runs) -> Figure:
     """
     scale = scale_shown(runs)
     profiles = profiles_of(runs, scale)
-    plain, mid = (accuracies(runs, scale, setting) for setting in SETTINGS)
-    if not plain or not mid or not gradients(runs, scale):
+    reaching, plain, mid = _shown(runs, scale)
+    if not (reaching and plain and mid):
         return nothing_yet()
     figure, (left, right) = plt.subplots(1, 2, figsize=(5.7, 2.5), width_ratios=(1, 1.1))
-    means = profiles.groupby(["model", "position"])["mean"].mean()
+    logs = profiles.assign(log=np.log(profiles["mean"])).groupby(["model", "position"])["log"]
+    means = np.exp(logs.mean())  # geometric means over seeds, as in the text
     for model in reversed(MODELS):
         left.plot(means[model].iloc[:: 3 if model == "last" else 9], color=COLOURS[model], lw=2)
     rows = {POOLING_NAMES[model]: (COLOURS[model], plain[model], mid[model]) for model in MODELS}
@@ -179,3 +181,45 @@ def draw_front(runs: Runs) -> Figure:
     right.set(xlabel="test accuracy, %", ylim=(len(rows) - 0.4, -0.6))
     right.set_title("When: filler all around", loc="left", fontweight="bold")
     return figure
+
+
+BADGES = {
+    "why": "pooled-gradients-are-flat",
+    "when": "every-pooling-learns-the-middle-1k",
+    "standard": "test-gap-with-1k",
+    "chrono": "chrono-matches-max-attention",
+    "which": "max-attention-best-in-the-middle-1k",
+    "padding": "padding-costs-with-biases-of-sum-1",
+    "labels": "max-attention-best-without-unlabelled-imdb",
+}
+"""For each finding of the page the claim that it rests on."""
+
+
+@dataclass(frozen=True)
+class Badge:
+    """The scale and the number of seeds that a claim was tested with, a link to its row of the ledger."""
+
+    decision: Decision
+    scale: str
+
+    def __str__(self) -> str:
+        found = self.decision.at.get(self.scale)
+        return (
+            f"{SCALE_NAMES[self.scale]}, {found.n} seed{'s' * (found.n > 1)}"
+            if found and found.n
+            else "not run yet"
+        )
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        claim = self.decision.claim
+        link = (
+            f'<a class="evidence" href="ledger.html#claim-{claim.id}" title="{escape(claim.statement)}">'
+        )
+        return {"text/html": f"{link}{self}</a>", "text/plain": str(self)}
+
+
+def badges(runs: Runs, decided: Sequence[Decision]) -> dict[str, Badge]:
+    """A badge for each finding of the page, by the name that its text glues."""
+    by_id, scale = {decision.claim.id: decision for decision in decided}, scale_shown(runs)
+    shown = {finding: "compact" if finding == "labels" else scale for finding in BADGES}
+    return {f"badge_{name}": Badge(by_id[claim], shown[name]) for name, claim in BADGES.items()}

@@ -12,18 +12,7 @@ from pandas import DataFrame
 from whenpool.base.errors import check_known
 from whenpool.base.paths import project_root
 from whenpool.book.report import few_shot, tricks
-from whenpool.book.report.claims import (
-    OURS,
-    VERDICTS,
-    Claim,
-    Decision,
-    Finding,
-    claims,
-    decisions,
-    rule_text,
-    sample_of,
-    source_text,
-)
+from whenpool.book.report.claims import VERDICTS, Claim, Decision, Finding, claims, decisions, sample_of
 from whenpool.book.report.corpora import FIGURES, recorded_statistics
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import judged
@@ -37,7 +26,7 @@ MARKS = {
     "holds": "✓", "does not hold": "✗", "undecided": "?", "so far holds": "✓",
     "so far does not hold": "✗", "not run": "–", "": "",
 }  # fmt: skip
-"""A sign for each verdict, so that none is told by colour alone."""
+"""A sign for each verdict, so that colour is not all that sets them apart."""
 NO_RULE = "no rule"  # Of a cell with a number of ours where the rule for accuracies does not apply
 JUDGED = ["reproduced", "differs", "undecided"]
 """Verdicts that at least three seeds by the thesis's protocol lead to."""
@@ -57,12 +46,12 @@ TABLES = {
 
 
 def shares(runs: Runs) -> DataFrame:
-    """How each table of the thesis stands, a row each: how many cells it has, how many have each verdict on a
-    cell or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
+    """How much of each table of the thesis is reproduced, a row each: how many cells it has, and how many
+    have each verdict or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
     stored = runs.trainings
     cells = {table: judged(stored, rows) for table, rows in published("accuracy").groupby("table")}
-    tricked = tricks.thesis_cells(stored)
-    cells |= {"2.1": tricked[tricked["table"] == "2.1"], "1.9": few_shot.thesis_cells(runs.few_shots)}
+    cells |= {"2.1": tricks.thesis_cells(stored).query("table == '2.1'")}
+    cells |= {"1.9": few_shot.thesis_cells(runs.few_shots)}
     cells |= dict(list(_without_rule(runs).groupby("table")))
     found = DataFrame(
         {"table": table, "chapter": chapter, "shows": shows, "cells": len(cells[table])}
@@ -84,13 +73,13 @@ def _without_rule(runs: Runs) -> DataFrame:
             large, small = (
                 sample_of(runs, measure, scale, model=row.pooling, size=row.size) for scale in SCALES
             )
-            cells.append((row.table, large is not None, "there" if small else ""))
+            cells.append((row.table, NO_RULE if large else "not run", "there" if small else ""))
     recorded = recorded_statistics()
     seen = set(zip(recorded["corpus"], recorded["length"], strict=True))
     for row in published("corpora").itertuples():
-        cells += [(row.table, (row.corpus, row.length) in seen, "")] * len(FIGURES)
-    found = DataFrame(cells, columns=["table", "seen", "compact"])
-    return found.assign(verdict=found["seen"].map({True: NO_RULE, False: "not run"}))
+        verdict = NO_RULE if (row.corpus, row.length) in seen else "not run"
+        cells += [(row.table, verdict, "")] * len(FIGURES)
+    return DataFrame(cells, columns=["table", "verdict", "compact"])
 
 
 def shares_frame(found: DataFrame) -> DataFrame:
@@ -103,7 +92,7 @@ def shares_frame(found: DataFrame) -> DataFrame:
     texts = found.astype(str).replace("0", "").assign(**{"of judged": percent("judged")})
     texts["of all"] = percent("cells")
     first = ["table", "shows", "cells", "reproduced", "of judged", "of all", "compact"]
-    return texts[[*first, *(name for name in (*CELL_MARKS, NO_RULE) if name != "reproduced")]]
+    return texts[[*dict.fromkeys([*first, *CELL_MARKS, NO_RULE])]]
 
 
 def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -> list[Decision]:
@@ -112,9 +101,9 @@ def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -
     verdict that there is not, naming those there are."""
     if verdict is not None:
         check_known("verdict", verdict, VERDICTS)
-    known = dict.fromkeys([*(c.chapter for c in claims()), *(name for name, _ in TABLES.values())])
     if chapter is not None:
-        check_known("chapter", chapter, known)
+        shown = (name for name, _ in TABLES.values())
+        check_known("chapter", chapter, dict.fromkeys([*(c.chapter for c in claims()), *shown]))
     found = decisions(runs, chapter)
     return [d for d in found if verdict is None or verdict in map(d.verdict, SCALES)]
 
@@ -127,16 +116,6 @@ def of_the_thesis(decided: Sequence[Decision]) -> list[Decision]:
 def counts(decided: Sequence[Decision], scale: str) -> dict[str, int]:
     """How many claims have each of `VERDICTS` at a scale, those that none has included."""
     return {name: sum(d.verdict(scale) == name for d in decided) for name in VERDICTS}
-
-
-def summary(decided: Sequence[Decision]) -> str:
-    """How many claims have which verdict at each scale, and how many are ours, in a line."""
-    own = len(decided) - len(of_the_thesis(decided))
-    told = f"{len(decided)} claims" + (f" ({own} of them ours)" if own else "")
-    for scale, name in SCALE_NAMES.items():
-        each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
-        told += f"; {name}: {', '.join(each)}" if each else ""
-    return told
 
 
 def title_of(chapter: str) -> str:
@@ -154,9 +133,8 @@ def link_of(claim: Claim) -> str:
 def row_of(decision: Decision) -> dict[str, Any]:
     """A claim as plain data. A verdict is null at a scale that does not decide the claim, and ``thesis``
     where the thesis published no number."""
-    claim = decision.claim
-    found = {"verdict": decision.at.get("thesis"), "compact": decision.at.get("compact")}
-    found |= {"thesis": decision.thesis}
+    claim, at = decision.claim, decision.at
+    found = {"verdict": at.get("thesis"), "compact": at.get("compact"), "thesis": decision.thesis}
     return {
         **{name: getattr(claim, name) for name in ("id", "chapter", "section", "statement")},
         "registered": claim.registered.date().isoformat(),
@@ -190,40 +168,42 @@ def as_csv(decided: Sequence[Decision]) -> str:
 
 
 def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str:
-    """The same for a terminal, and the shares of the thesis's tables."""
-    parts = []
-    for chapter in dict.fromkeys(decision.claim.chapter for decision in decided):
-        own = [decision for decision in decided if decision.claim.chapter == chapter]
-        parts.append(f"{title_of(chapter)}\n" + _left_aligned(_brief(own)))
-    parts.append(summary(decided))
-    if tables is not None and len(tables):
-        parts.append(_left_aligned(shares_frame(tables)))
-    return "\n\n".join(parts)
+    """The same for a terminal, how many claims have which verdict, and the shares of the thesis's tables."""
 
-
-def _brief(decided: Sequence[Decision]) -> DataFrame:
     def told(finding: Finding | None) -> str:
         if finding is None:
             return ""
         return f"{finding.verdict} {finding.measured}" + (f" n={finding.n}" if finding.n else "")
 
-    return DataFrame(
-        {
-            "claim": d.claim.id,
-            "source": d.claim.section,
-            "rule": d.claim.rule,
-            "thesis by its rule": told(d.thesis),
-            "thesis's scale": told(d.at.get("thesis")),
-            "compact": told(d.at.get("compact")),
-        }
-        for d in decided
-    )
+    def left_aligned(frame: DataFrame) -> str:
+        rows = [list(frame), *frame.astype(str).to_numpy().tolist()]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(" ".join(["", *map(str.ljust, row, widths)]).rstrip() for row in rows)
 
-
-def _left_aligned(frame: DataFrame) -> str:
-    rows = [list(frame), *frame.astype(str).to_numpy().tolist()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(" ".join(["", *map(str.ljust, row, widths)]).rstrip() for row in rows)
+    parts = []
+    for chapter in dict.fromkeys(decision.claim.chapter for decision in decided):
+        brief = DataFrame(
+            {
+                "claim": d.claim.id,
+                "source": d.claim.section,
+                "rule": d.claim.rule,
+                "thesis by its rule": told(d.thesis),
+                "thesis's scale": told(d.at.get("thesis")),
+                "compact": told(d.at.get("compact")),
+            }
+            for d in decided
+            if d.claim.chapter == chapter
+        )
+        parts.append(f"{title_of(chapter)}\n{left_aligned(brief)}")
+    own = len(decided) - len(of_the_thesis(decided))
+    line = f"{len(decided)} claims" + (f" ({own} of them ours)" if own else "")
+    for scale, name in SCALE_NAMES.items():
+        each = [f"{count} {verdict}" for verdict, count in counts(decided, scale).items() if count]
+        line += f"; {name}: {', '.join(each)}" if each else ""
+    parts.append(line)
+    if tables is not None and len(tables):
+        parts.append(left_aligned(shares_frame(tables)))
+    return "\n\n".join(parts)
 
 
 def written(
@@ -247,28 +227,28 @@ def ledger_html(decided: Sequence[Decision]) -> str:
     id ``claim-<id>``. Claims that were run at no scale are in a second table, which is folded."""
     waiting = [d for d in decided if {d.verdict(scale) for scale in SCALES} <= {"not run", ""}]
     source = Path(__file__).with_name("ledger.html").read_text("utf-8")
+
+    def place_of(claim: Claim) -> str:
+        """What the sources are sorted by: sections as numbers, then blog post and slides, then ours."""
+        section = {"slides": "9", "blog": "9", "ours": "99"}.get(
+            claim.section, claim.section.split(",")[0]
+        )
+        return "§" + ".".join(part.zfill(2) for part in section.split("."))
+
+    def rules(claim: Claim) -> str:
+        """The rule, and what the compact replication changes of it."""
+        text = f"{claim.unit} {claim.rule_text}"
+        if "compact" not in claim.scales or not claim.compact:
+            return text
+        changed = [claim.at("compact").rule_text] if "rule" in claim.compact else []
+        for name, value in (claim.compact.get("of", {}) | claim.compact.get("with", {})).items():
+            values = value if isinstance(value, list) else [value]
+            changed.append(f"{name} {', '.join(f'{one:,}' for one in values)}")
+        return f"{text}. Compact: {', '.join(changed)}, since {claim.compact['why']}"
+
     return Environment(autoescape=True).from_string(source).render(
         run=[d for d in decided if d not in waiting], waiting=waiting, marks=MARKS, order=[*VERDICTS, ""],
         offered=lambda scale: [(name, name) for name, n in counts(decided, scale).items() if n],
-        rules=_rules, place_of=_place_of, link_of=link_of, source_text=source_text,
+        rules=rules, place_of=place_of, link_of=link_of,
         titles={name: title_of(name) for name in dict.fromkeys(d.claim.chapter for d in decided)},
     )  # fmt: skip
-
-
-def _place_of(claim: Claim) -> str:
-    """What the sources are sorted by: sections as numbers, then blog post and slides, then ours."""
-    section = {"slides": "9", "blog": "9", OURS: "99"}.get(claim.section, claim.section.split(",")[0])
-    return "§" + ".".join(part.zfill(2) for part in section.split("."))
-
-
-def _rules(claim: Claim) -> str:
-    """The rule, and what the compact replication changes of it."""
-    text = f"{claim.unit} {rule_text(claim.rule)}"
-    if "compact" not in claim.scales or not claim.compact:
-        return text
-    changed = [rule_text(claim.compact["rule"])] if "rule" in claim.compact else []
-    for part in ("of", "with"):
-        for name, value in claim.compact.get(part, {}).items():
-            values = value if isinstance(value, list) else [value]
-            changed.append(f"{name} {', '.join(f'{one:,}' for one in values)}")
-    return f"{text}. Compact: {', '.join(changed)}, since {claim.compact['why']}"

@@ -8,10 +8,9 @@ A measure is a table with a row for each number: the configuration of its run (c
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,18 +34,16 @@ from whenpool.runs.run import VECTORS, Place
 from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
+Rows = Callable[..., DataFrame]
 _MODEL = {name: value for name, value in THESIS_MODEL.items() if name not in ("test", "forget_bias")}
 _MODEL |= {"vectors": VECTORS[0], "corpus": "imdb", "length": "long", "setting": "standard"}
 SCALES: dict[str, dict[str, Any]] = {"thesis": _MODEL, "compact": _MODEL | COMPACT}
 """What a run has at each scale where a claim does not say otherwise: the thesis's BiLSTM and training
 (§1.4.2), or the compact replication, which reduces them as `whenpool.runs.plans.COMPACT` says; on long,
 unmixed IMDb reviews."""
-LARGEST_CLASS = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}
-"""What the thesis calls the accuracy of guessing the largest class, in % (§1.8.2)."""
-USED = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)} | {
-    *"model value key began corpus_complete validation_accuracy added share_added".split(),
-    *"scale attention network input_variance".split(),
-}
+USED = {own.name for kind in (Training, FewShot, Tagging) for own in fields(kind)}
+USED |= set("model value key began corpus_complete validation_accuracy added share_added".split())
+USED |= {"scale", "attention", "network", "input_variance"}
 """Columns that claims select by and read."""
 
 
@@ -73,11 +70,7 @@ class Runs:
             self._tables[kind] = store.measured_on(self.probes, kind) if store else DataFrame()
         return self._tables[kind]
 
-    def probes_of(self, kind: str) -> DataFrame:
-        """The probe runs of one kind."""
-        return self.probes[self.probes["probe"] == kind] if len(self.probes) else self.probes
-
-    def numbers(self, measure: str, options: Row) -> "Numbers":
+    def numbers(self, measure: str, **options: Any) -> "Numbers":
         """All numbers of a measure with its options."""
         name = (measure, tuple(sorted(options.items())))
         if name not in self._tables:
@@ -118,8 +111,7 @@ class Numbers:
         self._places: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
 
     def places(self, selection: Row) -> Sequence[int]:
-        """Which rows have these values; None is an empty one, and a column that is empty in all rows may be
-        missing."""
+        """Which rows have these values, None for an empty one; a column without values may be missing."""
         names = tuple(name for name in selection if name in self.columns)
         if any(value is not None and name not in self.columns for name, value in selection.items()):
             return []
@@ -136,25 +128,26 @@ class Numbers:
 class Measure:
     """How one number of a run is read."""
 
-    rows: Callable[..., DataFrame]  # gives the table of all numbers, see the module; options by name
+    rows: Rows  # gives the table of all numbers, see the module; options by name
     ratio: bool = False  # whether it is one, compared on a log scale
-    fixed: Mapping[str, Row] | None = (
-        None  # what a run has where a claim does not say otherwise, by scale
-    )
+    # what a run has where a claim does not say otherwise, by scale
+    fixed: Mapping[str, Row] = field(default_factory=lambda: SCALES)
     # the thesis's own number of a selection, from its tables
     published: Callable[[Row], Sample | None] = lambda selection: None
     drawn: bool = False  # whether it needs no stored runs
     exact: bool = False  # whether one number is all there is: nothing in it is drawn at random
 
 
-Rows = Callable[..., DataFrame]
+_TABLES = ("trainings", "probes", "few_shots", "taggings")  # of `Runs`
 
 
-def _values(rows: Callable[[Runs], DataFrame], read: Callable[..., Series]) -> Rows:
-    """A row for each value that is read of some rows; those without one are left out."""
+def _values(table: str, select: Rows, read: Callable[..., Series]) -> Rows:
+    """The selected rows of a table, a name of `Runs` or a kind of probe, that have a value, with it."""
 
     def values(runs: Runs, **options: Any) -> DataFrame:
-        found = rows(runs)
+        found = getattr(runs, table) if table in _TABLES else runs.points(table)
+        if len(found):  # a table without rows may lack columns
+            found = select(found)
         if found.empty:
             signature(read).bind(found, **options)  # which raises `TypeError` for options of no use
             return found
@@ -163,11 +156,8 @@ def _values(rows: Callable[[Runs], DataFrame], read: Callable[..., Series]) -> R
     return values
 
 
-def _tested(runs: Runs) -> DataFrame:
+def _tested(rows: DataFrame) -> DataFrame:
     """Trainings that were tested on as many texts as their scale says, with the λ that is in use."""
-    rows = runs.trainings
-    if rows.empty:
-        return rows
     wanted = rows["corpus"].map(COMPACT_TEST).where(rows["max_words"].eq(COMPACT["max_words"]))
     rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted)]
     for name in ("strength", "divergence"):
@@ -176,22 +166,17 @@ def _tested(runs: Runs) -> DataFrame:
     return rows.dropna(subset=["test_accuracy"])
 
 
-def _timed(runs: Runs) -> DataFrame:
-    """The trainings that are there to be timed, with nothing else running."""
-    found = _tested(runs)
-    if found.empty:
-        return found
-    alone = column(found, "together").fillna(1).eq(1) & column(found, "threads").fillna(1).eq(1)
-    return found[found["seed"].isin(TIMED_SEEDS) & alone]
-
-
-def _by_epochs(read: Callable[[DataFrame], Series], rows: Callable[[Runs], DataFrame] = _tested) -> Rows:
-    """A number of the epochs of each training; ``read`` gives it by the key of the run."""
+def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows:
+    """A number of the epochs of each training, which ``read`` gives by the key of the run; ``timed``: of the
+    trainings that are there to be timed, with nothing else running."""
 
     def values(runs: Runs) -> DataFrame:
-        found = rows(runs)
-        if found.empty:
-            return found
+        if runs.trainings.empty:
+            return runs.trainings
+        found = _tested(runs.trainings)
+        if timed:
+            alone = column(found, "together").fillna(1).eq(1) & column(found, "threads").fillna(1).eq(1)
+            found = found[found["seed"].isin(TIMED_SEEDS) & alone]
         epochs = runs.epochs[runs.epochs["key"].isin(found["key"])]
         epochs = epochs.reindex(columns=["key", *Training.points.split()])  # what no run has is empty
         return found.assign(value=found["key"].map(read(epochs))).dropna(subset=["value"])
@@ -214,31 +199,25 @@ def _largest_fall(epochs: DataFrame) -> Series:
     return (-steps).groupby(ordered["key"]).max().clip(lower=0)
 
 
-def _by_run(read: Callable[..., float], order: str = "position") -> Callable[..., Series]:
-    """Of each probe run the number that its points give, in their order, beside the first of them."""
+def _by_run(kind: str, select: Rows, read: Callable[..., float], order: str = "position") -> Rows:
+    """One number of each probe run of a kind, which ``read`` gives of its points, in their order."""
 
     def values(points: DataFrame, **options: Any) -> Series:
-        found = {key: read(own, **options) for key, own in points.sort_values(order).groupby("key")}
-        return points.drop_duplicates("key")["key"].map(found)
+        numbers = {key: read(own, **options) for key, own in points.sort_values(order).groupby("key")}
+        return points.drop_duplicates("key")["key"].map(numbers)
 
-    return values
+    return _values(kind, select, values)
 
 
 def _early(read: Callable[[Any], float], kind: str = "gradients") -> Measure:
     """Of the gradients of the model that one epoch on the first 500 texts leaves (§1.5)."""
     early = {"size": 500, "epochs": 1}
-
-    def profiles(runs: Runs) -> DataFrame:
-        points = runs.points(kind)
-        if points.empty:
-            return points
-        return points[has(points, early) & ~column(points, "untrained").eq(True)]
-
-    return Measure(
-        _values(profiles, _by_run(lambda own: read(own["mean"].to_numpy()))),
-        ratio=True,
-        fixed={name: fixed | early for name, fixed in SCALES.items()},
+    rows = _by_run(
+        kind,
+        lambda points: points[has(points, early) & ~column(points, "untrained").eq(True)],
+        lambda own: read(own["mean"].to_numpy()),
     )
+    return Measure(rows, True, fixed={name: fixed | early for name, fixed in SCALES.items()})
 
 
 def _middle_to_ends(profile: Any) -> float:
@@ -247,7 +226,7 @@ def _middle_to_ends(profile: Any) -> float:
 
 def _looks(read: Callable[..., float]) -> Rows:
     """Of what a trace saw while a training went on, in the order in which it looked."""
-    return _values(lambda runs: runs.points("trace"), _by_run(read, order="examples"))
+    return _by_run("trace", lambda looks: looks, read, "examples")
 
 
 def _ratio_at_95(looks: DataFrame, column: str = "ratio") -> float:
@@ -271,11 +250,9 @@ def _looked_at(rows: DataFrame, texts: int) -> DataFrame:
     return rows[column(rows, "texts").fillna(texts).eq(texts)]
 
 
-def _swept(runs: Runs) -> DataFrame:
-    """A row for each share of filler and place of the text: its accuracy, and what it lost."""
-    points = _looked_at(runs.points("sweep"), PaddingSweep.texts)
-    if points.empty:
-        return points
+def _swept(points: DataFrame) -> DataFrame:
+    """A row for each share of filler and place of the text: its accuracy, and that without filler."""
+    points = _looked_at(points, PaddingSweep.texts)
     points = points.assign(added=points["setting_added"], share_added=points["share_added"].round(3))
     start = points[points["share_added"] == 0].set_index(["key", "added"])["accuracy"]
     return points.join(start.rename("start"), on=["key", "added"])
@@ -289,22 +266,20 @@ def _sides(read: Callable[[DataFrame], Series]) -> Rows:
         found = read(swept.pivot_table("accuracy", place, "added")).rename("value")
         return swept[swept["added"] == "mid"].join(found, on=place)["value"]
 
-    return _values(_swept, values)
+    return _values("sweep", _swept, values)
 
 
 def _importance(read: Callable[..., float]) -> Measure:
     """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any."""
 
-    def profiles(runs: Runs) -> DataFrame:
-        points = _looked_at(runs.points("nwi"), WordImportance.texts)
-        if points.empty:
-            return points
+    def profiles(points: DataFrame) -> DataFrame:
+        points = _looked_at(points, WordImportance.texts)
         bins = points["length"].map({"long": 400, "short": 50})
         bins = bins.where(column(points, "max_words").isna())
         given = column(points, "shortest").astype(float)
         return points[(given == bins) | (given.isna() & bins.isna())]
 
-    return Measure(_values(profiles, _by_run(read)), ratio=True)
+    return Measure(_by_run("nwi", profiles, read), ratio=True)
 
 
 def _ends_to_middle(points: DataFrame) -> float:
@@ -314,33 +289,28 @@ def _ends_to_middle(points: DataFrame) -> float:
 
 def _text_to_filler(points: DataFrame, minimum: str = "text") -> float:
     """Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean."""
-    profile = points["mean"].to_numpy()
-    inside = _inside(points)
-    if inside.all():
-        return np.nan  # there is no filler
+    profile, filler = points["mean"].to_numpy(), _filler(points)
     if minimum == "curve":
         profile = profile - profile.min()
-    return float(profile[inside].mean() / profile[~inside].mean())
+    return float(profile[~filler].mean() / profile[filler].mean()) if filler.any() else np.nan
 
 
 def _end_peaks(points: DataFrame) -> float:
-    profile, filler = points["mean"].to_numpy(), ~_inside(points)
-    if not filler.any():
-        return np.nan
+    profile, filler = points["mean"].to_numpy(), _filler(points)
     ends = np.zeros(len(profile), bool)
     ends[[*range(5), *range(-5, 0)]] = True
-    return float(profile[ends & filler].mean() / profile[filler & ~ends].mean())
+    return (
+        float(profile[ends & filler].mean() / profile[filler & ~ends].mean()) if filler.any() else np.nan
+    )
 
 
-def _inside(points: DataFrame) -> Any:
-    return where_the_text_stands(points["setting"].iloc[0], points["share"].iloc[0], len(points))
+def _filler(points: DataFrame) -> Any:
+    """At which positions there is filler."""
+    return ~where_the_text_stands(points["setting"].iloc[0], points["share"].iloc[0], len(points))
 
 
-def _few_shot(runs: Runs) -> DataFrame:
+def _few_shot(rows: DataFrame) -> DataFrame:
     """At the thesis's scale systems start from its encoder and take its steps, else from MiniLM."""
-    rows = runs.few_shots
-    if rows.empty:
-        return rows
     reads = rows["system"].isin(READ_BY_ENCODER)
     bert, mini = (~reads | (rows["encoder"] == name) for name in (DEFAULT_ENCODER, MINILM))
     whole = rows["test"].isna() & (rows["steps"] >= rows["system"].map(STEPS))
@@ -349,10 +319,8 @@ def _few_shot(runs: Runs) -> DataFrame:
     return rows[rows["length"] == "any"]
 
 
-def _tagged(runs: Runs) -> DataFrame:
-    rows = runs.taggings
-    if rows.empty:
-        return rows
+def _tagged(rows: DataFrame) -> DataFrame:
+    """Taggers of one layer, trained for as many epochs as the compact settings of their corpus say."""
     rows = rows.assign(
         boundary_share=100 * rows["entities_boundary"] / rows["entities_predicted"],
         accuracy_above_f1=rows["test_accuracy"] - rows["entity_f1"],
@@ -368,7 +336,8 @@ def _tagged(runs: Runs) -> DataFrame:
 
 def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int = 128) -> DataFrame:
     """By how many % the gradient norm changes with each step from the last state, before training."""
-    wide = hidden_size > 128  # the claim on the size of inputs
+    # The claim on the size of inputs is of wide networks: one kind, at two sizes of the inputs.
+    wide = hidden_size > 128
     return DataFrame(
         {"network": network, "input_variance": variance, "seed": seed, "value": value}
         for network in (["LSTM, forget bias 1"] if wide else shrinkage.MODELS)
@@ -377,96 +346,84 @@ def _step_change(runs: Runs, first: int = 10, last: int = 30, hidden_size: int =
     )
 
 
-def _construction_error(runs: Runs) -> DataFrame:
-    return DataFrame([{"seed": 0, "value": constructions.largest_error()}])
-
-
 def _parity_reach(runs: Runs) -> DataFrame:
-    """On how many of the texts 1, 11, 111, … the last value of the best machine tells parity, over that
-    of the best max-pooled one; the least of some numbers of values of a unit."""
+    """On how many of the texts 1, 11, 111, … the last value of the best machine gives the parity, over the
+    number for the best max-pooled machine; the least of units with two, three and four values."""
     reach = [lattice.longest_parity_of_machines(6, 1, values) for values in (2, 3, 4)]
     return DataFrame([{"seed": 0, "value": min(last / pooled for pooled, last in reach)}])
 
 
-_NAMED = {"corpus", "length", "setting", "size", "model", "with_tricks"}
-
-
 def _plain(selection: Row) -> bool:
     """Whether a selection is of models that the thesis has tables of: nothing else is changed."""
-    usual = SCALES["thesis"]
-    return all(name in _NAMED or usual.get(name) == value for name, value in selection.items())
-
-
-def _row(table: str, **wanted: Any) -> Row | None:
-    numbers = _numbers_of(project_root(), table)
-    found = numbers.places(wanted)
-    return {name: values[found[0]] for name, values in numbers.columns.items()} if found else None
+    named = {"corpus", "length", "setting", "size", "model", "with_tricks"}
+    return all(name in named or _MODEL.get(name) == value for name, value in selection.items())
 
 
 @lru_cache
-def _numbers_of(root: Path | None, table: str) -> Numbers:
-    """The thesis's numbers in a clone."""
+def _numbers_of(root: Any, table: str) -> Numbers:
+    """The thesis's numbers in the clone at a root."""
     return Numbers(published(table))
+
+
+def _number_of(table: str, name: str, **wanted: Any) -> float | None:
+    """A number in the first row of the thesis's numbers with some values."""
+    numbers = _numbers_of(project_root(), table)
+    found = numbers.places(wanted)
+    return numbers.columns[name][found[0]] if found else None
 
 
 def _published_accuracy(selection: Row) -> Sample | None:
     if not _plain(selection):
         return None
     wanted = {name: selection.get(name) for name in ("corpus", "setting", "size")}
-    row = _row("learnability", method=selection["model"], **wanted)
-    if row is not None and selection.get("with_tricks"):
-        return Sample(row["accuracy"], np.nan, 1)
-    row = _row("accuracy", pooling=selection["model"], length=selection["length"], **wanted)
-    return None if row is None else Sample(row["mean"], row["std"], RUNS_PER_CELL)
+    tricked = _number_of("learnability", "accuracy", method=selection["model"], **wanted)
+    if tricked is not None and selection.get("with_tricks"):
+        return Sample(tricked, np.nan, 1)
+    wanted |= {"pooling": selection["model"], "length": selection["length"]}
+    mean, std = (_number_of("accuracy", name, **wanted) for name in ("mean", "std"))
+    return None if mean is None or std is None else Sample(mean, std, RUNS_PER_CELL)
 
 
 def _published_above_chance(selection: Row) -> Sample | None:
+    largest_class = {"imdb": 50.0, "yelp": 50.0, "yahoo": 12.0, "amazon": 5.0}  # in % (§1.8.2)
     found = _published_accuracy(selection)
-    return found and Sample(found.mean - LARGEST_CLASS[selection["corpus"]], found.std, found.n)
+    return found and Sample(found.mean - largest_class[selection["corpus"]], found.std, found.n)
 
 
 def _of_table_1_2(column: str, change: Callable[[float], float]) -> Callable[[Row], Sample | None]:
     def read(selection: Row) -> Sample | None:
         if not _plain(selection) or selection["setting"] != "standard":
             return None
-        row = _row("vanishing", source="thesis", pooling=selection["model"], size=selection.get("size"))
-        return None if row is None else Sample(change(row[column]), np.nan, 1)
+        wanted = {"source": "thesis", "pooling": selection["model"], "size": selection.get("size")}
+        found = _number_of("vanishing", column, **wanted)
+        return None if found is None else Sample(change(found), np.nan, 1)
 
     return read
 
 
 def _published_few_shot(selection: Row) -> Sample | None:
-    row = _row("few_shot", model=selection["system"], corpus=selection["corpus"])
-    return None if row is None else Sample(row["accuracy"], np.nan, 1)
+    found = _number_of("few_shot", "accuracy", model=selection["system"], corpus=selection["corpus"])
+    return None if found is None else Sample(found, np.nan, 1)
 
 
-_FEW = {
-    name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name}
-    for name in ("thesis", "compact")
-}
-_TAGGERS = {
-    "compact": {
-        "bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0],
-        "hidden_size": Tagging.hidden_size,
-    }
-}  # fmt: skip
-_WIDE = {
-    "thesis": {name: _MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
-}
+_FEW = {name: {"corpus": "imdb", "per_class": FewShot.per_class, "scale": name} for name in SCALES}
+_TAGGERS = {"bidirectional": True, "encoding": "own", "cell": "lstm", "vectors": VECTORS[0]}
+_TAGGERS |= {"hidden_size": Tagging.hidden_size}
+_WIDE = {name: _MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "corpus")}
 MEASURES: dict[str, Measure] = {
     "accuracy": Measure(
-        _values(_tested, lambda rows: rows["test_accuracy"]), published=_published_accuracy
+        _values("trainings", _tested, lambda rows: rows.test_accuracy), published=_published_accuracy,
     ),
     "above_chance": Measure(
-        _values(_tested, lambda rows: rows["test_accuracy"] - rows["majority_accuracy"]),
+        _values("trainings", _tested, lambda rows: rows.test_accuracy - rows.majority_accuracy),
         published=_published_above_chance,
     ),
     "validation_accuracy": Measure(
-        _values(_tested, lambda rows: rows["validation_accuracy"]),
+        _values("trainings", _tested, lambda rows: rows.validation_accuracy),
         published=_of_table_1_2("validation_accuracy", float),
     ),
     "epoch_seconds": Measure(
-        _by_epochs(lambda epochs: epochs.groupby("key")["seconds"].min(), _timed), ratio=True
+        _by_epochs(lambda epochs: epochs.groupby("key")["seconds"].min(), timed=True), ratio=True,
     ),
     "gain_after_saturation": Measure(_by_epochs(_gain_after_saturation)),
     "largest_fall": Measure(_by_epochs(_largest_fall)),
@@ -480,38 +437,38 @@ MEASURES: dict[str, Measure] = {
     "ratio_after": Measure(_nearest("ratio"), ratio=True),
     "train_accuracy_after": Measure(_nearest("train_accuracy")),
     # A twentieth of the looks are lower; the lowest of all is an extreme that grows with their number.
-    "low_ratio": Measure(_looks(lambda looks: looks["ratio"].quantile(0.05)), ratio=True),
-    "ratio_recovery": Measure(
-        _looks(lambda looks: looks["ratio"].iloc[-1] / looks["ratio"].iloc[0]), ratio=True
-    ),
-    "swept_accuracy": Measure(_values(_swept, lambda swept: swept["accuracy"])),
-    "swept_loss": Measure(_values(_swept, lambda swept: swept["start"] - swept["accuracy"])),
-    "sweep_asymmetry": Measure(_sides(lambda sides: sides["left"] - sides["right"])),
-    "both_ends_cost": Measure(_sides(lambda sides: sides[["left", "right"]].min(axis=1) - sides["mid"])),
-    "direction_gap": Measure(
-        _values(
-            lambda runs: _looked_at(runs.probes_of("directions"), DirectionUse.texts),
-            lambda rows: rows["accuracy_forward"] - rows["accuracy_backward"],
-        )
-    ),
+    "low_ratio": Measure(_looks(lambda looks: looks.ratio.quantile(0.05)), ratio=True),
+    "ratio_recovery": Measure(_looks(lambda looks: looks.ratio.iloc[-1] / looks.ratio.iloc[0]), ratio=True),
+    "swept_accuracy": Measure(_values("sweep", _swept, lambda swept: swept.accuracy)),
+    "swept_loss": Measure(_values("sweep", _swept, lambda swept: swept.start - swept.accuracy)),
+    "sweep_asymmetry": Measure(_sides(lambda sides: sides.left - sides.right)),
+    "both_ends_cost": Measure(_sides(lambda sides: sides[["left", "right"]].min(axis=1) - sides.mid)),
+    "direction_gap": Measure(_values(
+        "probes", lambda rows: _looked_at(rows[rows.probe == "directions"], DirectionUse.texts),
+        lambda rows: rows.accuracy_forward - rows.accuracy_backward,
+    )),
     "ends_to_middle": _importance(_ends_to_middle),
     "text_to_filler": _importance(_text_to_filler),
     "end_peaks": _importance(_end_peaks),
     "few_shot_accuracy": Measure(
-        _values(_few_shot, lambda rows: rows["test_accuracy"]), fixed=_FEW, published=_published_few_shot
+        _values("few_shots", _few_shot, lambda rows: rows.test_accuracy),
+        fixed=_FEW, published=_published_few_shot,
     ),
-    "tagging": Measure(_values(_tagged, lambda rows, column: rows[column]), fixed=_TAGGERS),
+    "tagging": Measure(
+        _values("taggings", _tagged, lambda rows, column: rows[column]),
+        fixed={"compact": _TAGGERS},
+    ),
     # Memory depends on shapes alone: one run is enough.
     "memory_exponent": Measure(
-        _values(
-            lambda runs: runs.probes_of("memory"),
-            lambda rows: rows["exponent"].where(rows["longest"] == 4_000),
-        ),
-        fixed=_WIDE,
-        exact=True,
+        _values("probes", lambda rows: rows[rows.probe == "memory"],
+                lambda rows: rows.exponent.where(rows.longest == 4_000)),
+        fixed={"thesis": _WIDE}, exact=True,
     ),
     "step_change": Measure(_step_change, fixed={"thesis": {"input_variance": 1.0}}, drawn=True),
-    "construction_error": Measure(_construction_error, fixed={"thesis": {}}, drawn=True, exact=True),
+    "construction_error": Measure(
+        lambda runs: DataFrame([{"seed": 0, "value": constructions.largest_error()}]),
+        fixed={"thesis": {}}, drawn=True, exact=True,
+    ),
     "parity_reach": Measure(_parity_reach, fixed={"thesis": {}}, drawn=True, exact=True),
-}
+}  # fmt: skip
 """Every measure that ``data/paper/claims.yml`` may name."""

@@ -8,8 +8,8 @@ import math
 import re
 import textwrap
 from html import escape, unescape
-from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,10 +32,8 @@ def drawn_twice(figure: "Figure") -> str | None:
     if wide is None or not all(axes.get_subplotspec() for axes in figure.axes):
         return wide
     stack(figure)
-    end = wide.rindex("</svg>")
-    return (
-        wide[:end] + _OPEN + escape(print_figure(figure, "svg"), quote=False) + _CLOSE + wide[end + 6 :]
-    )
+    before, _, after = wide.rpartition("</svg>")
+    return before + _OPEN + escape(print_figure(figure, "svg"), quote=False) + _CLOSE + after
 
 
 def parted(svg: str) -> tuple[str, str | None]:
@@ -47,10 +45,8 @@ def parted(svg: str) -> tuple[str, str | None]:
 
 def _panels_in_lines(svg: str) -> str | None:
     """The panels that a drawing names, in lines as wide as a phone: each shows its part of the whole."""
-    found = re.search(
-        r'<svg([^>]*) viewBox="[^"]*" data-phone="([^"]*)"([^>]*)>(.*)</svg>', svg, re.DOTALL
-    )
-    if not found:
+    panels = r'<svg([^>]*) viewBox="[^"]*" data-phone="([^"]*)"([^>]*)>(.*)</svg>'
+    if not (found := re.search(panels, svg, re.DOTALL)):
         return None
     before, boxes, after, content = found.groups()
     x = y = line = widest = 0
@@ -68,46 +64,57 @@ def _panels_in_lines(svg: str) -> str | None:
 def stack(figure: "Figure") -> None:
     """Lay a figure out for a phone: legends above, panels in one column, or in two where several share an
     axis, with the labels that the outer ones then need."""
-    rows, places = _panels(figure)
-    legends = [*figure.legends, *(legend for legend in _within(places) if _is_outside(legend))]
-    heights = {axes: axes.get_window_extent().height / figure.dpi for axes in figure.axes}
+    panels = sorted(figure.axes, key=_place)
+    rows = [list(row) for _, row in groupby(panels, key=lambda axes: _place(axes)[0])]
+    legends = list(figure.legends)
+    for axes in panels:
+        if legend := axes.get_legend():  # beside its panel or above
+            box, panel = legend.get_window_extent(), axes.get_window_extent()
+            legends += [legend] if box.x0 >= panel.x1 or box.y0 >= panel.y1 else []
+    heights = {axes: axes.get_window_extent().height / figure.dpi for axes in panels}
+    labels = _labels(rows)
     columns = max(map(len, rows))
     first = rows[0][0]
     shared = all(first.get_shared_y_axes().joined(first, axes) for axes in rows[0])
     if len(rows) == 2 < columns == len(rows[1]):  # two rows of many panels become two columns
-        places = [axes for pair in zip(*rows, strict=True) for axes in pair]
+        panels = [axes for pair in zip(*rows, strict=True) for axes in pair]
         columns = 2
     else:
-        columns = 2 if len(places) % 2 == 0 and len(places) > 2 and shared else 1
-    labels = {axes: (_xlabel(rows, axes), _ylabel(rows, axes)) for axes in places}
-    lines = math.ceil(len(places) / columns)
+        columns = 2 if len(panels) % 2 == 0 and len(panels) > 2 and shared else 1
+    lines = math.ceil(len(panels) / columns)
     tall = [
-        min(_TALLEST, max(heights[axes] for axes in places[line * columns : (line + 1) * columns]))
+        min(_TALLEST, max(heights[axes] for axes in panels[line * columns : (line + 1) * columns]))
         for line in range(lines)
     ]
     figure.set_size_inches(_WIDTH, sum(tall) + 0.6 + 0.35 * lines)
     figure.set_layout_engine("constrained")
     grid = figure.add_gridspec(lines, columns, height_ratios=tall)
-    for number, axes in enumerate(places):
+    for number, axes in enumerate(panels):
         line, column = divmod(number, columns)
         axes.set_subplotspec(grid[line, column])
-        below = number + columns >= len(places)
-        own_x = below or not axes.get_shared_x_axes().joined(axes, places[number + columns])
-        own_y = column == 0 or not axes.get_shared_y_axes().joined(axes, places[number - 1])
+        below = None if number + columns >= len(panels) else panels[number + columns]
+        own_x = below is None or not axes.get_shared_x_axes().joined(axes, below)
+        own_y = column == 0 or not axes.get_shared_y_axes().joined(axes, panels[number - 1])
         axes.tick_params(which="both", labelbottom=own_x, labelleft=own_y)
-        same = not below and labels[axes][0] == labels[places[number + columns]][0]
-        axes.set_xlabel("" if same else labels[axes][0])
-        axes.set_ylabel(labels[axes][1] if own_y else "")
+        xlabel, ylabel = labels[axes]
+        axes.set_xlabel("" if below is not None and labels[below][0] == xlabel else xlabel)
+        axes.set_ylabel(ylabel if own_y else "")
         axes.xaxis.label.set_visible(True)
         axes.yaxis.label.set_visible(True)
     _put_above(figure, legends)
     for text in figure.texts:
         text.set_text(textwrap.fill(text.get_text(), 42))
     figure.canvas.draw()
-    if too_wide := [legend for legend in _within(places) if _is_wide(legend)]:
-        _put_above(figure, too_wide)
+    wide = [
+        legend
+        for axes in panels
+        if (legend := axes.get_legend())
+        and legend.get_window_extent().width > 0.7 * axes.get_window_extent().width
+    ]
+    if wide:  # they hide too much of their panels
+        _put_above(figure, wide)
         figure.canvas.draw()
-    for axes in places:
+    for axes in panels:
         _fit(axes)
 
 
@@ -117,45 +124,18 @@ def _place(axes: "Axes") -> tuple[int, int]:
     return (place.rowspan.start, place.colspan.start) if place else (0, 0)
 
 
-def _panels(figure: "Figure") -> tuple[list[list["Axes"]], list["Axes"]]:
-    """The panels by rows of the wide figure, and all of them in the order in which one reads."""
-    rows: dict[int, list[Axes]] = {}
-    for axes in figure.axes:
-        rows.setdefault(_place(axes)[0], []).append(axes)
-    ordered = [sorted(rows[row], key=_place) for row in sorted(rows)]
-    return ordered, [axes for row in ordered for axes in row]
-
-
-def _xlabel(rows: list[list["Axes"]], axes: "Axes") -> str:
-    """The label below a panel, which the wide figure may have at the last of its column alone."""
-    shared = axes.get_shared_x_axes()
-    below = [one for row in reversed(rows) for one in row if _place(one)[1] == _place(axes)[1]]
-    found = [one.get_xlabel() for one in below if shared.joined(axes, one)]
-    return axes.get_xlabel() or next(filter(None, found), "")
-
-
-def _ylabel(rows: list[list["Axes"]], axes: "Axes") -> str:
-    """The label beside a panel, which the wide figure may have at the first of its row alone."""
-    row = next(row for row in rows if axes in row)
-    shared = axes.get_shared_y_axes().joined(axes, row[0])
-    return axes.get_ylabel() or (row[0].get_ylabel() if shared else "")
-
-
-def _within(places: "list[Axes]") -> "list[Legend]":
-    """The legends that belong to panels."""
-    return [legend for axes in places if (legend := axes.get_legend())]
-
-
-def _is_outside(legend: "Legend") -> bool:
-    """Whether a panel has its legend beside it or above."""
-    box, panel = legend.get_window_extent(), cast("Axes", legend.axes).get_window_extent()
-    return box.x0 >= panel.x1 or box.y0 >= panel.y1
-
-
-def _is_wide(legend: "Legend") -> bool:
-    """Whether a panel has a legend that hides too much of it."""
-    panel = cast("Axes", legend.axes).get_window_extent()
-    return legend.get_window_extent().width > 0.7 * panel.width
+def _labels(rows: list[list["Axes"]]) -> dict["Axes", tuple[str, str]]:
+    """The labels of both axes of each panel, which the wide figure may have at the last of its column and
+    the first of its row alone."""
+    found = {}
+    for row in rows:
+        for axes in row:
+            below = [one for row in reversed(rows) for one in row if _place(one)[1] == _place(axes)[1]]
+            shared = axes.get_shared_x_axes()
+            texts = [axes.get_xlabel(), *(one.get_xlabel() for one in below if shared.joined(axes, one))]
+            beside = row[0].get_ylabel() if axes.get_shared_y_axes().joined(axes, row[0]) else ""
+            found[axes] = (next(filter(None, texts), ""), axes.get_ylabel() or beside)
+    return found
 
 
 def _put_above(figure: "Figure", legends: "list[Legend]") -> None:
@@ -189,10 +169,8 @@ def _fit(axes: "Axes") -> None:
         if words and long > 1.15 * room and "\n" not in words:
             text.set_text(textwrap.fill(words, max(8, int(len(words) * room / long))))
     names = axes.get_yticklabels()
-    if (
-        max((name.get_window_extent().width for name in names), default=0)
-        > 0.45 * axes.figure.bbox.width
-    ):
+    widest = max((name.get_window_extent().width for name in names), default=0)
+    if widest > 0.45 * axes.figure.bbox.width:
         axes.set_yticks(axes.get_yticks(), [textwrap.fill(name.get_text(), 22) for name in names])
     shown = [label for label in axes.get_xticklabels() if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in shown]

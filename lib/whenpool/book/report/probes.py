@@ -22,8 +22,13 @@ def named(rows: pd.DataFrame) -> pd.DataFrame:
     if rows.empty:
         return rows.assign(model=[], texts=[])
     several = len(rows[["corpus", "length"]].drop_duplicates()) > 1
-    runs = rows.drop_duplicates("key").sort_values(["corpus", "length", "size"])
-    texts = {run.key: _texts(run, several) for run in runs.itertuples()}
+    texts = {}
+    for run in rows.drop_duplicates("key").sort_values(["corpus", "length", "size"]).itertuples():
+        texts[run.key] = f"{size_text(run.size)} training texts"
+        if several:
+            name = Path(CORPUS_NAMES.get(run.corpus, run.corpus.split(":")[0])).name
+            name = name.replace("$", r"\$")  # which would begin a formula
+            texts[run.key] = f"{name}{', short' * (run.length == 'short')}, {texts[run.key]}"
     models = rows["pooling"].map(POOLING_NAMES).mask(rows["forget_bias"] == "low", LOW)
     drawn = rows.assign(
         model=pd.Categorical(models, list(PALETTE)),
@@ -31,13 +36,6 @@ def named(rows: pd.DataFrame) -> pd.DataFrame:
     )
     drawn["model"] = drawn["model"].cat.remove_unused_categories()
     return drawn
-
-
-def _texts(run: Any, several: bool) -> str:
-    size = f"{size_text(run.size)} training texts"
-    name = Path(CORPUS_NAMES.get(run.corpus, run.corpus.split(":")[0])).name
-    name = name.replace("$", r"\$")  # which would begin a formula
-    return f"{name}{', short' * (run.length == 'short')}, {size}" if several else size
 
 
 def largest_whole(rows: pd.DataFrame) -> pd.DataFrame:

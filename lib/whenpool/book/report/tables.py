@@ -1,5 +1,4 @@
-"""Tables with a number and a caption, ours beside the thesis's; what they rest on; names and numbers as
-sentences have them."""
+"""Tables with a number and a caption, ours beside the thesis's; names and numbers as sentences have them."""
 
 import math
 import re
@@ -39,11 +38,11 @@ def html_of(text: str) -> str:
 def corpus_name(name: Any) -> str:
     """A corpus as a page names it: literally, and without the folder of a file."""
     file, colon, options = str(name).partition(":")
-    return literal(f"{Path(file).name}{colon}{options}")
+    return literal(Path(file).name + colon + options)
 
 
 def together(names: Sequence[str]) -> str:
-    """One name, or several with commas and an "and"; of none, nothing."""
+    """One name, or several with commas and an "and"; an empty text for none."""
     return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
@@ -110,25 +109,19 @@ class CaptionedTable:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         frame = self.frame if len(self.frame) else DataFrame({"": ["no such runs yet"]})
         table = frame.to_markdown(index=False, stralign="left", numalign="left", disable_numparse=True)
-        below = {"legend": self.legend, "provenance": self.provenance}
-        options = f":name: {self.name}\n" + (":class: prose\n" if self.prose else "")
-        markdown = f":::{{table}} {self.caption}\n{options}\n{table}\n:::\n" + "".join(
-            f"\n:::{{div}} {kind}\n{text}\n:::\n" for kind, text in below.items() if text
-        )
-        html = as_html(frame.to_html(index=False, escape=False))
-        notes = "".join(
-            f"<p><small>{as_html(html_of(text))}</small></p>" for text in below.values() if text
-        )
-        return {
-            "text/markdown": markdown,
-            "text/html": f"<p>{escape(self.caption)}</p>{html}{notes}",
-            "text/plain": unescape(frame.to_string(index=False)),
-        }
+        options = f":name: {self.name}\n" + ":class: prose\n" * self.prose
+        markdown = f":::{{table}} {self.caption}\n{options}\n{table}\n:::\n"
+        html = f"<p>{escape(self.caption)}</p>{as_html(frame.to_html(index=False, escape=False))}"
+        for kind, text in (("legend", self.legend), ("provenance", self.provenance)):
+            if text:
+                markdown += f"\n:::{{div}} {kind}\n{text}\n:::\n"
+                html += f"<p><small>{as_html(html_of(text))}</small></p>"
+        plain = unescape(frame.to_string(index=False))
+        return {"text/markdown": markdown, "text/html": html, "text/plain": plain}
 
 
 def as_html(text: str) -> str:
-    """Bold, code, and references and links to pages by their words alone, as a notebook that is no book
-    shows them."""
+    """As a notebook that is no book shows it: bold, code, and the words of references and links to pages."""
     text = re.sub(r'<a href="[\w-]+\.html[^"]*">(.*?)</a>', r"\1", text)
     text = re.sub(r"\{\w+\}`([^`<&]+?)\s*(?:(?:<|&lt;)[\w-]+(?:>|&gt;))?`", r"\1", text)
     text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
@@ -136,62 +129,45 @@ def as_html(text: str) -> str:
 
 
 def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
-    """The published cells with ours beside, in the columns that `whenpool.book.report.verdicts.cell_of`
-    names."""
+    """The published cells with ours beside, see `whenpool.book.report.verdicts.cell_of`."""
     keys = ["corpus", "length", "setting", "size", "pooling"]
     groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
-    rows = (row for _, row in theirs.iterrows())
-    cells = [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for row in rows]
+    cells = [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for _, row in theirs.iterrows()]
     return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
 
-def _ours(row: Any) -> str:
-    if not row["n"]:
-        return ""
-    return f"**{mean_text(row['ours'], row['ours_std'], int(row['n']))}** {MARKS[row['verdict']]}"
-
-
-SOURCES: dict[str, Callable[[Any], str]] = {
-    "thesis": lambda row: f"{row['mean']:.1f} ± {row['std']:.1f}".removesuffix(" ± nan"),
-    "ours": _ours,
-    "compact": lambda row: row.get("compact") or "",
-}
-"""Whose numbers a line of a table holds, and how it writes those of a judged cell."""
-
-
 def by_source(cells: DataFrame, rows: Sequence[str]) -> DataFrame:
-    """Judged cells as texts, those of each of `SOURCES` below each other, where a line of the table has any;
-    cells that bring a ``text`` keep it."""
+    """Judged cells as texts: for each line of the table the thesis's numbers, below them ours and those of
+    the compact replication where there are any; cells that bring a ``text`` keep it."""
+    texts: dict[str, Callable[[Any], str]] = {
+        "thesis": lambda row: f"{row['mean']:.1f} ± {row['std']:.1f}".removesuffix(" ± nan"),
+        "ours": lambda row: (
+            f"**{mean_text(row['ours'], row['ours_std'], int(row['n']))}** {MARKS[row['verdict']]}"
+            if row["n"]
+            else ""
+        ),
+        "compact": lambda row: row["compact"],
+    }
     parts = []
     for _, line in cells.groupby(list(rows), sort=False):
         if "text" in line and line["text"].notna().all():
             parts.append(line.assign(source=""))
             continue
-        for source, text in SOURCES.items():
+        for source, text in texts.items():
             written = line.assign(source=source, text=[text(row) for _, row in line.iterrows()])
             if written["text"].any():
                 parts.append(written)
     return pd.concat(parts)
 
 
-def grid(
-    cells: DataFrame,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    text: Callable[[Any], str],
-    heads: dict[str, Any] | None = None,
-) -> DataFrame:
-    """Cells, a row for each, laid out in a table, in the order in which their values of ``rows`` and
-    ``columns`` first occur; ``heads`` says how a value of a column is written as a head."""
-    written: dict[str, Callable[[Any], str]] = {
-        "pooling": lambda name: POOLING_NAMES.get(str(name), str(name)),
-        "size": size_text,
-        "corpus": corpus_name,
-        **(heads or {}),
-    }
+def grid(cells: DataFrame, rows: Sequence[str], columns: Sequence[str], heads: Any = None) -> DataFrame:
+    """Cells, each with its ``text``, laid out in a table, in the order in which their values of ``rows`` and
+    ``columns`` first occur; ``heads`` maps names of columns to functions that write their values."""
+    written = {"pooling": lambda name: POOLING_NAMES.get(str(name), str(name))}
+    written |= {"size": size_text, "corpus": corpus_name} | (heads or {})
     named = DataFrame({name: cells[name].map(written.get(name, str)) for name in (*rows, *columns)})
     heads_above = named[list(columns)].agg(" ".join, axis=1)
-    named = named.assign(head=heads_above, text=[text(cell) for _, cell in cells.iterrows()])
+    named = named.assign(head=heads_above, text=cells["text"])
     laid_out = named.pivot_table("text", list(rows), "head", aggfunc="last", sort=False)
     frame = laid_out.fillna("").reset_index().rename_axis(columns=None)
     heads_only = frame[list(rows)]
@@ -233,26 +209,24 @@ def accuracy_table(
     outer: int = 0,
 ) -> DataFrame:
     """Test accuracies by some columns of ``runs``, in their order, and below them how often guessing is
-    right, for each of the first ``outer`` of the ``rows``; ``text`` writes the cell of some runs. See
-    `grid`."""
+    right, for each of the first ``outer`` of the ``rows``; ``text`` writes the cell of some runs."""
     if runs.empty:
         return runs
-    columns, blocks = list(columns), list(rows[:outer])
-    order = {"setting": SETTINGS.index}
+    columns, blocks, names = list(columns), list(rows[:outer]), [*rows, *columns]
     places = runs[columns].drop_duplicates().sort_values(
-        columns, key=lambda own: own.map(order[own.name]) if own.name in order else own
+        columns, key=lambda own: own.map(SETTINGS.index) if own.name == "setting" else own
     )  # fmt: skip
+    # empty cells in the first row, so that the columns come in the order of places
     first = runs[list(rows)].iloc[0].to_dict()
     cells = [first | place | {"text": ""} for place in places.to_dict("records")]
     for _, block in runs.groupby(blocks, sort=False) if blocks else [((), runs)]:
-        names = [*rows, *columns]
         for key, own in block.groupby(names, sort=False):
             cells.append(dict(zip(names, key, strict=True)) | {"text": text(own)})
         guessing = dict.fromkeys(rows, "") | {rows[outer]: MAJORITY}
         for key, own in block.groupby([*blocks, *columns], sort=False):
             place = dict(zip([*blocks, *columns], key, strict=True))
             cells.append(guessing | place | {"text": f"{own['majority_accuracy'].mean():.1f}"})
-    return grid(DataFrame(cells), rows, columns, lambda cell: cell["text"], heads)
+    return grid(DataFrame(cells), rows, columns, heads)
 
 
 def beside_thesis(
@@ -265,13 +239,13 @@ def beside_thesis(
     heads: dict[str, Any] | None = None,
     legend: str = LEGEND,
 ) -> CaptionedTable:
-    """A table of the thesis with ours in its cells, which `judged` gives, and where ours come from, the runs
-    ``stored`` that they were judged by; see `grid`."""
+    """A table of the thesis with ours in its cells, which `judged` gives from the runs ``stored``, and where
+    ours come from."""
     shown = {key for keys in cells["keys"].dropna() for key in keys}
     runs = stored[stored["key"].isin(shown)] if shown else stored.head(0)
     line = provenance_line(runs, "the thesis alone; none of it has been run here")
     rows = [*rows, "source"]
-    frame = grid(by_source(cells, rows[:-1]), rows, columns, lambda cell: cell["text"], heads)
+    frame = grid(by_source(cells, rows[:-1]), rows, columns, heads)
     return CaptionedTable(frame, caption, name, line, legend)
 
 
@@ -289,37 +263,28 @@ def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> Ca
     """A table of §1.8: Table 1.3 or 1.4 in the thesis's shape, settings and sizes side by side, or one
     corpus of Table 1.5, 1.6 or 1.8, settings below each other; how often guessing is right below each
     block. Where there are many columns, deviations are below the means."""
-    cells = published("accuracy").query("table == @table")
+    theirs = published("accuracy").query("table == @table")
     block, columns = "corpus", ["setting", "size"]
     if corpus:
-        cells, block, columns = cells[cells["corpus"] == corpus], "setting", ["size"]
+        theirs, block, columns = theirs[theirs["corpus"] == corpus], "setting", ["size"]
+    keys = ["corpus", "length", "setting", "size"]
+    evidence = record_runs(stored)
+    guessing = evidence.groupby(keys)["majority_accuracy"].first().to_dict() if len(evidence) else {}
+    cells = []
+    for _, own in judged(stored, theirs).groupby(block, sort=False):
+        chance = own[keys].drop_duplicates()
+        texts = [f"{guessing[k]:.1f}" if k in guessing else "" for k in chance.itertuples(False, None)]
+        cells += [own, chance.assign(pooling=MAJORITY, text=texts)] if any(texts) else [own]
     kind = f"texts of {'at most' if table in ('1.4', '1.8') else 'over'} 100 words"
     caption = f"Table {table} of the thesis, {kind}: test accuracy in %."
     name = f"tab-thesis-{table.replace('.', '-')}"
     shown = beside_thesis(
-        _with_majority(cells, stored, block),
-        stored,
-        [block, "pooling"],
-        columns,
+        pd.concat(cells, ignore_index=True), stored, [block, "pooling"], columns,
         f"{CORPUS_NAMES[corpus]} in {caption}" if corpus else caption,
-        f"{name}-{corpus}" if corpus else name,
-        {"corpus": lambda name: CORPUS_NAMES[name]},
-    )
-    many = len(cells[columns].drop_duplicates()) > 4
+        f"{name}-{corpus}" if corpus else name, {"corpus": CORPUS_NAMES.get},
+    )  # fmt: skip
+    many = len(theirs[columns].drop_duplicates()) > 4
     return replace(shown, frame=shown.frame.replace(" ± ", "<br>± ", regex=True)) if many else shown
-
-
-def _with_majority(cells: DataFrame, stored: DataFrame, block: str) -> DataFrame:
-    """Published cells with ours, and below each block how often guessing is right where that is known."""
-    keys = ["corpus", "length", "setting", "size"]
-    evidence = record_runs(stored)
-    known = evidence.groupby(keys)["majority_accuracy"].first().to_dict() if len(evidence) else {}
-    parts = []
-    for _, rows in judged(stored, cells).groupby(block, sort=False):
-        chance = rows[keys].drop_duplicates()
-        texts = [f"{known[key]:.1f}" if key in known else "" for key in chance.itertuples(False, None)]
-        parts += [rows, chance.assign(pooling=MAJORITY, text=texts)] if any(texts) else [rows]
-    return pd.concat(parts, ignore_index=True)
 
 
 def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
@@ -327,48 +292,40 @@ def provenance_line(runs: DataFrame, nothing: str = "no runs yet") -> str:
     it is not float32, commit, computing time and date of the newest; ``nothing`` where there are none."""
     if runs.empty:
         return f"Provenance: {nothing}."
-    corpora = sorted({corpus_name(str(name).split(":")[0]) for name in runs["corpus"]})
-    sizes = [f"{int(size):,}" for size in sorted(set(runs["size"]))]
-    commits = [str(value) or "unknown" for value in runs["commit"].astype(object).fillna("")]
-    used = {name: runs[name].dropna() for name in ("encoder", "vectors", "filler") if name in runs}
-    passes = [name for name in runs if str(name).startswith("filler_passes")]
-    most = runs[passes].max().max() if passes else 0  # how often a split's filler sentences were begun
+
+    def listed(values: Iterable[Any]) -> str:
+        return ", ".join(dict.fromkeys(map(str, values)))
+
+    corpora = listed(sorted({corpus_name(str(name).split(":")[0]) for name in runs["corpus"]}))
+    sizes = listed(f"{int(size):,}" for size in sorted(set(runs["size"])))
+    commits = listed(str(value) or "unknown" for value in runs["commit"].astype(object).fillna(""))
     parts = [
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}",
-        f"corpus {_listed(corpora)}",
-        f"{_listed(sizes)} training {'sentences' if 'unseen_accuracy' in runs else 'texts'}",
-        *_models(runs),
-        *(f"{name} {_listed(map(literal, values))}" for name, values in used.items() if len(values)),
-        _listed(map(literal, runs["device"])),
-        *_precisions(runs),
-        f"torch {_listed(runs['torch'])}",
-        f"commit {_listed(commits)}",
-        *([f"filler sentences used up to {int(most)} times"] if most > 1 else []),
-        f"{duration(runs['seconds'].sum())} of computing",
-        f"finished {str(runs['finished'].max())[:10]}",
+        f"corpus {corpora}",
+        f"{sizes} training {'sentences' if 'unseen_accuracy' in runs else 'texts'}",
     ]
-    return "Provenance: " + "; ".join(parts) + "."
-
-
-def _models(runs: DataFrame) -> list[str]:
-    """The cells and numbers of layers, where they are not one layer of LSTMs."""
-    if not {"cell", "layers"} <= set(runs):
-        return []
-    titles = {
-        LISTED_CELLS[cell].title + (f" of {int(layers)} layers" if layers > 1 else ""): None
-        for cell, layers in runs[["cell", "layers"]].dropna().itertuples(index=False, name=None)
-    }
-    return [f"cell {_listed(titles)}"] if set(titles) - {LISTED_CELLS["lstm"].title} else []
-
-
-def _precisions(runs: DataFrame) -> list[str]:
-    """The precisions that are not float32, each with the number of runs if they are not all."""
-    counts = runs["precision"].value_counts() if "precision" in runs else {}
-    return [
-        f"computed in {name}" if count == len(runs) else f"{count} runs computed in {name}"
-        for name, count in counts.items()
-        if name != "float32"
-    ]
+    if {"cell", "layers"} <= set(runs):
+        titles = [
+            LISTED_CELLS[cell].title + (f" of {int(layers)} layers" if layers > 1 else "")
+            for cell, layers in runs[["cell", "layers"]].dropna().itertuples(index=False, name=None)
+        ]
+        if set(titles) - {LISTED_CELLS["lstm"].title}:
+            parts.append(f"cell {listed(titles)}")
+    for name in ("encoder", "vectors", "filler"):
+        if name in runs and runs[name].notna().any():
+            parts.append(f"{name} {listed(map(literal, runs[name].dropna()))}")
+    parts.append(listed(map(literal, runs["device"])))
+    precisions = runs["precision"].value_counts() if "precision" in runs else {}
+    for name, count in precisions.items():
+        if name != "float32":
+            parts.append(("" if count == len(runs) else f"{count} runs ") + f"computed in {name}")
+    parts += [f"torch {listed(runs['torch'])}", f"commit {commits}"]
+    passes = runs.filter(regex="^filler_passes").max().max()  # how often a split's filler was begun
+    if passes > 1:
+        parts.append(f"filler sentences used up to {int(passes)} times")
+    parts.append(f"{duration(runs['seconds'].sum())} of computing")
+    parts.append(f"finished {str(runs['finished'].max())[:10]}")
+    return f"Provenance: {'; '.join(parts)}."
 
 
 def duration(seconds: float) -> str:
@@ -378,7 +335,3 @@ def duration(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-
-
-def _listed(values: Iterable[Any]) -> str:
-    return ", ".join(dict.fromkeys(str(value) for value in values))

@@ -23,12 +23,11 @@ VARIANTS = {
 """What this chapter compares, in the order of Table 2.1, and how it calls it."""
 STARTS = ("forget 2", "chrono", "orthogonal")
 SETTINGS = ("standard", "mid")
-_HEADS = {"variant": lambda name: VARIANTS.get(name, name)}
 
 
 def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
-    """Some runs with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`; only those of this
-    chapter's settings and variants, with the λ that is in use, in the order of `VARIANTS`."""
+    """Those of the runs that have this chapter's settings and variants and the λ that is in use, in the order
+    of `VARIANTS`, with a column ``variant``, see `whenpool.runs.kinds.training.variant_of`."""
     if runs.empty:
         return runs.assign(variant=[], setting=[])
     columns = (column(runs, name) for name in ("pooling", "forget_bias", "orthogonal", "trick"))
@@ -40,8 +39,7 @@ def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def small_runs(stored: pd.DataFrame, size: int) -> pd.DataFrame:
-    """Runs of the quick profile's model on whole IMDb, one training size: they indicate, and decide
-    nothing."""
+    """Runs of the quick profile's model on whole IMDb, one training size, which decide nothing."""
     return with_variant(small_models(stored, size))
 
 
@@ -49,12 +47,8 @@ def small_models(stored: pd.DataFrame, size: int) -> pd.DataFrame:
     """The same, whatever their variant and options."""
     if stored.empty:
         return stored
-    chosen = (
-        verdicts.of_learnability(stored)
-        & ~verdicts.of_record(as_plain(stored))
-        & (stored["size"] == size)
-    )
-    return verdicts.of_one_kind(stored[chosen])
+    chosen = verdicts.of_learnability(stored) & ~verdicts.of_record(as_plain(stored))
+    return verdicts.of_one_kind(stored[chosen & (stored["size"] == size)])
 
 
 def mean_squared_error(epochs: pd.DataFrame) -> pd.Series:
@@ -101,7 +95,6 @@ def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
 
 def thesis_table(stored: pd.DataFrame) -> CaptionedTable:
     """Table 2.1 with ours beside."""
-    return beside_thesis(
-        thesis_cells(stored), stored, ["variant"], ["setting"],
-        "Table 2.1 of the thesis, IMDb, 10K training texts: test accuracy in %.", "tab-thesis-2-1", _HEADS,
-    )  # fmt: skip
+    caption = "Table 2.1 of the thesis, IMDb, 10K training texts: test accuracy in %."
+    cells, heads = thesis_cells(stored), {"variant": VARIANTS.get}
+    return beside_thesis(cells, stored, ["variant"], ["setting"], caption, "tab-thesis-2-1", heads)

@@ -49,18 +49,14 @@ THESIS_MODEL: dict[str, Any] = {
 }  # fmt: skip
 """The thesis's model and training (§1.4.2)."""
 SMALL_MODEL = THESIS_MODEL | COMPACT | {"test": 2_000}  # Those of the quick profile on published corpora
-_VARIED = (
-    "cell", "layers", "bidirectional", "hidden_size", "drop_connect", "weight_decay", "learning_rate",
-    "epochs",
-)  # fmt: skip
-"""What may differ from the small model in runs of breadth, see `of_breadth`."""
 OTHER_BIASES = ("2.0", 2.0, "chrono")
 """Forget biases that chapter 2 gives the model without pooling (§2.2.2)."""
-MARKS = {
-    "reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": "",
-}  # fmt: skip
+MARKS = {"reproduced": "✓", "differs": "✗", "undecided": "?", "so far": "…", "pilot": "~", "not run": ""}
 """Each verdict with its mark: "so far" has fewer than three seeds, a pilot has other word vectors than the
 thesis's."""
+NOT_RUN: dict[str, Any] = {"ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run"}
+NOT_RUN |= {"keys": (), "compact": ""}
+"""What is beside a published cell of which there are no runs, see `cell_of`."""
 
 
 def paper_file(name: str, what: str) -> Path:
@@ -72,7 +68,7 @@ def paper_file(name: str, what: str) -> Path:
 
 
 def published(name: str) -> DataFrame:
-    """One of `FILES`: each row is a number of the thesis, ``table`` says where it stands. Raises `InputError`
+    """One of `FILES`: each row is a number of the thesis, ``table`` says in which table. Raises `InputError`
     outside a clone of the book, or for a file that is not as it should be."""
     file = paper_file(f"{name}.csv", "the thesis's numbers are")
     return _read(file, name, file.stat().st_mtime_ns if file.is_file() else 0).copy()
@@ -130,15 +126,9 @@ def verdict_of(ours: list[float], mean: float, std: float) -> str:
     return "differs" if low > MARGIN or high < -MARGIN else "undecided"
 
 
-NOT_RUN: dict[str, Any] = {"ours": np.nan, "ours_std": np.nan, "n": 0, "verdict": "not run"}
-NOT_RUN |= {"keys": (), "compact": ""}
-"""What stands beside a published cell of which there are no runs, see `cell_of`."""
-
-
 def cell_of(runs: DataFrame, verdict: str) -> dict[str, Any]:
-    """What stands beside a published cell: mean and standard deviation (of the sample; NaN for one run) of
-    the test accuracies of our runs in %, their number ``n`` and keys, the verdict, one of `MARKS`, and the
-    compact replication as text."""
+    """What is beside a published cell: mean and standard deviation (NaN for one run) of our test accuracies
+    in %, the number of runs and their keys, the verdict, one of `MARKS`, and the compact replication."""
     values = runs["test_accuracy"]
     ours = {"ours": values.mean(), "ours_std": values.std(), "n": len(runs), "verdict": verdict}
     return NOT_RUN | ours | {"keys": tuple(runs["key"])}
@@ -157,20 +147,23 @@ def spread(values: Series) -> str:
 def judge(ours: DataFrame, published: Series) -> dict[str, Any]:
     """The verdict on one row of ``data/paper/accuracy.csv`` from our runs of its corpus, length, setting,
     size and pooling (rows of `Store.rows`), as `cell_of` has it."""
-    ours = ours[ours["masked"].astype(bool) & is_plain(ours)] if len(ours) else ours
-    if ours.empty:
-        return NOT_RUN
     cell = NOT_RUN
+    if ours.empty:
+        return cell
     used = ours[ours["corpus_complete"].eq(True) & follows_protocol(ours)]
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
         used = thesis if thesis["seed"].nunique() >= SEEDS_NEEDED else used
-        varied = [name for name in ("vectors", "validation", *THESIS_MODEL) if name in used]
-        used = fullest(used, varied)
+        used = fullest(used, [name for name in ("vectors", "validation", *THESIS_MODEL) if name in used])
         pilot = (used["vectors"] != VECTORS[0]).any()
         verdict = verdict_of(used["test_accuracy"].tolist(), published["mean"], published["std"])
         cell = cell_of(used, "pilot" if pilot else verdict)
-    small = of_compact(ours)
+    # Beside them the compact replication, from the thesis's word vectors, one run of each seed.
+    wanted = ours["corpus"].map(COMPACT_TEST)
+    tested = ours["test"].eq(wanted) | (ours["test"].isna() & wanted.isna())
+    model = {name: value for name, value in SMALL_MODEL.items() if name != "test"}
+    small = ours[has(ours, model | {"vectors": VECTORS[0]}) & tested & is_plain(ours)]
+    small = small.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
     if small.empty:
         return cell
     whole = small["corpus_complete"].eq(True).all()
@@ -178,25 +171,11 @@ def judge(ours: DataFrame, published: Series) -> dict[str, Any]:
     return cell | {"compact": text, "keys": (*cell["keys"], *small["key"])}
 
 
-def of_compact(runs: DataFrame) -> DataFrame:
-    """Those of the compact replication, see `whenpool.runs.plans.COMPACT`, from the thesis's word
-    vectors; one for each seed."""
-    wanted = runs["corpus"].map(COMPACT_TEST)
-    tested = runs["test"].eq(wanted) | (runs["test"].isna() & wanted.isna())
-    model = {name: value for name, value in SMALL_MODEL.items() if name != "test"}
-    own = runs[has(runs, model | {"vectors": VECTORS[0]}) & tested & is_plain(runs)]
-    return own.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
-
-
 def fullest(runs: DataFrame, varied: list[str], *then: str) -> DataFrame:
     """The runs of one configuration (configurations differ in the columns ``varied``): that with the most
     seeds, then the largest values in some columns; each seed once."""
-
-    def rank(group: tuple[Any, DataFrame]) -> list[Any]:
-        _, own = group
-        return [own["seed"].nunique(), *own[list(then)].max().tolist()]
-
-    _, largest = max(runs.groupby(varied, dropna=False, sort=False), key=rank)
+    groups = [own for _, own in runs.groupby(varied, dropna=False, sort=False)]
+    largest = max(groups, key=lambda own: [own["seed"].nunique(), *own[list(then)].max().tolist()])
     return largest.drop_duplicates("seed", keep="last")
 
 
@@ -229,11 +208,10 @@ def as_plain(runs: DataFrame) -> DataFrame:
     """Runs of chapter 2 as if they were of chapter 1: without what sets them apart from the model
     without pooling, a trick or another start (§2.2)."""
     last = runs["pooling"] == "last"
-    other = last & runs["forget_bias"].isin(OTHER_BIASES)
     return runs.assign(
         trick=column(runs, "trick").where(~last, None),
         orthogonal=column(runs, "orthogonal").eq(True) & ~last,
-        forget_bias=runs["forget_bias"].mask(other, "thesis"),
+        forget_bias=runs["forget_bias"].mask(last & runs["forget_bias"].isin(OTHER_BIASES), "thesis"),
     )
 
 
@@ -248,20 +226,17 @@ def of_one_kind(runs: DataFrame) -> DataFrame:
 
 
 def of_record(runs: DataFrame) -> Series:
-    """Which runs follow the protocol on a whole corpus of the thesis's, padding masked or let in."""
+    """Which runs follow the protocol on a whole corpus of the thesis's, with padding masked or not."""
     return runs["corpus_complete"].eq(True) & follows_protocol(runs.assign(masked=True))
 
 
 def of_either_scale(runs: DataFrame) -> Series:
     """Which runs have the thesis's model and training on a whole corpus of its, or those of the compact
-    replication on whatever there is of it; with padding masked or not, any start and trick, any vectors.
-    They are published in ``data/results``."""
-    varied = {"masked", "forget_bias", "test", *COMPACT}
-    same = {name: value for name, value in THESIS_MODEL.items() if name not in varied}
-    base = has(runs, same) & runs["corpus"].isin(THESIS_CORPORA)
-    large = {name: THESIS_MODEL[name] for name in COMPACT}
-    whole = runs["corpus_complete"].eq(True) & runs["vectors"].notna()
-    return base & ((has(runs, large) & whole) | has(runs, COMPACT))
+    replication on whatever there is of it; with padding masked or not, any start, trick and vectors."""
+    same = THESIS_MODEL.keys() - {"masked", "forget_bias", "test"} - COMPACT.keys()
+    base = has(runs, {name: THESIS_MODEL[name] for name in same}) & runs["corpus"].isin(THESIS_CORPORA)
+    large = has(runs, {name: THESIS_MODEL[name] for name in COMPACT} | {"corpus_complete": True})
+    return base & ((large & runs["vectors"].notna()) | has(runs, COMPACT))
 
 
 def of_learnability(runs: DataFrame) -> Series:
@@ -278,7 +253,8 @@ def of_breadth(runs: DataFrame) -> Series:
     """Which runs on the whole of IMDb, 1K reviews, compare what the thesis leaves to others or mentions
     in passing: the model of the quick profile, but for its cell, layers, directions, regularisation,
     learning rate and epochs (§1.4.2, §1.11)."""
-    fixed = {name: value for name, value in SMALL_MODEL.items() if name not in _VARIED}
+    varied = "cell layers bidirectional hidden_size drop_connect weight_decay learning_rate epochs"
+    fixed = {name: value for name, value in SMALL_MODEL.items() if name not in varied.split()}
     fixed |= {"corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True}
     # A cell that adds its state to a word vector has the vector's size, 100; a model that goes one way
     # may have the units of both, 128.
@@ -302,11 +278,11 @@ def _at_the_start(probes: DataFrame) -> Series:
 
 
 def memory_of_record(probes: DataFrame) -> Series:
-    """Which probe runs measured the memory of a training step as the thesis's remark on it asks: models
-    of its width, of one layer, on texts of up to 4,000 words (§1.3.3). They are not trained."""
-    wide = {name: THESIS_MODEL[name] for name in ("hidden_size", "embedding_size", "layers", "masked")}
-    wide |= {"probe": "memory", "corpus": "imdb", "bidirectional": True, "longest": 4_000}
-    wide |= {"corpus_complete": True}
+    """Which probe runs measured the memory of a training step as the thesis's remark on it asks: untrained
+    models of its width, of one layer, on texts of up to 4,000 words (§1.3.3)."""
+    same = ("hidden_size", "embedding_size", "layers", "masked", "bidirectional")
+    wide = {name: THESIS_MODEL[name] for name in same} | {"probe": "memory", "longest": 4_000}
+    wide |= {"corpus": "imdb", "corpus_complete": True}
     return has(probes.assign(longest=column(probes, "longest")), wide) & probes["vectors"].notna()
 
 
@@ -333,18 +309,15 @@ def probes_of_record(probes: DataFrame) -> Series:
 
 def taggings_of_record(runs: DataFrame) -> Series:
     """Which tagging runs are on a whole published corpus, compact or of the profile "paper"."""
-    found = pd.Series(False, index=runs.index)
-    for more in ({}, LARGE_TAGGERS, LETTERS, LARGE_TAGGERS | LETTERS):
-        found |= compact_taggings(runs, more)
-    return found
+    kinds: list[dict[str, Any]] = [{}, LARGE_TAGGERS, LETTERS, LARGE_TAGGERS | LETTERS]
+    return pd.concat([compact_taggings(runs, more) for more in kinds], axis=1).any(axis=1)
 
 
 def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> Series:
-    """Which of these have the compact settings of their corpus, or ``more`` in their place, apart from what
-    the chapter compares."""
+    """Those with the compact settings of their corpus, or ``more`` instead, apart from what is compared."""
     runs = runs.fillna({"filters": Tagging.filters})  # which older runs lack
     compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
-    usual = {item.name: item.default for item in fields(Tagging) if item.name not in compared}
+    usual = {own.name: own.default for own in fields(Tagging) if own.name not in compared}
     found = pd.Series(False, index=runs.index)
     for corpus in PUBLISHED:
         given = {k: v for k, v in {**SMALL_TAGGERS[corpus], **(more or {})}.items() if k in usual}

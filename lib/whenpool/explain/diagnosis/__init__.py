@@ -27,7 +27,6 @@ from whenpool.runs.run import Place, find_vectors
 from whenpool.runs.store import Store
 
 __all__ = ["Wish", "diagnose"]
-REPORT, MODELS, RUNS = "report.html", "models", "runs"
 
 
 def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Page:
@@ -35,18 +34,15 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for texts
     that cannot be used, or a folder that cannot be written."""
     started, folder = time.monotonic(), wish.output
-    store = Store(folder / RUNS)
+    store = Store(folder / "runs")
     store.check_writable()
     place = Place(store, wish.data or data_directory(), cache_directory())
     workers = workforce.workers or os.cpu_count() or 1
-    words = wish.words or _words_that_fit(workers)
-    texts = survey(wish, words)
+    texts = survey(wish, wish.words or _words_that_fit(workers))
     vectors = None if wish.vectors == "random" else wish.vectors or find_vectors(place)
     plan = make_plan(texts, place, wish, vectors)
-    say(
-        f"{wish.path.name}: {texts.texts:,} texts of {len(texts.classes)} classes, "
-        f"{len(plan.runs)} runs into {folder}"
-    )
+    counts = f"{texts.texts:,} texts of {len(texts.classes)} classes, {len(plan.runs)} runs"
+    say(f"{wish.path.name}: {counts} into {folder}")
     for note in texts.notes:
         say(note)
     say(f"Word vectors: {vectors or 'random'}. Up to {texts.words:,} words of a text are read.")
@@ -56,30 +52,26 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
             "--limit, --epochs and --poolings make it shorter."
         )
     compute(
-        plan.runs,
-        place,
-        workforce,
-        keep_weights=lambda run: isinstance(run, Training),
-        label="diagnosis",
-        say=say,
-    )
+        plan.runs, place, workforce, keep_weights=lambda run: isinstance(run, Training),
+        label="diagnosis", say=say,
+    )  # fmt: skip
     found = find(plan, place, texts.tokenizer)
-    verdict = verdict_on(found)
     for pooling, best in found.models.items():
         about = {"run": f"{pooling}, {wish.path.name}", **best.about}
         save_checkpoint(
-            folder / MODELS / pooling, best.model, best.vocabulary, best.classes, best.max_words,
+            folder / "models" / pooling, best.model, best.vocabulary, best.classes, best.max_words,
             best.tokenizer, **about,
         )  # fmt: skip
-    shown = verdict.pooling or found.scores[0].pooling
+    verdict = verdict_on(found)
+    shown = folder / "models" / (verdict.pooling or found.scores[0].pooling)
     page = Page(
         texts,
         plan,
         found,
         verdict,
         advice_on(texts.middle, found.train, "unknown" if texts.much_cut else found.where),
-        folder / REPORT,
-        f'{shlex.join(["whenpool", "explain", "--model", str(folder / MODELS / shown)])} --text "..."',
+        folder / "report.html",
+        f'{shlex.join(["whenpool", "explain", "--model", str(shown)])} --text "..."',
         replace(wish, words=wish.words or (texts.words if texts.cut else None)).command,
         time.monotonic() - started,
         f"Made by whenpool {__version__} on {datetime.now(UTC):%d %B %Y}.",
@@ -106,10 +98,6 @@ def _words_that_fit(workers: int) -> int:
     return max(64, 2 ** int(math.log2(memory / 4 / workers / each)))
 
 
-SHARE_OF_TRAINING = 0.4
-"""Of the time of a diagnosis, measured: the steps of training; the rest is evaluation and probes."""
-
-
 def _seconds(plan: Plan, place: Place, workers: int) -> float:
     """About how long the runs take that are not done yet, by a few steps of training on this machine."""
     done = standing(plan.runs, place).done
@@ -124,5 +112,5 @@ def _seconds(plan: Plan, place: Place, workers: int) -> float:
         took.append(time.perf_counter() - started)
     words = int(prepare(plan.training, place).dataset.train.ids.lengths.sum())
     per_word = min(took) / ids.numel()
-    passes = plan.training.epochs * len(missing)
-    return words * passes * per_word / SHARE_OF_TRAINING / min(workers, len(missing))
+    steps = words * plan.training.epochs * len(missing) * per_word
+    return steps / 0.4 / min(workers, len(missing))  # measured: evaluation and probes take the rest

@@ -18,13 +18,9 @@ from whenpool.explain.checkpoint import TOKENIZERS, without_tags
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.registry import COMPARED
 
-TEXTS_FILE = "texts.jsonl"
 LETTERS = 100  # Of a text so many are kept for each word that is read: more is no word
-MANY = 0.1
-"""The part of all texts that may be cut and the place of the evidence still be one in the texts."""
 UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 """Letters of scripts that put no spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
-RUN = 8  # So many of them between two spaces, in the median, are not one word
 
 
 @dataclass(frozen=True)
@@ -51,9 +47,8 @@ class Wish:
         if len(set(self.poolings)) < len(self.poolings) or not self.poolings:
             raise InputError(f"poolings are some different ones of {', '.join(POOLINGS)}")
         for name in ("seeds", "epochs", "limit", "words"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, not {value}")
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError(f"{name} is at least 1, not {getattr(self, name)}")
 
     @property
     def output(self) -> Path:
@@ -67,11 +62,10 @@ class Wish:
         """What makes the same again, with what is not left to its default."""
         parts = ["whenpool", "diagnose", str(self.path)]
         for field in fields(self)[1:]:
-            value = getattr(self, field.name)
-            if value != field.default:
+            if (value := getattr(self, field.name)) != field.default:
                 parts.append(f"--{'output' if field.name == 'folder' else field.name.replace('_', '-')}")
-            if value != field.default and value is not True:
-                parts.append(",".join(value) if isinstance(value, tuple) else str(value))
+                if value is not True:
+                    parts.append(",".join(value) if isinstance(value, tuple) else str(value))
         return shlex.join(parts)
 
 
@@ -80,10 +74,8 @@ class Survey:
     """What a file of labelled texts holds, and what of it is used. Lengths are words and punctuation marks of
     the texts used, as the models count them, before they are cut."""
 
+    wish: Wish
     file: Path  # the texts that are used, as `whenpool.corpora` reads them
-    name: str  # of the user's file, as are its columns
-    text_column: str
-    label_column: str
     rows: int  # rows with a text and a label
     gaps: tuple[str, ...]  # what was said of the rows without
     repeated: int  # rows whose text stood there before, as far as it is read
@@ -105,23 +97,27 @@ class Survey:
 
     @property
     def much_cut(self) -> bool:
-        """Whether so many texts are cut that where their evidence stands cannot be told."""
-        return self.cut > MANY * self.texts
+        """Whether more than a tenth of the texts is cut, so that nobody can say where their evidence is."""
+        return self.cut > 0.1 * self.texts
 
     @property
     def notes(self) -> list[str]:
-        """What was cut, changed and left out, a sentence each, for the page and the terminal."""
+        """What was cut, changed and left out, a sentence each."""
         notes = []
         if self.cut:
-            notes.append(f"{_count(self.cut, 'text')} longer than {self.words} words and cut there.")
+            notes.append(
+                f"{_count(self.cut, 'text', 'is')} longer than {self.words} words and cut there."
+            )
         if self.gaps:
             left = _count(len(self.gaps), "row", "was")
             notes.append(f"{left} left out for want of words or a label (the first: {self.gaps[0]}).")
         if self.repeated:
-            verb = "repeated text counts" if self.repeated == 1 else "repeated texts count"
-            cut = " (texts that are the same as far as they are read are one)" if self.cut else ""
-            many = f"; {self.several} came with several labels, of which the first counts"
-            notes.append(f"{self.repeated:,} {verb} once{cut}{many if self.several else ''}.")
+            note = "repeated text counts once" if self.repeated == 1 else "repeated texts count once"
+            if self.cut:
+                note += " (texts that are the same as far as they are read are one)"
+            if self.several:
+                note += f"; {self.several} came with several labels, of which the first counts"
+            notes.append(f"{self.repeated:,} {note}.")
         if self.dropped:
             names = ", ".join(f"{name} ({count})" for name, count in list(self.dropped.items())[:10])
             more = ", …" if len(self.dropped) > 10 else ""
@@ -130,7 +126,7 @@ class Survey:
         if self.unused:
             notes.append(f"{_count(self.unused, 'more text', 'was')} left out to be quick (--limit).")
         if self.tagged:
-            notes.append(f"HTML tags were removed from {_count(self.tagged, 'row', '').strip()}.")
+            notes.append(f"HTML tags were removed from {_count(self.tagged, 'row')}.")
         if self.tokenizer == "characters":
             notes.append("Each character is read as a word (--characters).")
         return notes
@@ -145,17 +141,17 @@ def survey(wish: Wish, words: int) -> Survey:
     texts. Raises `InputError` for a file that cannot be read, texts without spaces between words, fewer
     than two classes, or a class with too few texts.
     """
-    path, text_column, label_column = wish.path, wish.text_column, wish.label_column
+    path, column = wish.path, wish.text_column
     tokenizer = "characters" if wish.characters else "untagged"
     gaps = list[str]()
     labels, lengths = dict[str, str](), dict[str, int]()
     several, cut = set[str](), set[str]()
     runs = list[float]()  # of letters that stand without spaces, of each text
     rows = tagged = 0
-    for whole, label, _ in read_own(path, text_column, label_column, gaps):
+    for whole, label, _ in read_own(path, column, wish.label_column, gaps):
         text, length, longer = _read_of(whole, words, tokenizer)
         if not text:
-            gaps.append(f"{path}: no words in column {text_column!r}, but {whole!r:.40}")
+            gaps.append(f"{path}: no words in column {column!r}, but {whole!r:.40}")
             continue
         rows += 1
         tagged += without_tags(whole) != whole
@@ -163,13 +159,12 @@ def survey(wish: Wish, words: int) -> Survey:
         runs.append(len(UNSPACED.findall(start)) / len(start.split()))
         if labels.setdefault(text, label) != label:
             several.add(text)
-        lengths.setdefault(text, length)
         if longer:
             cut.add(text)
+        lengths.setdefault(text, length)
     if not labels:
-        more = f"; {gaps[0]}" if gaps else ""
-        raise InputError(f"{path}: no row has a text and a label{more}")
-    if not wish.characters and median(runs) >= RUN:
+        raise InputError("; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
+    if not wish.characters and median(runs) >= 8:  # which no words of a script with spaces have
         raise InputError(
             f"{path}: texts have no spaces between words ({median(runs):.0f} letters in a row): put "
             "them there with a segmenter first, or read each character as a word with --characters"
@@ -180,8 +175,9 @@ def survey(wish: Wish, words: int) -> Survey:
     counts = Counter(kept.values())
     if len(counts) < 2:
         found = f"one class, {next(iter(counts))!r:.60}" if counts else "no class"
-        left = f" that has {wish.drop_classes_below} texts or more" if dropped else ""
-        raise InputError(f"{path}: column {label_column!r} has {found}{left}; classification needs two")
+        if dropped:
+            found += f" that has {wish.drop_classes_below} texts or more"
+        raise InputError(f"{path}: column {wish.label_column!r} has {found}; classification needs two")
     try:
         check_classes(counts, path, len(several))
     except InputError as error:
@@ -191,37 +187,24 @@ def survey(wish: Wish, words: int) -> Survey:
     chosen = _chosen(kept, counts, wish.limit)
     used = sorted(lengths[text] for text in chosen)
     lines = (json.dumps({"text": text, "label": label}) + "\n" for text, label in chosen.items())
-    content, file = "".join(lines), wish.output / TEXTS_FILE
+    content, file = "".join(lines), wish.output / "texts.jsonl"
     if not (file.is_file() and file.read_bytes() == content.encode()):  # its time is its identity
         write_atomically(file, content)
     return Survey(
-        file=file,
-        name=path.name,
-        text_column=text_column,
-        label_column=label_column,
-        rows=rows,
-        gaps=tuple(gaps),
-        repeated=rows - len(labels),
-        several=len(several),
-        dropped=dropped,
-        unused=len(kept) - len(chosen),
-        tagged=tagged,
-        classes=dict(Counter(chosen.values()).most_common()),
-        shortest=used[0],
-        middle=median(used),
-        longest=used[-1],
-        words=min(words, used[-1]),
-        cut=sum(text in cut for text in chosen),
+        wish=wish, file=file, rows=rows, gaps=tuple(gaps), repeated=rows - len(labels),
+        several=len(several), dropped=dropped, unused=len(kept) - len(chosen), tagged=tagged,
+        classes=dict(Counter(chosen.values()).most_common()), shortest=used[0], middle=median(used),
+        longest=used[-1], words=min(words, used[-1]), cut=sum(text in cut for text in chosen),
         tokenizer=tokenizer,
-    )
+    )  # fmt: skip
 
 
-def _count(number: int, one: str, verb: str = "is") -> str:
-    """Such as "1 row was" and "2 rows were"."""
-    if number == 1:
-        return f"1 {one} {verb}"
-    plural = f"{one}es" if one.endswith("s") else f"{one}s"
-    return f"{number:,} {plural} { {'is': 'are', 'was': 'were'}.get(verb, verb) }"
+def _count(number: int, one: str, verb: str = "") -> str:
+    """Such as "1 row", "1 row was" and "2 rows were"."""
+    if number > 1:
+        one += "es" if one.endswith("s") else "s"
+        verb = {"is": "are", "was": "were"}.get(verb, verb)
+    return f"{number:,} {one} {verb}".rstrip()
 
 
 def _read_of(text: str, words: int, tokenizer: str) -> tuple[str, int, bool]:

@@ -1,11 +1,10 @@
-"""The runs of a diagnosis, and what they tell: accuracies, differences beyond chance, and in which part
-of the texts the words stand that decide."""
+"""The runs of a diagnosis, and what they show: accuracies, differences beyond chance, and in which part of
+the texts the words stand that decide."""
 
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from statistics import mean, stdev
 from typing import Any
@@ -31,11 +30,6 @@ from whenpool.runs.run import Place, Run
 from whenpool.training.loop import EVALUATION_WORDS
 
 HIDDEN = 64  # Units per direction, those of the quick profile on real texts
-SWEPT, LOOKED_AT, OCCLUDED = 300, 300, 100
-"""Texts of the padding sweep, of the gradient profile, and of word importance, at most."""
-LEAST_WINDOWS = 3  # Of a text whose word importance is looked at: one in each third
-ABOUT = ("test_accuracy", "validation_accuracy", "train_texts")
-"""What the checkpoint of a model says of its run."""
 
 
 @dataclass(frozen=True)
@@ -72,61 +66,54 @@ def make_plan(survey: Survey, place: Place, wish: Wish, vectors: str | None = No
     # as in the thesis, windows of 5 words in long texts and of 3 in short ones (§1.9)
     middle = min(survey.middle, survey.words)
     k = 5 if middle >= 50 else 3 if middle >= 15 else 1
-    shortest = LEAST_WINDOWS * k
     plan = Plan({}, {}, {}, {}, k)
     for pooling in wish.poolings:
         runs = tuple(replace(base, pooling=pooling, seed=seed) for seed in range(wish.seeds))
         plan.trainings[pooling] = runs
-        plan.gradients[pooling] = GradientProfile(runs[0], texts=LOOKED_AT)
-        plan.sweeps[pooling] = PaddingSweep(runs[0], texts=SWEPT)
-        if middle >= shortest:
-            plan.importance[pooling] = WordImportance(runs[0], texts=OCCLUDED, k=k, shortest=shortest)
+        plan.gradients[pooling] = GradientProfile(runs[0], texts=300)
+        plan.sweeps[pooling] = PaddingSweep(runs[0], texts=300)
+        if middle >= 3 * k:  # a window in each third of the text
+            plan.importance[pooling] = WordImportance(runs[0], texts=100, k=k, shortest=3 * k)
     return plan
-
-
-CLEARLY = 1.25
-"""How many times as much as the next a third of a text must matter to be called the place where the
-evidence stands; where the most important one matters less than so many times the least, it stands
-everywhere."""
 
 
 def evidence_place(results: Sequence[dict[str, float]]) -> str:
     """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree; of each, the
-    mean importance in the "left", "middle" and "right" third of the texts is given."""
+    mean importance in the "left", "middle" and "right" third of the texts is given.
+
+    The evidence is in one third if that matters more than 1.25 times as much as the next one, and everywhere
+    if the most important third matters at most 1.25 times as much as the least important one.
+    """
     names = {"left": "start", "middle": "middle", "right": "end"}
     found = set()
     for result in results:
         (least, _), (second, _), (most, place) = sorted((result[name], name) for name in names)
-        if most > CLEARLY * second:
-            found.add(names[place])
-        elif most <= CLEARLY * least:
-            found.add("everywhere")
-        else:
-            found.add("unknown")
+        alike = "everywhere" if most <= 1.25 * least else "unknown"
+        found.add(names[place] if most > 1.25 * second else alike)
     return found.pop() if len(found) == 1 else "unknown"
 
 
 def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
-    """What is said of the place that `evidence_place` finds, by the models with these names; ``cut`` where
-    some texts are longer than what is read of them."""
+    """What the page says of the place that `evidence_place` finds; ``judges`` are the names of the models,
+    and ``cut`` says whether some texts are longer than what is read of them."""
     texts = "the words that are read" if cut else "the texts"
     if not judges:
         return (
             "Where the deciding words stand is read from models with a pooling that have learnt; "
             "there is none here."
         )
-    by = f"{together(judges)}, the one model with a pooling that has learnt,"
+    names, alone = together(judges), len(judges) == 1
+    one = f"{names}, the one model with a pooling that has learnt,"
     if where == "unknown":
-        if len(judges) == 1:
-            return f"{by} singles out no part of {texts}."
-        return f"{together(judges)} do not all single out the same part of {texts}."
+        if alone:
+            return f"{one} singles out no part of {texts}."
+        return f"{names} do not all single out the same part of {texts}."
+    what = f"words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most"
     if where == "everywhere":
         what = f"all parts of {texts} matter about alike"
-    else:
-        what = f"words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most"
-    if len(judges) == 1:
-        return f"To {by} {what}."
-    return f"The models with a pooling that have learnt ({together(judges)}) agree: {what}."
+    if alone:
+        return f"To {one} {what}."
+    return f"The models with a pooling that have learnt ({names}) agree: {what}."
 
 
 # Baselines: where a simple classifier does as well, no network is needed
@@ -136,7 +123,6 @@ BASELINES = {
     "vectors": "mean of the word vectors with logistic regression",
 }
 """Their names in sentences."""
-STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)  # Values of C, of which the validation texts choose one
 
 
 def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np.ndarray, float]]:
@@ -154,17 +140,18 @@ def baselines(corpus: Corpus, vectors: WordVectors | None) -> dict[str, tuple[np
     )
     ways: dict[str, Any] = {"tfidf": words_and_pairs}
     if vectors is not None:
-        means = FunctionTransformer(partial(_means, vectors=vectors))
+        means = FunctionTransformer(_means, kw_args={"vectors": vectors})
         ways["vectors"] = make_pipeline(means, StandardScaler())
     train, validation, test = corpus.train, corpus.validation, corpus.test
     found = {}
     for name, features in ways.items():
         started = time.perf_counter()
-        read = features.fit_transform(train.texts)
-        models = [LogisticRegression(C=C, max_iter=2_000).fit(read, train.labels) for C in STRENGTHS]
-        held_out = features.transform(validation.texts)
-        scores = [model.score(held_out, validation.labels) for model in models]
-        best = models[scores.index(max(scores))]
+        read, held_out = features.fit_transform(train.texts), features.transform(validation.texts)
+        models = [
+            LogisticRegression(C=strength, max_iter=2_000).fit(read, train.labels)
+            for strength in (0.01, 0.1, 1.0, 10.0, 100.0)
+        ]
+        best = max(models, key=lambda model: model.score(held_out, validation.labels))
         right = best.predict(features.transform(test.texts)) == np.asarray(test.labels)
         found[name] = right.astype(float), time.perf_counter() - started
     return found
@@ -190,8 +177,6 @@ class Score:
 
     pooling: str
     accuracies: tuple[float, ...]  # in % of the test texts, one for each seed
-    low: float  # the 95 % interval of their mean, as far as the choice of test texts goes
-    high: float
     right: np.ndarray  # (N,) the share of seeds that got each test text right
     seconds: float  # of all its trainings
 
@@ -207,6 +192,17 @@ class Score:
     def deviation(self) -> float | None:
         return stdev(self.accuracies) if len(self.accuracies) > 1 else None
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the accuracy, in %, as far as the choice of test texts goes."""
+        found = binomtest(round(self.right.sum()), len(self.right)).proportion_ci(LEVEL, "wilson")
+        return 100 * float(found.low), 100 * float(found.high)
+
+    @property
+    def range(self) -> str:
+        low, high = self.interval
+        return f"{low:.1f} to {high:.1f}"
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -219,33 +215,20 @@ class Difference:
     may_be_chance: bool
 
 
-def interval_of(right: np.ndarray) -> tuple[float, float]:
-    """Wilson's 95 % interval of an accuracy, in %, by the choice of test texts."""
-    found = binomtest(round(right.sum()), len(right)).proportion_ci(LEVEL, "wilson")
-    return 100 * float(found.low), 100 * float(found.high)
-
-
 def learnt_among(scores: Sequence[Score], majority: float) -> list[Score]:
     """The poolings that are better than the most frequent class, ``majority`` % of the test texts,
     beyond chance: by a one-sided binomial test at 2.5 % for all of them together (Bonferroni's)."""
-    least = (1 - LEVEL) / (2 * len(scores))
     return [
         score
         for score in scores
         if (size := len(score.right)) >= FEW
-        and binomtest(round(score.right.sum()), size, majority / 100, "greater").pvalue < least
+        and binomtest(round(score.right.sum()), size, majority / 100, "greater").pvalue
+        < (1 - LEVEL) / (2 * len(scores))
     ]
 
 
-def differences(scores: Sequence[Score]) -> list[Difference]:
-    """Of the first, the best pooling, from each other one; since any of them may have come out best,
-    each is tested at a share of the 5 % for all pairs (Bonferroni's)."""
-    best, *others = scores
-    least = (1 - LEVEL) / max(1, math.comb(len(scores), 2))
-    return [_difference(best, other, least) for other in others]
-
-
-def _difference(best: Score, other: Score, least: float) -> Difference:
+def difference(best: Score, other: Score, least: float) -> Difference:
+    """Of the best from another, tested at the level ``least``."""
     points = 100 * (best.right - other.right).astype(float)  # (N,), text by text
     size, gap = len(points), float(points.mean())
     if size < FEW or not points.any():
@@ -256,20 +239,19 @@ def _difference(best: Score, other: Score, least: float) -> Difference:
         spread = [stdev(score.accuracies) for score in (best, other)]
         error = max(error, math.hypot(*(s / math.sqrt(n) for s, n in zip(spread, seeds, strict=True))))
     half = float(t.ppf(1 - least / 2, size - 1)) * error
-    if seeds == (1, 1):  # on the texts that one of them alone gets right, exactly
+    chance = gap <= half
+    if seeds == (1, 1):  # an exact test on the texts that one of them alone gets right
         won, lost = int((points > 0).sum()), int((points < 0).sum())
         chance = binomtest(won, won + lost).pvalue >= least
-    else:
-        chance = gap <= half
     return Difference(other.pooling, gap, (gap - half, gap + half), bool(chance))
 
 
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that the page shows of the runs; of probes, by pooling, what did not fail."""
+    """All that the page shows of the runs."""
 
     scores: tuple[Score, ...]  # of the poolings that could be trained, the most accurate first
     baselines: tuple[Score, ...]  # likewise; none without scikit-learn
@@ -278,21 +260,19 @@ class Findings:
     train: int  # texts, as of validation and test
     validation: int
     test: int
-    gradients: dict[str, Rows]
-    ratios: dict[str, float]  # gradient at the middle word over that at the first
-    sweeps: dict[str, Rows]
-    importance: dict[str, Rows]
-    thirds: dict[str, dict[str, float]]  # mean importance in the "left", "middle" and "right" third
-    swept: int  # test texts that were read with filler
     filler: str  # what was added in the sweeps; "" for invented sentences
-    where: str  # the place of the evidence, as `whenpool.book.report.advice` names it
-    judges: tuple[str, ...]  # names of the models that it was read from
+    gradients: dict[str, Row]  # what is stored of the probes that did not fail, by pooling
+    sweeps: dict[str, Row]
+    importance: dict[str, Row]
     models: dict[str, Checkpoint] = field(default_factory=dict)  # of each pooling the best by validation
 
     @property
     def differences(self) -> list[Difference]:
-        """Of the best pooling from each other one."""
-        return differences(self.scores)
+        """Of the best pooling from each other one; since any of them may have come out best, each is tested
+        at a share of the 5 % for all pairs (Bonferroni's)."""
+        best, *others = self.scores
+        least = (1 - LEVEL) / max(1, math.comb(len(self.scores), 2))
+        return [difference(best, other, least) for other in others]
 
     @property
     def learnt(self) -> list[Score]:
@@ -314,90 +294,85 @@ class Findings:
     @property
     def simple(self) -> Score | None:
         """The best baseline, if it has learnt and no pooling is more accurate beyond chance."""
-        learnt = learnt_among(self.baselines, self.majority) if self.baselines else []
+        learnt = learnt_among(self.baselines, self.majority)
         if not learnt:
             return None
-        gap = _difference(self.scores[0], learnt[0], (1 - LEVEL) / len(self.baselines))
+        gap = difference(self.scores[0], learnt[0], (1 - LEVEL) / len(self.baselines))
         return learnt[0] if gap.may_be_chance or gap.points <= 0 else None
+
+    @property
+    def judges(self) -> list[Score]:
+        """Those that say where the evidence is: of the poolings that have learnt those with word importance,
+        but not the last state, which reads the ends of a text."""
+        return [score for score in self.learnt if score.pooling in self.importance.keys() - {"last"}]
+
+    @property
+    def where(self) -> str:
+        """The place of the evidence, as `whenpool.book.report.advice` names it."""
+        return evidence_place([self.importance[score.pooling]["result"] for score in self.judges])
+
+    @property
+    def swept(self) -> int:
+        """Test texts that were read with filler."""
+        return max((row["result"]["texts_probed"] for row in self.sweeps.values()), default=0)
 
     def kept(self, pooling: str) -> float | None:
         """Mean accuracy over all places and shares of added filler, in %."""
-        found = [row["accuracy"] for row in self.sweeps.get(pooling, []) if row["share_added"] > 0]
+        rows = self.sweeps[pooling]["history"] if pooling in self.sweeps else []
+        found = [row["accuracy"] for row in rows if row["share_added"] > 0]
         return mean(found) if found else None
 
 
-def find(plan: Plan, place: Place, tokenizer: str = "basic_english") -> Findings:
+def find(plan: Plan, place: Place, tokenizer: str) -> Findings:
     """Read the finished runs of a plan, and train the baselines; the models read texts by the ``tokenizer``.
     Raises `InputError` when not one pooling could be trained."""
     stand = standing(plan.runs, place)
     failed = {str(run): said for run, said in stand.failed.items()}
-    scores, facts, models = list[Score](), dict[str, Any](), dict[str, Checkpoint]()
+
+    def stored(run: Run) -> Row:
+        row = place.store.get(stand.done[run])
+        assert row is not None, run
+        return row
+
+    scores, facts, models = list[Score](), Row(), dict[str, Checkpoint]()
     for pooling, runs in plan.trainings.items():
         done = [run for run in runs if run in stand.done]
         if not done:
             continue
         found = [trained(run, place) for run in done]
-        results = [_stored(run, stand.done[run], place)["result"] for run in done]
+        results = [stored(run)["result"] for run in done]
         facts = results[0]
         right = np.mean([right_on(one.model, one.dataset.test) for one in found], axis=0)
         accuracies = tuple(result["test_accuracy"] for result in results)
-        seconds = sum(result["seconds"] for result in results)
-        scores.append(Score(pooling, accuracies, *interval_of(right), right, seconds))
+        scores.append(Score(pooling, accuracies, right, sum(result["seconds"] for result in results)))
         best = max(range(len(done)), key=lambda number: results[number]["validation_accuracy"])
-        about = {name: results[best][name] for name in ABOUT}
-        words, classes = tuple(found[best].dataset.vocabulary), found[best].dataset.classes
-        model = found[best].model.eval()
-        models[pooling] = Checkpoint(model, words, classes, about, done[best].max_words, tokenizer)
+        about = {
+            name: results[best][name] for name in ("test_accuracy", "validation_accuracy", "train_texts")
+        }
+        model, data = found[best].model.eval(), found[best].dataset
+        words = tuple(data.vocabulary)
+        models[pooling] = Checkpoint(model, words, data.classes, about, done[best].max_words, tokenizer)
     if not scores:
         raise InputError(f"no pooling could be trained: {next(iter(failed.values()), 'no run ended')}")
     corpus = place.source(plan.training).load("any")
     simple = [
-        Score(name, (100 * float(right.mean()),), *interval_of(right), right, seconds)
+        Score(name, (100 * float(right.mean()),), right, seconds)
         for name, (right, seconds) in baselines(corpus, vectors_of(plan.training, place)).items()
     ]
     for each in (scores, simple):
         each.sort(key=lambda score: -score.accuracy)
-
-    gradients, sweeps, importance = (
-        {
-            pooling: _stored(probe, stand.done[probe], place)
-            for pooling, probe in probes.items()
-            if probe in stand.done
-        }
-        for probes in (plan.gradients, plan.sweeps, plan.importance)
-    )
     try:
         filler = find_filler(place.data).name
     except InputError:
         filler = ""
-    thirds = {pooling: row["result"] for pooling, row in importance.items()}
-    learnt = [score.pooling for score in learnt_among(scores, facts["majority_accuracy"])]
-    judges = [pooling for pooling in learnt if pooling in thirds and pooling != "last"]
-    return Findings(
-        tuple(scores),
-        tuple(simple),
-        failed,
-        facts["majority_accuracy"],
-        facts["train_texts"],
-        facts["validation_texts"],
-        facts["test_texts"],
-        {pooling: row["history"] for pooling, row in gradients.items()},
-        {pooling: row["result"]["ratio"] for pooling, row in gradients.items()},
-        {pooling: row["history"] for pooling, row in sweeps.items()},
-        {pooling: row["history"] for pooling, row in importance.items()},
-        thirds,
-        max((row["result"]["texts_probed"] for row in sweeps.values()), default=0),
-        filler,
-        evidence_place([thirds[pooling] for pooling in judges]),
-        tuple(POOLING_NAMES[pooling] for pooling in judges),
-        models,
+    gradients, sweeps, importance = (
+        {pooling: stored(probe) for pooling, probe in probes.items() if probe in stand.done}
+        for probes in (plan.gradients, plan.sweeps, plan.importance)
     )
-
-
-def _stored(run: Any, key: str, place: Place) -> dict[str, Any]:
-    row = place.store.get(key)
-    assert row is not None, run
-    return row
+    return Findings(
+        tuple(scores), tuple(simple), failed, facts["majority_accuracy"], facts["train_texts"],
+        facts["validation_texts"], facts["test_texts"], filler, gradients, sweeps, importance, models,
+    )  # fmt: skip
 
 
 @torch.inference_mode()

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,11 @@ from matplotlib.figure import Figure
 
 from whenpool.book.report.advice import Advice, support
 from whenpool.explain.diagnosis.data import Survey
-from whenpool.explain.diagnosis.findings import Findings, Plan, Rows, evidence_sentence
+from whenpool.explain.diagnosis.findings import Findings, Plan, Row, evidence_sentence
 from whenpool.explain.diagnosis.verdict import Verdict
 from whenpool.models.registry import COLOURS, MARKERS, POOLING_NAMES
 
 PLACES = {"left": "text at the start", "mid": "text in the middle", "right": "text at the end"}
-SHOWN_SHARES = (0.0, 0.5, 0.9)
 
 
 @dataclass(frozen=True)
@@ -40,33 +39,26 @@ class Page:
 
     @property
     def html(self) -> str:
-        environment = Environment(
-            loader=PackageLoader("whenpool.explain.diagnosis", ""),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
         found = self.found
-        return environment.get_template("page.html").render(
-            page=self,
-            survey=self.survey,
-            plan=self.plan,
+        templates = Environment(
+            loader=PackageLoader("whenpool.explain.diagnosis", ""), autoescape=True,
+            undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        )  # fmt: skip
+        judges = [score.name for score in found.judges]
+        return templates.get_template("page.html").render(
+            **vars(self),
             training=self.plan.training,
-            found=found,
-            verdict=self.verdict,
             figures=_figures(found),
             swept={
-                pooling: {(row["setting_added"], row["share_added"]): row["accuracy"] for row in rows}
-                for pooling, rows in found.sweeps.items()
+                pooling: {(p["setting_added"], p["share_added"]): p["accuracy"] for p in row["history"]}
+                for pooling, row in found.sweeps.items()
             },
             seeds=min(len(score.accuracies) for score in found.scores),
-            evidence=evidence_sentence(found.where, found.judges, bool(self.survey.cut)),
+            evidence=evidence_sentence(found.where, judges, bool(self.survey.cut)),
             names=POOLING_NAMES,
             support=support,
             zip=zip,
             differences={one.pooling: one for one in found.differences},
-            shares=SHOWN_SHARES,
             places=PLACES,
         )
 
@@ -76,11 +68,11 @@ class Page:
         lines = [f"{'pooling':<10} {'option':<15} {'test accuracy':<22} under filler"]
         for score in self.found.scores:
             kept = self.found.kept(score.pooling)
-            accuracy = f"{score.accuracy:5.1f} % ({score.low:.1f} to {score.high:.1f})"
+            accuracy = f"{score.accuracy:5.1f} % ({score.range})"
             filled = "  –" if kept is None else f"{kept:5.1f} %"
             lines.append(f"{score.name:<10} {score.pooling:<15} {accuracy:<22} {filled}")
         for score in self.found.baselines:
-            lines.append(f"{score.name}: {score.accuracy:.1f} % ({score.low:.1f} to {score.high:.1f})")
+            lines.append(f"{score.name}: {score.accuracy:.1f} % ({score.range})")
         lines.append(f"{'most frequent class':<26} {self.found.majority:5.1f} %")
         if not self.found.baselines:
             lines.append("Without scikit-learn there are no baselines: pip install 'whenpool[sklearn]'")
@@ -92,63 +84,58 @@ def _figures(found: Findings) -> dict[str, list[Markup]]:
 
     def intervals(axes: Axes) -> None:
         for score in reversed(found.scores):
-            ends = [[score.accuracy - score.low], [score.high - score.accuracy]]
+            low, high = score.interval
+            ends = [[score.accuracy - low], [high - score.accuracy]]
             marker, colour = MARKERS[score.pooling], COLOURS[score.pooling]
             axes.errorbar([score.accuracy], [score.name], xerr=ends, fmt=marker, color=colour)
         axes.axvline(found.majority, color="gray", linestyle=":")
         axes.set(xlabel="test accuracy, %", ymargin=0.15)
 
-    told = (f"{s.name} {s.accuracy:.1f} ({s.low:.1f} to {s.high:.1f})" for s in found.scores)
-    title = "Test accuracy with its 95 % interval"
-    accuracy = _svg(title, f"{'; '.join(told)}; most frequent class {found.majority:.1f}", intervals)
-    figures = {"accuracy": [accuracy], "sweeps": [], "gradients": [], "importance": []}
-    for place, name in PLACES.items() if found.sweeps else ():
-        rows = {
-            p: [row for row in rows if row["setting_added"] == place] for p, rows in found.sweeps.items()
-        }
-        labels = {"xlabel": "share of added filler", "ylabel": "accuracy, %"}
+    said = "; ".join(f"{score.name} {score.accuracy:.1f} ({score.range})" for score in found.scores)
+    said += f"; most frequent class {found.majority:.1f}"
+    figures = {"accuracy": [_svg("Test accuracy with its 95 % interval", said, intervals)]}
+    figures |= {"sweeps": [], "gradients": [], "importance": []}
+    sweeps, gradients, importance = (
+        {pooling: row["history"] for pooling, row in rows.items()}
+        for rows in (found.sweeps, found.gradients, found.importance)
+    )
+    labels = {"xlabel": "share of added filler", "ylabel": "accuracy, %"}
+    for place, name in PLACES.items() if sweeps else ():
+        there = {p: [row for row in rows if row["setting_added"] == place] for p, rows in sweeps.items()}
         points = ("share_added", "accuracy")
-        figures["sweeps"] += [_lines(name.capitalize(), rows, points, labels, found.majority)]
-    points, across = ("position", "mean"), {"xlabel": "position in the text, %"}
-    if any(row["mean"] > 0 for rows in found.gradients.values() for row in rows):
-        labels = across | {"ylabel": "‖∂L/∂h‖", "yscale": "log"}
-        figures["gradients"] += [_lines("Gradient at each position", found.gradients, points, labels)]
-    if found.importance:
-        labels = across | {"ylabel": "importance"}
-        figures["importance"] += [_lines("Normalised word importance", found.importance, points, labels)]
+        figures["sweeps"] += [_lines(name.capitalize(), there, points, labels, found.majority)]
+    points, labels = ("position", "mean"), {"xlabel": "position in the text, %"}
+    if any(row["mean"] > 0 for rows in gradients.values() for row in rows):
+        more = {"ylabel": "‖∂L/∂h‖", "yscale": "log"}
+        figures["gradients"] += [_lines("Gradient at each position", gradients, points, labels | more)]
+    if importance:
+        labels["ylabel"] = "importance"
+        figures["importance"] += [_lines("Normalised word importance", importance, points, labels)]
     return figures
 
 
 def _lines(
-    title: str,
-    rows: Mapping[str, Rows],
-    columns: tuple[str, str],
-    labels: Mapping[str, str],
+    title: str, rows: Mapping[str, Sequence[Row]], columns: tuple[str, str], labels: Mapping[str, str],
     level: float | None = None,
-) -> Markup:
+) -> Markup:  # fmt: skip
     """A drawing with a line for each pooling, and a dotted one right across at ``level``, such as chance."""
     x, y = columns
 
     def draw(axes: Axes) -> None:
         for pooling, points in rows.items():
-            axes.plot(
-                [point[x] for point in points],
-                [point[y] for point in points],
-                color=COLOURS[pooling],
-                marker=MARKERS[pooling],
-                markevery=0.12,
-                label=POOLING_NAMES[pooling],
-            )
+            look: Any = {"color": COLOURS[pooling], "marker": MARKERS[pooling], "markevery": 0.12}
+            values = [point[x] for point in points], [point[y] for point in points]
+            axes.plot(*values, label=POOLING_NAMES[pooling], **look)
         if level is not None:
             axes.axhline(level, color="gray", linestyle=":")
         axes.set(**labels)
 
-    told = (f"{POOLING_NAMES[p]} from {r[0][y]:.3g} to {r[-1][y]:.3g}" for p, r in rows.items())
-    return _svg(title, "; ".join(told), draw)
+    said = (f"{POOLING_NAMES[p]} from {r[0][y]:.3g} to {r[-1][y]:.3g}" for p, r in rows.items())
+    return _svg(title, "; ".join(said), draw)
 
 
-def _svg(title: str, told: str, draw: Callable[[Axes], None]) -> Markup:
-    """A drawing for light and dark pages: what is black takes the colour of the page's text; ``told`` is for
+def _svg(title: str, said: str, draw: Callable[[Axes], None]) -> Markup:
+    """A drawing for light and dark pages: what is black takes the colour of the page's text; ``said`` is for
     readers who see no drawing."""
     look: Any = {
         "svg.fonttype": "none", "svg.hashsalt": title, "font.size": 9, "axes.grid": True,
@@ -164,5 +151,5 @@ def _svg(title: str, told: str, draw: Callable[[Axes], None]) -> Markup:
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     svg = re.sub(r' id="[\w.]+_\d+"', "", buffer.getvalue()).replace("#000000", "currentColor")
-    label = escape(f"{title}: {told}")
+    label = escape(f"{title}: {said}")
     return Markup(f'<svg role="img" aria-label="{label}"{svg[svg.index("<svg") + 4 :]}')  # noqa: S704

@@ -8,8 +8,6 @@ from whenpool.book.report.advice import Advice, advice_for, support
 from whenpool.book.report.tables import together
 from whenpool.explain.diagnosis.findings import FEW, SEEDS, Findings, Score
 
-CLEAR = 2  # Standard errors by which accuracies under filler must differ to be told apart
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -58,17 +56,15 @@ def _of_poolings(found: Findings) -> Verdict:
         )
         return Verdict("", "No pooling learnt enough to be recommended", (sentence, more))
     left = [score.name for score in found.near if score not in tied]
-    sentences, doubt = [], ""
+    chosen, doubt = best, ""
     if len(tied) == 1:
-        chosen = best
-        sentences.append(_alone(found, best, size))
+        sentences = [_alone(found, best, size)]
     else:
-        sentences += [_near(tied, size)]
         chosen, why = _chosen(found, tied)
-        sentences += [why] if why else []
-        every = len(tied) == len(found.learnt)
-        doubt = f", though any {'that has learnt ' if left else ''}may do" if every else ""
-        doubt = doubt or ", though others may do as well"
+        sentences = [_near(tied, size), *why]
+        doubt = ", though others may do as well"
+        if len(tied) == len(found.learnt):
+            doubt = f", though any {'that has learnt ' if left else ''}may do"
     if left:
         sentences.append(
             f"Not clearly above the most frequent class: {together(left)}; but that {best.name} "
@@ -89,6 +85,7 @@ def _of_poolings(found: Findings) -> Verdict:
 
 
 def _alone(found: Findings, best: Score, size: str) -> str:
+    """Why the best pooling is better than the others."""
     right = f"It is right on {best.accuracy:.1f} % of {size}"
     far = [difference for difference in found.differences if not difference.may_be_chance]
     if len(found.scores) == 1:
@@ -105,42 +102,40 @@ def _alone(found: Findings, best: Score, size: str) -> str:
 
 
 def _near(tied: list[Score], size: str) -> str:
+    """What chance may have put in their order."""
     best = tied[0]
     first = [score.name for score in tied if math.isclose(score.accuracy, best.accuracy)]
+    equal = f"{together(first)} are equally accurate"
     if len(first) == len(tied):
-        return f"{together(first)} are equally accurate: {best.accuracy:.1f} % of {size}."
-    leads = (
-        f"{best.name} is the most accurate ({best.accuracy:.1f} %), but its lead"
-        if len(first) == 1
-        else f"{together(first)} are equally accurate ({best.accuracy:.1f} %), but their lead"
-    )
+        return f"{equal}: {best.accuracy:.1f} % of {size}."
+    leads = f"{equal} ({best.accuracy:.1f} %), but their lead"
+    if len(first) == 1:
+        leads = f"{best.name} is the most accurate ({best.accuracy:.1f} %), but its lead"
     return (
         f"{together([score.name for score in tied])} cannot be told apart by {size}: {leads} over the "
         f"other{'s' if len(tied) - len(first) > 1 else ''} may be chance."
     )
 
 
-def _chosen(found: Findings, tied: list[Score]) -> tuple[Score, str]:
-    """One of those that chance may have put in their order, and why it."""
-    kept = {score.pooling: found.kept(score.pooling) for score in tied}
-    known = {pooling: value for pooling, value in kept.items() if value is not None}
-    if not known:
-        return tied[0], ""
-    if len(known) < len(kept):
-        missing = [score.name for score in tied if score.pooling not in known]
-        return tied[0], (
+def _chosen(found: Findings, tied: list[Score]) -> tuple[Score, list[str]]:
+    """One of the poolings that are tied, and the sentence that says why it."""
+    kept = {s.pooling: value for s in tied if (value := found.kept(s.pooling)) is not None}
+    if not kept:
+        return tied[0], []
+    if missing := [score.name for score in tied if score.pooling not in kept]:
+        return tied[0], [
             f"Filler decides nothing among them, since {together(missing)} could not be tested with it."
-        )
-    chosen = max(tied, key=lambda score: score.accuracy + known[score.pooling])
-    return chosen, (
-        f"Among those, {chosen.name} does best on the texts as they are ({chosen.accuracy:.1f} %) "
-        f"and with {_filler(found)} around them ({known[chosen.pooling]:.1f} % on average) taken "
-        "together."
-    )
+        ]
+    chosen = max(tied, key=lambda score: score.accuracy + kept[score.pooling])
+    return chosen, [
+        f"Among those, {chosen.name} does best on the texts as they are ({chosen.accuracy:.1f} %) and with "
+        f"{_filler(found)} around them ({kept[chosen.pooling]:.1f} % on average) taken together."
+    ]
 
 
 def _robust(found: Findings) -> list[str]:
-    """What filler tells of the one that is best without: nothing where it tells none apart."""
+    """What filler does to the pooling that is best without it: nothing is said where the difference from the
+    others is no larger than two standard errors."""
     kept = {s.name: value for s in found.learnt if (value := found.kept(s.pooling)) is not None}
     mine, best = found.scores[0].name, kept.pop(found.scores[0].name, None)
     if best is None or not kept:
@@ -148,14 +143,13 @@ def _robust(found: Findings) -> list[str]:
     most = max(kept, key=lambda name: kept[name])
     parts = [value / 100 for value in (best, kept[most])]
     error = 100 * math.sqrt(sum(part * (1 - part) for part in parts) / max(1, found.swept))
-    if abs(best - kept[most]) <= CLEAR * error:
+    if abs(best - kept[most]) <= 2 * error:
         return []
     if best > kept[most]:
         return [f"It also keeps most accuracy when {_filler(found)} is added ({best:.1f} % on average)."]
     return [
-        f"When {_filler(found)} is added around the texts, {most} keeps more ({kept[most]:.1f} % on "
-        f"average, beside {best:.1f} % of {mine}): prefer it where texts are longer or noisier than "
-        "these."
+        f"When {_filler(found)} is added around the texts, {most} keeps more ({kept[most]:.1f} % on average, "
+        f"beside {best:.1f} % of {mine}): prefer it where texts are longer or noisier than these."
     ]
 
 

@@ -12,25 +12,22 @@ from typing import Any
 
 import torch
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.models.precision import check_precision
 from whenpool.runs.engine.crew import Crew, Pool, Report, outstanding, tasks_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run
 
 __all__ = ["Report", "Workforce", "check_device", "processors", "run_all"]
-ENGINES = ("local", "ray")
-PER_GPU = 2
-"""Workers of this machine for each of its GPUs: one reads texts and makes models while the other trains."""
 
 
 @dataclass(frozen=True)
 class Workforce:
-    """What executes runs. It changes no run; results have it among their provenance."""
+    """What executes runs. It changes no run, and is part of the provenance of each result."""
 
     engine: str = "local"  # processes on this machine, or "ray", a cluster
     address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
-    workers: int | None = None  # None: one a processor, `PER_GPU` a GPU; on a cluster all that fit
+    workers: int | None = None  # None: one a processor, two a GPU; on a cluster all that fit
     device: str = "cpu"  # or "cuda"
     together: int | None = None  # models of one shape trained as one batch of models, at most; None: 1
     precision: str = "float32"  # a name in `whenpool.models.precision.PRECISIONS`
@@ -51,14 +48,13 @@ class Workforce:
         return cls(**given)
 
     def variables(self) -> dict[str, str]:
-        """What `default` reads it from, for the processes that are started."""
+        """The environment that `default` reads, for the processes that are started."""
         given = {name: value for name, value in asdict(self).items() if name != "until"}
         return {f"WHENPOOL_{name.upper()}": str(v) for name, v in given.items() if v is not None}
 
     def check(self) -> None:
         """Raises `InputError` for an unknown engine, device or precision, or a GPU that is not here."""
-        if self.engine not in ENGINES:
-            raise InputError(f"engine {self.engine!r} is unknown; choose one of {', '.join(ENGINES)}")
+        check_known("engine", self.engine, ("local", "ray"))
         if self.address and self.engine != "ray":
             raise InputError("an address is of a Ray cluster: choose --engine ray as well")
         check_device(self.device, here=self.engine == "local")
@@ -66,8 +62,8 @@ class Workforce:
 
 
 def check_device(device: str, here: bool = True) -> None:
-    """Raises `InputError` for an unknown device, or when CUDA is asked for, is needed ``here`` on this
-    machine, and is not there."""
+    """Raises `InputError` for an unknown device, or for CUDA where it is needed ``here``, on this machine,
+    and torch sees no GPU."""
     if re.fullmatch(r"cuda(:\d+)?", device):
         if here and not torch.cuda.is_available():
             raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
@@ -76,10 +72,8 @@ def check_device(device: str, here: bool = True) -> None:
 
 
 def processors() -> int:
-    """Those that this process may use, which a container can limit."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many processors this process may use, which a container can limit."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def run_all(
@@ -100,7 +94,8 @@ def run_all(
         workforce: who does it, and how; default: `Workforce.default`.
         keep_weights: the runs whose weights are wanted; those stored without are run again.
         label: is written before the progress bar.
-        seconds: what a run is expected to take, where there is a time at which everything stops.
+        seconds: the time that a run is expected to take, None if nothing is known; used only where the
+            workforce has a time at which to stop.
 
     Raises:
         InputError: for data that are missing, a store that cannot be written, or a workforce that is
@@ -144,5 +139,6 @@ def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:
     devices = [workforce.device]
     if workforce.device == "cuda":  # all of this machine's
         devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
-    wanted = workforce.workers or (processors() if devices == ["cpu"] else PER_GPU * len(devices))
+    # two for each GPU: one reads texts and makes models while the other trains
+    wanted = workforce.workers or (processors() if devices == ["cpu"] else 2 * len(devices))
     return LocalPool(place, workforce, min(wanted, tasks), devices)

@@ -20,8 +20,7 @@ from whenpool.base.errors import InputError, StorageError
 from whenpool.runs.kinds.training import Training, execute_together
 from whenpool.runs.run import Place, Run, key
 
-_POLL = 0.5
-"""Seconds between two looks at what another command is doing."""
+_POLL = 0.5  # Seconds between two looks at what another command is doing
 
 
 class Job(NamedTuple):
@@ -37,8 +36,8 @@ Task = tuple[Job, ...]
 
 
 class Message(NamedTuple):
-    """A run was begun, an epoch of it ended, it is "done", it "failed"; or of all: a "note", that nothing
-    can be stored ("stopped"), that the worker is "idle" or has "died"."""
+    """Of one run: "begun", an "epoch" of it ended, "done" or "failed". Of a worker: a "note", "stopped"
+    (nothing can be stored), "idle" or "died"."""
 
     kind: str
     key: str = ""
@@ -69,7 +68,7 @@ class Report:
 
 
 def outstanding(runs: Iterable[Run], place: Place, keep_weights: Callable[[Run], bool]) -> list[Job]:
-    """The runs that are not stored, or whose weights are wanted and not here; none twice."""
+    """The runs that are not stored, or whose weights are wanted and not here; each comes once."""
     jobs = {name: Job(run, name, keep_weights(run)) for run in runs for name in [key(run, place)]}
     return [job for job in jobs.values() if not place.store.has(job.key, job.keep_weights)]
 
@@ -79,19 +78,15 @@ def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
     ``together`` form one task. They differ in pooling and the place of the filler alone, so that their
     batches have the same lengths at every step, and nothing is padded for others."""
     groups: list[list[Job]] = []
-    open_groups: dict[Training, list[Job]] = {}
+    filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):
-        run = job.run
-        if not isinstance(run, Training) or run.trick or run.cell != "lstm" or run.drop_connect:
-            groups.append([job])
-            continue
-        where = "standard" if run.setting == "standard" else "mid"
-        cell = replace(
-            run, pooling="max", setting=where, forget_bias=Training.forget_bias, orthogonal=False
-        )
-        group = open_groups.get(cell)
+        run = shape = job.run
+        if isinstance(run, Training) and run.cell == "lstm" and not (run.trick or run.drop_connect):
+            where = "standard" if run.setting == "standard" else "mid"
+            shape = replace(run, pooling="max", setting=where, forget_bias="thesis", orthogonal=False)
+        group = filling.get(shape)
         if group is None or len(group) >= together:
-            group = open_groups[cell] = []
+            group = filling[shape] = []
             groups.append(group)
         group.append(job)
     return [tuple(group) for group in groups]
@@ -111,13 +106,9 @@ class DeviceLostError(RuntimeError):
 
 
 def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) -> None:
-    """Execute and store the runs of a task, and say how it goes.
-
-    Several that are too much for the memory of a GPU are tried again, half of them at a time.
-
-    Raises:
-        DeviceLostError: when the GPU can no longer be used by this process.
-    """
+    """Execute and store the runs of a task, and say how it goes. Several that are too much for the memory
+    of a GPU are tried again, half of them at a time. Raises `DeviceLostError` when the GPU can no longer
+    be used by this process."""
     for job in task:
         say(Message("begun", job.key))
     open_jobs = {job.key: job for job in task}
@@ -181,16 +172,15 @@ class Claims:
         self._held: dict[str, FileLock] = {}
 
     def take(self, key: str) -> bool:
-        """Claim a run; whether that was possible, or it was ours already."""
-        if key in self._held:
-            return True
-        self._folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self._folder / f"{key}.lock")
-        try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            return False
-        self._held[key] = lock
+        """Claim a run; returns whether it is ours now."""
+        if key not in self._held:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self._folder / f"{key}.lock")
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                return False
+            self._held[key] = lock
         return True
 
     def release(self, key: str) -> None:
@@ -201,7 +191,7 @@ class Claims:
         lock.release()
 
     def release_all(self) -> None:
-        """Let go of what was not ended."""
+        """Let go of all runs that have not ended."""
         for name in list(self._held):
             self.release(name)
 
@@ -210,7 +200,7 @@ class Pool(Protocol):
     """Workers, each of which does one task at a time."""
 
     tries: int
-    """How often a run is begun whose worker dies."""
+    """How often a run is begun if its worker dies."""
 
     def has_room(self) -> bool:
         """Whether a worker is idle, or can be had."""
@@ -223,16 +213,12 @@ class Pool(Protocol):
         "died"."""
 
     def close(self) -> None:
-        """Stop all workers, whatever they are at."""
+        """Stop all workers, whatever they are doing."""
 
 
 class Crew:
-    """One list of tasks, and the pool that does them.
-
-    Args:
-        seconds: the time that a run is expected to take, if anything is known of it.
-        until: the `time.monotonic` at which everything stops.
-    """
+    """One list of tasks, and the pool that does them; ``seconds`` and ``until`` as
+    `whenpool.runs.engine.run_all` and `whenpool.runs.engine.Workforce` have them."""
 
     def __init__(
         self,
@@ -265,9 +251,15 @@ class Crew:
         ) as self._bar:
             try:
                 while (self._queue or self._busy or self._elsewhere) and time.monotonic() < self._until:
-                    self._hand_out()
+                    while self._queue and self._pool.has_room():
+                        if task := self._claimed(self._queue.popleft()):
+                            self._busy[self._pool.begin(task)] = {job.key: job for job in task}
                     self._listen()
-                    self._look_elsewhere()
+                    for job in list(self._elsewhere):  # what another command has let go
+                        if self._claims.take(job.key):
+                            self._elsewhere.remove(job)
+                            if not self._ended_elsewhere(job):  # it was stopped
+                                self._queue.append((job,))
                     self._describe(len(jobs))
                 open_tasks = [*self._busy.values(), *self._queue, self._elsewhere]
                 self._report.left += sum(map(len, open_tasks))
@@ -284,13 +276,8 @@ class Crew:
         ended = self._report.done + self._report.shared + len(self._report.failed)
         self._bar.set_description_str(f"{self._label}: {ended}/{count}", refresh=False)
 
-    def _hand_out(self) -> None:
-        while self._queue and self._pool.has_room():
-            if task := self._claimed(self._queue.popleft()):
-                self._busy[self._pool.begin(task)] = {job.key: job for job in task}
-
     def _claimed(self, task: Task) -> Task:
-        """What of a task is left to do here: there is time for it, and nobody else is at it."""
+        """The part of a task that is to be done here: there is time for it, and nobody else does it."""
         ours: list[Job] = []
         expected = 0.0
         for job in task:
@@ -317,14 +304,6 @@ class Crew:
             return False
         self._claims.release(job.key)
         return True
-
-    def _look_elsewhere(self) -> None:
-        """Take over what another command has let go without ending it."""
-        for job in list(self._elsewhere):
-            if self._claims.take(job.key):
-                self._elsewhere.remove(job)
-                if not self._ended_elsewhere(job):  # its command was stopped
-                    self._queue.append((job,))
 
     def _listen(self) -> None:
         if not self._busy:

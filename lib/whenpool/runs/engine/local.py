@@ -31,7 +31,7 @@ WORKER_VARIABLES = {
     # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
 }
-"""For the processes of workers, where the user has not set them."""
+"""Variables of the environment of workers, where the user has not set them."""
 
 
 class _Worker:
@@ -40,9 +40,8 @@ class _Worker:
     def __init__(self, place: Place, workforce: Workforce) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(
-            target=_serve, args=(theirs, place, workforce), daemon=True
-        )
+        given = (theirs, place, workforce)
+        self.process: BaseProcess = context.Process(target=_serve, args=given, daemon=True)
         with variables({k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}):
             self.process.start()
         theirs.close()

@@ -17,7 +17,7 @@ from math import ceil
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -29,13 +29,14 @@ from whenpool.base.paths import cache_directory, data_directory, variables
 from whenpool.base.version import __version__
 from whenpool.models.precision import precision
 from whenpool.runs.engine import Workforce, check_device, processors
-from whenpool.runs.engine.crew import Job, Message, Task, Told, do
+from whenpool.runs.engine.crew import Message, Task, Told, do
 from whenpool.runs.engine.local import WORKER_VARIABLES
 from whenpool.runs.run import Place, commit, engine_is, key
 from whenpool.runs.store import Store, key_of
 
-_AWAKE = 0.2
-"""Seconds: Ray's cancellation reaches a process only while it is not asleep."""
+_LOOK = 2.0  # Seconds between two looks at the nodes that there are
+_PATIENCE = 60.0  # Seconds without a worker after which a line says that there is none
+_GRACE = 3.0  # Seconds that cancelled tasks have to tidy up
 
 
 @dataclass(frozen=True)
@@ -50,22 +51,16 @@ class Order:
     cache: Path
 
 
-class Stored(NamedTuple):
-    """A finished run on its way back: its file as it was stored, and its weights if they were kept."""
-
-    key: str
-    content: bytes
-    weights: bytes | None
-
-
+Stored = tuple[str, bytes, bytes | None]
+"""A finished run on its way back: its key, its file as it was stored, and its weights if they were kept."""
 Letter = tuple[Message, tuple[Stored, ...]]
 """What a node says, and the runs that were stored since it last said something."""
 Letters = SimpleQueue[Letter | BaseException | None]
 
 
 def perform(version: str, order: Order) -> Iterator[Letter]:
-    """Do a task, and tell how it goes while it is done; another version's order might not be
-    understood."""
+    """Do a task, and say how it goes while it is done. The order of another version of the library, which
+    might mean something else, is refused."""
     if version != __version__:
         both = f"{platform.node()} has whenpool {__version__}, this machine {version}"
         yield Message("stopped", text=f"node {both}: install the same version on both"), ()
@@ -77,7 +72,7 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
         try:
             while True:
                 try:
-                    letter = letters.get(timeout=_AWAKE)
+                    letter = letters.get(timeout=0.2)  # Ray can cancel a process only while it is awake
                 except Empty:
                     continue
                 if letter is None:
@@ -91,7 +86,7 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
 
 
 def _work(order: Order, folder: Path, send: Callable[[Any], None]) -> None:
-    """Send letters, at the end None; what is no run's failure is sent as the exception that it is."""
+    """Send letters, and None at the end; an exception that is no failure of a run is sent as it is."""
     torch.set_num_threads(1)
     keep_freed_memory()
     commit()  # of the code that this process has loaded, asked for before anything can change
@@ -121,7 +116,7 @@ def _do(order: Order, place: Place, send: Callable[[Letter], None]) -> None:
             for name in sorted(names, key=lambda name: name == message.key):
                 weights = store.weights_file(name)
                 kept = weights.read_bytes() if weights.exists() else None
-                new.append(Stored(name, (store.directory / f"{name}.json").read_bytes(), kept))
+                new.append((name, (store.directory / f"{name}.json").read_bytes(), kept))
         elif message.kind == "stopped":
             message = message._replace(text=f"node {node}: {message.text}")
         send((message, tuple(new)))
@@ -135,35 +130,24 @@ def _do(order: Order, place: Place, send: Callable[[Letter], None]) -> None:
         return
     able = []
     for job in order.task:
-        if reason := _unlike(job, place, order.identities[job.key]):
+        expected, reason = order.identities[job.key]["data"], ""
+        try:
+            identity = job.run.identity(place)
+        except InputError as error:
+            reason = f"cannot read what the run needs: {error}"
+        else:  # whether it is the same run on this node
+            other = [name for name, value in expected.items() if identity["data"].get(name) != value]
+            if other:
+                advice = f"make {place.data} the same there, or let WHENPOOL_DATA name another folder"
+                reason = f"has another {' and '.join(other)} than this machine: {advice}"
+            elif key_of(identity) != job.key:
+                reason = "takes the run for another: install the same whenpool there"
+        if reason:
             say(Message("failed", job.key, f"node {node} {reason}"))
         else:
             able.append(job)
     if able:
         do(tuple(able), place, order.workforce.device, say)
-
-
-def _unlike(job: Job, place: Place, expected: dict[str, Any]) -> str:
-    """Why a run would be another one on this node, or ""."""
-    try:
-        identity = job.run.identity(place)
-    except InputError as error:
-        return f"cannot read what the run needs: {error}"
-    if key_of(identity) == job.key:
-        return ""
-    other = [name for name, value in expected["data"].items() if identity["data"].get(name) != value]
-    if not other:
-        return "takes the run for another: install the same whenpool there"
-    mend = f"make {place.data} the same there, or let its WHENPOOL_DATA name a folder that is"
-    return f"has another {' and '.join(other)} than this machine: {mend}"
-
-
-_LOOK = 2.0
-"""Seconds between two looks at the nodes that there are."""
-_PATIENCE = 60.0
-"""Seconds without a worker after which it is said that there is none."""
-_GRACE = 3.0
-"""Seconds that cancelled tasks have to tidy up."""
 
 
 @dataclass(eq=False)
@@ -195,28 +179,23 @@ class RayPool:
         import ray
 
         self._ray = ray
-        try:
-            resources = self._resources()
-        except BaseException:
-            self.close()
-            raise
+        self._needs = {"CPU": 1.0}  # what a task takes of its node
+        if workforce.device.startswith("cuda"):
+            try:
+                gpus = sum(int(node.get("GPU", 0)) for node in self._nodes())
+                if not gpus:
+                    raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
+            except BaseException:
+                self.close()
+                raise
+            sharing = ceil((workforce.workers or gpus) / gpus)
+            self._needs["GPU"] = int(1e4 / sharing) / 1e4  # Ray counts in parts of 10,000
         self._perform = ray.remote(perform).options(
             num_returns="streaming",
             max_retries=0,
             runtime_env={"env_vars": {k: os.environ.get(k, v) for k, v in WORKER_VARIABLES.items()}},
-            **resources,
+            **{f"num_{name.lower()}s": part for name, part in self._needs.items()},
         )
-
-    def _resources(self) -> dict[str, float]:
-        """What a task takes of its node."""
-        self._needs = {"CPU": 1.0}
-        if self._workforce.device.startswith("cuda"):
-            gpus = sum(int(node.get("GPU", 0)) for node in self._nodes())
-            if not gpus:
-                raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
-            sharing = ceil((self._workforce.workers or gpus) / gpus)
-            self._needs["GPU"] = int(1e4 / sharing) / 1e4  # Ray counts in parts of 10,000
-        return {f"num_{name.lower()}s": part for name, part in self._needs.items()}
 
     def has_room(self) -> bool:
         """One task is always handed out, to wait in Ray's own queue where no node is left."""
@@ -229,7 +208,7 @@ class RayPool:
         return len(self._sent) < max(1, min(self._room, self._workforce.workers or self._room))
 
     def _nodes(self) -> list[dict[str, float]]:
-        """What each node that is alive has to give."""
+        """The resources of each node that is alive."""
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def begin(self, task: Task) -> _Sent:
@@ -248,7 +227,7 @@ class RayPool:
         return sent
 
     def listen(self, seconds: float | None) -> list[Told]:
-        """Not longer than `_LOOK`, since nodes come and go."""
+        """Listen no longer than `_LOOK`, since nodes come and go."""
         awaited = {sent.coming or sent.stream: sent for sent in self._sent}
         patience = _LOOK if seconds is None else min(seconds, _LOOK)
         try:
@@ -258,7 +237,15 @@ class RayPool:
         except self._ray.exceptions.RayError as error:
             raise InputError(f"the Ray cluster was lost: {error}; what is finished is stored") from None
         told = [message for what in ready for message in self._heard(awaited[what])]
-        self._complain()
+        if self._sent and not self._complained and not any(sent.begun for sent in self._sent):
+            self._complained = time.monotonic() - min(sent.since for sent in self._sent) > _PATIENCE
+            if self._complained:  # say once that there is nobody to do the work
+                nodes = self._nodes()
+                has = {name: sum(int(node.get(name, 0)) for node in nodes) for name in self._needs}
+                found = ", ".join(f"{count} {name}" for name, count in has.items())
+                line = f"the Ray cluster has begun nothing for {_PATIENCE:.0f} s: its nodes ({found} in all)"
+                line += " are busy, starting, or gone; waiting for one"
+                tqdm.write(f"whenpool: {line}", file=sys.stderr)
         return told
 
     def _heard(self, sent: _Sent) -> list[Told]:
@@ -286,18 +273,6 @@ class RayPool:
             return [(sent, "failed", message.key, str(error))]
         return [(sent, *message)]
 
-    def _complain(self) -> None:
-        """Say, once, that there is nobody to do the work."""
-        if self._complained or not self._sent or any(sent.begun for sent in self._sent):
-            return
-        if time.monotonic() - min(sent.since for sent in self._sent) < _PATIENCE:
-            return
-        self._complained = True
-        nodes = self._nodes()
-        found = ", ".join(f"{sum(int(n.get(name, 0)) for n in nodes)} {name}" for name in self._needs)
-        line = f"the Ray cluster has begun nothing for {_PATIENCE:.0f} s: its nodes ({found} in all)"
-        tqdm.write(f"whenpool: {line} are busy, starting, or gone; waiting for one", file=sys.stderr)
-
     def close(self) -> None:
         ray = self._ray
         with suppress(ray.exceptions.RayError):  # the cluster may be what was lost
@@ -313,7 +288,7 @@ class RayPool:
 
 
 def _end(error: Exception) -> tuple[str, str, str]:
-    """The last message of a task that Ray says has ended so."""
+    """The last message of a task that has ended with an error of Ray's."""
     from ray import exceptions
 
     if isinstance(error, exceptions.RayTaskError):
@@ -335,7 +310,7 @@ def _end(error: Exception) -> tuple[str, str, str]:
 
 def _connect(workforce: Workforce) -> bool:
     """Be in a cluster: the one named, one that this machine belongs to, or one of this machine alone;
-    whether it was us who connected, and not who called."""
+    returns whether this call has connected."""
     address = workforce.address or os.environ.get("RAY_ADDRESS")
     if address:
         _check_address(address)
@@ -346,7 +321,11 @@ def _connect(workforce: Workforce) -> bool:
             raise InputError("engine ray needs Ray: pip install 'whenpool[cluster]'") from None
         if ray.is_initialized():
             return False
-        _hush()
+        with suppress(ImportError):
+            from ray._private import worker
+
+            # the crew reports a dead worker, about which Ray prints lines as well; it has no option for it
+            worker.print_to_stdstream = lambda *_, **__: None
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             try:
@@ -363,7 +342,7 @@ def _connect(workforce: Workforce) -> bool:
 
 
 def _check_address(address: str) -> None:
-    """Raises `InputError` where nobody answers, for which Ray itself takes minutes."""
+    """Raises `InputError` where nobody answers, which Ray itself takes minutes to find out."""
     if address in ("auto", "local"):
         return
     host, _, port = address.rpartition(":")
@@ -376,12 +355,3 @@ def _check_address(address: str) -> None:
             f"no Ray cluster answers at {address} ({error.strerror or error}); start one with "
             f"`ray start --head --port={port}`, or leave the address out"
         ) from None
-
-
-def _hush() -> None:
-    """Keep what Ray prints of each dead worker off the terminal, since the crew reports it. Ray has no
-    option for it; where the name is gone, its lines are seen again."""
-    with suppress(ImportError):
-        from ray._private import worker
-
-        worker.print_to_stdstream = lambda *_, **__: None

@@ -18,19 +18,18 @@ if TYPE_CHECKING:
     from whenpool.runs.run import Place
 
 KINDS: dict[str, "type[Run]"] = {}
-"""Every kind of run by its name, in the order in which they are executed."""
-MADE = "seconds commit device torch finished"  # Columns of any run's provenance and time
-NUMBERS = "protocol seconds threads together"
-"""Columns of any run that hold numbers, beside its configuration and result."""
+"""Every kind of run by its name."""
 OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
 class Run:
     """What can be asked for, stored and looked up: a frozen dataclass of its configuration. It has a field
-    ``corpus`` and a field ``seed``; a probe has a training instead. A default of a field must never
+    ``corpus`` and a field ``seed``; a probe has a training instead. The default of a field must never
     change: fields at their default do not enter the key of a run, so that a field added later leaves
     older runs valid."""
 
+    # A subclass sets these without an annotation, which would make them fields; `histories`, which can be
+    # changed, has a bare ClassVar.
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
     protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
@@ -65,7 +64,7 @@ class Run:
 
     @property
     def work(self) -> float:
-        """What it takes, in the unit of `cost`, with what is read without learning from it."""
+        """`cost`, and what is read without learning from it."""
         return self.cost
 
     @property
@@ -102,7 +101,8 @@ class Run:
 
     @classmethod
     def of_row(cls, row: Any) -> Self:
-        """The configuration of a row of `whenpool.runs.store.Store.rows`."""
+        """The configuration of a row of `whenpool.runs.store.Store.rows`, where numbers may have become
+        fractions, and which can be older than a field."""
         return cls(**values_of(row, cls))
 
     def identity(self, place: "Place") -> dict[str, Any]:
@@ -143,7 +143,10 @@ class Run:
     @cache
     def columns(cls) -> Columns:
         """What the columns of its published file, and of a stored run, hold."""
-        numbers, flags = {*NUMBERS.split(), *cls.results.split()}, set(cls.flags.split())
+        required = f"key protocol {cls.required}".split()
+        present = f"seconds commit device torch finished {cls.present}".split()
+        numbers = set(f"protocol seconds threads together {cls.results}".split())
+        flags = set(cls.flags.split())
         for field in (field for part in cls.configured() for field in fields(part)):
             kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
             holds = set(kind.split(" | ")) - {"None"}
@@ -151,15 +154,14 @@ class Run:
                 numbers.add(field.name)
             elif holds == {"bool"}:
                 flags.add(field.name)
-        required, present = f"key protocol {cls.required}".split(), f"{MADE} {cls.present}".split()
         return Columns(
-            frozenset(required), frozenset(present), frozenset(numbers), frozenset(flags), unique="key"
+            frozenset(required), frozenset(present), frozenset(numbers), frozenset(flags), "key"
         )
 
     @classmethod
     @cache
     def names(cls) -> frozenset[str]:
-        """Every column that a row of this kind can have, but for what its data and its making add."""
+        """Every column that a row of this kind can have, except what its data and its making add."""
         known = cls.columns()
         own = {field.name for part in cls.configured() for field in fields(part)}
         return (known.required | known.present | known.numbers | known.flags | own) - {"training"}
@@ -167,7 +169,7 @@ class Run:
     @classmethod
     @cache
     def point_columns(cls, history: str | None = None) -> Columns:
-        """The same of a history's file; of the points of a stored run without its name."""
+        """`columns` of a history's file, or without a name of the points of a stored run."""
         required = f"key {cls.histories[history]}".split() if history else ()
         return Columns(frozenset(required), numbers=frozenset(cls.points.split()))
 
@@ -187,8 +189,7 @@ def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
 
 
 def values_of(row: Any, kind: Any) -> dict[str, Any]:
-    """The values of a dataclass's fields from a row of a table, where numbers may have become fractions
-    and records can be older than a field."""
+    """The values of a dataclass's fields from a row of a table, see `Run.of_row`."""
     values: dict[str, Any] = {}
     for field in fields(kind):
         value, text = row.get(field.name), str(field.type)

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
@@ -60,8 +60,7 @@ UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts
 
 def check_system(system: str) -> None:
     """Raises `InputError` for a name that is not in `SYSTEMS` or `CONTRAST`."""
-    if system not in (names := (*SYSTEMS, *CONTRAST)):
-        raise InputError(f"system {system!r} is unknown; choose one of {', '.join(names)}")
+    check_known("system", system, (*SYSTEMS, *CONTRAST))
 
 
 @dataclass(frozen=True)
@@ -69,22 +68,16 @@ class FewShot(Run):
     """One system trained on some labelled texts of each class, and the test of its best weights. What a
     system does not use is set back to its default."""
 
-    kind: ClassVar[str] = "few-shot"
-    table: ClassVar[str] = "few_shots"
-    protocol: ClassVar[int] = FEW_SHOT_PROTOCOL
-    required: ClassVar[str] = "corpus length seed system per_class"
-    present: ClassVar[str] = "test_accuracy corpus_complete"
-    results: ClassVar[str] = (
-        "test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes parameters "
-        "encoder_parameters validation_texts test_texts steps_done labelled_texts unlabelled_texts "
-        "unlabelled_read test_cut tokens_read"
-    )
-    histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
-    points: ClassVar[str] = (
-        "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor supervised "
-        "consistency margin confidence left_out confident"
-    )
-    order: ClassVar[Sequence[str]] = ("corpus", "per_class", "system", "seed", "key")
+    kind, table, protocol = "few-shot", "few_shots", FEW_SHOT_PROTOCOL
+    required = "corpus length seed system per_class"
+    present = "test_accuracy corpus_complete"
+    results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
+        parameters encoder_parameters validation_texts test_texts steps_done labelled_texts
+        unlabelled_texts unlabelled_read test_cut tokens_read"""
+    histories: ClassVar = {"history": "epoch"}
+    points = """epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor
+        supervised consistency margin confidence left_out confident"""
+    order = ("corpus", "per_class", "system", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.load`
     system: str  # one of `SYSTEMS` or `CONTRAST`
@@ -117,7 +110,9 @@ class FewShot(Run):
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
         if self.encoder in MINILM_NAMES:
             object.__setattr__(self, "encoder", MINILM)
-        for name in _COUNTS:
+        counts = """per_class validation test max_tokens steps looks batch_size hidden_size unlabelled
+            unlabelled_batch augmentations topics pretraining"""
+        for name in counts.split():
             if (value := getattr(self, name)) is not None and value < 1:
                 raise InputError(f"{name} of a few-shot run must be at least 1, not {value}")
         if not 0 < self.replaced <= 1:
@@ -138,11 +133,8 @@ class FewShot(Run):
     @property
     def cost(self) -> float:
         """Tokens read, weighed by what they cost, as `Training.cost` has it."""
-        texts = self.steps * self.batch_size
-        if self.system in ("uda", "mixtext"):
-            texts += self.steps * self.unlabelled_batch * 2
-        words = texts * min(self.max_tokens, 250)
-        return words * (1 if self.system in CONTRAST or self.system == "vampire" else 20)
+        texts = self.batch_size + (2 * self.unlabelled_batch if self.system in ("uda", "mixtext") else 0)
+        return self.steps * texts * min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
 
     @property
     def work(self) -> float:
@@ -184,7 +176,7 @@ class FewShot(Run):
             if not file.is_file():
                 raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
             data["paraphrases"] = fingerprint(file)
-            own["paraphrases"] = self.labels["paraphrases"]
+            own["paraphrases"] = file.name
         return {"run": own, "data": data, "protocol": FEW_SHOT_PROTOCOL}
 
     @property
@@ -194,11 +186,9 @@ class FewShot(Run):
     @property
     def labels(self) -> dict[str, str | None]:
         """What its encoder and its file of paraphrases are called, without their folders."""
-        encoder, paraphrases = Path(self.encoder).expanduser(), self.paraphrases
-        return {
-            "encoder": encoder.name if encoder.is_dir() else self.encoder,
-            "paraphrases": Path(paraphrases).name if paraphrases else None,
-        }
+        folder, paraphrases = Path(self.encoder).expanduser(), self.paraphrases
+        encoder = folder.name if folder.is_dir() else self.encoder
+        return {"encoder": encoder, "paraphrases": paraphrases and Path(paraphrases).name}
 
     def row(self) -> dict[str, Any]:
         return super().row() | self.labels | ({} if self.has_encoder else {"encoder": None})
@@ -250,9 +240,12 @@ class FewShot(Run):
         """Read corpora and vectors, and embed the texts that several runs read."""
         own = [run for run in runs if run.system == "max_attention"]
         for run in {replace(run, seed=0, per_class=1): run for run in own}.values():
-            chosen = select(corpus_of(run, place), 0, 0, validation=run.validation, test=run.test)
             with suppress(InputError):  # the run itself will say so
-                embedded(run, chosen, place, device, PARTS[1:])
+                chosen = select(corpus_of(run, place), 1, 0, validation=run.validation, test=run.test)
+                pretrained = load_encoder(run.encoder)
+                texts, _ = numbered(chosen, pretrained, min(run.max_tokens, pretrained.max_tokens))
+                embedded(texts.validation, pretrained, place, device)
+                embedded(texts.test, pretrained, place, device)
         read_vectors(runs, place)
         return [note for run in runs for note in corpus_of(run, place).notes]
 
@@ -274,11 +267,7 @@ USED_BY = {
         ("unlabelled_batch", "augmentations", "replaced", "paraphrases"), ("uda", "mixtext")
     ),
 }
-"""The systems that a field is of, where it is not of all."""
-_COUNTS = (
-    "per_class", "validation", "test", "max_tokens", "steps", "looks", "batch_size", "hidden_size",
-    "unlabelled", "unlabelled_batch", "augmentations", "topics", "pretraining",
-)  # fmt: skip
+"""The systems that use a field, for each field that not all of them use."""
 
 
 def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
@@ -295,13 +284,9 @@ def steps_of(run: FewShot, labelled: int) -> int:
     return looks * passes * math.ceil(labelled / run.batch_size)
 
 
-PRETRAINING_BATCH = 64  # Unlabelled texts in a batch of VAMPIRE's
-PARTS = ("labelled", "validation", "test")
-
-
 @dataclass(frozen=True)
 class System:
-    """What a run trains, and on what."""
+    """The model that a run trains, and its texts."""
 
     model: nn.Module
     splits: Splits  # labelled, validation and test texts as the model reads them
@@ -329,11 +314,12 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     pretrained = load_encoder(run.encoder)
     own = sum(p.numel() for p in pretrained.model.parameters())
     limit = min(run.max_tokens, pretrained.max_tokens)
+    texts, cut = numbered(chosen, pretrained, limit)
     if run.system == "max_attention":
-        texts, cut = embedded(run, chosen, place, device, PARTS)
+        parts = (texts.train, texts.validation, texts.test)
+        texts = Splits(*(embedded(part, pretrained, place, device) for part in parts))
         model = contextual_classifier(pretrained.size, classes, "max_attention", run.hidden_size)
-        return System(model, Splits(*texts.values()), cut, limit, encoder_parameters=own)
-    texts, cut = numbered(run, chosen, pretrained)
+        return System(model, texts, cut, limit, encoder_parameters=own)
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
     groups = [  # the encoder is trained slowly, the new classifier faster
         {"params": list(tuned.encoder.parameters()), "lr": run.learning_rate},
@@ -346,32 +332,22 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         kind = UDA if run.system == "uda" else MixText
         steps = steps_of(run, len(chosen.labelled))
         objective = kind(pool, classes, steps, run.seed, run.unlabelled_batch)
-    return System(tuned, Splits(*texts.values()), cut, limit, objective, groups, read, own)
+    return System(tuned, texts, cut, limit, objective, groups, read, own)
 
 
-def numbered(
-    run: FewShot, chosen: Selection, pretrained: Pretrained, parts: Sequence[str] = PARTS
-) -> tuple[dict[str, Texts], int]:
-    """Texts as numbers of word pieces, and how many texts of the last part were cut; ``parts`` are
-    attributes of the selection."""
-    found, cut = {}, 0
-    for part in parts:
-        split = getattr(chosen, part)
-        ids, cut = pretrained.tokenize(split.texts, min(run.max_tokens, pretrained.max_tokens))
-        found[part] = Texts(ids, torch.tensor(split.labels))
-    return found, cut
+def numbered(chosen: Selection, pretrained: Pretrained, limit: int) -> tuple[Splits, int]:
+    """Texts as numbers of word pieces, and how many test texts were cut."""
+    texts, cut = [], 0
+    for split in (chosen.labelled, chosen.validation, chosen.test):
+        ids, cut = pretrained.tokenize(split.texts, limit)
+        texts.append(Texts(ids, torch.tensor(split.labels)))
+    return Splits(*texts), cut
 
 
-def embedded(
-    run: FewShot, chosen: Selection, place: Place, device: str, parts: Sequence[str]
-) -> tuple[dict[str, Texts], int]:
-    """The same as embeddings, from the cache where they are there."""
-    pretrained = load_encoder(run.encoder)
-    found, cut = numbered(run, chosen, pretrained, parts)
-    for part, texts in found.items():
-        name = f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
-        found[part] = embed(pretrained, texts, place.cache / "embedded" / name, device)
-    return found, cut
+def embedded(texts: Texts, pretrained: Pretrained, place: Place, device: str) -> Texts:
+    """Numbered texts as embeddings, from the cache where they are there."""
+    name = f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
+    return embed(pretrained, texts, place.cache / "embedded" / name, device)
 
 
 def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained, limit: int) -> Unlabelled:
@@ -391,13 +367,13 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
     """VAMPIRE, pretrained on the unlabelled texts. It reads all words of a text."""
     vocabulary = bag_vocabulary(chosen.unlabelled)
     vae = BagOfWordsVAE(vocabulary.counts, run.topics)
-    pool = vocabulary.number(chosen.unlabelled)
-    pretrain(vae, pool, run.pretraining, PRETRAINING_BATCH, seed=run.seed, device=device)
+    pool, batch = vocabulary.number(chosen.unlabelled), 64  # unlabelled texts
+    pretrain(vae, pool, run.pretraining, batch, seed=run.seed, device=device)
     texts = [
         Texts(vocabulary.number(split.texts), torch.tensor(split.labels))
         for split in (chosen.labelled, chosen.validation, chosen.test)
     ]
-    read = min(len(pool), run.pretraining * PRETRAINING_BATCH)
+    read = min(len(pool), run.pretraining * batch)
     return System(VampireClassifier(vae, classes), Splits(*texts), 0, None, unlabelled_read=read)
 
 
@@ -406,17 +382,16 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     ones that have a vector, which need no text of the corpus."""
     vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
     counts = Counter(dict.fromkeys(vectors.words[:VOCABULARY_LIMIT] if vectors else (), 1))
-    words = {
-        part: [tokenize(text) or [UNKNOWN] for text in getattr(chosen, part).texts] for part in PARTS
-    }
-    for text in words["labelled"]:
-        counts.update(text[: run.max_tokens])
+    splits = (chosen.labelled, chosen.validation, chosen.test)
+    words = [[tokenize(text) or [UNKNOWN] for text in split.texts] for split in splits]
+    for row in words[0]:
+        counts.update(row[: run.max_tokens])
     vocabulary = build_vocabulary(counts, len(counts), vectors, torch.Generator().manual_seed(run.seed))
-    number = vocabulary.stoi.get
-    texts = []
-    for part, rows in words.items():
+    number, texts = vocabulary.stoi.get, []
+    for split, rows in zip(splits, words, strict=True):
         ids = ([number(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
-        texts.append(Texts(Ragged.of(ids), torch.tensor(getattr(chosen, part).labels)))
+        texts.append(Texts(Ragged.of(ids), torch.tensor(split.labels)))
+    cut = sum(len(row) > run.max_tokens for row in words[-1])  # of the test texts
     model = TextClassifier(
         len(vocabulary),
         classes,
@@ -426,7 +401,6 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
         padding_index=PADDING_INDEX,
         vectors=vocabulary.vectors,
     )
-    cut = sum(len(row) > run.max_tokens for row in words["test"])
     return System(model, Splits(*texts), cut, run.max_tokens)
 
 

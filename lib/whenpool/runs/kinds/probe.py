@@ -36,18 +36,15 @@ class Probe(Run):
 
     training: Training = field()
 
-    kind: ClassVar[str] = "probe"
-    table: ClassVar[str] = "probes"
-    protocol: ClassVar[int] = Training.protocol
-    probe: ClassVar[str] = ""  # which one it is, a key of `PROBES`
+    kind, table, protocol = "probe", "probes", Training.protocol
+    probe: ClassVar[str]  # which one it is, a key of `PROBES`
     effort: ClassVar[float] = 1.0  # what a word of a text costs, beside a step of training on it
     on_trained: ClassVar[bool] = True  # whether it reads the weights that the training leaves
-    required: ClassVar[str] = f"{Training.required} probe probe_protocol"
-    results: ClassVar[str] = (
-        "probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95 examples_at_95 "
-        "validation_accuracy left middle right exponent accuracy_both accuracy_forward accuracy_backward"
-    )
-    histories: ClassVar[Mapping[str, str]] = {
+    required = f"{Training.required} probe probe_protocol"
+    results = """probe_protocol texts_probed ratio middle_to_ends ratio_at_start ratio_at_95
+        examples_at_95 validation_accuracy left middle right exponent accuracy_both accuracy_forward
+        accuracy_backward"""
+    histories: ClassVar = {
         "gradients": "position mean",
         "first_steps": "position mean",
         "trace": "examples ratio",
@@ -56,20 +53,15 @@ class Probe(Run):
         "directions": "direction accuracy",
         "memory": "words megabytes",
     }
-    points: ClassVar[str] = (
-        "position mean median std examples ratio band_ratio train_accuracy validation_accuracy "
-        "share_added accuracy words megabytes"
-    )
-    order: ClassVar[Sequence[str]] = ("probe", *Training.order)
+    points = """position mean median std examples ratio band_ratio train_accuracy validation_accuracy
+        share_added accuracy words megabytes"""
+    order = ("probe", *Training.order)
+    epochs = 1
 
     @property
     def needs(self) -> Training | None:
         """The training whose weights it reads."""
         return self.training if self.on_trained else None
-
-    @property
-    def epochs(self) -> int:
-        return 1
 
     @property
     def phase(self) -> tuple[int, str]:
@@ -105,7 +97,7 @@ class Probe(Run):
         return {"probe": self.probe, **own, **self.training.changed()}
 
     def identity(self, place: Place) -> dict[str, Any]:
-        """The training's, and what the probe does with it."""
+        """The identity of the training, and what the probe does with it."""
         training = self.training.identity(place)
         mine = {name: v for name, v in self.changed().items() if name not in training["run"]}
         return training | {"probe": mine | {"protocol": PROBE_PROTOCOL}}
@@ -175,8 +167,7 @@ class GradientProfile(Probe):
     texts: int = 500
     untrained: bool = False  # of the model as the training begins with it
 
-    probe: ClassVar[str] = "gradients"
-    effort: ClassVar[float] = 1.6
+    probe, effort = "gradients", 1.6
 
     @property
     def needs(self) -> Training | None:
@@ -187,7 +178,7 @@ class GradientProfile(Probe):
         profiles = gradient_profile(norms, lengths, POINTS)  # (N, P)
         mean = profiles.mean(0)
         ratios = {"ratio": _mean_ratio(norms, lengths), "middle_to_ends": _middle_to_ends(mean)}
-        rows = _rows({"mean": mean, "median": profiles.median(0).values})
+        rows = _rows(mean=mean, median=profiles.median(0).values)
         return {"texts_probed": len(lengths)} | ratios, rows
 
 
@@ -198,23 +189,18 @@ class FirstSteps(Probe):
 
     texts: int = 500
 
-    probe: ClassVar[str] = "first_steps"
-    effort: ClassVar[float] = 4.0
-    on_trained: ClassVar[bool] = False
+    probe, effort, on_trained = "first_steps", 4.0, False
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """Adam, as in a training; each text is looked at before the model learns from it."""
         device = _device_of(model)
-        training = self.training
-        optimizer = torch.optim.Adam(
-            model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay, fused=True
-        )
+        rate, decay = self.training.learning_rate, self.training.weight_decay
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay, fused=True)
         texts = dataset.train.first(self.texts).to(device)
         total = torch.zeros(POINTS, dtype=torch.float64)
         with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(training.seed)
-            order = torch.randperm(len(texts))
-            for index in order:
+            torch.manual_seed(self.training.seed)
+            for index in torch.randperm(len(texts)):
                 batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
                 norms = gradient_norms(model, *batch)
                 total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
@@ -224,7 +210,7 @@ class FirstSteps(Probe):
                 optimizer.step()
         profile = total / len(texts)  # (P,)
         result = {"texts_probed": len(texts), "middle_to_ends": _middle_to_ends(profile)}
-        return result, _rows({"mean": profile})
+        return result, _rows(mean=profile)
 
 
 @dataclass(frozen=True)
@@ -235,24 +221,24 @@ class GradientTrace(Probe):
     texts: int = 64  # training texts for the ratio
     sample: int = 256  # training, and validation texts, for the accuracies
 
-    probe: ClassVar[str] = "trace"
+    probe = "trace"
 
     @property
     def needs(self) -> Training | None:
         return self.training.needs
 
     @property
-    def epochs(self) -> int:
+    def epochs(self) -> int:  # type: ignore[override]
         return self.training.epochs
 
     @property
     def cost(self) -> float:
-        looks = 45  # of a training on 1K texts
+        looks = 45  # at the model while it is trained on 1K texts
         return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self.training.words
 
     @property
     def phase(self) -> tuple[int, str]:
-        """It trains as well, so it comes before the trainings: that of its own is done by then."""
+        """It trains as well, so it comes before the trainings: its own is done by then."""
         return (2 if self.needs else 0), "traces"
 
     def _look(
@@ -260,8 +246,8 @@ class GradientTrace(Probe):
     ) -> tuple[Measured, float]:
         """Train and look on the way; the training is stored first."""
         tracer = Tracer(self, prepared.model, prepared.dataset)
-        of = execute_training(self.training, prepared, place, device, True, on_epoch, tracer)
-        row = place.store.get(of)
+        name = execute_training(self.training, prepared, place, device, True, on_epoch, tracer)
+        row = place.store.get(name)
         assert row is not None
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
         return (tracer.result() | best, tracer.rows), row["result"]["seconds"]
@@ -273,11 +259,11 @@ class PaddingSweep(Probe):
 
     texts: int = 1_000
 
-    probe: ClassVar[str] = "sweep"
-    effort: ClassVar[float] = 0.3 * 3 * 29  # places, and the sum of 1 / (1 - share) over the shares
+    probe = "sweep"
+    effort = 0.3 * 3 * 29  # places, and the sum of 1 / (1 - share) over the shares
 
     def identity(self, place: Place) -> dict[str, Any]:
-        """With the filler that is added, whatever the training read."""
+        """It includes the filler that is added, whatever the training read."""
         identity = super().identity(place)
         filler = place.source(self.training).filler_fingerprint()
         return identity | {"data": identity["data"] | {"filler": filler}}
@@ -289,9 +275,8 @@ class PaddingSweep(Probe):
         ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
         points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
         columns = ("setting_added", "share_added", "accuracy", "words")
-        rows = [
-            dict(zip(columns, (p.setting, p.share, p.accuracy, p.words), strict=True)) for p in points
-        ]
+        found = [(point.setting, point.share, point.accuracy, point.words) for point in points]
+        rows = [dict(zip(columns, values, strict=True)) for values in found]
         return {"texts_probed": len(texts)}, rows
 
 
@@ -304,7 +289,7 @@ class WordImportance(Probe):
     shortest: int | None = None  # words of the composed text; None: any that has a window
     longest: int | None = None
 
-    probe: ClassVar[str] = "nwi"
+    probe = "nwi"
 
     @property
     def cost(self) -> float:
@@ -325,7 +310,7 @@ class WordImportance(Probe):
             found = nwi(model, *batch, k=self.k, unknown_index=UNKNOWN_INDEX, points=POINTS)
             parts.append(found.cpu())
         profiles = torch.cat(parts)  # (N, P)
-        rows = _rows({"mean": profiles.mean(0), "std": profiles.std(0, correction=0)})
+        rows = _rows(mean=profiles.mean(0), std=profiles.std(0, correction=0))
         left, middle, right = (third.mean().item() for third in profiles.mean(0).tensor_split(3))
         return {"texts_probed": len(chosen), "left": left, "middle": middle, "right": right}, rows
 
@@ -336,7 +321,7 @@ class DirectionUse(Probe):
 
     texts: int = 1_000
 
-    probe: ClassVar[str] = "directions"
+    probe = "directions"
 
     def identity(self, place: Place) -> dict[str, Any]:
         """As `Probe.identity`; raises `InputError` also for a model that reads in one direction."""
@@ -346,19 +331,18 @@ class DirectionUse(Probe):
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
         """The left half of an embedding is of the direction from left to right, for every pooling."""
-        texts = dataset.test.first(self.texts)
+        texts = dataset.test.first(self.texts).to(_device_of(model))
         half, rows = model.encoder.output_size // 2, []
-        kept = {"both": slice(None), "forward": slice(None, half), "backward": slice(half, None)}
-        for name, part in kept.items():
+        left_out = {"both": slice(0), "forward": slice(half, None), "backward": slice(half)}
+        for name, part in left_out.items():
 
-            def only(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
-                embedding = torch.zeros_like(given[0])  # (B, D)
-                embedding[:, part] = given[0][:, part]
+            def without(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
+                embedding = given[0].clone()  # (B, D)
+                embedding[:, part] = 0
                 return embedding
 
-            with model.classifier.register_forward_pre_hook(only):
-                score = evaluate(model, texts.to(_device_of(model)))
-            rows.append({"direction": name, "accuracy": score.accuracy})
+            with model.classifier.register_forward_pre_hook(without):
+                rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
         return {"texts_probed": len(texts)} | accuracies, rows
 
@@ -372,8 +356,7 @@ class MemoryUse(Probe):
     halvings: int = 4
     attention: str = "fused"  # of a Transformer, see `whenpool.TransformerEncoder`
 
-    probe: ClassVar[str] = "memory"
-    on_trained: ClassVar[bool] = False
+    probe, on_trained = "memory", False
 
     @property
     def cost(self) -> float:
@@ -381,7 +364,7 @@ class MemoryUse(Probe):
 
     @property
     def words(self) -> list[int]:
-        """Of each text, shortest first."""
+        """The words of each text, shortest first."""
         return [self.longest >> halving for halving in reversed(range(self.halvings + 1))]
 
     def identity(self, place: Place) -> dict[str, Any]:
@@ -399,7 +382,7 @@ class MemoryUse(Probe):
         return super().identity(place)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        """Of texts of any words: what a step holds depends on their number alone."""
+        """The texts have arbitrary words: what a step holds depends on their number alone."""
         device = _device_of(model)
         if self.training.cell == TRANSFORMER:
             model.encoder.attention = self.attention
@@ -412,12 +395,10 @@ class MemoryUse(Probe):
         return {"exponent": growth(rows)}, rows
 
 
-PROBES: dict[str, type[Probe]] = {
-    kind.probe: kind
-    for kind in (
-        GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
-    )
-}  # fmt: skip
+_IN_ORDER: tuple[type[Probe], ...] = (
+    GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
+)  # fmt: skip
+PROBES = {kind.probe: kind for kind in _IN_ORDER}
 """Every probe run by its name, in the order in which those of one training are executed."""
 
 
@@ -443,21 +424,21 @@ class Tracer:
         profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
         # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
         band = (profile[45:55].mean() / profile[0]).item()
-        ratios = {"ratio": _mean_ratio(norms, lengths), "band_ratio": band}
-        texts = {"train": self._train, "validation": self._validation}
-        accuracies = {
-            f"{name}_accuracy": evaluate(self._model, own).accuracy for name, own in texts.items()
-        }
-        self.rows.append({"examples": seen} | ratios | accuracies)
+        self.rows.append(
+            {
+                "examples": seen,
+                "ratio": _mean_ratio(norms, lengths),
+                "band_ratio": band,
+                "train_accuracy": evaluate(self._model, self._train).accuracy,
+                "validation_accuracy": evaluate(self._model, self._validation).accuracy,
+            }
+        )
 
     def result(self) -> dict[str, Any]:
         """The ratio before training, and where the training accuracy first reached `SATURATED`."""
-        reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), None)
-        return {
-            "ratio_at_start": self.rows[0]["ratio"],
-            "ratio_at_95": reached["ratio"] if reached else None,
-            "examples_at_95": reached["examples"] if reached else None,
-        }
+        reached = next((row for row in self.rows if row["train_accuracy"] >= SATURATED), {})
+        at_95 = {"ratio_at_95": reached.get("ratio"), "examples_at_95": reached.get("examples")}
+        return {"ratio_at_start": self.rows[0]["ratio"], **at_95}
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
@@ -479,7 +460,7 @@ def _norms(model: nn.Module, texts: Texts) -> tuple[Tensor, Tensor]:
 
 
 def _mean_ratio(norms: Tensor, lengths: Tensor) -> float:
-    """Mean at the middle word over mean at the first, both over all texts."""
+    """The mean at the middle word over the mean at the first word, both over all texts."""
     middle = norms.gather(1, (lengths // 2).unsqueeze(1))
     return (middle.mean() / norms[:, 0].mean()).item()
 
@@ -489,12 +470,10 @@ def _middle_to_ends(profile: Tensor) -> float:
     return (middle / ends).item()
 
 
-def _rows(columns: dict[str, Tensor]) -> list[dict[str, Any]]:
-    values = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return [
-        {"position": place, **dict(zip(columns, row, strict=True))}
-        for place, row in enumerate(values, 1)
-    ]
+def _rows(**columns: Tensor) -> list[dict[str, Any]]:
+    """A row for each position, from columns (P,)."""
+    values = zip(range(1, POINTS + 1), *(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(("position", *columns), row, strict=True)) for row in values]
 
 
 def _device_of(model: nn.Module) -> torch.device:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from os.path import isfile
@@ -28,38 +28,30 @@ from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
 
 TAGGING_PROTOCOL = 1  # Raised by hand when the meaning of a tagging result changes
-_WORDS = {"ud_ewt": 204_577, "wnut17": 62_730}  # of training
 
 
 @dataclass(frozen=True)
 class Tagging(Run):
     """One tagger trained on the sentences of a corpus."""
 
-    kind: ClassVar[str] = "tagging"
-    table: ClassVar[str] = "taggings"
-    protocol: ClassVar[int] = TAGGING_PROTOCOL
-    required: ClassVar[str] = (
-        "corpus seed hidden_size layers cell bidirectional epochs features entities"
-    )
-    present: ClassVar[str] = "test_accuracy corpus_complete"
-    results: ClassVar[str] = (
-        "test_accuracy test_loss validation_accuracy best_epoch majority_accuracy lexicon_accuracy classes "
-        "train_texts validation_texts test_texts test_words vocabulary parameters train_words unseen_words "
-        "later_words unseen_accuracy later_accuracy entity_precision entity_recall entity_f1 entities_true "
-        "entities_predicted entities_right entities_boundary entities_mistyped entities_spurious "
-        "entities_missed gradient_evenness gradient_reach"
-    )
-    flags: ClassVar[str] = "corpus_complete entities"
-    histories: ClassVar[Mapping[str, str]] = {
+    kind, table, protocol = "tagging", "taggings", TAGGING_PROTOCOL
+    required = "corpus seed hidden_size layers cell bidirectional epochs features entities"
+    present = "test_accuracy corpus_complete"
+    results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy
+        lexicon_accuracy classes train_texts validation_texts test_texts test_words vocabulary
+        parameters train_words unseen_words later_words unseen_accuracy later_accuracy entity_precision
+        entity_recall entity_f1 entities_true entities_predicted entities_right entities_boundary
+        entities_mistyped entities_spurious entities_missed gradient_evenness gradient_reach"""
+    flags = "corpus_complete entities"
+    histories: ClassVar = {
         "history": "epoch",
         "gradients": "position stage mean single",
         "types": "type type_f1",
     }
-    points: ClassVar[str] = (
-        "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor position mean "
-        "single validation_entity_precision validation_entity_recall validation_entity_f1 type_f1"
-    )
-    order: ClassVar[Sequence[str]] = ("corpus", "cell", "seed", "key")
+    points = """epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor
+        position mean single validation_entity_precision validation_entity_recall validation_entity_f1
+        type_f1"""
+    order = ("corpus", "cell", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.tagged.find_tagged`
     seed: int = 0  # of initialisation, dropout and the order of batches
@@ -82,9 +74,8 @@ class Tagging(Run):
 
     def __post_init__(self) -> None:
         if self.encoding not in (None, *ENCODINGS):
-            raise InputError(
-                f"encoding {self.encoding!r} is unknown; choose one of {', '.join(ENCODINGS)}, or None"
-            )
+            known = f"{', '.join(ENCODINGS)}, or None"
+            raise InputError(f"encoding {self.encoding!r} is unknown; choose one of {known}")
         for name in ("layers", "embedding_size", "hidden_size", "epochs", "batch_size"):
             if (value := getattr(self, name)) < 1:
                 raise InputError(f"{name} of a tagging run must be at least 1, not {value}")
@@ -99,10 +90,8 @@ class Tagging(Run):
     def alike(self) -> Iterator[tuple[Hashable, float]]:
         tagger = self.cell, self.layers, self.bidirectional, self.hidden_size
         yield ("the same", replace(self.shape, seed=0)), 1.0
-        yield (self.kind, self.corpus, *tagger), self.work
-        yield (self.kind, self.corpus), self.work
-        yield (self.kind, *tagger), self.work
-        yield (self.kind,), self.work
+        for likeness in ((self.corpus, *tagger), (self.corpus,), tagger, ()):
+            yield (self.kind, *likeness), self.work
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
@@ -112,9 +101,10 @@ class Tagging(Run):
         identity = self.identity(place)
         corpus = corpus_of(self, place)
         numbered, model = prepare_tagger(self, corpus, place)
-        judge = None
-        if corpus.entities:
-            judge = lambda said: _rates(_found(corpus.validation, said, numbered.tags), "validation_")  # noqa: E731
+
+        def judge(said: Labelled) -> dict[str, float]:
+            return _rates(_found(corpus.validation, said, numbered.tags), "validation_")
+
         with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
             torch.manual_seed(self.seed)
             profile = _profile(model, numbered, self, "before training")
@@ -125,7 +115,7 @@ class Tagging(Run):
                 self.seed,
                 device,
                 self.unknown_rate,
-                judge,
+                judge if corpus.entities else None,
                 on_epoch=lambda _: on_epoch() if on_epoch else None,
             )
         model.cpu()
@@ -153,9 +143,8 @@ class Tagging(Run):
             result |= _rates(found) | {f"entities_{name}": getattr(found, name) for name in COUNTED}
             rows += [{"type": name, "type_f1": f1} for name, f1 in found.by_type.items()]
         weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-        return place.store.put(
-            identity, self.row(), result, provenance(device), rows, weights, self.kind
-        )
+        made = provenance(device)
+        return place.store.put(identity, self.row(), result, made, rows, weights, self.kind)
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Tagging"], place: Place, device: str) -> Iterable[str]:
@@ -178,11 +167,11 @@ class Tagging(Run):
 
 @cache
 def _words_of(corpus: str) -> int:
-    """About how many words a tagger is trained on: of a file a line each."""
+    """About how many words a tagger is trained on; a file has one on each line."""
     name = corpus.partition(":")[0]
-    file = Path(name).expanduser()
-    if name in _WORDS or not isfile(file):
-        return _WORDS.get(name, 15_000)
+    published, file = {"ud_ewt": 204_577, "wnut17": 62_730}, Path(name).expanduser()
+    if name in published or not isfile(file):
+        return published.get(name, 15_000)
     return sum(bool(line.strip()) for line in lines_of(file))
 
 
@@ -238,9 +227,8 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
     if encoding is None:
         return corpus
     if not corpus.entities:
-        raise InputError(
-            f"the tags of {corpus.name} mark no entities (B-TYPE, I-TYPE, O): leave encoding out"
-        )
+        marks = "mark no entities (B-TYPE, I-TYPE, O): leave encoding out"
+        raise InputError(f"the tags of {corpus.name} {marks}")
     splits: dict[str, Any] = {
         name: [replace(s, tags=tuple(convert(s.tags, encoding))) for s in part]
         for name, part in corpus.splits.items()
@@ -262,18 +250,19 @@ def _rates(scores: EntityScores, prefix: str = "") -> dict[str, float]:
 def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
     """Accuracy in % of always saying the most frequent tag, and of saying of each word what it most
     often is in the training sentences."""
-    overall = Counter(tag for sentence in corpus.train for tag in sentence.tags)
+    usual = Counter(tag for sentence in corpus.train for tag in sentence.tags).most_common(1)[0][0]
     of_word: dict[str, Counter[str]] = defaultdict(Counter)
     for sentence in corpus.train:
         for word, tag in sentence:
             of_word[word.lower()][tag] += 1
-    usual = overall.most_common(1)[0][0]
     best = {word: counts.most_common(1)[0][0] for word, counts in of_word.items()}
     pairs = [(word, tag) for sentence in corpus.test for word, tag in sentence]
     majority = sum(tag == usual for _, tag in pairs)
     lexicon = sum(tag == best.get(word.lower(), usual) for word, tag in pairs)
-    counts = {"majority_accuracy": majority, "lexicon_accuracy": lexicon}
-    return {name: 100 * count / len(pairs) for name, count in counts.items()}
+    return {
+        "majority_accuracy": 100 * majority / len(pairs),
+        "lexicon_accuracy": 100 * lexicon / len(pairs),
+    }
 
 
 def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:

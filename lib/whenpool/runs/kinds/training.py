@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 import safetensors
 import safetensors.torch
 import torch
-from torch import nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import fingerprint
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX
@@ -32,9 +31,7 @@ from whenpool.runs.unfinished import Unfinished
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, Student, train
 
-PROTOCOL = 1
-"""Raised by hand when the meaning of a result changes, so that older results are not read as new."""
-
+PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
 TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
 """The training-time modifications of §2.2, see `whenpool.learnability`."""
 
@@ -56,11 +53,9 @@ def variant_of(
 
 EVALUATION = 1 / 3
 """What reading a word costs without learning from it, beside a step of training on it."""
-SETTING_ORDER = ("standard", "mid", "right", "left")
-"""What a reader compares first: whether filler on both sides hurts, then where else it hurts."""
+
 CORPORA = ("imdb", "yelp", "yahoo", "amazon")
 LENGTHS = ("long", "any", "short")
-_GATES = {"lstm": 4, "gru": 3, "elman": 1, "prototype": 3, "mingru": 2, "minlstm": 3}
 
 
 def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
@@ -90,36 +85,25 @@ def loaded(source: Any, fingerprint: str, *options: str) -> Any:
 
 def read_vectors(runs: Iterable[Any], place: Place) -> None:
     """Read the word vectors of some runs into the cache."""
-    for name in dict.fromkeys(run.vectors for run in runs):
-        if name:
-            load_vectors(place.vectors_file(name), place.cache)
+    for name in dict.fromkeys(run.vectors for run in runs if run.vectors):
+        load_vectors(place.vectors_file(name), place.cache)
 
 
 @dataclass(frozen=True)
 class Training(Run):
     """One training and the test of its best epoch. The defaults are the thesis's (§1.4.2)."""
 
-    kind: ClassVar[str] = "training"
-    table: ClassVar[str] = "trainings"
-    protocol: ClassVar[int] = PROTOCOL
-    required: ClassVar[str] = (
-        "corpus length seed setting size pooling masked hidden_size embedding_size layers cell "
-        "bidirectional epochs"
-    )
-    present: ClassVar[str] = "test_accuracy corpus_complete"  # empty where a training diverged
-    results: ClassVar[str] = (
-        "test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes train_texts "
-        "validation_texts test_texts vocabulary parameters encoder_parameters train_words "
-        "filler_passes_train filler_passes_validation filler_passes_test"
-    )
-    histories: ClassVar[Mapping[str, str]] = {"history": "epoch"}
-    points: ClassVar[str] = (
-        "epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor "
-        "attention_accuracy mass_left divergence"
-    )
-    order: ClassVar[Sequence[str]] = (
-        "corpus", "length", "size", "setting", "masked", "pooling", "seed", "key"
-    )  # fmt: skip
+    kind, table, protocol = "training", "trainings", PROTOCOL
+    required = """corpus length seed setting size pooling masked hidden_size embedding_size layers cell
+        bidirectional epochs"""
+    present = "test_accuracy corpus_complete"  # empty where a training diverged
+    results = """test_accuracy test_loss validation_accuracy best_epoch majority_accuracy classes
+        train_texts validation_texts test_texts vocabulary parameters encoder_parameters train_words
+        filler_passes_train filler_passes_validation filler_passes_test"""
+    histories: ClassVar = {"history": "epoch"}
+    points = """epoch train_loss train_accuracy validation_loss validation_accuracy seconds factor
+        attention_accuracy mass_left divergence"""
+    order = ("corpus", "length", "size", "setting", "masked", "pooling", "seed", "key")
 
     corpus: str  # a name for `whenpool.corpora.load`
     setting: str  # "standard", "left", "mid" or "right" (§1.8)
@@ -151,7 +135,7 @@ class Training(Run):
 
     @property
     def variant(self) -> str:
-        """What a table calls it, see `variant_of`."""
+        """The name that a table gives it, see `variant_of`."""
         return variant_of(self.pooling, self.forget_bias, self.orthogonal, self.trick)
 
     @property
@@ -167,19 +151,18 @@ class Training(Run):
 
     @property
     def cost(self) -> float:
-        # gradient-directed steps take three times as much, in half of the epochs
-        steps = 2 if self.trick == "gradient_directed" else 1
-        return steps * self.size * self.epochs * self.words
+        """Gradient-directed steps take three times as much, in half of the epochs."""
+        return (2 if self.trick == "gradient_directed" else 1) * self.size * self.epochs * self.words
 
     @property
     def words(self) -> float:
-        """Of a text in its setting, roughly."""
+        """The words of a text in its setting, roughly."""
         if self.corpus.partition(":")[0] == "synthetic":
             grammar = grammar_of(self.corpus)
             words = (grammar.shortest + grammar.longest) / 2
         else:
             words = 40 if self.length == "short" else 250
-        words = words if self.max_words is None else min(self.max_words, words)
+        words = min(self.max_words or words, words)
         return words / (1 if self.setting == "standard" else 1 - self.share)
 
     @property
@@ -196,7 +179,7 @@ class Training(Run):
         return self.cost + EVALUATION * self.words * read
 
     def alike(self) -> Iterator[tuple[Hashable, float]]:
-        """First the same but for its seed; then on the same texts, of the same network, of its cell."""
+        """First the same run with any seed; then runs on the same texts, of the same network, of its cell."""
         yield ("the same", replace(self.shape, seed=0)), 1.0
         yield from self.alike_as(self.kind, self.work)
 
@@ -209,23 +192,30 @@ class Training(Run):
         yield (kind, "of a network", network, self.trick), work
         yield (kind, "of any variant", network), work
         # by the multiplications of the encoder's layers for a word
-        directions, hidden = 2 if self.bidirectional else 1, self.hidden_size
-        size = directions * hidden
+        size = self.hidden_size * (2 if self.bidirectional else 1)
         if self.cell == "transformer":  # attention itself apart, which grows with the text
-            scaled = work * (self.embedding_size * size + 12 * self.layers * size * size)
+            work *= self.embedding_size * size + 12 * self.layers * size * size
         else:
+            gates = {"lstm": 4, "gru": 3, "prototype": 3, "mingru": 2, "minlstm": 3}.get(self.cell, 1)
             read = [self.embedding_size] + [size] * (self.layers - 1)
-            scaled = work * sum(size * _GATES.get(self.cell, 1) * (n + hidden) for n in read)
-        yield (kind, "of a cell", self.cell), scaled
-        yield ("whatever its kind", self.cell), scaled
+            work *= sum(size * gates * (inputs + self.hidden_size) for inputs in read)
+        yield (kind, "of a cell", self.cell), work
+        yield ("whatever its kind", self.cell), work
 
     def rank(self, run: Run | None = None, probe: int = 0) -> tuple[Any, ...]:
-        """Of the training, or of a run on it: the training itself comes before its probes."""
-        setting = SETTING_ORDER.index(self.setting) if self.setting in SETTING_ORDER else 4
-        length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
-        variant = place_in(self.variant, (*LISTED, *TRICKS))
-        place = (self.seed, (False, self.size), setting, length, corpus, variant, not self.masked, probe)
-        return (*place, repr(run or self))  # of what is alike otherwise, the same first in every process
+        """The rank of the training, or of a run on it: the training comes before its probes."""
+        return (
+            self.seed,
+            (False, self.size),
+            # what a reader compares first: whether filler on both sides hurts, then where else it hurts
+            ("standard", "mid", "right", "left").index(self.setting),
+            place_in(self.length, LENGTHS),
+            place_in(self.corpus, CORPORA),
+            place_in(self.variant, (*LISTED, *TRICKS)),
+            not self.masked,
+            probe,
+            repr(run or self),  # of what is alike otherwise, the same first in every process
+        )
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
         """A model without pooling is "last" alone, not every trick on it."""
@@ -245,20 +235,17 @@ class Training(Run):
         """Raises `InputError` for what cannot be trained."""
         check_setting(self.setting)
         check_length(self.length)
-        cell = LISTED_CELLS.get(self.cell)
-        if cell is None:
-            raise InputError(f"cell {self.cell!r} is unknown; choose one of {', '.join(LISTED_CELLS)}")
+        check_known("cell", self.cell, LISTED_CELLS)
+        cell, named = LISTED_CELLS[self.cell], f"cell {self.cell!r}"
         if self.layers < 1:
             raise InputError(f"layers is how many are stacked, at least 1, not {self.layers}")
         if cell.adds and self.embedding_size != self.hidden_size:
-            raise InputError(
-                f"cell {self.cell!r} adds words to the state: embedding_size={self.embedding_size} must "
-                f"equal hidden_size={self.hidden_size}"
-            )
+            sizes = f"embedding_size={self.embedding_size} must equal hidden_size={self.hidden_size}"
+            raise InputError(f"{named} adds words to the state: {sizes}")
         if cell.adds and self.layers > 1 and self.bidirectional:
+            one_way = "set layers=1 or bidirectional=False"
             raise InputError(
-                f"cell {self.cell!r} adds the states of both directions below to those of one: "
-                "set layers=1 or bidirectional=False"
+                f"{named} adds the states of both directions below to those of one: {one_way}"
             )
         started = self.forget_bias not in ("thesis", None)
         for what, lacks in {
@@ -268,26 +255,28 @@ class Training(Run):
             "a recurrence that padding could enter": not self.masked and not cell.recurrent,
         }.items():
             if lacks:
-                raise InputError(f"cell {self.cell!r} lacks {what}: leave it out or choose another cell")
-        if self.trick == "gradient_directed":
-            GradientDirected(self.epochs, self.strength, self.divergence)  # which says what it cannot be
-        elif {"strength", "divergence"} & self.changed().keys():
+                raise InputError(f"{named} lacks {what}: leave it out or choose another cell")
+        if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")
-        if self.trick not in (None, *TRICKS):
-            raise InputError(f"trick {self.trick!r} is unknown; choose one of {', '.join(TRICKS)}")
-        if self.trick and self.cell == "transformer":
-            raise InputError(f"{self.trick} teaches a recurrence: choose another cell than transformer")
-        if self.trick and (self.pooling != "last" or not self.masked or self.drop_connect):
-            raise InputError(
-                f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "
-                "set pooling='last', masked=True and drop_connect=0"
-            )
+        if self.trick:
+            check_known("trick", self.trick, TRICKS)
+            if self.cell == "transformer":
+                raise InputError(
+                    f"{self.trick} teaches a recurrence: choose another cell than transformer"
+                )
+            if self.trick == "gradient_directed":
+                GradientDirected(self.epochs, self.strength, self.divergence)  # raises for bad values
+            if self.pooling != "last" or not self.masked or self.drop_connect:
+                raise InputError(
+                    f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "
+                    "set pooling='last', masked=True and drop_connect=0"
+                )
 
     def execute(
         self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
         """As `Run.execute`; a loss that diverges is a result where a trick is tried."""
-        self.identity(place)  # which says what cannot be trained before any work is done
+        self.identity(place)  # raises for what cannot be trained before any work is done
         return execute_training(self, prepare(self, place), place, device, keep_weights, on_epoch)
 
     @classmethod
@@ -318,12 +307,6 @@ class Prepared:
     random: torch.Tensor  # state of torch's generator once the model is made; DropConnect draws from it
 
 
-_OF_MODEL = (
-    "pooling", "cell", "embedding_size", "hidden_size", "layers", "bidirectional", "forget_bias",
-    "orthogonal", "drop_connect", "masked",
-)  # fmt: skip
-
-
 def vectors_of(run: Any, place: Place) -> WordVectors | None:
     """The word vectors of a run, if it has some; raises `InputError` for those of another size."""
     vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
@@ -339,37 +322,31 @@ def prepare(run: Training, place: Place) -> Prepared:
     """Read a training's texts and make its model as it is before training; raises `InputError` for data
     that cannot be read, or too few texts."""
     encoded = encode(place.source(run), run.length, place.cache)
-    vectors = vectors_of(run, place)
-    read = ("size", "setting", "share", "validation", "test", "max_words", "seed")
-    dataset = make_dataset(encoded, vectors=vectors, **{name: getattr(run, name) for name in read})
+    options = "size setting share validation test max_words seed"
+    read = {name: getattr(run, name) for name in options.split()}
+    dataset = make_dataset(encoded, vectors=vectors_of(run, place), **read)
+    options = """pooling cell embedding_size hidden_size layers bidirectional forget_bias orthogonal
+        drop_connect masked"""
+    shape = {name: getattr(run, name) for name in options.split()}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
-        shape: dict[str, Any] = {name: getattr(run, name) for name in _OF_MODEL}
         sizes = len(dataset.vocabulary), len(dataset.classes)
         model = TextClassifier(*sizes, padding_index=PADDING_INDEX, vectors=dataset.vectors, **shape)
-        random = torch.random.get_rng_state()
-    return Prepared(encoded, dataset, model, random)
+        return Prepared(encoded, dataset, model, torch.random.get_rng_state())
 
 
 def trained(run: Training, place: Place) -> Prepared:
     """A finished training's texts, and its model with the weights of the best epoch; raises `InputError`
-    when these are not here."""
-    prepared = prepare(run, place)
-    load_weights(prepared.model, run, place)
-    return prepared
-
-
-def load_weights(model: nn.Module, run: Run, place: Place) -> None:
-    """Give a model the weights that a run has left; raises `InputError` where these are not here, or the file
-    is damaged or holds another model's."""
-    file = place.store.weights_file(key(run, place))
+    when these are not here, or their file is damaged or holds another model's."""
+    prepared, file = prepare(run, place), place.store.weights_file(key(run, place))
     if not file.exists():
         raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
     try:
-        model.load_state_dict(safetensors.torch.load_file(file))
+        prepared.model.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, OSError, safetensors.SafetensorError) as error:
         reason = str(error).splitlines()[0].rstrip(":")
         raise InputError(f"{file} does not hold the weights of {run}: {reason}; delete it") from None
+    return prepared
 
 
 def recipe_of(run: Training) -> Recipe:
@@ -385,12 +362,9 @@ def execute_training(
     on_epoch: Callable[[], None] | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> str:
-    """Train a prepared model and store it; returns its key. A training that was stopped goes on, but one
-    that is watched, since what was seen is lost.
-
-    Raises:
-        DivergenceError: for a loss that diverges, but with a trick, where that is a result.
-    """
+    """Train a prepared model and store it; returns its key. A training that was stopped goes on, except
+    one that is watched, since what was seen is lost. Raises `DivergenceError` for a loss that diverges,
+    except with a trick, where that is a result."""
     unfinished = Unfinished(place.store, [key(run, place)], device)
     with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
         torch.manual_seed(run.seed)
@@ -477,33 +451,31 @@ def execute_together(
     Args:
         runs: trainings of one shape without tricks, see `whenpool.training.batched.train_together`; those
             that were stopped go on.
-        on_epoch: told the number of a run of which an epoch has ended.
-        on_end: told the number of a run that has ended, and why it failed, or "".
+        on_epoch: called with the number of a run when one of its epochs has ended.
+        on_end: called with the number of a run that has ended, and why it failed, or "".
 
     Raises:
         InputError: for data that cannot be read, too few texts, or models of different shape.
         StorageError: when the store cannot be written.
         torch.OutOfMemoryError: when there are too many models for the device.
     """
-    kept, keys = keep_weights or [False] * len(runs), [key(run, place) for run in runs]
-    unfinished = Unfinished(place.store, keys, device)
+    unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
     students = []
-    for number, (run, part) in enumerate(zip(runs, prepared, strict=True)):
-        told = lambda _, number=number: on_epoch(number)  # noqa: E731
-        students.append(
-            Student(
-                part.model, part.dataset, recipe_of(run), run.seed, told,
-                unfinished.read(number), unfinished.saver(number),
-            )
-        )  # fmt: skip
+    for number, (run, own) in enumerate(zip(runs, prepared, strict=True)):
+        say = lambda _, number=number: on_epoch(number)  # noqa: E731
+        saved, save = unfinished.read(number), unfinished.saver(number)
+        students.append(Student(own.model, own.dataset, recipe_of(run), run.seed, say, saved, save))
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
-        if not isinstance(outcome, DivergenceError):
-            run, own, keep = runs[number], prepared[number], kept[number]
-            store_training(run, own, outcome, place, device, keep, unfinished)
+        failure = ""
+        if isinstance(outcome, DivergenceError):
+            failure = str(outcome)
+        else:
+            run, keep = runs[number], bool(keep_weights and keep_weights[number])
+            store_training(run, prepared[number], outcome, place, device, keep, unfinished)
         unfinished.remove(number)
-        on_end(number, str(outcome) if isinstance(outcome, DivergenceError) else "")
+        on_end(number, failure)
 
     with torch.random.fork_rng(devices=[]):
         train_together(students, device, end)

@@ -14,16 +14,15 @@ from whenpool.runs.kinds.training import Training
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, Place, find_vectors
 
-SIZES = (1_000, 2_000, 5_000, 10_000, 25_000)
 SEEDS = 5
 COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
 """The compact replication: what is reduced of the thesis's model and training. The profile "quick"
 trains the same models on published corpora, fewer of them."""
 COMPACT_TEST = {"imdb": 2_000}  # Test texts of the compact replication; of other corpora all
 COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
-"""Its training texts; of corpora of which a part is at hand 1,000 and 2,000, and 5,000 short ones."""
+"""Its training texts; other corpora have 1,000 and 2,000 long texts, and 5,000 short ones."""
 FEWER_SEEDS = 3
-"""Of the compact replication with more texts than a thousand or two, where a training takes longer."""
+"""Seeds of the compact replication with more texts than a thousand or two, since that takes longer."""
 
 
 def standard_runs(corpus: str, sizes: Sequence[int], choice: Choice, place: Place) -> Iterator[Training]:
@@ -81,7 +80,7 @@ def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) 
 
 
 def _grammar(corpus: str, place: Place) -> Grammar | None:
-    """Of an embedded corpus."""
+    """The grammar of an embedded corpus, None for others."""
     source = None if corpus in PUBLICATIONS else find(corpus, place.data)
     return Grammar(**dict(source.options)) if source and source.path is None else None
 
@@ -102,8 +101,8 @@ def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[in
         return {"long": choice.sizes or (1_000,)}
     found: dict[str, Sequence[int]] = {}
     for length, split in published.items():
-        every = [min(size, split.train) for size in SIZES]
-        found[length] = [size for size in every if not choice.sizes or size in choice.sizes]
+        every = [min(size, split.train) for size in (1_000, 2_000, 5_000, 10_000, 25_000)]
+        found[length] = [size for size in every if size in (choice.sizes or every)]
     return found
 
 

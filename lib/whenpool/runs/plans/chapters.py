@@ -86,23 +86,16 @@ def _training_to_skip(choice: Choice, place: Place) -> Iterable[Training]:
 
 def _synthetic_effects(choice: Choice, place: Place) -> Iterable[Training]:
     """What the parameters of the embedded corpus do, in any profile but "smoke" the same."""
-    smoke = choice.profile == "smoke"
+    smoke, long = choice.profile == "smoke", "longest=140,shortest=101"
     small = replace(choice, profile="smoke" if smoke else "quick")
     few = ",train=60,validation=20,test=40" if smoke else ""
-    for options in SYNTHETIC_OPTIONS:
-        base = base_run(f"synthetic:{options}{few}", "any", 40 if smoke else 500, small, place)
+    lengths, densities = ("longest=30,shortest=20", long), (0.02, 0.05, 0.2)
+    options = [f"density={density},{length}" for length in lengths for density in densities]
+    others = ("agreement=0.6", "agreement=1.0", "classes=10")
+    options += [f"{other},density=0.05,{long}" for other in others]
+    for option in options:
+        base = base_run(f"synthetic:{option}{few}", "any", 40 if smoke else 500, small, place)
         yield from each(base, pooling=COMPARED)
-
-
-SYNTHETIC_OPTIONS = (
-    *(
-        f"density={density},longest={longest},shortest={shortest}"
-        for shortest, longest in ((20, 30), (101, 140))
-        for density in (0.02, 0.05, 0.2)
-    ),
-    *(f"agreement={agreement},density=0.05,longest=140,shortest=101" for agreement in (0.6, 1.0)),
-    "classes=10,density=0.05,longest=140,shortest=101",
-)
 
 
 def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
@@ -140,12 +133,11 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
             for run in each(base, pooling=choice.poolings or (("last",) if brief else COMPARED)):
                 yield PaddingSweep(run, **few)
             if base.masked and LISTED_CELLS[base.cell].recurrent:
-                bilstm = replace(base, pooling="last")
-                let_in = replace(bilstm, masked=False)
-                yield PaddingSweep(let_in, **few)
-                if base.bidirectional and "last" in (choice.poolings or COMPARED):
-                    yield DirectionUse(bilstm, **few)
-                    yield DirectionUse(let_in, **few)
+                masked, unmasked = each(base, pooling=["last"], masked=(True, False))
+                yield PaddingSweep(unmasked, **few)
+                if "last" in (choice.poolings or COMPARED):
+                    yield DirectionUse(masked, **few)
+                    yield DirectionUse(unmasked, **few)
         if corpus == "imdb" and whole and choice.masked and choice.poolings is None:
             yield from _padding_and_gates(choice, place)
 
@@ -182,8 +174,11 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
             continue  # nobody asked for it
         for _, length, size, settings in figures or _unpictured(corpus, choice, place):
             base = replace(base_run(corpus, length, size, choice, place), masked=choice.masked)
-            words = (SHORT_TEXTS if length == "short" else LONG_TEXTS) if figures else few
-            words = {"k": 3} if compact and length == "short" else words
+            words = few
+            if length == "short" and (figures or compact):
+                words = {"k": 3, "shortest": 50, "longest": 60} if figures else {"k": 3}
+            elif figures:
+                words = {"k": 5, "shortest": 400, "longest": 500}
             wanted = [setting for setting in settings if setting in (choice.settings or SETTINGS)]
             for run in each(base, setting=wanted, pooling=choice.poolings or COMPARED):
                 fewest = seeds_of(corpus, size, run.setting, choice) if compact else 1
@@ -237,8 +232,6 @@ TRIED: tuple[Options, ...] = (
     *({"strength": strength, "divergence": "reverse"} for strength in (0.1, 1.0)),
 )
 """What the gradient-directed training in use was chosen from, beside itself (§2.2.7)."""
-SHORT_TEXTS: Options = {"k": 3, "shortest": 50, "longest": 60}
-LONG_TEXTS: Options = {"k": 5, "shortest": 400, "longest": 500}
 IMPORTANCE_FIGURES = (
     ("imdb", "long", 1_000, SETTINGS),
     ("yahoo", "long", 25_000, ("standard", "left", "mid")),  # Figure 1.9
@@ -247,27 +240,11 @@ IMPORTANCE_FIGURES = (
     *((corpus, "short", 10_000, ("standard", "left", "mid")) for corpus in ("yahoo", "amazon")),  # 1.11
 )
 """Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
-GENERATED_TAGGERS: Options = {
-    "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
-    "learning_rate": 5e-3,
-}  # fmt: skip
-"""On the embedded corpus: seconds a run."""
 SMALL_TAGGERS: dict[str, Options] = {"ud_ewt": {"epochs": 8}, "wnut17": {"epochs": 16, "batch_size": 16}}
 """On published corpora: a minute or two a run on a processor."""
 LARGE_TAGGERS: Options = {"hidden_size": 256, "layers": 2, "epochs": 20}
 """The profile "paper": the same, larger."""
-_TINY_TAGGERS: Options = {
-    "embedding_size": 8, "hidden_size": 8, "feature_size": 4, "epochs": 1, "profiled": 8,
-    "vectors": None,
-}  # fmt: skip
-_DIRECTIONS: tuple[Options, ...] = ({}, {"bidirectional": False})
-_IN_IO: Options = {"encoding": "io"}
 LETTERS: Options = {"filters": 50}  # A tagger that reads the letters of each word as well
-_VARIANTS: dict[str, tuple[Options, ...]] = {
-    GENERATED: (*_DIRECTIONS, *({"cell": "elman"} | one for one in _DIRECTIONS), _IN_IO),
-    "wnut17": (*_DIRECTIONS, _IN_IO, LETTERS),
-}
-"""What is compared on a corpus; on any other both directions with one, and a tagger that reads letters."""
 
 
 def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
@@ -279,12 +256,24 @@ def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
     if not asked and paper and choice.corpora is None:
         asked = tuple(PUBLISHED)
     seeds = choice.seeds or (1 if smoke else 3 if asked else 2)
+    both: tuple[Options, ...] = ({}, {"bidirectional": False})
+    generated: Options = {  # seconds a run
+        "embedding_size": 32, "hidden_size": 32, "feature_size": 8, "dropout": 0.1, "epochs": 5,
+        "learning_rate": 5e-3,
+    }  # fmt: skip
+    tiny: Options = {"embedding_size": 8, "hidden_size": 8, "feature_size": 4, "profiled": 8}
+    tiny |= {"epochs": 1, "vectors": None}
     for corpus in asked or (GENERATED, f"{GENERATED}:task=pos"):
         name, _, options = corpus.partition(":")
-        variants = _VARIANTS.get(name, (*_DIRECTIONS, LETTERS))
+        variants = (*both, LETTERS)
         if "task=pos" in options:
-            variants = _DIRECTIONS
-        given = GENERATED_TAGGERS
+            variants = both
+        elif name == GENERATED:
+            elman = ({"cell": "elman"} | direction for direction in both)
+            variants = (*both, *elman, {"encoding": "io"})
+        elif name == "wnut17":
+            variants = (*both, {"encoding": "io"}, LETTERS)
+        given = generated
         if name in PUBLISHED:
             given = SMALL_TAGGERS[name] | (LARGE_TAGGERS if paper else {})
             given |= {"vectors": find_vectors(place) or VECTORS[0]}
@@ -294,8 +283,7 @@ def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
         elif smoke and "train=" not in options:
             corpus += ("," if options else ":") + "train=40,validation=20,test=20"
         for seed, variant in product(range(seeds), variants):
-            small = _TINY_TAGGERS if smoke else {}
-            yield Tagging(corpus, seed=seed, **(given | variant | small))
+            yield Tagging(corpus, seed=seed, **(given | variant | (tiny if smoke else {})))
 
 
 PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {

@@ -16,8 +16,6 @@ PAPER_UNLABELLED = 5_000
 """Unlabelled texts of each class, as in Chen et al. (2020)."""
 LABELS = (1, 3, 10, 30, 100)
 """Labelled texts of each class along which systems are compared; the thesis has 10."""
-EMBEDDED_CORPUS = "synthetic:density=0.1,longest=48,shortest=32"
-"""Short texts: what a pretrained encoder reads of one takes a hundred times what a BiLSTM does."""
 Settings = dict[str, Any]
 _FINE_TUNED: Settings = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_tokens": 128}
 _PAIRED: Settings = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
@@ -62,42 +60,31 @@ def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
     system that is unknown, or a file of the reader's that cannot be read."""
     for name in choice.systems or ():
         check_system(name)
-    paper = choice.profile == "paper"
-    for corpus in choice.corpora or (("imdb", "yahoo") if paper else (EMBEDDED_CORPUS,)):
+    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
+    systems = choice.systems or (*SYSTEMS, *CONTRAST)
+    # short texts: what a pretrained encoder reads of one takes a hundred times what a BiLSTM does
+    embedded = "synthetic:density=0.1,longest=48,shortest=32"
+    for corpus in choice.corpora or (("imdb", "yahoo") if paper else (embedded,)):
         published = corpus in PUBLICATIONS
+        # what depends on the corpus and the reader; a system takes what it has use for
+        asked: Settings = {"encoder": choice.encoder or (DEFAULT_ENCODER if paper else MINILM)}
+        asked["paraphrases"] = choice.paraphrases
+        labels: tuple[int, ...] = (FewShot.per_class,)
+        if smoke:
+            asked, labels = asked | _SMOKE, (2,)
+        elif published:
+            asked["vectors"] = find_vectors(place) or VECTORS[0]
+            labels = LABELS if choice.profile == "quick" else labels
+            if paper:
+                asked["unlabelled"] = PAPER_UNLABELLED * PUBLICATIONS[corpus].classes
+        elif (
+            not choice.labels and (source := find(corpus, place.data)).path
+        ):  # half of the texts of a file stay unlabelled
+            mine = statistics_of(source, "any")
+            labels = (max(1, min(FewShot.per_class, mine.train_size // mine.classes // 2)),)
+        if choice.unlabelled:
+            asked["unlabelled"] = choice.unlabelled
         settings = PAPER if paper else SMALL if published else EMBEDDED
         seeds = choice.seeds or (5 if paper else 3 if published else 1)
-        labels = choice.labels or _labels(corpus, choice, place)
-        for seed, per_class, system in product(
-            range(seeds), labels, choice.systems or (*SYSTEMS, *CONTRAST)
-        ):
-            given = settings[system] | {"seed": seed, "per_class": per_class}
-            if paper and published:
-                given["unlabelled"] = PAPER_UNLABELLED * PUBLICATIONS[corpus].classes
-            if choice.profile == "smoke":
-                given |= _SMOKE
-            yield FewShot(corpus, system, **given | _asked(choice, place, published))
-
-
-def _labels(corpus: str, choice: Choice, place: Place) -> tuple[int, ...]:
-    """Labelled texts of each class, unless the reader says them."""
-    if choice.profile == "smoke":
-        return (2,)
-    if corpus in PUBLICATIONS:
-        return LABELS if choice.profile == "quick" else (FewShot.per_class,)
-    source = find(corpus, place.data)
-    if source.path is None:
-        return (FewShot.per_class,)
-    mine = statistics_of(source, "any")  # half of its texts stay unlabelled
-    return (max(1, min(FewShot.per_class, mine.train_size // mine.classes // 2)),)
-
-
-def _asked(choice: Choice, place: Place, published: bool) -> Settings:
-    """What depends on the reader, and on what is here; a system takes what it has use for."""
-    paper, smoke = choice.profile == "paper", choice.profile == "smoke"
-    asked: Settings = {"encoder": choice.encoder or (DEFAULT_ENCODER if paper else MINILM)}
-    if published and not smoke:
-        asked["vectors"] = find_vectors(place) or VECTORS[0]
-    if choice.unlabelled:
-        asked["unlabelled"] = choice.unlabelled
-    return asked | {"paraphrases": choice.paraphrases}
+        for seed, per_class, system in product(range(seeds), choice.labels or labels, systems):
+            yield FewShot(corpus, system, per_class, seed, **settings[system] | asked)

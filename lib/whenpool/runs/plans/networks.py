@@ -18,8 +18,7 @@ Changes = dict[str, Any]
 
 # Recurrent networks from scratch (the slides; thesis §1.3.1)
 
-SHORT_TEXTS = "synthetic:density=0.2,longest=40,shortest=30,test=500"
-"""Short texts that say much: cells that are unrolled in Python take a step of it for every word."""
+
 FAMILY = ("sum", "tanh_sum", "elman", "prototype", "lstm", "gru", "mingru", "minlstm")
 """The cells in the order of the slides, and two later ones."""
 COMPARED_CELLS = ("elman", "prototype", "lstm", "gru")
@@ -32,7 +31,9 @@ def recurrent_networks(choice: Choice, place: Place) -> Iterable[Run]:
     that the reader asks for changes nothing: the chapter compares them."""
     choice = replace(choice, cell=None, layers=None)
     texts = {"smoke": 8, "quick": 100, "paper": 500}[choice.profile]
-    corpora = choice.corpora or (("imdb",) if choice.profile == "paper" else (SHORT_TEXTS,))
+    # short texts that say much: cells that are unrolled in Python take a step of it for every word
+    short = "synthetic:density=0.2,longest=40,shortest=30,test=500"
+    corpora = choice.corpora or ("imdb" if choice.profile == "paper" else short,)
     for run in long_runs(corpora, choice, place):
         published = run.corpus in PUBLICATIONS and choice.profile != "smoke"
         base = replace(run, pooling="last", masked=choice.masked)
@@ -66,59 +67,54 @@ TRIED: tuple[Changes, ...] = (
     {"epochs": 20},
 )
 """Other ways to train the Transformer, on the small models and IMDb."""
-MEDIUM_TEXTS = "synthetic:density=0.1,longest=70,shortest=50"
-"""Shorter texts than other chapters have: there are more models to train, and one looks at all words
-from each."""
-MEMORY_WORDS = 4_000  # of the longest of the thesis's texts (§1.3.3)
+
 _BOTH = ("last", "max_attention")
-_ATTENTIVE = ("last", "mean", "max", "max_attention")
-_IN_ALL_SETTINGS = (("lstm", "last"), ("lstm", "max_attention"), ("transformer", "max_attention"))
 
 
 def architectures(choice: Choice, place: Place) -> Iterable[Run]:
     """Training to skip, natural bias and word importance of other cells and of the Transformer, each without
     pooling and with, whatever cell the reader asks for; and the memory that a step takes."""
     choice = replace(choice, cell=None)
+    # these are run in all four settings, once
+    in_all_settings = ("lstm last", "lstm max_attention", "transformer max_attention")
     # texts of a sweep, and of word importance
     swept, looked_at = {"smoke": (6, 3), "quick": (100, 60), "paper": (1_000, 200)}[choice.profile]
-    corpora = choice.corpora or ("imdb" if choice.profile == "paper" else MEDIUM_TEXTS,)
+    # shorter texts than elsewhere: there are more models, and one looks at all words from each
+    medium = "synthetic:density=0.1,longest=70,shortest=50"
+    corpora = choice.corpora or ("imdb" if choice.profile == "paper" else medium,)
     for base in long_runs(corpora, choice, place):
         recorded = base.corpus in PUBLICATIONS and choice.profile == "quick"
         seeds = range(choice.seeds or (FEWER_SEEDS if recorded else 1))
         transformer = replace(base, cell="transformer", learning_rate=TRANSFORMER_RATE)
         for own in each(base, seed=seeds, cell=ARCHITECTURES):
-            attentive = own.cell == "transformer"
-            own = replace(transformer, seed=own.seed) if attentive else own
-            for pooled in each(own, pooling=choice.poolings or (_ATTENTIVE if attentive else _BOTH)):
-                yield from each(pooled, setting=choice.settings or _settings(pooled, recorded))
+            poolings = choice.poolings or _BOTH
+            if own.cell == "transformer":
+                own = replace(transformer, seed=own.seed)
+                poolings = choice.poolings or ("last", "mean", "max", "max_attention")
+            first = recorded and own.seed == 0
+            for pooled in each(own, pooling=poolings):
+                settings: tuple[str, ...] = ("standard", "mid")  # which say most
+                if first and f"{own.cell} {pooled.pooling}" in in_all_settings:
+                    settings = SETTINGS
+                elif recorded and pooled.pooling == "max" and not first:
+                    settings = ("standard",)  # decides nothing in mid
+                yield from each(pooled, setting=choice.settings or settings)
                 if own.seed == 0 and pooled.pooling in _BOTH:
                     yield PaddingSweep(pooled, texts=swept)
                     yield WordImportance(pooled, texts=looked_at)
         if recorded:
             yield from (replace(transformer, **tried) for tried in TRIED)
-        yield from _memory(base, seeds, choice)
-
-
-def _settings(run: Training, recorded: bool) -> tuple[str, ...]:
-    """The two that say most; all four, once, for what the thesis compares, where runs go on record."""
-    first = recorded and run.seed == 0
-    if first and (run.cell, run.pooling) in _IN_ALL_SETTINGS:
-        return SETTINGS
-    if recorded and run.pooling == "max" and not first:
-        return ("standard",)  # decides nothing in mid
-    return ("standard", "mid")
-
-
-def _memory(base: Training, seeds: Iterable[int], choice: Choice) -> Iterable[MemoryUse]:
-    """At the thesis's width, whatever the profile; seeds differ in the weights, which no memory does."""
-    words: Changes = {"longest": 64, "halvings": 2}
-    if choice.profile != "smoke":
-        words = {"longest": MEMORY_WORDS}
-        base = replace(base, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size)
-    for own in each(replace(base, pooling="max_attention"), seed=seeds):
-        yield MemoryUse(own, **words)
-        for attention in ("plain", "fused"):
-            yield MemoryUse(replace(own, cell="transformer"), **words, attention=attention)
+        # the memory at the thesis's width, whatever the profile
+        words: Changes = {"longest": 64, "halvings": 2}
+        if choice.profile != "smoke":
+            words = {"longest": 4_000}  # of the longest of the thesis's texts (§1.3.3)
+            base = replace(
+                base, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size
+            )
+        for own in each(replace(base, pooling="max_attention"), seed=seeds):
+            yield MemoryUse(own, **words)
+            for attention in ("plain", "fused"):
+                yield MemoryUse(replace(own, cell="transformer"), **words, attention=attention)
 
 
 # Regularisation and tuning (thesis §1.4.2)
@@ -136,7 +132,6 @@ GRID: tuple[Changes, ...] = (
     *({"weight_decay": decay} for decay in DECAYS),
 )
 """The two grids of the thesis's footnotes, and the plain training beside them."""
-_SMALL_GRID: tuple[Changes, ...] = ({}, {"drop_connect": 0.3}, {"weight_decay": 1e-4})
 
 
 def regularised(choice: Choice, place: Place) -> Iterable[Training]:
@@ -177,7 +172,7 @@ def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
 def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
     """On the embedded corpus, or a file of the reader's own: what two processors do in a minute, on
     unmixed texts whatever settings are asked for."""
-    for pooled in each(plain, pooling=choice.poolings or _BOTH):
-        yield from (replace(pooled, **changes) for changes in _SMALL_GRID)
-    epochs, rates = [2 if smoke else 20], [SUSTAINED_RATE]
-    yield from each(plain, pooling=choice.poolings or _BOTH, epochs=epochs, drop_connect=rates)
+    poolings, epochs = choice.poolings or _BOTH, [2 if smoke else 20]
+    for pooled in each(plain, pooling=poolings):
+        yield from (pooled, replace(pooled, drop_connect=0.3), replace(pooled, weight_decay=1e-4))
+    yield from each(plain, pooling=poolings, epochs=epochs, drop_connect=[SUSTAINED_RATE])

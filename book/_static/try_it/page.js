@@ -1,7 +1,7 @@
 // The widget of the page "Try it": it asks the worker, and shows what it answers.
 "use strict";
 (() => {
-  const { text, examples, filler, poolings: NAMES } = whenpoolTryIt;
+  const { text, examples, filler, poolings: NAMES, most: MOST } = whenpoolTryIt;
   const { tokenize, compose } = text();
   const root = document.getElementById("try-it-models");
   const folder = document.currentScript.src;
@@ -10,8 +10,6 @@
   const { example, review, share, setting, padding, bias, trained, colour, label } = form.elements;
   const find = (name) => root.querySelector(`.try-${name}`);
   const [body, words, state, note, button] = ["rows", "words", "state", "norms", "hide"].map(find);
-  const CLASSES = ["negative", "positive"];
-  const MOST = 200; // words of a review
   const DECADES = 6; // of the bar under a word
   // 0.012, 12 or 1.2·10⁻⁵
   const written = (value) => {
@@ -20,7 +18,6 @@
     const power = [...String(exponent)].map((mark) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(mark)]).join("");
     return `${(value / 10 ** exponent).toFixed(1)}·10${power}`;
   };
-  const percent = (share) => `${Math.round(100 * share)} %`;
   const sentences = filler.map(tokenize);
 
   // ---- what is asked
@@ -66,10 +63,9 @@
       const pooling = poolings.find((one) => nameOf(one) === name);
       if (!pooling) return; // it was asked before a switch was changed
       const cell = row(pooling).cells[1];
-      const verdict = CLASSES[Number(positive > 0.5)];
       cell.firstChild.style.setProperty("--p", positive);
-      cell.lastChild.textContent = `${percent(Math.max(positive, 1 - positive))} ${verdict}`;
-      says.set(pooling, verdict);
+      cell.lastChild.textContent = whenpoolTryIt.answer(positive);
+      says.set(pooling, whenpoolTryIt.verdict(positive));
     },
     look({ attention, norms, windows }) {
       if (attention !== undefined) seen = { attention };
@@ -151,12 +147,9 @@
   const importance = (windows) => windows.flatMap((window) => Array(5).fill(window - Math.min(...windows)));
 
   const tell = () => {
-    const groups = CLASSES.map((verdict) => [verdict, poolings.filter((one) => says.get(one) === verdict)]);
-    const said = groups.filter(([, some]) => some.length);
-    const parts = said.map(([verdict, some]) => `${some.map((one) => NAMES[one]).join(", ")}: ${verdict}`);
     const long = tokenize(review.value).length > MOST ? ` The review is cut at ${MOST} words.` : "";
     const pads = padding.value === "read" ? " and as many pads" : "";
-    state.textContent = `${words.children.length} words${pads}. ${parts.join("; ")}.${long}`;
+    state.textContent = `${words.children.length} words${pads}. ${whenpoolTryIt.summary(says)}.${long}`;
   };
   // The norms over the position, in a line and in words.
   const drawNorms = (norms) => {
@@ -198,10 +191,7 @@
   // ---- the weights come when the widget is seen
 
   const load = () => {
-    state.textContent = "Loading the models (1.8 MB) …";
-    begun = whenpoolTryIt.start(folder, hear, () => {
-      state.textContent = "The file of the models, weights.js, is not beside this page.";
-    });
+    begun = whenpoolTryIt.start(folder, hear, state);
   };
   root.hidden = false;
   update();

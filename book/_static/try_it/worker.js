@@ -1,20 +1,34 @@
-// Answers the page from a Web Worker, so that typing never waits for a model. Each kind of question is
-// answered for the latest asker alone: a new one ends the answer to the one before.
+// What both widgets share, and what answers them from a Web Worker, so that typing never waits for a model. Each
+// kind of question is answered for the latest asker alone: a new one ends the answer to the one before.
 "use strict";
 globalThis.whenpoolTryIt ??= {};
 
 whenpoolTryIt.poolings = { last: "BiLSTM", mean: "MeanPool", max: "MaxPool", attention: "Att", max_attention: "MaxAtt" };
+whenpoolTryIt.classes = ["negative", "positive"];
+whenpoolTryIt.most = 200; // words of a review
+
+// What a model says by its probability of "positive"; and which models say what, by pooling.
+whenpoolTryIt.verdict = (positive) => whenpoolTryIt.classes[Number(positive > 0.5)];
+whenpoolTryIt.answer = (positive) =>
+  `${Math.round(100 * Math.max(positive, 1 - positive))} % ${whenpoolTryIt.verdict(positive)}`;
+whenpoolTryIt.summary = (verdicts) => {
+  const { classes, poolings } = whenpoolTryIt;
+  const groups = classes.map((verdict) => [verdict, Object.keys(poolings).filter((one) => verdicts.get(one) === verdict)]);
+  const said = groups.filter(([, some]) => some.length);
+  return said.map(([verdict, some]) => `${some.map((one) => poolings[one]).join(", ")}: ${verdict}`).join("; ");
+};
 
 // Loads the models from a script beside the one at the address `near` and starts the worker, which is made of
 // functions' text, since a page from disk may not give it files. `hear` has a function for each kind of answer;
 // returned is a function that asks, once the models are there. Answers to questions that are not the latest of
-// their kind are dropped, and all of a kind after `ask.forget`.
-whenpoolTryIt.start = function (near, hear, failed) {
+// their kind are dropped, and all of a kind after `ask.forget`. The element `state` says how it goes.
+whenpoolTryIt.start = function (near, hear, state) {
   const { text, model, worker, filler } = whenpoolTryIt;
   const number = {};
   let thread;
   const ask = (task, question) => thread.postMessage({ task, number: ask.forget(task), ...question });
   ask.forget = (task) => (number[task] = (number[task] ?? 0) + 1);
+  state.textContent = "Loading the models (1.8 MB) …";
   const script = Object.assign(document.createElement("script"), { src: new URL("weights.js", near) });
   script.onload = () => {
     const code = `(${worker})(self, (${text})(), (${model})())`;
@@ -22,7 +36,7 @@ whenpoolTryIt.start = function (near, hear, failed) {
     thread.onmessage = ({ data }) => { if (data.number === number[data.task]) hear[data.task](data); };
     ask("load", { weights: whenpoolTryIt.weights, filler });
   };
-  script.onerror = failed;
+  script.onerror = () => { state.textContent = "The file of the models, weights.js, is not beside this page."; };
   document.head.append(script);
   return ask;
 };

@@ -165,7 +165,7 @@ print(*thesis_table(stored, "1.3").frame["pooling"])
     assert "MinPool" not in table
 
 
-AFFECTED = ("palette", "pooling", "plans", "progress", "regularisation", "verdicts")
+AFFECTED = ("palette", "pooling", "plans", "progress", "networks", "verdicts")
 """The tests that count poolings, draw them or have their formulas."""
 
 

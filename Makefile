@@ -46,7 +46,7 @@ lint: $(READY)  ## style, types, the order of the rooms, cells and notebooks of 
 	@$(BIN)/ruff format --check lib tests bench scripts .ci
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m whenpool.book.launch --check
+	@$(BIN)/python scripts/notebooks.py --check
 	@$(BIN)/python scripts/check_pages.py
 
 clean:  ## remove built pages; finished runs stay

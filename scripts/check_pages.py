@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from whenpool.book.launch import chapters
+from notebooks import chapters
 
 ROOT = Path(__file__).parents[1]
 IGNORED = (

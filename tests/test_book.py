@@ -15,12 +15,12 @@ from unittest.mock import Mock
 import pytest
 from check_pages import as_python, lint
 from clones import HEAD, ROOT, builder, clone, code_cell
+from notebooks import chapters
 
 from whenpool import InputError
 from whenpool.base.errors import BookError
 from whenpool.base.paths import variables
 from whenpool.book.build import Builder, chapter_named, execute
-from whenpool.book.launch import chapters
 from whenpool.runs.engine import Report
 from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import Choice

@@ -13,10 +13,10 @@ import pytest
 import torch
 from check_pages import wording
 from clones import HEAD, ROOT, builder, clone, code_cell
+from notebooks import Plain, chapters, configured, made, main, stale, write
 
-from whenpool.book.build import configured, with_own_repository
+from whenpool.book.build import with_own_repository
 from whenpool.book.chapter import Provenance, glue
-from whenpool.book.launch import Plain, chapters, made, main, stale, write
 from whenpool.book.pages import defined, explained, lighten, lighter, pruned, smaller
 
 CHAPTERS = chapters(ROOT)
@@ -25,7 +25,7 @@ MYST = re.compile(r"\{[\w:]+\}`|^\s*:{3,}|^\([\w-]+\)=|^```\{", re.MULTILINE)
 
 
 def test_the_committed_notebooks_are_what_their_chapters_give():
-    assert [path.name for path in stale(ROOT)] == [], "run python -m whenpool.book.launch"
+    assert [path.name for path in stale(ROOT)] == [], "run scripts/notebooks.py"
     assert len(CHAPTERS) >= 10
 
 
@@ -191,8 +191,7 @@ def test_stale_notebooks_are_named_then_written_and_left_over_ones_removed(
 ):
     folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1"), "text": "# Text\n"})
     (folder / "book" / "gone.ipynb").write_text("{}")
-    monkeypatch.chdir(folder)
-    mend = "is not what its chapter gives: run python -m whenpool.book.launch\n"
+    mend = "is not what its chapter gives: run scripts/notebooks.py\n"
     for words, code, told in (
         (["--check"], 1, f"book/index.ipynb {mend}book/gone.ipynb {mend}"),
         ([], 0, "book/index.ipynb written\nbook/gone.ipynb removed\n"),
@@ -200,7 +199,7 @@ def test_stale_notebooks_are_named_then_written_and_left_over_ones_removed(
         ([], 0, "the notebooks are up to date\n"),
     ):
         monkeypatch.setattr("sys.argv", ["launch", *words])
-        assert (main(), capsys.readouterr().out) == (code, told)
+        assert (main(folder), capsys.readouterr().out) == (code, told)
 
 
 def test_private_phrases_of_the_prose_are_named_with_their_line(tmp_path):

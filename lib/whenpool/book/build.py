@@ -348,11 +348,6 @@ class Builder:
         return page
 
 
-def configured(root: Path) -> dict[str, str]:
-    """The entry ``repository`` of a clone's ``_config.yml``: ``url`` and ``branch``."""
-    return yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
-
-
 def with_own_repository(config: dict[str, Any], root: Path) -> dict[str, Any]:
     """A book's configuration whose buttons open this clone's own repository, where that is on GitHub:
     what ``GITHUB_REPOSITORY`` (set by its workflows) or the remote "origin" names, so that the buttons

@@ -1,6 +1,6 @@
 """The notebooks that the launch buttons open: made from the chapters, without outputs, committed.
 
-``python -m whenpool.book.launch`` writes ``book/<name>.ipynb`` beside each chapter with code, always the same
+``python scripts/notebooks.py`` writes ``book/<name>.ipynb`` beside each chapter with code, always the same
 bytes. With ``--check`` it only says which differ.
 """
 
@@ -18,10 +18,9 @@ import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from pybtex.database import parse_file
 
-from whenpool.base.paths import project_root
-from whenpool.book.build import configured, is_notebook
+from whenpool.book.build import is_notebook
 
-_CELL = Path(__file__).with_name("launch_cell.txt").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
 _ROLE = re.compile(r"\{(?P<role>[a-z]+(?::[a-z]+)?)\}(?P<tick>`+)(?P<text>.+?)(?P=tick)", re.DOTALL)
 _TITLED = re.compile(r"(?P<title>.+?)\s*<(?P<target>[^<>]+)>", re.DOTALL)
 _DIRECTIVE = re.compile(
@@ -41,6 +40,37 @@ _BOXES = {
     "error", "seealso", "dropdown", "margin", "sidebar",
 }  # fmt: skip
 """Directives that become quotes."""
+_CELL = r"""# On Colab: fetch the repository and what is missing. Anywhere: use the GPU if there is one.
+import os, subprocess, sys
+from importlib.metadata import version
+from pathlib import Path
+
+source = os.environ.get("WHENPOOL_REPOSITORY", "{url}")
+here = Path.cwd().resolve()
+root = next((p for p in (here, *here.parents) if (p / "_toc.yml").exists()), None)
+try:
+    import google.colab
+except ImportError:
+    on_colab = False
+else:
+    on_colab = True
+if on_colab and root is None:
+    root = here / "whenpool"
+    if not root.exists():
+        clone = ["git", "clone", "--depth", "1", "--branch", "{branch}", source, str(root)]
+        subprocess.run(clone, check=True)
+    kept = Path("kept.txt")  # what Colab brings stays as it is
+    kept.write_text("".join(f"{{p}}=={{version(p)}}\n" for p in ("torch", "numpy")))
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--use-pep517", "-c", str(kept)]
+    subprocess.run([*pip, "-e", f"{{root}}[{extras}]"], check=True)
+if root is not None:
+    sys.path.insert(0, str(root / "lib"))
+    os.chdir(root / "book")
+
+import torch
+
+os.environ.setdefault("WHENPOOL_DEVICE", "cuda" if torch.cuda.is_available() else "cpu")"""
+"""What a notebook begins with."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +177,7 @@ def made(chapter: Path, root: Path) -> str:
     code = "\n".join(cell.source for cell in source if cell.cell_type == "code")
     needs = {"whenpool.fewshot": ",fewshot,minilm", "whenpool.corpora.tagged": ",tagging"}
     extras = "notebook" + "".join(extra for name, extra in needs.items() if name in code)
-    first = _CELL.format(extras=extras, **configured(root)).rstrip("\n")
+    first = _CELL.format(extras=extras, **configured(root))
     cells: list[Any] = [new_code_cell(first)]
     for cell in source:
         if cell.cell_type == "markdown":
@@ -174,6 +204,11 @@ def made(chapter: Path, root: Path) -> str:
     return nbformat.writes(new_notebook(cells=cells, metadata=metadata)) + "\n"
 
 
+def configured(root: Path) -> dict[str, str]:
+    """The entry ``repository`` of a clone's ``_config.yml``: ``url`` and ``branch``."""
+    return yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
+
+
 def stale(root: Path) -> dict[Path, str]:
     """The notebooks that are not what their chapters give now, each with what its chapter gives: nothing
     where there is no such chapter."""
@@ -197,17 +232,12 @@ def write(root: Path) -> list[Path]:
     return list(changed)
 
 
-def main() -> int:
+def main(root: Path = ROOT) -> int:
     """Write the notebooks, or only say what is wrong; the exit code is 1 when something is."""
-    root = project_root()
-    if root is None:
-        print("the chapters are in the repository: run this inside a clone", file=sys.stderr)
-        return 2
     if "--check" in sys.argv[1:]:
         wrong = stale(root)
         for path in wrong:
-            advice = "is not what its chapter gives: run python -m whenpool.book.launch"
-            print(f"{path.relative_to(root)} {advice}")
+            print(f"{path.relative_to(root)} is not what its chapter gives: run scripts/notebooks.py")
         return 1 if wrong else 0
     changed = write(root)
     for path in changed:

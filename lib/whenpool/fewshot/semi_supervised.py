@@ -9,7 +9,7 @@ of the longest, C classes.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.fewshot.fine_tuning import FineTuned, MixDraws
 from whenpool.training.loop import Accuracy, Objective
@@ -117,21 +117,13 @@ class SemiSupervised(Objective):
         return dict(zip(self.measured, means, strict=True)) if means else {}
 
 
-SCHEDULES: dict[str, Callable[[float], float]] = {
-    "log": lambda done: 1 - math.exp(-5 * done),
-    "linear": lambda done: done,
-    "exp": lambda done: math.exp(5 * (done - 1)),
-}
-"""Of the annealing, by name: a_t as a function of t / T (Appendix A.1)."""
-
-
 @dataclass(eq=False)
 class UDA(SemiSupervised):
     """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
 
     The released scripts for BERT-base use neither masking nor sharpening; the defaults of both are
     the paper's for CIFAR-10 (§2.4), which names none for texts. ``weight`` is the paper's, and
-    "linear" the scripts'.
+    the linear annealing the scripts'.
 
     Args:
         unlabelled: with K augmented versions, one of which is drawn for each batch.
@@ -142,10 +134,9 @@ class UDA(SemiSupervised):
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
         weight: λ of the consistency.
-        schedule: of the annealing, one of `SCHEDULES`.
 
     Raises:
-        InputError: for an unknown schedule, or a number out of range.
+        InputError: for a number out of range.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged
@@ -156,20 +147,14 @@ class UDA(SemiSupervised):
 
     temperature: float = 0.4
     confidence: float = 0.8
-    schedule: str = "linear"
     measured = "left_out", "confident", "consistency"
     """The share of labelled texts left out, that of unlabelled ones predicted with confidence, and the
     consistency loss before its weight."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_known("schedule", self.schedule, SCHEDULES)
-
     @property
     def threshold(self) -> float:
         """η_t of the next step: labelled texts whose class is more probable are left out."""
-        released = SCHEDULES[self.schedule](self.progress)
-        return released * (1 - 1 / self.classes) + 1 / self.classes
+        return self.progress * (1 - 1 / self.classes) + 1 / self.classes
 
     def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
         original, *augmented = self.next_texts(batch.ids.device)
@@ -196,8 +181,9 @@ class UDA(SemiSupervised):
 class MixText(SemiSupervised):
     """Cross-entropy on mixtures with labelled texts, KL on those with unlabelled ones, and a margin.
 
-    1. An unlabelled text and its augmented versions share one guessed label: the weighted mean of
-       what the model predicts for them, sharpened. No gradient goes through it.
+    1. An unlabelled text and its augmented versions share one guessed label: the mean of what the
+       model predicts for them, sharpened. No gradient goes through it. The paper weights them by the
+       quality of the translations; the released code reads the text alone.
     2. All texts of the step are mixed with each other by TMix, their labels likewise. A mixture
        counts to the kind of the text that is its larger part.
     3. Predictions on the unlabelled texts themselves, not mixed, should be confident:
@@ -215,11 +201,9 @@ class MixText(SemiSupervised):
         weight: of the KL.
         margin: γ; 0.7 is that of the released code, for its own margin.
         margin_weight: of the margin.
-        weights: of a text and of each of its K versions in the guess; default: all alike. The paper
-            sets them by the quality of the translations; the released code has (1, 0, 0).
 
     Raises:
-        InputError: for weights that do not fit, or a number out of range.
+        InputError: for a number out of range.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged
@@ -232,19 +216,11 @@ class MixText(SemiSupervised):
     alpha: float = 16.0
     margin: float = 0.7
     margin_weight: float = 1.0
-    weights: Sequence[float] = ()
     measured = "supervised", "consistency", "margin", "confidence"
     """The three losses before their weights, and the mean largest probability of the guessed labels."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        versions = 1 + len(self.unlabelled.augmented)
-        self.weights = tuple(self.weights) or (1.0,) * versions
-        if len(self.weights) != versions or min(self.weights) < 0 or sum(self.weights) == 0:
-            raise InputError(
-                f"weights are {versions} numbers from 0, not all 0: of a text and of each augmented "
-                f"version; not {self.weights}"
-            )
         self._draws = MixDraws(self.seed, self.alpha)
 
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> tuple[Tensor, Tensor]:
@@ -252,10 +228,9 @@ class MixText(SemiSupervised):
         texts = self.next_texts(device)
         with torch.set_grad_enabled(self.margin_weight > 0 and torch.is_grad_enabled()):
             plain = model(texts[0].ids, texts[0].lengths).softmax(1)  # (U, C)
-        with torch.no_grad():  # the guess: a weighted mean to the power of 1 / T, normalised again (§4)
+        with torch.no_grad():  # the guess: the mean to the power of 1 / T, normalised again (§4)
             predictions = [plain, *(model(v.ids, v.lengths).softmax(1) for v in texts[1:])]
-            weighted = [weight * p for weight, p in zip(self.weights, predictions, strict=True)]
-            mean = torch.stack(weighted).sum(0) / sum(self.weights)
+            mean = torch.stack(predictions).sum(0) / len(predictions)
             guessed = (mean.log() / self.temperature).softmax(1)  # (U, C)
 
         union = stack([batch, *texts])

@@ -5,25 +5,13 @@ MixText fine-tune such an encoder, each with another objective; VAMPIRE reads ba
 the package `transformers` imports it when it is used.
 """
 
-from importlib import import_module
-from typing import Any
+from whenpool.fewshot.contextual import EmbeddedTexts, contextual_classifier, embed
+from whenpool.fewshot.fine_tuning import FineTuned, TMix
+from whenpool.fewshot.pretrained import Pretrained, load_encoder
+from whenpool.fewshot.selection import Selection, select
+from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 
-_HOMES = {
-    "contextual": ("EmbeddedTexts", "contextual_classifier", "embed"),
-    "fine_tuning": ("FineTuned", "TMix"),
-    "pretrained": ("Pretrained", "load_encoder"),
-    "selection": ("Selection", "select"),
-    "semi_supervised": ("UDA", "MixText", "Unlabelled"),
-}
-__all__ = [name for names in _HOMES.values() for name in names]
-
-
-def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"whenpool.fewshot.{home}"), name)
-    raise AttributeError(f"module 'whenpool.fewshot' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__  # what the reference page lists
+__all__ = [
+    "UDA", "EmbeddedTexts", "FineTuned", "MixText", "Pretrained", "Selection", "TMix", "Unlabelled",
+    "contextual_classifier", "embed", "load_encoder", "select",
+]  # fmt: skip

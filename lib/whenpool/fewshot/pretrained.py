@@ -10,19 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import torch
+from torch import nn
 from tqdm import TqdmWarning
 
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint, hash_of
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from whenpool.corpora.batches import Ragged
-
-# torch is imported where it is used: asking for runs, and where an encoder lies, must not wait for it.
+from whenpool.corpora.batches import Ragged
 
 # In a notebook tqdm warns when transformers loads it and the package of its pretty bars is not here.
 warnings.filterwarnings("ignore", category=TqdmWarning)
@@ -55,20 +51,18 @@ class Pretrained:
 
     name: str  # as it was asked for
     tokenizer: Any
-    model: "nn.Module"  # in evaluation mode, float32, on the CPU
+    model: nn.Module  # in evaluation mode, float32, on the CPU
     fingerprint: str  # of its files, see `encoder_fingerprint`
     size: int  # E
     layers: int  # how many there are above the embeddings of words
     max_tokens: int  # the longest text it reads, special tokens included
 
-    def tokenize(self, texts: Sequence[str], max_tokens: int) -> "tuple[Ragged, int]":
+    def tokenize(self, texts: Sequence[str], max_tokens: int) -> tuple[Ragged, int]:
         """The numbers of the tokens of each text, and how many texts were cut: to the first ``max_tokens``,
         of which the last is the special token that closes a text.
 
         Raises `InputError` for fewer than 8 tokens, of which two are special, or more than the encoder reads.
         """
-        from whenpool.corpora.batches import Ragged
-
         if max_tokens < 8:
             raise InputError(f"max_tokens is {max_tokens}; texts keep at least 8 tokens")
         if max_tokens > self.max_tokens:
@@ -156,8 +150,6 @@ def load_encoder(name: str) -> Pretrained:
 
 @lru_cache(maxsize=2)
 def _load(name: str, folder: Path, hashed: str) -> Pretrained:
-    import torch
-
     here = {"local_files_only": True, "trust_remote_code": False}
     with _quiet(), torch.random.fork_rng(devices=[]):  # a pooler that is not in the file is drawn
         torch.default_generator.manual_seed(0)

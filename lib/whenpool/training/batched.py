@@ -20,24 +20,14 @@ from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.batched_lstm import run_together
 from whenpool.models.encoder import Encoder, encode_all
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.training.loop import (
-    DivergenceError,
-    Learnt,
-    Objective,
-    Outcome,
-    Score,
-    Student,
-    evaluate,
-    evaluation_words,
-    training_steps,
-)
+from whenpool.training import loop
 
 
 def train_together(
-    students: Sequence[Student],
+    students: Sequence[loop.Student],
     device: str = "cpu",
-    on_end: Callable[[int, Outcome | DivergenceError], None] | None = None,
-) -> list[Outcome | DivergenceError]:
+    on_end: Callable[[int, loop.Outcome | loop.DivergenceError], None] | None = None,
+) -> list[loop.Outcome | loop.DivergenceError]:
     """Train several models by cross-entropy, each as if it were alone.
 
     They may differ in pooling, start, data, number of texts and epochs; seconds of an outcome are its
@@ -62,7 +52,7 @@ def train_together(
         )
     if any(encoder.cell != "lstm" or encoder.drop_connect for encoder in encoders):
         raise InputError("only LSTMs without DropConnect are trained together; train others alone")
-    ended: dict[int, Outcome | DivergenceError] = {}
+    ended: dict[int, loop.Outcome | loop.DivergenceError] = {}
     active = {number: _Training(student, device) for number, student in enumerate(students)}
     while active:
         for number, training in list(active.items()):
@@ -85,25 +75,25 @@ def train_together(
 class _Training:
     """One of them: what it asks for, what it is answered, and the seconds that it took."""
 
-    def __init__(self, student: Student, device: str) -> None:
+    def __init__(self, student: loop.Student, device: str) -> None:
         self.model: TextClassifier = student.model
         self.asked: Any = None  # a batch and the numbers of its texts, or texts to be evaluated
-        self.answer: Learnt | Score | None = None
+        self.answer: loop.Learnt | loop.Score | None = None
         self.seconds, self._entered = 0.0, 0.0
-        self._steps = training_steps(student, device, Objective(), clock=self._clock)
+        self._steps = loop.training_steps(student, device, loop.Objective(), clock=self._clock)
 
     def _clock(self) -> float:
         """Read inside its steps alone: what they took, and its share of those made together."""
         return self.seconds + time.perf_counter() - self._entered
 
-    def go_on(self) -> Outcome | DivergenceError | None:
+    def go_on(self) -> loop.Outcome | loop.DivergenceError | None:
         """Up to what it asks for next; or its outcome or error when there is nothing."""
         self._entered = time.perf_counter()
         try:
             self.asked = self._steps.send(self.answer)
         except StopIteration as end:
             return end.value
-        except DivergenceError as error:
+        except loop.DivergenceError as error:
             return error
         finally:
             self.seconds = self._clock()
@@ -136,7 +126,7 @@ def _evaluate(trainings: Sequence[_Training]) -> None:
     for training in trainings:
         texts, model = training.asked, training.model
         if texts.labels.device.type == "cpu":
-            training.answer = evaluate(model, texts)
+            training.answer = loop.evaluate(model, texts)
         else:
             alike.setdefault((model.masked, tuple(texts.ids.lengths.tolist())), []).append(training)
     for group in alike.values():
@@ -147,7 +137,7 @@ def _evaluate(trainings: Sequence[_Training]) -> None:
 def evaluate_together(trainings: Sequence[_Training]) -> None:
     """As `whenpool.training.loop.evaluate` of each, but for the order of sums."""
     device = trainings[0].asked.labels.device
-    words, plans = evaluation_words(device, len(trainings)), []
+    words, plans = loop.evaluation_words(device, len(trainings)), []
     for training in trainings:
         training.model.eval()
         plans.append(batches_for(training.model, training.asked.ids.lengths, words))
@@ -162,4 +152,4 @@ def evaluate_together(trainings: Sequence[_Training]) -> None:
     for training, (loss, right) in zip(trainings, sums.t().tolist(), strict=True):
         training.model.train()
         count = len(training.asked)
-        training.answer = Score(loss / count, 100 * right / count)
+        training.answer = loop.Score(loss / count, 100 * right / count)

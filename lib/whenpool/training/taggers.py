@@ -12,23 +12,13 @@ from torch import Tensor, nn
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, evaluation_batches
 from whenpool.corpora.numbering import NumberedCorpus
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
-from whenpool.training.loop import (
-    Accuracy,
-    Epoch,
-    Learnt,
-    Objective,
-    Outcome,
-    Recipe,
-    Score,
-    evaluation_words,
-    train,
-)
+from whenpool.training import loop
 
 
 class Labelled(NamedTuple):
     """A tagger's answer for some sentences."""
 
-    score: Score  # mean cross-entropy over words whose tag it knows, and accuracy over all words
+    score: loop.Score  # mean cross-entropy over words whose tag it knows, and accuracy over all words
     tags: Tensor  # (W,) int64 on the CPU, of each word, in the order of the sentences
 
 
@@ -38,13 +28,13 @@ Judge = Callable[[Labelled], dict[str, float]]
 def train_tagger(
     model: SequenceTagger,
     corpus: NumberedCorpus,
-    recipe: Recipe,
+    recipe: loop.Recipe,
     seed: int,
     device: str = "cpu",
     unknown_rate: float = 0.5,
     judge: Judge | None = None,
-    on_epoch: Callable[[Epoch], None] | None = None,
-) -> Outcome:
+    on_epoch: Callable[[loop.Epoch], None] | None = None,
+) -> loop.Outcome:
     """Train a tagger as `whenpool.training.loop.train` trains a classifier.
 
     Args:
@@ -55,7 +45,7 @@ def train_tagger(
     Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = _Tagging(corpus.rare.to(device), unknown_rate, judge or (lambda said: {}))
-    return train(model, corpus, recipe, seed, device, on_epoch, objective=objective)
+    return loop.train(model, corpus, recipe, seed, device, on_epoch, objective=objective)
 
 
 @torch.inference_mode()
@@ -65,7 +55,7 @@ def label(model: SequenceTagger, sentences: Texts) -> Labelled:
     model.eval()
     found = torch.empty_like(sentences.labels)
     loss = torch.zeros((), dtype=torch.float64, device=found.device)
-    for indices in evaluation_batches(sentences.ids.lengths, evaluation_words(found.device)):
+    for indices in evaluation_batches(sentences.ids.lengths, loop.evaluation_words(found.device)):
         batch = sentences.batch(indices, PADDING_INDEX)
         logits = model(batch.ids, batch.lengths)  # (B, T, C)
         loss += tagging_loss(logits, batch.lengths, batch.labels, "sum")
@@ -74,11 +64,11 @@ def label(model: SequenceTagger, sentences: Texts) -> Labelled:
     model.train(was_training)
     known = (sentences.labels >= 0).sum().item()
     right = (found == sentences.labels).sum().item()
-    score = Score(loss.item() / max(known, 1), 100 * right / len(found))
+    score = loop.Score(loss.item() / max(known, 1), 100 * right / len(found))
     return Labelled(score, found.cpu())
 
 
-class _Tagging(Objective):
+class _Tagging(loop.Objective):
     """Cross-entropy over words, with rare words made unknown and gradients clipped."""
 
     per_word = True
@@ -88,12 +78,12 @@ class _Tagging(Objective):
         self.rare, self.unknown_rate, self.judge = rare, unknown_rate, judge
         self.said: Labelled
 
-    def backward(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:
+    def backward(self, model: nn.Module, batch: Batch, indices: Tensor) -> loop.Learnt:
         learnt = super().backward(model, batch, indices)
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         return learnt
 
-    def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:
+    def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> loop.Learnt:
         ids = batch.ids.clone()  # (B, T, F)
         words = ids[..., 0]
         unknown = torch.rand(words.shape, device=ids.device) < self.unknown_rate
@@ -101,9 +91,9 @@ class _Tagging(Objective):
         logits = model(ids, batch.lengths)  # (B, T, C)
         return tagging_loss(logits, batch.lengths, batch.labels), logits
 
-    def evaluate(self, model: SequenceTagger, texts: Texts) -> Score:
+    def evaluate(self, model: SequenceTagger, texts: Texts) -> loop.Score:
         self.said = label(model, texts)
         return self.said.score
 
-    def end_epoch(self, model: nn.Module, accuracy: Accuracy) -> dict[str, float]:
+    def end_epoch(self, model: nn.Module, accuracy: loop.Accuracy) -> dict[str, float]:
         return self.judge(self.said)

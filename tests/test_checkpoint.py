@@ -20,6 +20,12 @@ def small(pooling="max_attention", **options):
     return TextClassifier(len(WORDS), 2, pooling, **options).eval()
 
 
+def endless():
+    model = small()
+    model.classifier.bias.data[0] = torch.inf
+    return model
+
+
 @pytest.fixture
 def folder(tmp_path):
     return save_checkpoint(tmp_path / "model", small(), WORDS, CLASSES, test_accuracy=81.5, made="here")
@@ -76,19 +82,20 @@ def test_texts_are_read_and_cut_as_in_training(tmp_path, tokenizer, read):
     assert brief.words("<b>Ab</b> C") == read[:2]
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [("a film", "a list, not one string"), ([], "no texts"), (["a", " "], "text 1 has no words")],
-)
-def test_texts_that_cannot_be_read_are_named(folder, texts, message):
-    with pytest.raises(InputError, match=message):
-        load_checkpoint(folder).predict(texts)
+def test_texts_that_cannot_be_read_are_named(folder):
+    found = load_checkpoint(folder)
+    for texts, message in (
+        ("a film", "a list, not one string"), ([], "no texts"), (["a", " "], "text 1 has no words"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            found.predict(texts)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"model": torch.nn.Linear(2, 2)}, "holds a whenpool.TextClassifier, not Linear"),
+        ({"model": endless()}, "classifier.bias holds numbers that are not finite"),
         ({"vocabulary": WORDS[:-1]}, "embedding.weight has 7 rows, and vocabulary 6 entries"),
         ({"classes": ["a", 1]}, r"classes\[1\] is a word, and here 1"),
         ({"seconds": float("nan")}, "about.seconds is a plain value, and here nan"),
@@ -102,26 +109,22 @@ def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     assert not (tmp_path / "model").exists()
 
 
-def test_weights_that_are_not_finite_are_refused(tmp_path):
-    model = small()
-    with torch.no_grad():
-        model.classifier.bias[0] = torch.inf
-    with pytest.raises(InputError, match="classifier.bias holds numbers that are not finite"):
-        save_checkpoint(tmp_path, model, WORDS, CLASSES)
-
-
 def rewritten(folder, change):
     file = folder / FACTS_FILE
+    if isinstance(change, bytes):
+        return file.write_bytes(change)
     facts, (name, *value) = json.loads(file.read_text()), change
     place = facts["model"] if name.startswith("model.") else facts
     place.pop(name.removeprefix("model."), None)
     place |= {name.removeprefix("model."): one for one in value}
-    file.write_text(json.dumps(facts))
+    return file.write_text(json.dumps(facts))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (b'{"format": "when', "damaged or not JSON"), (b"\xff\xfe{}", "damaged or not JSON"),
+        (b"[" * 200_000, "damaged or not JSON"), (b'{"format": NaN}', "format is not"),
         (("format", "pickle"), "format is not 'whenpool-checkpoint'"),
         (("version", True), "version is True, and this whenpool reads 1"),
         (("tokenizer", "spacy"), "tokenizer is basic_english or untagged or characters, and here 'spacy'"),
@@ -129,7 +132,6 @@ def rewritten(folder, change):
         (("weights", "0" * 64), "is damaged, or belongs to another model.json"),
         (("model", []), r"model is an object, and here \[\]"),
         (("model.pooling", "median"), "pooling 'median' is unknown; choose one of last"),
-        (("model.cell", "rnn"), "cell 'rnn' is unknown; choose one of lstm, gru, elman"),
         (("model.cell",), "model.cell is a text, and here missing"),
         (("model.cell", "gru"), "encoder.layers.0.0.*shape"),
         (("model.cell", "sum"), "model.json: cell Sum adds words to the state"),
@@ -140,7 +142,6 @@ def rewritten(folder, change):
         (("model.layers", 10**9), "model.layers is a whole number from 1 to 64, and here 1000000000"),
         (("model.masked", None), "model.masked is true or false, and here None"),
         (("model.padding_index", 7), "model.padding_index is 1 or null, and here 7"),
-        (("model.drop_connect", 1), r"drop_connect is a rate in \[0, 1\), not 1"),
         (("model.__class__", "os.system"), "model.__class__ is not known to this version"),
         (("classes", ["a"]), r"classes is a list of at least two words, and here \['a'\]"),
         (("classes", ["a", "b", "c"]), "classifier.weight has 2 rows, and classes 3 entries"),
@@ -152,7 +153,7 @@ def rewritten(folder, change):
         (("max_words",), "max_words is a whole number or null, and here missing"),
         (("max_words", -1), "max_words is a whole number from 1, or null, and here -1"),
     ],
-    ids=str,
+    ids=lambda given: str(given)[:60],
 )  # fmt: skip
 def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
     rewritten(folder, change)
@@ -160,21 +161,6 @@ def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
         load_checkpoint(folder)
     assert str(folder) in str(error.value)
     assert len(str(error.value)) < 500
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b'{"format": "when', "damaged or not JSON"),
-        (b"\xff\xfe{}", "damaged or not JSON"),
-        (b"[" * 200_000, "damaged or not JSON"),
-        (b'{"format": NaN}', "format is not"),
-    ],
-)
-def test_json_that_is_none_is_told_in_a_line(folder, content, message):
-    (folder / FACTS_FILE).write_bytes(content)
-    with pytest.raises(InputError, match=f"{FACTS_FILE}.*{message}"):
-        load_checkpoint(folder)
 
 
 def test_weights_that_are_damaged_are_told(folder):
@@ -197,7 +183,6 @@ def test_weights_that_are_damaged_are_told(folder):
         ({}, "embedding.weight has 0 rows"),
         ({"embedding.weight": torch.zeros(7, 4, dtype=torch.float64)}, "F64; a checkpoint's are F32"),
         ({"extra": torch.zeros(1)}, r"extra has the shape \(1,\); in the model described there is none"),
-        ({"pooling.extra": torch.zeros(1)}, "pooling.extra has the shape .* there is none"),
         ({"classifier.bias": torch.ones(2)}, "belongs to another"),
     ],
 )

@@ -35,39 +35,24 @@ def words(texts, index, vocabulary):
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_texts_are_what_compose_gives_word_by_word(source, encoded, setting):
-    dataset = make_dataset(encoded, size=40, setting=setting)
+    dataset, small = (make_dataset(encoded, size=size, setting=setting) for size in (40, 10))
     stream = FillerStream([*map(tokenize, source.load_filler()["train"])], "train filler")
     for index, (text, label) in enumerate(source.load().train):
         expected = compose(tokenize(text), stream, setting)
         assert words(dataset.train, index, dataset.vocabulary) == expected
+        assert index >= 10 or words(small.train, index, small.vocabulary) == expected
         assert dataset.train.labels[index] == label
     assert (len(dataset.validation), len(dataset.test)) == (20, 30)
     assert dataset.filler_passes["train"] == stream.passes
 
 
 def test_unseen_words_of_other_splits_are_unknown(source, encoded):
-    corpus = source.load()
-    dataset = make_dataset(encoded, size=3, validation=5)
+    corpus, dataset = source.load(), make_dataset(encoded, size=3, validation=5)
     known = {word for text in corpus.train.texts[:3] for word in tokenize(text)}
     assert set(dataset.vocabulary) == known | {"<unk>", "<pad>"}
     for index, text in enumerate(corpus.test.texts):
         expected = [word if word in known else "<unk>" for word in tokenize(text)]
         assert words(dataset.test, index, dataset.vocabulary) == expected
-
-
-def test_smaller_training_sets_are_part_of_larger_ones_filler_included(encoded):
-    small, large = (make_dataset(encoded, size=n, setting="mid") for n in (10, 40))
-    for index in range(10):
-        assert words(small.train, index, small.vocabulary) == words(large.train, index, large.vocabulary)
-
-
-def test_filler_that_is_used_up_is_begun_anew_and_counted(source, tmp_path, monkeypatch):
-    few = {split: ["one two three four"] * 3 for split in ("train", "validation", "test")}
-    monkeypatch.setattr(corpora.CorpusSource, "load_filler", lambda self: few)
-    encoded = encode(source, "any", tmp_path / "other")
-    dataset = make_dataset(encoded, size=40, setting="left")
-    used = sum(-(-round(len(tokenize(t)) * 0.66 / 0.34) // 4) for t in source.load().train.texts)
-    assert dataset.filler_passes["train"] == -(-used // 3)
 
 
 def test_encoding_is_read_back_from_the_cache(source, tmp_path, monkeypatch):
@@ -125,14 +110,10 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
     assert {file.suffix for file in (cache / "vectors").iterdir()} == {".txt", ".safetensors"}
     path.write_bytes(gzip.compress(b"other 1 2 3 4\n"))  # a file that was replaced is read anew
     assert load_vectors(path, cache).words == ["other"]
-
-
-@pytest.mark.parametrize("content", ["good 1 2 3\nbad 1 2\n", "good one two three\n", ""])
-def test_unreadable_vectors_are_named_in_one_line(tmp_path, content):
-    path = tmp_path / "broken.txt"
-    path.write_text(content)
-    with pytest.raises(InputError, match=r"word vectors .*broken.txt cannot be read"):
-        load_vectors(path, tmp_path)
+    for content in (b"good 1 2 3\nbad 1 2\n", b"good one two three\n", b""):
+        path.write_bytes(gzip.compress(content))
+        with pytest.raises(InputError, match=r"word vectors .*small.3d.txt.gz cannot be read"):
+            load_vectors(path, cache)
 
 
 def test_reads_the_true_beginning_of_glove(real_data, tmp_path):

@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
@@ -54,9 +53,6 @@ def test_it_works_in_what_scikit_learn_has():
     assert cross_val_score(small(epochs=3), TEXTS, LABELS, cv=3).mean() > 0.9
     search = GridSearchCV(small(epochs=2), {"pooling": ["last", "max"]}, cv=2).fit(TEXTS, LABELS)
     assert search.best_params_["pooling"] in ("last", "max")
-    again = clone(small(seed=3))
-    assert again.get_params()["seed"] == 3
-    assert not hasattr(again, "checkpoint_")
 
 
 @pytest.mark.parametrize(
@@ -72,22 +68,15 @@ def test_scikit_learns_own_checks_that_give_no_numbers(name):
     getattr(estimator_checks, name)("PoolingClassifier", PoolingClassifier())
 
 
-def test_it_is_the_same_from_a_pickle_and_from_a_folder(fitted, tmp_path):
-    wanted = fitted.predict_proba(TEXTS)
-    saved = PoolingClassifier.load(fitted.save(tmp_path / "m"))
-    for again in (pickle.loads(pickle.dumps(fitted)), saved):
-        np.testing.assert_allclose(again.predict_proba(TEXTS), wanted, atol=1e-7)
-        assert again.get_params() == fitted.get_params()
-        assert again.predict(TEXTS[:1]).dtype == fitted.classes_.dtype
-
-
 @pytest.mark.parametrize("labels", [(7, 3), (True, False), (0.5, 1.5), ("é", "x y")])
-def test_labels_come_back_in_their_own_type(labels, tmp_path):
+def test_it_is_the_same_from_a_pickle_and_from_a_folder_whatever_the_labels(labels, tmp_path):
     given = np.array(labels)[[int(label == "good") for label in LABELS]]
     model = small(epochs=2).fit(TEXTS, given)
-    again = PoolingClassifier.load(model.save(tmp_path / "m"))
-    assert again.classes_.tolist() == sorted(labels)
-    assert set(again.predict(TEXTS).tolist()) <= set(labels)
+    for again in (pickle.loads(pickle.dumps(model)), PoolingClassifier.load(model.save(tmp_path / "m"))):
+        np.testing.assert_allclose(again.predict_proba(TEXTS), model.predict_proba(TEXTS), atol=1e-7)
+        assert again.get_params() == model.get_params()
+        assert again.classes_.tolist() == sorted(labels)
+        assert set(again.predict(TEXTS).tolist()) <= set(labels)
 
 
 def test_words_that_decide_stand_out(fitted):
@@ -115,13 +104,9 @@ def test_given_validation_texts_choose_the_epoch_and_vectors_bring_their_size(tm
         (lambda: small().fit(TEXTS, LABELS, (["a"], ["fair"])), "validation has a class"),
         (lambda: small("median").fit(TEXTS, LABELS), "median"),
         (lambda: PoolingClassifier.load("/nowhere"), "nowhere"),
+        (lambda: small().predict(TEXTS), "not fitted yet"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_is_told(call, said):
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(NotFittedError if said == "not fitted yet" else InputError, match=said):
         call()
-
-
-def test_before_fit_it_says_so():
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        small().predict(TEXTS)

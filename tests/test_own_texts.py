@@ -61,9 +61,6 @@ def test_what_was_left_out_is_noted(tmp_path):
     )
 
 
-TOO_MANY = "text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90))
-
-
 @pytest.mark.parametrize(("content", "message"), [
     ("", "has no column 'text'; it has none"),
     ("body,stars\nx,1\n", "has no column 'text'; it has 'body', 'stars'"),
@@ -74,7 +71,7 @@ TOO_MANY = "text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90))
     ("text,label\n,1\nx,\n", "no row has a text and a label; .*line 2: no text in column 'text'"),
     ("text,label\nx,1\ny,1\n", "column 'label' has one class, '1'; classification needs two"),
     ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' has 1 different texts"),
-    (TOO_MANY, "90 classes were found"),
+    ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "90 classes were found"),
     (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3: .* \(byte 0xe9 behind 'caf'.*save the file as"),
     ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
     ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
@@ -100,6 +97,7 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
     (load, "gaps.csv", {"label_column": "more"}, "gaps.csv, line 2: no label in column 'more'"),
     (load, "gaps.csv", {"colour": "red"}, "has the options text_column, label_column and balanced, not"),
     (load, "gaps.csv", {"balanced": "maybe"}, "option balanced is yes or no, not 'maybe'"),
+    (looked_at, "alike.csv", {"words": 2}, r"alike\.csv: class 'all alike' has 1 different texts.*--words"),
     (looked_at, "gaps.csv", {"label": "text"}, "text and label are both column 'text'; name two"),
     (looked_at, "nowhere.csv", {}, "nowhere.csv is not there"),
     (looked_at, "a.xlsx", {}, r"a\.xlsx is not a \.csv, \.tsv or \.jsonl file"),
@@ -107,6 +105,7 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
 def test_other_mistakes_are_named(tmp_path, call, name, options, message):
     (tmp_path / "gaps.csv").write_text("text,label,more\ngood,1\n,0\n")
     (tmp_path / "a.xlsx").write_bytes(b"PK")
+    written(tmp_path / "alike.csv", numbered("all alike", 40) + numbered("text", 40))
     with pytest.raises(InputError, match=message):
         call(tmp_path / name, **options)
 
@@ -166,7 +165,6 @@ def test_classes_keep_their_shares_in_every_split(tmp_path):
     corpus = load(f"{path}:balanced=no")
     counts = [(len(split), sum(split.labels)) for split in corpus.splits.values()]
     assert counts == [(198, 18), (66, 6), (66, 6)]
-    assert len({text for split in corpus.splits.values() for text in split.texts}) == 330
     assert corpus.notes == ()
     written(path, rows[::-1])
     assert load(f"{path}:balanced=no").test == corpus.test
@@ -187,13 +185,5 @@ def test_texts_are_cut_before_they_are_compared(tmp_path):
     rows = [(f'Text {i}: "x" and {end}', "yes" if i % 2 else "no") for i in range(40) for end in "ab"]
     found = looked_at(written(tmp_path / "a.csv", [(t.replace('"', '""'), y) for t, y in rows]), words=4)
     assert (found.rows, found.texts, found.repeated, found.cut) == (80, 40, 40, 40)
-    splits = load(f"{found.file}:balanced=no").splits.values()
-    read = [text for split in splits for text in split.texts]
-    assert sorted(read) == sorted(f"text {i} x and" for i in range(40))
+    assert sorted(texts_of(found)) == sorted(f"text {i} x and" for i in range(40))
     assert looked_at(tmp_path / "a.csv", words=5).repeated == 0
-
-
-def test_classes_that_are_too_few_once_cut_are_told_of_the_users_file(tmp_path):
-    rows = numbered("all alike", 40) + numbered("text", 40)
-    with pytest.raises(InputError, match=r"a\.csv: class 'all alike' has 1 different texts.*--words"):
-        looked_at(written(tmp_path / "a.csv", rows), words=2)

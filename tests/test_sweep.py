@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import cycle, product
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -34,9 +35,9 @@ class Foreign(nn.Module):
         self.fed = []
 
     def forward(self, ids, lengths):
-        rows = [row[:n].tolist() for row, n in zip(ids, lengths.tolist(), strict=True)]
-        self.fed += [tuple(row) for row in rows]
-        return torch.stack([self.dropout(self.table(torch.tensor(row))).mean(0) for row in rows])
+        rows = [row[:n] for row, n in zip(ids, lengths.tolist(), strict=True)]
+        self.fed += [row.tolist() for row in rows]
+        return torch.stack([self.dropout(self.table(row)).mean(0) for row in rows])
 
 
 class Flat(Foreign):
@@ -46,15 +47,12 @@ class Flat(Foreign):
 
 def by_hand(model, setting, share):
     """One text at a time, as the definition reads: accuracy, loss and words."""
-    stream, right, loss, words = cycle(FILLER), 0, 0.0, 0
+    stream, found = cycle(FILLER), []
     for text, label in zip(TEXTS, LABELS, strict=True):
         whole = compose(text, stream, setting, share)
-        with torch.no_grad():
-            logits = model(torch.tensor([whole]), torch.tensor([len(whole)]))[0]
-        right += int(logits.argmax()) == label
-        loss -= float(logits.log_softmax(0)[label])
-        words += len(whole)
-    return 100 * right / len(TEXTS), loss / len(TEXTS), words / len(TEXTS)
+        logits = model(torch.tensor([whole]), torch.tensor([len(whole)]))[0].detach()
+        found.append((100 * (logits.argmax() == label), -logits.log_softmax(0)[label], len(whole)))
+    return np.mean(found, axis=0)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
@@ -62,12 +60,12 @@ def test_agrees_with_one_text_at_a_time(pooling):
     torch.manual_seed(1)
     model = TextClassifier(WORDS, 3, pooling, embedding_size=5, hidden_size=4, padding_index=1).double()
     points = padding_sweep(model, TEXTS, LABELS, FILLER, shares=(0, 0.3, 0.66), max_words=64)
-    asked = list(product(("left", "mid", "right"), (0, 0.3, 0.66)))
-    assert [(point.setting, point.share) for point in points] == asked
     model.eval()
-    for point in points:
+    asked = product(("left", "mid", "right"), (0, 0.3, 0.66))
+    for point, (setting, share) in zip(points, asked, strict=True):
+        assert (point.setting, point.share) == (setting, share)
         found = (point.accuracy, point.loss, point.words)
-        assert found == pytest.approx(by_hand(model, point.setting, point.share))
+        assert found == pytest.approx(by_hand(model, setting, share))
 
 
 def test_every_model_reads_the_same_whatever_else_is_asked_for():
@@ -88,37 +86,38 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
     assert sizes == [32, 32, 6]
 
 
+BASE = Training(
+    "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
+    length="any", embedding_size=6, hidden_size=8,
+)  # fmt: skip
+TRANSFORMER = replace(BASE, cell="transformer")
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"texts": [], "labels": []}, "there are no texts to sweep over"),
         ({"texts": [[3], []]}, "text 1 is empty: drop it"),
-        ({"texts": [[3], ["good"]]}, "text 1 is not a sequence of word numbers"),
         ({"texts": [[3], [0.5]]}, "text 1 is not a sequence of word numbers"),
         ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
         ({"labels": [0, -1]}, "text 1 has the label -1; the model has 3 classes, 0 to 2"),
-        ({"labels": [0, 3]}, "text 1 has the label 3; the model has 3 classes, 0 to 2"),
         ({"filler": []}, "there is no filler"),
         ({"filler": [[2], []]}, "filler sentence 1 is empty"),
         ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
-        ({"shares": (-0.1,)}, r"in \[0, 1\), not -0.1"),
         ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
         ({"settings": ("left", "top")}, "setting 'top' cannot be swept; choose from left, mid, right"),
-        ({"settings": ("standard",)}, "setting 'standard' cannot be swept"),
         ({"model": Flat()}, r"logits are \(B, C\), and here \(2,\)"),
+        (MemoryUse(BASE, attention="plain"), "attention='plain' is of a Transformer"),
+        (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
+        (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),
+        (MemoryUse(BASE, halvings=0), "give at least one halving"),
     ],
 )
-def test_what_cannot_be_used_is_told_in_one_line(changes, message):
-    given = {"model": Foreign(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER, **changes}
+def test_what_cannot_be_used_is_told_in_one_line(place, changes, message):
+    given = {"model": Foreign(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER}
     with pytest.raises(InputError, match=message):
-        padding_sweep(**given)
+        changes.identity(place) if isinstance(changes, MemoryUse) else padding_sweep(**given | changes)
     assert given["model"].training
-
-
-BASE = Training(
-    "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
-    length="any", embedding_size=6, hidden_size=8,
-)  # fmt: skip
 
 
 class Known(nn.Module):
@@ -152,7 +151,7 @@ def test_is_the_same_every_time_and_leaves_the_model_alone():
     state = torch.random.get_rng_state()
     assert step(model, 50) == step(model, 50)
     assert not model.training
-    assert torch.equal(model.classifier.bias.grad, torch.ones(2))
+    assert model.classifier.bias.grad.tolist() == [1, 1]
     assert model.embedding.weight.grad is None
     assert torch.equal(torch.random.get_rng_state(), state)
 
@@ -169,7 +168,7 @@ def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, p
 
 
 def test_a_run_is_stored_with_its_rows(place):
-    probe = MemoryUse(replace(BASE, cell="transformer"), longest=64, halvings=2, attention="plain")
+    probe = MemoryUse(TRANSFORMER, longest=64, halvings=2, attention="plain")
     assert probe.needs is None
     probe.execute(place)
     probes = place.store.current("probe")
@@ -178,17 +177,3 @@ def test_a_run_is_stored_with_its_rows(place):
     assert measured["words"].tolist() == [16, 32, 64]
     assert (measured["megabytes"] > 0).all()
     assert measured["exponent"].iloc[0] == pytest.approx(growth(measured.to_dict("records")))
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"attention": "plain"}, "attention='plain' is of a Transformer"),
-        ({"attention": "sparse", "training": replace(BASE, cell="transformer")}, "is unknown; choose"),
-        ({"longest": 4, "halvings": 3}, "longest=4 cannot be halved 3 times"),
-        ({"halvings": 0}, "give at least one halving"),
-    ],
-)
-def test_what_does_not_fit_is_one_clear_line(place, given, said):
-    with pytest.raises(InputError, match=said):
-        MemoryUse(**({"training": BASE} | given)).identity(place)

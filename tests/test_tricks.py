@@ -24,7 +24,6 @@ CHANGES = {
     "chrono": {"forget_bias": "chrono"},
     "orthogonal": {"orthogonal": True},
 }
-NEW_COLUMNS = ["orthogonal", "trick", "strength", "divergence", "diverged"]
 
 
 def of(variant, setting="mid", seed=0, base=SMALL, **changes):
@@ -34,18 +33,6 @@ def of(variant, setting="mid", seed=0, base=SMALL, **changes):
 def put_all(place, variant, setting, accuracies, base=SMALL):
     for seed, accuracy in enumerate(accuracies):
         put(place, of(variant, setting, seed, base), accuracy)
-
-
-def test_rows_that_are_older_than_tricks_are_plain(place):
-    names = ["last", "max", "max_attention", "forget 2", "chrono"]
-    for variant in (*names, "teacher_forcing"):
-        put(place, of(variant))
-    table = place.store.rows("training")
-    older = table[table["trick"].isna()].drop(columns=NEW_COLUMNS)
-    assert tricks.with_variant(older)["variant"].tolist() == names
-    mixed = pd.concat([older, table[table["trick"].notna()]], ignore_index=True)
-    assert tricks.with_variant(mixed)["variant"].tolist() == [*names[:2], "teacher_forcing", *names[2:]]
-    assert len(verdicts.finished(older)) == len(names)
 
 
 @pytest.mark.parametrize("variant", ["last", "dropout_attention"])
@@ -144,7 +131,6 @@ def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
     ("off", "changes", "seeds", "verdict"),
     [
         (0.5, {}, 3, "reproduced"),
-        (-6.0, {}, 3, "differs"),
         (0.5, {}, 2, "so far"),
         (0.5, {"vectors": "wiki-reviews.100d"}, 3, "pilot"),
     ],
@@ -154,10 +140,6 @@ def test_ours_stand_below_with_a_verdict(place, variant, off, changes, seeds, ve
     ours = [number + off + spread for spread in (-0.2, 0.0, 0.2)[:seeds]]
     put_all(place, variant, "mid", ours, base=replace(THESIS, **changes))
     put(place, of(variant, "mid", 5, THESIS, size=5000), 1.0)
-    cells = thesis_cells(place)
-    cell = cells.loc[(variant, "mid")]
-    assert (cell["verdict"], cell["n"]) == (verdict, seeds)
-    assert cells.drop(index=(variant, "mid"))["n"].eq(0).all()
     table = tricks.thesis_table(place.store.rows("training"))
     spread = "0.2" if seeds == 3 else "0.1"
     text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {verdicts.MARKS[verdict]}"

@@ -1,8 +1,6 @@
 """VAMPIRE (thesis §1.10.2) against slow copies of its formulas, and what each of its steps is for."""
 
 import copy
-import math
-import random
 
 import numpy as np
 import pytest
@@ -19,26 +17,24 @@ from whenpool.training.loop import Recipe, train
 
 WORDS = 7
 ROWS = [[2, 3, 3, 8], [5], [0, 4, 4, 4, 2, 6], [7, 8], [0]]
-TEXTS = Ragged.of(ROWS)
-LENGTHS = TEXTS.lengths
+TEXTS, LABELS = Ragged.of(ROWS), torch.tensor([0, 1, 0, 1, 1])
 
 
-IDS = pad_sequence([torch.tensor(row) for row in ROWS], batch_first=True, padding_value=PADDING_INDEX)
-
-
-def counted(rows, words):
+def counted(rows):
     """The bags, one word at a time."""
-    bag = torch.zeros(len(rows), words, dtype=torch.float64)
-    for row, numbers in enumerate(rows):
-        for number in numbers:
-            if number not in (UNKNOWN_INDEX, PADDING_INDEX):
-                bag[row, number - 2] += 1
-    return bag
+    return torch.tensor([[row.count(2 + word) for word in range(WORDS)] for row in rows]).double()
 
 
 def small_vae(topics=3):
     torch.manual_seed(0)
     return BagOfWordsVAE(torch.arange(1.0, WORDS + 1), topics).double()
+
+
+def used_vae():
+    """Whose running statistics are no longer those it began with."""
+    vae = small_vae(topics=8)
+    pretrain(vae, TEXTS, 6, batch_size=2)
+    return vae.float()
 
 
 def generator(seed):
@@ -90,7 +86,7 @@ def slow_elbo(vae, bag, noise, training):
 @pytest.mark.parametrize("training", [True, False])
 def test_the_bound_is_its_formula(training):
     vae = small_vae().train(training)
-    bag = counted(ROWS, WORDS)
+    bag = counted(ROWS)
     noise = torch.randn(len(ROWS), 3, generator=generator(4)).double()
     bound = vae.elbo(bag, generator(4))
     torch.testing.assert_close(bound, slow_elbo(vae, bag, noise, training), rtol=1e-6, atol=1e-6)
@@ -103,7 +99,7 @@ def test_pretraining_is_its_formula():
     copied = copy.deepcopy(vae)
     history = pretrain(vae, TEXTS, steps, batch_size=2, learning_rate=0.1, seed=3)
 
-    draws, bag, found = generator(3), counted(ROWS, WORDS), []
+    draws, bag, found = generator(3), counted(ROWS), []
     optimizer = torch.optim.Adam([p for p in copied.parameters() if p.requires_grad], lr=0.1)
     for step in range(steps):
         if step % 2 == 0:
@@ -123,87 +119,30 @@ def test_pretraining_is_its_formula():
     np.testing.assert_allclose([list(row.values()) for row in history], means, rtol=1e-4)
 
 
-TOPIC_WORDS = 120
+def test_the_mixture_is_its_formula():
+    model = VampireClassifier(used_vae(), 2, hidden=4).double().eval()
+    weights = torch.tensor([0.3, -1.0, 0.7]).double()
+    model.mixing.data.copy_(weights)
+    model.scale.data.fill_(1.7)
+    ids = pad_sequence([torch.tensor(row) for row in ROWS], True, PADDING_INDEX)
+    found = model(pad(ids, (0, 3), value=PADDING_INDEX), TEXTS.lengths)
+    for row, logits in zip(ROWS, found, strict=True):  # each alone
+        mixed = 0.0
+        for (layer,), share in zip(model.vae.features(counted([row])), weights.softmax(0), strict=True):
+            centred = layer - layer.mean()
+            mixed += 1.7 * share * centred / (centred.square().mean() + 1e-5).sqrt()
+        torch.testing.assert_close(logits, model.classifier(mixed))
 
 
-def topical(texts, seed):
-    """Texts of 20 words of two topics: 65 % are from the half of the words that the topic prefers."""
-    rng, rows = random.Random(seed), []
-    for text in range(texts):
-        weights = [
-            0.65 if (word < TOPIC_WORDS // 2) == (text % 2 == 0) else 0.35 for word in range(TOPIC_WORDS)
-        ]
-        rows.append(rng.choices(range(2, 2 + TOPIC_WORDS), weights, k=20))
-    return Texts(Ragged.of(rows), torch.arange(texts) % 2)
-
-
-@pytest.fixture(scope="module")
-def untrained():
-    torch.manual_seed(0)
-    return BagOfWordsVAE(torch.ones(TOPIC_WORDS), topics=8)
-
-
-@pytest.fixture(scope="module")
-def pretrained(untrained):
-    vae = copy.deepcopy(untrained)
-    pretrain(vae, topical(1_000, seed=1).ids, 800, 64, learning_rate=5e-3)
-    return vae
-
-
-def classified(vae, seed=0, epochs=40):
-    """A classifier that learns from five labels of each topic, and how it does."""
-    torch.manual_seed(seed)
-    model = VampireClassifier(copy.deepcopy(vae), classes=2, hidden=8, dropout=0.2)
-    splits = Splits(topical(10, seed=2), topical(100, seed=3), topical(400, seed=4))
-    return model, train(model, splits, Recipe(epochs, 32, 1e-2), seed)
-
-
-def test_pretraining_separates_topics(pretrained, untrained):
-    """Five labels of each are enough with it, and not without."""
-    with_it, without = (
-        sum(classified(vae, seed)[1].test.accuracy for seed in range(3)) / 3
-        for vae in (pretrained, untrained)
-    )
-    assert with_it > without + 10
-    assert with_it > 80
-
-
-def test_the_mixture_is_its_formula(pretrained):
-    model = VampireClassifier(copy.deepcopy(pretrained), 2, hidden=4).double().eval()
-    with torch.no_grad():
-        model.mixing.copy_(torch.tensor([0.3, -1.0, 0.7]))
-        model.scale.fill_(1.7)
-    rows = topical(6, seed=9).ids.to_lists()
-    mixed = torch.zeros(6, 8, dtype=torch.float64)
-    powers = [math.exp(weight) for weight in (0.3, -1.0, 0.7)]
-    for layer, power in zip(model.vae.features(counted(rows, TOPIC_WORDS)), powers, strict=True):
-        centred = layer - layer.mean(1, keepdim=True)
-        normed = centred / (centred.square().mean(1, keepdim=True) + 1e-5).sqrt()
-        mixed += 1.7 * power / sum(powers) * normed
-    found = model(torch.tensor(rows), torch.full((6,), 20))
-    torch.testing.assert_close(found, model.classifier(mixed))
-
-
-def test_padding_and_other_texts_change_no_logits(pretrained):
-    model = VampireClassifier(copy.deepcopy(pretrained), 3).double().eval()
-    expected = model(IDS, LENGTHS)
-    assert expected.shape == (5, 3)
-    order = torch.tensor([3, 0, 4, 2, 1])
-    longer = pad(IDS[order], (0, 3), value=PADDING_INDEX)
-    torch.testing.assert_close(model(longer, LENGTHS[order]), expected[order])
-    alone = torch.cat([model(IDS[i : i + 1], LENGTHS[i : i + 1]) for i in range(5)])
-    torch.testing.assert_close(alone, expected)
-
-
-def test_the_vae_is_frozen(pretrained):
-    model, outcome = classified(pretrained, epochs=3)
-    for name, value in pretrained.state_dict().items():
+def test_the_vae_is_frozen():
+    model, before, texts = VampireClassifier(used_vae(), 2, hidden=4), used_vae(), Texts(TEXTS, LABELS)
+    outcome = train(model, Splits(texts, texts, texts), Recipe(3, 2, 1e-2), 0)
+    for name, value in before.state_dict().items():
         assert torch.equal(model.vae.state_dict()[name], value), name
         assert torch.equal(outcome.weights[f"vae.{name}"], value), name
     learnt = {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}
     assert learnt == {"mixing", "scale", "classifier"}
     model.train()
-    assert model.training
     assert model.classifier.training
     assert not any(module.training for module in model.vae.modules())
 

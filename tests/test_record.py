@@ -10,16 +10,8 @@ from small_runs import SMALL, TINY, on_record, record_probe, record_run
 from whenpool.book.publish import export
 from whenpool.book.report.verdicts import on_imdb, probes_of_either_scale, probes_of_record
 from whenpool.runs.compute import standing
-from whenpool.runs.kinds.probe import (
-    PROBE_PROTOCOL,
-    PROBES,
-    FirstSteps,
-    GradientProfile,
-    GradientTrace,
-    PaddingSweep,
-    Probe,
-    WordImportance,
-)  # fmt: skip
+from whenpool.runs.kinds import probe as kinds
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.store import Store
 
@@ -64,8 +56,8 @@ def test_a_trick_that_diverged_and_what_its_epochs_say_read_back(place):
     lost = record_run(place, replace(run, seed=1), math.nan)
     store = on_record(place).store
     table = store.current("training").set_index("key")
-    assert table["diverged"].eq(True).to_dict() == {fine: False, lost: True}
-    assert table["test_accuracy"].isna().to_dict() == {fine: False, lost: True}
+    for column in (table["diverged"].eq(True), table["test_accuracy"].isna()):
+        assert column.to_dict() == {fine: False, lost: True}
     assert {Training.of_row(row) for row in table.to_dict("records")} == {run, replace(run, seed=1)}
     epochs = store.history("training")
     assert (epochs["factor"].tolist(), epochs["divergence"].tolist()[0]) == ([10, 0], 0.5)
@@ -84,7 +76,6 @@ def test_probes_of_record_and_what_they_measured_read_back(place):
     for probe, rows in MEASURED.items():
         expected = pd.DataFrame([{"key": keys[probe], **row} for row in rows])
         pd.testing.assert_frame_equal(store.history("probe", probe.probe), expected)
-    assert len(store.rows("training")) == 0
     assert store.keys() == set(keys.values())
 
 
@@ -99,18 +90,21 @@ def test_exporting_again_loses_nothing_and_a_local_run_takes_precedence(place, t
     assert export("probe", elsewhere, folder) == 5
     again = Store(tmp_path / "empty again", folder)
     assert again.history("probe", "sweep").groupby("key").size().tolist() == [3, 3]
-    assert again.has(new)
-    local = record_probe(replace(place, store=again), sweep, [MEASURED[sweep][0] | {"accuracy": 1.0}])
+    assert (again.has(new), again.has(new, with_weights=True)) == (True, False)
+    point = MEASURED[sweep][0] | {"accuracy": 1.0}
+    local = record_probe(replace(place, store=again), sweep, [point], complete=False)
     rows = again.history("probe", "sweep")
     assert rows[rows["key"] == local]["accuracy"].tolist() == [1.0]
-    assert len(again.rows("probe")) == 5
+    table = again.rows("probe").set_index("key")["corpus_complete"]
+    assert table.to_dict() == dict.fromkeys(again.keys(), True) | {local: False}
+    assert len(table) == 5
 
 
 def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
     record_run(place, SMALL)
     place.store.put({"run": {}, "data": {}, "protocol": PROTOCOL + 1}, {}, {}, {})
     probe, folder = PaddingSweep(KEPT), tmp_path / "results"
-    record_probe(place, probe, probe_protocol=PROBE_PROTOCOL + 1)
+    record_probe(place, probe, probe_protocol=kinds.PROBE_PROTOCOL + 1)
     record_probe(place, probe, protocol=PROTOCOL + 1)
     assert len(place.store.rows("probe")) == 2
     assert [len(place.store.current(kind)) for kind in ("training", "probe")] == [1, 0]
@@ -131,7 +125,7 @@ KINDS = [  # figures of the thesis's scale draw it; it is published; also on a p
     ("dp", GradientProfile(KEPT)),
     ("dp", GradientProfile(START)),
     ("dp", GradientProfile(replace(START, **LOW))),
-    ("p", FirstSteps(replace(START, **LOW))),
+    ("p", kinds.FirstSteps(replace(START, **LOW))),
     ("p", PaddingSweep(START)),
     ("p", GradientProfile(replace(START, forget_bias="low"))),
     ("p", GradientProfile(replace(KEPT, **LOW))),
@@ -145,7 +139,7 @@ KINDS = [  # figures of the thesis's scale draw it; it is published; also on a p
     ("", WordImportance(replace(KEPT, cell="gru"))),
     ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
     ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
-    ("pc", FirstSteps(replace(START, max_words=140, hidden_size=64))),
+    ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
     ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
 ]
 
@@ -184,7 +178,7 @@ def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(
     def keys(kind):
         return set(on_imdb(place.store, kind).get("key", ()))
 
-    assert not any(keys(kind) for kind in PROBES)
+    assert not any(keys(kind) for kind in kinds.PROBES)
     points = MEASURED[GradientProfile(START)]
     seeds = [replace(START, seed=seed) for seed in range(5)]
     kept = {record_probe(place, GradientProfile(start), points) for start in seeds[:3]}

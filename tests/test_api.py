@@ -111,18 +111,7 @@ EXTRAS = {
     for lines in PROJECT["optional-dependencies"].values()
     for line in lines
 } - {"whenpool", "torch", "filelock", "jinja2"}  # torch brings the last two
-WITHOUT = f"""
-import builtins
-
-plainly = builtins.__import__
-
-def without(name, globals=None, locals=None, fromlist=(), level=0):
-    if level == 0 and name.split(".")[0] in {EXTRAS | {"yaml", "ray", "sklearn"}!r}:
-        raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.split(".")[0])
-    return plainly(name, globals, locals, fromlist, level)
-
-builtins.__import__ = without
-"""
+WITHOUT = f"import sys; sys.modules |= dict.fromkeys({EXTRAS | {'yaml', 'ray', 'sklearn'}!r})\n"
 WORKS = """
 import tempfile, torch, whenpool
 from whenpool import probes

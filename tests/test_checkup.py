@@ -25,9 +25,8 @@ def look(profile="smoke", device="cpu", mark="", **folders):
 
 def missing(**options):
     """The only line that says what is missing."""
-    ready, said = look(mark="missing", **options)
+    ready, [line] = look(mark="missing", **options)
     assert not ready
-    [line] = said
     return line
 
 

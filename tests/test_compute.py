@@ -125,9 +125,6 @@ def test_a_probe_on_a_student_brings_student_and_teacher(place, executed, untrac
     assert has_weights(STUDENT, place)
     place.store.weights_file(key(TEACHER, place)).unlink()  # of a finished student nobody needs them
     assert ask([STUDENT], place, keep_weights=always) == ([], ask([], place)[1])
-
-
-def test_a_student_alone_without_its_teacher_is_one_line(place):
     with pytest.raises(InputError, match=f"the weights of {TEACHER} are not here; run it again with"):
         STUDENT.execute(place)
 

@@ -65,16 +65,6 @@ def test_the_publishers_parts_do_not_mix():
     assert all(int(text.split()[-1]) >= 1000 for text in set.union(*others))
 
 
-@pytest.mark.parametrize(("rows", "message"), [
-    (raw(9, "a"), "file: only class 'a' was found; classification needs at least two classes"),
-    ([], "file: no usable text was found"),
-    (raw(1, "a") + raw(1, "b"), "file: 2 usable texts are too few"),
-])  # fmt: skip
-def test_unusable_corpora_are_named(rows, message):
-    with pytest.raises(InputError, match=message):
-        select_and_split(rows, SplitSizes(6, 2, 2), "file")
-
-
 @pytest.mark.parametrize("classes", [2, 10])
 def test_synthetic_texts_keep_their_parameters_and_are_balanced_and_deterministic(classes):
     grammar = Grammar(classes, shortest=30, longest=40, density=0.1, agreement=0.75, train=400)
@@ -92,21 +82,6 @@ def test_synthetic_texts_keep_their_parameters_and_are_balanced_and_deterministi
     assert make_corpus(replace(grammar, seed=1)).train != corpus.train
     assert len(evidence) == sum(map(len, grammar.evidence.values()))  # each speaks for one class
     assert evidence.keys().isdisjoint(" ".join(encyclopedia("train")).split())  # and no filler has any
-
-
-@pytest.mark.parametrize(("spec", "message"), [
-    ("synthetic:classes=3", "classes=2 or classes=10, not 3"),
-    ("synthetic:density=0.5", r"density is a part of all words in \[0, 0.2\], not 0.5"),
-    ("synthetic:colour=red", "no option 'colour'; it has classes, shortest"),
-    ("synthetic:density=much", "option density='much' of the synthetic corpus is not a number"),
-    ("synthetic:density", "corpus 'synthetic:density' is unknown"),
-    ("imdbb", "corpus 'imdbb' is unknown; choose one of synthetic, imdb, yahoo, amazon, yelp"),
-    ("nowhere.csv", "corpus file nowhere.csv is not there"),
-    ("imdb:a=1", "corpus 'imdb' takes no options, a was given"),
-])  # fmt: skip
-def test_bad_names_and_options_are_named(spec, message):
-    with pytest.raises(InputError, match=message):
-        corpora.load(spec)
 
 
 def test_a_label_writes_a_name_in_one_way(tmp_path):
@@ -191,15 +166,29 @@ def test_a_coin_decides_the_side_of_the_odd_word(make_rng):
     assert starts == {1, 2}
 
 
-@pytest.mark.parametrize(("filler", "setting", "share", "message"), [
-    (sentences(), "middle", 0.5, "setting 'middle' is unknown; choose one of standard, left, mid, right"),
-    (sentences(), "mid", 1.0, r"share is filler's part of all words, in \[0, 1\), not 1.0"),
-    (sentences(), "mid", -0.1, "not -0.1"),
-    ([["a", "b"]], "left", 0.5, "the filler ran out: 10 words were asked for, 2 were left"),
+SIZES = SplitSizes(6, 2, 2)
+
+
+@pytest.mark.parametrize(("call", "given", "message"), [
+    (select_and_split, (raw(9, "a"), SIZES, "file"), "file: only class 'a' was found; .* needs at least two"),
+    (select_and_split, ([], SIZES, "file"), "file: no usable text was found"),
+    (select_and_split, (raw(1, "a") + raw(1, "b"), SIZES, "file"), "file: 2 usable texts are too few"),
+    (corpora.load, ("synthetic:classes=3",), "classes=2 or classes=10, not 3"),
+    (corpora.load, ("synthetic:density=0.5",), r"density is a part of all words in \[0, 0.2\], not 0.5"),
+    (corpora.load, ("synthetic:colour=red",), "no option 'colour'; it has classes, shortest"),
+    (corpora.load, ("synthetic:density=much",), "option density='much' of the synthetic .* is not a number"),
+    (corpora.load, ("synthetic:density",), "corpus 'synthetic:density' is unknown"),
+    (corpora.load, ("imdbb",), "corpus 'imdbb' is unknown; choose one of synthetic, imdb, yahoo, amazon, y"),
+    (corpora.load, ("nowhere.csv",), "corpus file nowhere.csv is not there"),
+    (corpora.load, ("imdb:a=1",), "corpus 'imdb' takes no options, a was given"),
+    (compose, (["a"], sentences(), "middle", 0.5), "setting 'middle' is unknown; choose one of standard, l"),
+    (compose, (["a"], sentences(), "mid", 1.0), r"share is filler's part of all words, in \[0, 1\), not 1.0"),
+    (compose, (["a"], sentences(), "mid", -0.1), "not -0.1"),
+    (compose, (original(10), [["a", "b"]], "left", 0.5), "ran out: 10 words were asked for, 2 were left"),
 ])  # fmt: skip
-def test_bad_arguments_are_named(filler, setting, share, message):
+def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
     with pytest.raises(InputError, match=message):
-        compose(original(10), filler, setting, share)
+        call(*given)
 
 
 FACTS = {f"article {a}": [f"fact {s} of {a} ." for s in range(3)] for a in range(60)}

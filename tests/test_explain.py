@@ -170,11 +170,6 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, given, mes
     assert message in mistake("explain", *model, *words)
 
 
-def test_a_window_has_words(checkpoint):
-    with pytest.raises(InputError, match="k, the words of a window, must be at least 1"):
-        explain(checkpoint, "good", k=0)
-
-
 mpl.use("agg")
 SHOWN = ["a", "fine", "film"]
 
@@ -234,11 +229,21 @@ def test_windows_are_spread_over_their_words():
     np.testing.assert_equal(per_word([1, 2], 7, 3), [1, 1, 1, 2, 2, 2, math.nan])
     np.testing.assert_equal(per_word(torch.tensor([1.0, 2.0, math.nan]), 4, 2), [1, 1, 2, 2])
     np.testing.assert_equal(per_word([], 2, 3), [math.nan] * 2)
-    for windows in ([1], [1, 2, 3]):
-        with pytest.raises(InputError, match=f"4 words have 2 full windows of 2, not {len(windows)}"):
-            per_word(windows, 4, 2)
-    with pytest.raises(InputError, match="not k=0"):
-        per_word([1], 4, 0)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: per_word([1], 4, 2), "4 words have 2 full windows of 2, not 1"),
+    (lambda: per_word([1, 2, 3], 4, 2), "4 words have 2 full windows of 2, not 3"),
+    (lambda: per_word([1], 4, 0), "not k=0"),
+    (lambda: explain(None, "good", k=0), "k, the words of a window, must be at least 1"),
+    (
+        lambda: attention_weights(TextClassifier(9, 2, "max"), IDS, LENGTHS),
+        "MaxPool gives words no weights; choose mean, attention",
+    ),
+])  # fmt: skip
+def test_what_cannot_be_weighted_is_named(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
 
 
 IDS, LENGTHS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])
@@ -254,9 +259,3 @@ def test_the_attention_of_each_text(pooling):
     assert not any(row.requires_grad for row in weights)
     alone = attention_weights(model, IDS[1:, :2], LENGTHS[1:])
     torch.testing.assert_close(alone[0], weights[1])
-
-
-def test_a_pooling_without_weights_is_named():
-    model = TextClassifier(9, 2, "max", embedding_size=5, hidden_size=4)
-    with pytest.raises(InputError, match="MaxPool gives words no weights; choose mean, attention"):
-        attention_weights(model, IDS, LENGTHS)

@@ -118,14 +118,12 @@ def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, st
 
 
 def test_what_a_trace_comes_to():
-    def look(examples, ratio, accuracy):
-        return {"examples": examples, "ratio": ratio, "train_accuracy": accuracy}
-
     tracer = Tracer(kinds.GradientTrace(TINY), Known(), KNOWN_TEXTS)
-    tracer.rows = [look(0, 0.5, 50.0), look(128, 0.4, 94.9)]
-    assert tracer.result() == {"ratio_at_start": 0.5, "ratio_at_95": None, "examples_at_95": None}
-    tracer.rows += [look(256, 0.3, 95.0), look(384, 0.2, 99.0)]
-    assert tracer.result() == {"ratio_at_start": 0.5, "ratio_at_95": 0.3, "examples_at_95": 256}
+    looks = [(0, 0.5, 50.0), (128, 0.4, 94.9), (256, 0.3, 95.0), (384, 0.2, 99.0)]
+    rows = [dict(zip(("examples", "ratio", "train_accuracy"), look, strict=True)) for look in looks]
+    for tracer.rows, ratio, examples in ((rows[:2], None, None), (rows, 0.3, 256)):
+        found = {"ratio_at_start": 0.5, "ratio_at_95": ratio, "examples_at_95": examples}
+        assert tracer.result() == found
 
 
 TRACED = replace(TINY, corpus=TINY.corpus.replace("train=60", "train=136"), size=136, batch_size=8)

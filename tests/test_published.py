@@ -81,10 +81,10 @@ def test_yelp(tmp_path):
 
 def test_amazon(tmp_path, monkeypatch):
     def write(category, *lines):
-        (tmp_path / "amazon").mkdir(exist_ok=True)
         file = tmp_path / "amazon" / f"{category}_5.json.gz"
         file.write_bytes(gzip.compress("\n".join(lines).encode()))
 
+    (tmp_path / "amazon").mkdir()
     for category in ("Books", "Software"):
         texts = [*(f"{WORDS}{category} {i}" for i in range(30)), "w " * 501]
         write(category, *(json.dumps({"reviewText": text}) for text in texts), '{"overall": 5}')

@@ -31,10 +31,6 @@ MEASURED = {
 }
 
 
-def record_measured(place):
-    return {probe: record_probe(place, probe, rows) for probe, rows in MEASURED.items()}
-
-
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
     record_run(place, KEPT, history=[{"validation_accuracy": 50.0}])
     record_run(place, replace(KEPT, corpus="yelp"), complete=False)
@@ -63,26 +59,19 @@ def test_a_trick_that_diverged_and_what_its_epochs_say_read_back(place):
     assert (epochs["factor"].tolist(), epochs["divergence"].tolist()[0]) == ([10, 0], 0.5)
 
 
-def test_probes_of_record_and_what_they_measured_read_back(place):
-    keys = record_measured(place)
+def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedence(place, tmp_path):
+    keys = {probe: record_probe(place, probe, rows) for probe, rows in MEASURED.items()}
     record_probe(place, PaddingSweep(TINY), [{"setting_added": "mid", "share_added": 0.5}])
-    store = on_record(place, "probe").store
-    assert {file.name for file in store.records.iterdir()} == {
-        "probes.csv", "probes_gradients.csv", "probes_trace.csv", "probes_sweep.csv", "probes_nwi.csv",
-    }  # fmt: skip
+    elsewhere = on_record(place, "probe")
+    store, folder, sweep = elsewhere.store, elsewhere.store.records, PaddingSweep(KEPT)
+    names = {"probes.csv"} | {f"probes_{kind}.csv" for kind in ("gradients", "trace", "sweep", "nwi")}
+    assert {file.name for file in folder.iterdir()} == names
     table = store.current("probe")
     assert {Probe.of_row(row): row["key"] for row in table.to_dict("records")} == keys
     assert set(table["commit"]) == {"abc"}
     for probe, rows in MEASURED.items():
         expected = pd.DataFrame([{"key": keys[probe], **row} for row in rows])
         pd.testing.assert_frame_equal(store.history("probe", probe.probe), expected)
-    assert store.keys() == set(keys.values())
-
-
-def test_exporting_again_loses_nothing_and_a_local_run_takes_precedence(place, tmp_path):
-    record_measured(place)
-    elsewhere = on_record(place, "probe")
-    folder, sweep = elsewhere.store.records, PaddingSweep(KEPT)
     before = {file: file.read_bytes() for file in folder.iterdir()}
     assert export("probe", elsewhere, folder) == 4
     assert {file: file.read_bytes() for file in folder.iterdir()} == before

@@ -61,17 +61,6 @@ def test_padding_and_the_order_of_a_batch_change_nothing(cell, bidirectional):
     torch.testing.assert_close(model.loss(wider, lengths[order], wider_tags), total / 12)
 
 
-@pytest.mark.parametrize(("given", "says"), [
-    ({"dropout": 1.0}, "dropout is a rate in"),
-    ({"embedding_size": 0}, "are at least 1 each"),
-    ({"vectors": torch.zeros(3, 6)}, "the shape .3, 6., the model's embedding .30, 6."),
-    ({"cell": "none"}, "cell 'none' is unknown"),
-])  # fmt: skip
-def test_a_tagger_that_cannot_be_is_refused(given, says):
-    with pytest.raises(InputError, match=says):
-        tagger(**given)
-
-
 def one_by_one(model, ids, length, tags, word):
     """‖∂L/∂h_t‖ by a change of each state that is carried on, in float64: the recurrence by hand."""
     (cell,) = model.encoder.layers[0]
@@ -99,17 +88,21 @@ def test_gradients_are_those_of_a_loop_by_hand(word):
         assert word is None or norms[row, word + 1 : n].eq(0).all()  # no way back from the future
 
 
-@pytest.mark.parametrize(("change", "says"), [
-    (lambda i, n, t: (i, n, t[:, :3]), "tags have the shape"),
-    (lambda i, n, t: (i, n + 1, t), "text 0 has the length 8; lengths are between 1 and 7"),
-    (lambda i, n, t: (i, n[:2], t), "a batch of 3 texts needs 3 lengths"),
-    (lambda i, n, t: (i, n, t + 4), "the model has 4"),
-    (lambda i, n, t: (i, n, t, n), "counts from 0"),
-    (lambda i, n, t: (i[0], n, t), r"ids are \(B, T\)"),
+@pytest.mark.parametrize(("given", "change", "says"), [
+    ({"dropout": 1.0}, tuple, "dropout is a rate in"),
+    ({"embedding_size": 0}, tuple, "are at least 1 each"),
+    ({"vectors": torch.zeros(3, 6)}, tuple, "the shape .3, 6., the model's embedding .30, 6."),
+    ({"cell": "none"}, tuple, "cell 'none' is unknown"),
+    ({}, lambda i, n, t: (i, n, t[:, :3]), "tags have the shape"),
+    ({}, lambda i, n, t: (i, n + 1, t), "text 0 has the length 8; lengths are between 1 and 7"),
+    ({}, lambda i, n, t: (i, n[:2], t), "a batch of 3 texts needs 3 lengths"),
+    ({}, lambda i, n, t: (i, n, t + 4), "the model has 4"),
+    ({}, lambda i, n, t: (i, n, t, n), "counts from 0"),
+    ({}, lambda i, n, t: (i[0], n, t), r"ids are \(B, T\)"),
 ])  # fmt: skip
-def test_batches_that_do_not_fit_are_refused(change, says):
+def test_taggers_that_cannot_be_and_batches_that_do_not_fit_are_refused(given, change, says):
     with pytest.raises(InputError, match=says):
-        tagging_gradient_norms(tagger(), *change(*batch()))
+        tagging_gradient_norms(tagger(**given), *change(*batch()))
 
 
 def corpus(train, test, entities=False):

@@ -46,11 +46,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
     narrow = replace(SMALL, vectors="glove.6B.100d")
     report = run_all([BAD, SMALL, DIVERGING, narrow], place, Workforce(workers=2))
     assert report.done == 1
-    for run, told in (
-        (BAD, TOO_MANY),
-        (DIVERGING, "the loss became"),
-        (narrow, "have 3 numbers, the m"),
-    ):
+    for run, told in {BAD: TOO_MANY, DIVERGING: "the loss became", narrow: "have 3 numbers"}.items():
         assert told in report.failed[run] == place.store.failures()[key(run, place)]
     with pytest.raises(InputError, match=r"word vectors nowhere.txt are not in .*fetch glove"):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
@@ -136,10 +132,8 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     report = run_all(PAIRED, several, Workforce(together=3), keep_weights=lambda run: run == kept)
     assert (report.done, report.failed) == (len(PAIRED), {})
     assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
-    alone, company = (
-        {name: row["test_loss"] for name, row in results(own.store).items()} for own in (one, several)
-    )
-    assert company == pytest.approx(alone, rel=1e-4)
+    losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
+    assert losses(several) == pytest.approx(losses(one), rel=1e-4)
     assert [run for run in PAIRED if has_weights(run, several)] == [kept]
     made = several.store.rows("training").groupby("group")["together"].agg(list).tolist()
     assert sorted(made) == [[1, 1], [3, 3, 3], [3, 3, 3]]

@@ -31,7 +31,8 @@ def test_the_committed_notebooks_are_what_their_chapters_give():
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
 def test_a_notebook_is_valid_bare_and_readable(chapter):
     notebook = nbformat.read(chapter.with_suffix(".ipynb"), as_version=nbformat.NO_CONVERT)
-    nbformat.validate(notebook)  # no id stands twice
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+    nbformat.validate(notebook)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert (cell.outputs, cell.execution_count) == ([], None)
@@ -166,8 +167,8 @@ OTHER = None, "/srv/fork", "https://example.org/someone/fork.git"
 
 
 def test_the_buttons_of_a_fork_open_the_fork(tmp_path, monkeypatch):
-    def url():
-        return with_own_repository({"repository": REPOSITORY}, tmp_path)["repository"]["url"]
+    def found():
+        return with_own_repository({"repository": REPOSITORY}, tmp_path)["repository"]
 
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     git = ["git", "-C", str(tmp_path)]
@@ -175,9 +176,10 @@ def test_the_buttons_of_a_fork_open_the_fork(tmp_path, monkeypatch):
     for origin in (*OTHER, *SAME):
         if origin:
             subprocess.run([*git, "config", "remote.origin.url", origin], check=True)
-        assert url() == (f"https://{FORK}" if origin in SAME else REPOSITORY["url"])
+        assert found() == REPOSITORY | ({"url": f"https://{FORK}"} if origin in SAME else {})
     monkeypatch.setenv("GITHUB_REPOSITORY", "else/where")
-    assert url() == "https://github.com/else/where"
+    assert found()["url"] == "https://github.com/else/where"
+    assert configured(ROOT) == REPOSITORY
 
 
 def test_stale_notebooks_are_named_then_written_and_left_over_ones_removed(

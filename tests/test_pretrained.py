@@ -303,9 +303,8 @@ def test_batches_are_padded_with_zeros(file):
     texts = embed(tiny_bert(), NUMBERED, file)
     batch = texts.batch(torch.tensor([3, 1, 4, 4]), 1)
     rows = [texts.ids.row(i).float() for i in (3, 1, 4, 4)]
-    torch.testing.assert_close(
-        batch.ids, nn.utils.rnn.pad_sequence(rows, batch_first=True), rtol=0, atol=0
-    )
+    expected = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    torch.testing.assert_close(batch.ids, expected, rtol=0, atol=0)
     assert (batch.lengths.tolist(), batch.labels.tolist()) == ([9, 24, 1, 1], [1, 1, 0, 0])
 
 

@@ -33,17 +33,10 @@ NAMES = [(room, name) for room in ROOMS for name in public(room)]
 PARAMETERS = [pytest.param(room, name, id=f"{room}.{name}") for room, name in NAMES]
 
 
-def test_the_page_has_every_room():
-    assert {"whenpool", "whenpool.corpora", "whenpool.words", *FROM_THE_THESIS} <= set(ROOMS)
-    assert len(ROOMS) == len(set(ROOMS))
-
-
 @pytest.mark.parametrize(("room", "name"), PARAMETERS)
 def test_the_docstring_says_what_a_user_needs(room, name):
     thing = public(room)[name]
     doc = inspect.getdoc(thing) or ""
-    assert doc, f"{name} has no docstring"
-    assert ">>> " in doc, f"{name} has no example: add a section Examples to its docstring"
     if inspect.isfunction(thing):
         takes = [parameter.annotation for parameter in inspect.signature(thing).parameters.values()]
         if torch.Tensor in takes:
@@ -69,9 +62,9 @@ def test_the_example_runs(room, name):
     assert preamble in PAGE
     names = {}
     exec(preamble.replace("from whenpool", f"from {room}"), names)
-    doc = inspect.getdoc(public(room)[name])
+    doc = inspect.getdoc(public(room)[name]) or ""
     test = doctest.DocTestParser().get_doctest(doc, names, f"{room}.{name}", None, 0)
-    assert test.examples
+    assert test.examples, f"{name} has no example: add a section Examples to its docstring"
     assert len(test.examples) <= 7
     said = []
     result = doctest.DocTestRunner().run(test, out=said.append)
@@ -99,18 +92,17 @@ def rendered(tmp_path_factory):
 
 
 def test_every_public_name_is_in_a_table_and_on_the_page_with_its_signature(rendered):
+    assert {"whenpool", "whenpool.corpora", "whenpool.words", *FROM_THE_THESIS} <= set(ROOMS)
     listed = re.findall(r"^   ~([\w.]+)$", PAGE, re.MULTILINE)
     elsewhere = {"whenpool.corpora.Corpus", "whenpool.corpora.load"}  # in the first table
     constants = {"whenpool.POOLINGS", "whenpool.__version__"}
     assert {f"{room}.{name}" for room, name in NAMES} - elsewhere - constants <= set(listed)
-    assert len(listed) == len(set(listed))
+    assert (len(listed), len(ROOMS)) == (len(set(listed)), len(set(ROOMS)))
     anchors = set(re.findall(r'<dt class="sig[^"]*" id="([\w.]+)"', rendered))
     shown = {anchor.rpartition(".")[2] for anchor in anchors}
-    assert [f"{room}.{name}" for room, name in NAMES if name not in shown] == []
+    assert {name for _, name in NAMES} <= shown
     assert "whenpool.models.pooling.POOLINGS" in anchors
     assert "max_megabytes" in re.search(r'id="whenpool.probes.nwi".*?</dt>', rendered, re.DOTALL)[0]
-    assert rendered.count("Raises") > 20
-    assert "&gt;&gt;&gt;" in rendered
 
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -119,18 +111,7 @@ EXTRAS = {
     for lines in PROJECT["optional-dependencies"].values()
     for line in lines
 } - {"whenpool", "torch", "filelock", "jinja2"}  # torch brings the last two
-WITHOUT = f"""
-import builtins
-
-plainly = builtins.__import__
-
-def without(name, globals=None, locals=None, fromlist=(), level=0):
-    if level == 0 and name.split(".")[0] in {EXTRAS | {"yaml", "ray", "sklearn"}!r}:
-        raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.split(".")[0])
-    return plainly(name, globals, locals, fromlist, level)
-
-builtins.__import__ = without
-"""
+WITHOUT = f"import sys; sys.modules |= dict.fromkeys({EXTRAS | {'yaml', 'ray', 'sklearn'}!r})\n"
 WORKS = """
 import tempfile, torch, whenpool
 from whenpool import probes
@@ -201,7 +182,7 @@ MaxAttention(size="large")
 def test_a_strict_mypy_of_the_user_sees_them(tmp_path):
     assert (Path(__file__).parents[1] / "lib" / "whenpool" / "py.typed").is_file()
     (tmp_path / "user.py").write_text(USER)
-    command = [sys.executable, "-m", *f"mypy --strict --cache-dir {tmp_path / 'cache'} user.py".split()]
+    command = [sys.executable, "-m", "mypy", "--strict", "user.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     said = ('"tuple[str, ...]"', "Path", 'Argument "size" to "MaxAttention" has incompatible type "str"')
     *lines, last = done.stdout.splitlines()

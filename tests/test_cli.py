@@ -69,19 +69,15 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     ("words", "message"),
     [
         (["run", "--profile", "quik"], "profile 'quik' is unknown; choose one of smoke, quick, compact"),
-        (["run", "--corpus", "imdbb"], "corpus 'imdbb' is unknown; choose one of synthetic, imdb"),
         (["run", "--corpus", __file__], "if it holds tagged words, add --chapter sequence_labelling"),
         (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
         (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
         (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
         (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last, mean"),
-        (["run", "--sizes", "0"], "sizes must be at least 1, not 0"),
         (["run", "--seeds", "0"], "seeds must be at least 1, not 0"),
-        (["run", "--chapter", "nothing"], "chapter 'nothing' needs no runs; those that do are corpora"),
         (["run", "--chapter", "skip"], "chapter 'skip' needs no runs (is training_to_skip meant?)"),
         (["run", "--data", "/nowhere"], "data folder /nowhere is not there"),
         (["run", "--nonsense"], "No such option"),
-        (["status", "--only", "seed=77"], "--only seed=77 leaves nothing of training_to_skip: no run"),
         (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
         (["book", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
         (["run", "--together", "0"], "Invalid value for '--together'"),
@@ -89,14 +85,8 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
         (["book", "--chapter", "nothing"], "there is no chapter 'nothing'; the book has index"),
         (["data", "fetch"], "name what to fetch: imdb, yelp, yahoo, glove, wikitext, amazon"),
         (["data", "list", "imdb"], "only fetch takes names"),
-        (
-            ["run", "--profile", "paper", "--corpus", "imdb", "--sizes", "3000"],
-            "no runs with 3000 training texts; imdb has 1000, 2000",
-        ),
-        (
-            ["run", "--chapter", "sequence_labelling", "--corpus", "nowhere.conll"],
-            "corpus 'nowhere.conll' is unknown",
-        ),
+        ("run --profile paper --corpus imdb --sizes 3000".split(), "no runs with 3000 training texts;"),
+        (["run", "--chapter", "sequence_labelling", "--corpus", "a.conll"], "'a.conll' is unknown"),
         (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
         (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
         (["run", *FEW_SHOT, "--systems", "uda", "--paraphrases", "no"], "paraphrases no are not there"),
@@ -153,27 +143,20 @@ def test_the_environment_says_who_executes_unless_an_option_does(monkeypatch, mi
     monkeypatch.setenv("WHENPOOL_ENGINE", "slurm")
     assert "engine 'slurm' is unknown" in mistake("run", "--profile", "smoke")
     assert told("run", "--engine", "local", "--dry-run", "--profile", "smoke")
-    monkeypatch.delenv("WHENPOOL_ENGINE")
-    monkeypatch.setenv("WHENPOOL_WORKERS", "many")
-    assert "many" in mistake("run", "--profile", "smoke")
 
 
 @pytest.mark.parametrize(
     ("words", "listed"),
     [
-        ([], ["training_to_skip"]),
-        (["--chapter", "all"], ["corpora", "training_to_skip", "few_shot"]),
-        (["--chapter", "training_to_skip"], ["training_to_skip"]),
-        (["--only", "size=1000,length=long", "--profile", "paper", "--corpus", "imdb"], ["Table 1.3"]),
+        ("", ["Runs of training_to_skip", "training_to_skip"]),
+        ("--chapter all", ["Runs of every chapter", "corpora", "training_to_skip", "few_shot"]),
+        ("--only size=1000,length=long --profile paper --corpus imdb", ["Table 1.3"]),
     ],
 )
 def test_status_is_of_the_runs_that_are_asked_for(words, listed):
-    said = told("status", *words)
-    for name in listed:
-        assert re.search(rf"^ *{name} ", said, re.MULTILINE)
+    said = told("status", *words.split())
+    assert [name for name in listed if not re.search(rf"^ *{name} ", said, re.MULTILINE)] == []
     assert ("few_shot " in said) == ("few_shot" in listed)
-    named = "every chapter" if "all" in words else "training_to_skip"
-    assert said.startswith(f"Runs of {named} (profile ")
 
 
 def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):

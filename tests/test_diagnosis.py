@@ -62,10 +62,7 @@ def test_what_may_be_chance_is_called_so_and_filler_decides():
     assert verdict.pooling == "mean"
     assert "may be chance" in verdict.sentences[0]
     assert "Less accurate beyond chance: BiLSTM." in verdict.sentences
-    assert (
-        "MeanPool does best on the texts as they are (82.0 %) and with filler of invented words around "
-        "them (61.0 % on average) taken together." in verdict.sentences[1]
-    )
+    assert re.search(r"MeanPool does best .*\(82.0 %\) and with filler .*\(61.0 %", verdict.sentences[1])
     slightly = findings(score("max", 330), score("mean", 320), sweeps={"max": 60.0, "mean": 62.0})
     assert verdict_on(slightly).pooling == "max"  # 2.5 points count for more than 2 under filler
     assert "any may do" in verdict_on(findings(score("max", 330), score("mean", 330))).title
@@ -103,11 +100,9 @@ def test_what_did_not_learn_is_not_recommended_however_it_does_under_filler():
     assert [one.pooling for one in found.learnt] == [one.pooling for one in found.tied] == ["max"]
     verdict = verdict_on(found)
     assert (verdict.pooling, verdict.title) == ("max", "Take MaxPool (max)")
-    assert (
-        "Not clearly above the most frequent class: MeanPool; but that MaxPool is ahead may be chance."
-        in verdict.sentences
-    )
-    assert not any("keeps" in sentence for sentence in verdict.sentences)
+    said = " ".join(verdict.sentences)
+    assert "Not clearly above the most frequent class: MeanPool; but that" in said
+    assert "keeps" not in said
 
 
 @pytest.mark.parametrize(("lead", "chance"), [(5, True), (6, False), (7, False)])
@@ -121,8 +116,7 @@ def test_filler_decides_only_among_those_that_were_tested_with_it():
     scores = score("max", 330), score("mean", 328)
     verdict = verdict_on(findings(*scores, sweeps={"mean": 70.0}, filler="wikitext-2"))
     assert verdict.pooling == "max"
-    said = "Filler decides nothing among them, since MaxPool could not be tested with it."
-    assert said in verdict.sentences
+    assert "since MaxPool could not be tested with it." in " ".join(verdict.sentences)
     assert verdict_on(findings(*scores, sweeps={"max": 0.0, "mean": 70.0})).pooling == "mean"
 
 
@@ -139,9 +133,8 @@ def test_filler_decides_only_among_those_that_were_tested_with_it():
     ],
 )
 def test_what_filler_tells_is_told_beyond_chance_alone(sweeps, filler, said):
-    verdict = verdict_on(
-        findings(score("max", 340), score("mean", 250), score("last", 200), sweeps=sweeps, filler=filler)
-    )
+    scores = score("max", 340), score("mean", 250), score("last", 200)
+    verdict = verdict_on(findings(*scores, sweeps=sweeps, filler=filler))
     assert verdict.pooling == "max"
     told = [sentence for sentence in verdict.sentences if "filler" in sentence]
     assert len(told) == bool(said)
@@ -162,27 +155,21 @@ def test_seeds_that_spread_more_than_texts_widen_the_interval():
     assert (high - low) / 2 == pytest.approx(1.966 * np.hypot(10, 10) / np.sqrt(3), rel=1e-3)
 
 
-def equally_good(texts, chance):
-    """400 times the scores of five that are right on each text with the same probability."""
-    rng = np.random.default_rng(0)
+def test_what_may_be_chance_is_taken_for_more_as_seldom_as_it_is_said():
+    """Of 400 times five poolings with the same chance to be right on each text. Of five that guess at 100
+    texts one is above its own 95 % interval in 1 of 8 times."""
+    rng, guessed, missed = np.random.default_rng(0), 0, 0
+
+    def five(texts, chance):
+        hits = (rng.random((5, texts)) < chance).astype(float)
+        both = zip(THESIS_POOLINGS, hits, strict=True)
+        return [Score(name, (100 * own.mean(),), own, 1.0) for name, own in both]
+
     for _ in range(400):
-        right = (rng.random((5, texts)) < chance).astype(float)
-        yield [
-            Score(n, (100 * hits.mean(),), hits, 1.0)
-            for n, hits in zip(THESIS_POOLINGS, right, strict=True)
-        ]
-
-
-def test_what_only_guesses_has_seldom_learnt():
-    """Five that guess at 100 texts: in 1 of 8 trials one is above its own 95 % interval."""
-    wrong = sum(bool(learnt_among(scores, 50.0)) for scores in equally_good(100, 0.5))
-    assert wrong <= 20  # at most 2.5 % of 400 are expected
-
-
-def test_intervals_of_differences_cover_the_truth_as_often_as_they_say():
-    missed = 0
-    for scores in equally_good(300, 0.7):
-        missed += not all(one.may_be_chance for one in findings(*scores, test=300).differences)
+        guessed += bool(learnt_among(five(100, 0.5), 50.0))
+        found = findings(*five(300, 0.7), test=300)
+        missed += not all(one.may_be_chance for one in found.differences)
+    assert guessed <= 20  # at most 2.5 % of 400 are expected
     assert 1 <= missed <= 30  # 5 % of 400 are 20, and exact tests in Bonferroni's way find fewer
 
 
@@ -220,11 +207,8 @@ def test_the_number_of_trainings_is_part_of_the_verdict(seeds, said):
 
 def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch):
     assert advice_on(200.0, 1_200, "unknown")
-    given = [
-        Advice("a", "Good.", ("c",), ("holds",)),
-        Advice("f", "Unknown.", ("g",), ("not run",)),
-        Advice("h", "So far.", ("i", "j"), ("so far holds", "not run")),
-    ]
+    found = {"a": ("holds",), "f": ("not run",), "h": ("so far holds", "not run")}
+    given = [Advice(name, "Good.", ("c",) * len(verdicts), verdicts) for name, verdicts in found.items()]
     with monkeypatch.context() as patch:
         patch.setattr("whenpool.explain.diagnosis.verdict.advice_for", lambda *_: given)
         assert [one.id for one in advice_on(200.0, 1_200, "unknown")] == ["a", "h"]
@@ -279,17 +263,14 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
-)
+@pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
 def test_the_page_is_for_everyone_and_every_screen(made, size, scheme):
     needs_browser()
     report = made[2].report
     with opened_browser() as browser, looked_at(browser, report, size, scheme) as (page, complaints):
         assert complaints == []
         assert violations(page) == []
-        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        assert wider <= 0, f"the page is {wider} pixels wider than the screen"
+        assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0
 
 
 @pytest.mark.slow
@@ -298,18 +279,15 @@ def test_what_was_used_and_left_out_is_said(made):
     text = re.sub(r"\s+", " ", page.html)
     for said in (
         "161 rows had both; 160 texts are used: 96 to train, 32 to choose the best epoch, 32 to test",
-        "1 repeated text counts once (texts that are the same as far as they are read are one)",
+        "1 repeated text counts once",
         "1 row was left out for want of words or a label",
         "are longer than 12 words and cut there",
         "exact sign test",
     ):
         assert said in text
     assert page.survey.much_cut
-    assert (
-        told[0]
-        == f"{page.survey.wish.path.name}: 160 texts of 2 classes, 8 runs into {page.report.parent}"
-    )
-    assert told[1 : 1 + len(page.survey.notes)] == page.survey.notes
+    assert f": 160 texts of 2 classes, 8 runs into {page.report.parent}" in told[0]
+    assert told[1:-2] == page.survey.notes
     assert told[-2] == "Word vectors: random. Up to 12 words of a text are read."
     assert told[-1].startswith("It takes about 1 min on 1 processors")
 
@@ -388,7 +366,6 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
     assert {file for file in now if before.get(file) == now[file]} == set(before) - {lost}
     assert all(len(score.accuracies) == 2 for score in more.found.scores)
     assert "±" in more.html
-    assert more.again.endswith("--data " + str(wish.data))
     assert "--seeds 2 --epochs 1 --limit 160 --words 12" in more.again
 
 
@@ -422,12 +399,10 @@ def test_vectors_at_hand_are_used_and_a_folder_is_named_apart(tmp_path, monkeypa
     assert page.report.parent.name == "own.csv-diagnosis"
     assert "Word vectors: glove.6B.100d. Up to 7 words of a text are read." in told
     accuracy = {score.pooling: score.accuracy for score in page.found.baselines}
-    assert accuracy.keys() == {"tfidf", "vectors"}
     assert accuracy["tfidf"] > 80
     assert accuracy["vectors"] > 60
     assert page.verdict.title == "Use TF-IDF with logistic regression"
-    assert "TF-IDF with logistic regression" in page.text
-    assert "the mean of those" in page.html
+    assert page.verdict.title in page.text
     again = Wish(file, "text", "label", characters=True, drop_classes_below=5, words=3).command
     assert again.endswith("--words 3 --characters --drop-classes-below 5")
 

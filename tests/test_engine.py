@@ -46,10 +46,8 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(place):
     narrow = replace(SMALL, vectors="glove.6B.100d")
     report = run_all([BAD, SMALL, DIVERGING, narrow], place, Workforce(workers=2))
     assert report.done == 1
-    assert report.failed[BAD] == TOO_MANY
-    assert "the loss became" in report.failed[DIVERGING]
-    assert "have 3 numbers, the model's embedding 8" in report.failed[narrow]
-    assert place.store.failures()[key(BAD, place)] == TOO_MANY
+    for run, told in {BAD: TOO_MANY, DIVERGING: "the loss became", narrow: "have 3 numbers"}.items():
+        assert told in report.failed[run] == place.store.failures()[key(run, place)]
     with pytest.raises(InputError, match=r"word vectors nowhere.txt are not in .*fetch glove"):
         run_all([replace(SMALL, vectors="nowhere")], place, Workforce(workers=1))
 
@@ -94,16 +92,19 @@ def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
     alone = [GradientProfile(SMALL), *(replace(SMALL, **changes) for changes in unlike)]
     left = list(dict.fromkeys(replace(run, setting="left") for run in GRID))
     jobs = lambda runs: outstanding(runs, place, lambda run: False)  # noqa: E731
+
+    def batches(run):
+        """Lengths of the texts of each batch of an epoch."""
+        lengths = prepare(run, place).dataset.train.ids.lengths
+        order = torch.Generator().manual_seed(run.seed)
+        return [lengths[batch].tolist() for batch in training_batches(lengths, 4, order)]
+
     found = tasks_of(jobs([*GRID, *left, *alone]), 3)
     assert sorted(len(task) for task in found) == [1] * 9 + [2, 2, 3, 3]
     for task in found:
-        batches = []  # lengths of the texts of each batch of an epoch
-        for run in (job.run.training for job in task):
-            lengths = prepare(run, place).dataset.train.ids.lengths
-            order = torch.Generator().manual_seed(run.seed)
-            batches.append([lengths[batch].tolist() for batch in training_batches(lengths, 4, order)])
-        assert all(own == batches[0] for own in batches)
-    assert sum(map(len, found)) == len(GRID) + len(left) + len(alone)
+        first, *others = (batches(job.run.training) for job in task)
+        assert all(own == first for own in others)
+    assert {job.run for task in found for job in task} == {*GRID, *left, *alone}
     assert [job.run for (job,) in tasks_of(jobs(GRID[::-1]), 1)] == ORDERED
 
 
@@ -131,15 +132,11 @@ def test_trained_together_the_results_are_the_same_but_for_rounding(place, here)
     report = run_all(PAIRED, several, Workforce(together=3), keep_weights=lambda run: run == kept)
     assert (report.done, report.failed) == (len(PAIRED), {})
     assert sorted(len(task) for task in here[1].tasks) == [1, 1, 3, 3]
-    alone, company = results(one.store), results(several.store)
-    assert alone.keys() == company.keys()
-    for name, row in alone.items():
-        assert company[name]["test_loss"] == pytest.approx(row["test_loss"], rel=1e-4)
+    losses = lambda own: {name: row["test_loss"] for name, row in results(own.store).items()}  # noqa: E731
+    assert losses(several) == pytest.approx(losses(one), rel=1e-4)
     assert [run for run in PAIRED if has_weights(run, several)] == [kept]
-    made = several.store.rows("training")
-    assert made["together"].value_counts().to_dict() == {3: 6, 1: 2}
-    named = sorted((len(name), count) for name, count in made["group"].value_counts().items())
-    assert named == [(0, 2), (8, 3), (8, 3)]
+    made = several.store.rows("training").groupby("group")["together"].agg(list).tolist()
+    assert sorted(made) == [[1, 1], [3, 3, 3], [3, 3, 3]]
 
 
 def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, monkeypatch):
@@ -173,17 +170,16 @@ def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, mo
 
     monkeypatch.setattr(Training, "execute", limited)
     report = run_all(GRID, place)
-    assert report.done == 4
-    (told,) = set(report.failed.values())
-    assert told == "the GPU has too little memory for it; free some, or use --device cpu"
+    told = "the GPU has too little memory for it; free some, or use --device cpu"
+    assert (report.done, set(report.failed.values())) == (4, {told})
 
 
 def test_what_is_wrong_with_one_of_a_group_is_said_of_that_one(place, here):
     bad = [BAD, replace(BAD, pooling="mean")]
     report = run_all([*bad, *GRID, DIVERGING], place, Workforce(together=4))
     assert report.done == len(GRID)
-    assert {report.failed[run] for run in bad} == {TOO_MANY}
-    assert "the loss became" in report.failed[DIVERGING]
+    assert "the loss became" in report.failed.pop(DIVERGING)
+    assert report.failed == dict.fromkeys(bad, TOO_MANY)
 
 
 def test_only_who_was_alone_with_a_worker_is_blamed_for_its_death(place, here):
@@ -226,10 +222,8 @@ def test_when_nothing_can_be_stored_all_stops_and_what_is_finished_stays(place, 
     monkeypatch.setattr(Store, "put", full)
     with pytest.raises(InputError, match="No space left on device; free"):
         run_all(GRID, place)
-    assert here[0].closed
-    assert len(here[0].tasks) == 3
-    assert place.store.keys() == set(kept)
-    assert place.store.failures() == {}
+    assert (here[0].closed, len(here[0].tasks)) == (True, 3)
+    assert (place.store.keys(), place.store.failures()) == (set(kept), {})
     monkeypatch.setattr(Store, "put", put)
     assert run_all(GRID, place).done == len(GRID) - 2
 
@@ -278,5 +272,4 @@ def test_at_the_deadline_what_is_unfinished_is_stopped_cleanly_and_then_nothing_
         report = run_all(endless, place, Workforce(workers=1, until=until))
         assert time.monotonic() - until < 24
         assert (report.done, report.left, report.failed) == (0, 2, {})
-    assert place.store.keys() == set()
-    assert place.store.failures() == {}
+    assert (place.store.keys(), place.store.failures()) == (set(), {})

@@ -22,23 +22,15 @@ def made(middle=(), seeds=3, scale="compact", **reached):
         middle: for each model, its gradient in the middle over that at the ends, or a list by seed.
         reached: in the settings "mid" and "standard", for each model its mean accuracy, or a list by seed.
     """
-    profiles = [
-        point
-        for model, ratios in dict(middle).items()
-        for seed, ratio in enumerate(ratios if isinstance(ratios, list) else [ratios] * seeds)
-        for point in measured(
-            run(model, seed, scale, size=500, epochs=1), gradients(2.0, 2.0, (2 * ratio, 2 * ratio))
-        )
-    ]
-    trainings = [
-        row
-        for setting, means in reached.items()
-        for model, mean in means.items()
-        for row in trained(
-            mean if isinstance(mean, list) else [mean + off for off in (-0.5, 0.0, 0.5)[:seeds]],
-            scale, model=model, setting=setting,
-        )
-    ]  # fmt: skip
+    profiles, trainings = [], []
+    for model, ratios in dict(middle).items():
+        for seed, ratio in enumerate(ratios if isinstance(ratios, list) else [ratios] * seeds):
+            row = run(model, seed, scale, size=500, epochs=1)
+            profiles += measured(row, gradients(2.0, 2.0, (2 * ratio, 2 * ratio)))
+    for setting, means in reached.items():
+        for model, mean in means.items():
+            own = mean if isinstance(mean, list) else [mean - 0.5, mean, mean + 0.5][:seeds]
+            trainings += trained(own, scale, model=model, setting=setting)
     return runs(trainings, gradients=profiles)
 
 
@@ -58,13 +50,12 @@ def test_the_page_names_the_numbers_of_the_runs():
     assert [label.get_text() for label in accuracies_drawn.get_yticklabels()] == models
     assert len(gradients_drawn.lines) == 5
     facts = front.facts(whole)
-    expected = {
+    assert facts.items() >= {
         "gradient_last": "1,000",  # one over the geometric mean
         "gradient_pooled": "40", "seeds": "3",
         "mid_last": "50", "mid_weakest": "65", "mid_best": "75", "mid_gain": "15",
         "mid_max_attention": "75", "mid_chrono": "73", "standard_last": "70", "standard_gain": "4",
-    }  # fmt: skip
-    assert {name: facts[name] for name in expected} == expected
+    }.items()  # fmt: skip
     assert facts["scale"].startswith("in the compact replication")
 
 
@@ -118,12 +109,8 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
     assert shown["text/plain"] == (
         "3 claims; at the thesis's scale: 2 hold, 1 does not hold; in the compact replication: 3 not run"
     )
-    links = re.findall(
-        r'class="([\w-]+)" style="flex-grow:(\d+)" title="[^"]+" href="([^"]+)"', shown["text/markdown"]
-    )
-    assert links == [
-        ("holds", "2", "ledger.html#verdict=holds&amp;source=thesis"),
-        ("does-not-hold", "1", "ledger.html#verdict=does+not+hold&amp;source=thesis"),
-        ("not-run", "3", "ledger.html#compact=not+run&amp;source=thesis"),
-    ]
+    bars = r'style="flex-grow:(\d+)" title="[^"]+" href="ledger.html#([^"]+)&amp;source=thesis"'
+    assert re.findall(bars, shown["text/markdown"]) == [
+        ("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run"),
+    ]  # fmt: skip
     assert "ledger.html" not in shown["text/html"]  # which is not beside a notebook

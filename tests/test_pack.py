@@ -79,19 +79,18 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
     options = [*OPTIONS, "--poolings", "max", "--seeds", "1"]
 
-    packed, store = str(tmp_path / "packed"), ["--store", str(tmp_path / "store")]
+    options += ["--store", str(tmp_path / "store")]
+    packed, raw = str(tmp_path / "packed"), ["--data", str(place.data)]
 
-    def whenpool_run(*words):
-        line = [sys.executable, "-c", WITHOUT_TORCHTEXT, "run", *words, *store, *options]
+    def check(code, told, *words):
+        line = [sys.executable, "-c", WITHOUT_TORCHTEXT, "run", *words, *options]
         done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path)
-        return done.returncode, done.stdout + done.stderr
+        said = done.stdout + done.stderr
+        assert (done.returncode, told in said) == (code, True), said
 
-    raw = ["--data", str(place.data)]
-    code, said = whenpool_run(*raw)
-    assert (code, "texts are read by torchtext" in said) == (2, True), said
-    cli.main(["pack", packed, *raw, *store, *options], standalone_mode=False)
-    code, said = whenpool_run("--packed", packed)
-    assert (code, "1 runs done now" in said) == (0, True), said
+    check(2, "texts are read by torchtext", *raw)
+    cli.main(["pack", packed, *raw, *options], standalone_mode=False)
+    check(0, "1 runs done now", "--packed", packed)
 
 
 def test_what_cannot_be_packed_or_opened_is_told(place, tmp_path):
@@ -130,9 +129,10 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
 
     def call(number, kill_after=None):
         out, work = tmp_path / f"out{number}", tmp_path / f"work{number}"
-        own = {"SESSION": session, "OUT": out, "WORK": work, "BLOCKS": tmp_path / "blocks"}
-        own |= {"PYTHON": sys.executable, "PYTHONPATH": tree}
-        own |= {"DEVICE": "cpu", "SAVE_EVERY": 1, "MINUTES": 5}
+        own = {
+            "SESSION": session, "OUT": out, "WORK": work, "BLOCKS": tmp_path / "blocks", "DEVICE": "cpu",
+            "PYTHON": sys.executable, "PYTHONPATH": tree, "SAVE_EVERY": 1, "MINUTES": 5,
+        }  # fmt: skip
         child = subprocess.Popen(
             ["bash", tree / "scripts" / "gpu_session.sh", "run"],
             env=os.environ | {name: str(value) for name, value in own.items()},

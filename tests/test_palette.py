@@ -26,18 +26,13 @@ def seen(colour, blindness):
 @pytest.mark.parametrize("blindness", [None, "deuteranomaly", "protanomaly", "tritanomaly"])
 def test_every_two_models_of_a_figure_can_be_told_apart(blindness):
     spare = {colour: colour for colour in SPARE_COLOURS if colour not in COLOURS.values()}
-    models = {
-        name: seen(colour, blindness) for name, colour in (COLOURS | TRICK_COLOURS | spare).items()
-    }
-    for one, other in combinations(models, 2):
-        if {one, other} != {
-            "last_attention",
-            "penalty_attention",
-        }:  # the trick trains it: no figure has both
-            assert deltaE(models[one], models[other], input_space="sRGB1") > TOLD_APART, (one, other)
+    shown = COLOURS | TRICK_COLOURS | spare
+    models = {name: seen(colour, blindness) for name, colour in shown.items()}
+    pairs = set(combinations(models, 2)) - {("last_attention", "penalty_attention")}  # which it trains
+    for one, other in pairs:
+        assert deltaE(models[one], models[other], input_space="sRGB1") > TOLD_APART, (one, other)
 
 
 def test_each_pooling_has_a_colour_and_a_marker_of_its_own():
     for looks in (COLOURS, MARKERS):
-        assert set(POOLINGS) <= set(looks)
         assert len({looks[name] for name in POOLINGS}) == len(POOLINGS)

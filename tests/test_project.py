@@ -70,18 +70,17 @@ FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.M
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_cells_are_short_and_figures_have_a_name_a_caption_and_words_for_who_cannot_see_them(path):
-    text = path.read_text()
-    drawn = FIGURE.findall(text)
-    assert len(drawn) == text.count("{figure}")
-    figures = []
-    for file, options, caption in drawn:
+    text, figures = path.read_text(), []
+    for file, options, caption in FIGURE.findall(text):
         assert path.parent / file in DRAWINGS, file
         options = yaml.safe_load(options)
         figures.append((options["name"], caption, options["alt"]))
+    assert len(figures) == text.count("{figure}")
     for cell in jupytext.read(path).cells:
         if cell.cell_type == "code":
-            assert len(cell.source.splitlines()) <= 30
-            assert max(map(len, cell.source.splitlines()), default=0) <= 100
+            lines = cell.source.splitlines()
+            assert len(lines) <= 30
+            assert max(map(len, lines), default=0) <= 100
         if "plt.show()" in cell.source:
             figure, image = cell.metadata["mystnb"]["figure"], cell.metadata["mystnb"]["image"]
             figures.append((figure["name"], figure["caption"], image["alt"]))
@@ -193,27 +192,23 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
 
 
 @pytest.mark.slow
-def test_the_workflow_gives_the_runner_its_inputs_and_publishes_what_is_made():
+def test_the_workflow_gives_the_runner_its_inputs_and_only_publishing_may_write():
     script = (ROOT / "scripts" / "gpu_runner.sh").read_text()
     variables = JOBS["paper"]["env"]
     for name in BOOK[True]["workflow_dispatch"]["inputs"]:  # the key "on" is a truth value in YAML 1.1
         assert f"inputs.{name}" in variables[name.upper()]
     for name in variables:
         assert re.search(rf"\$\{{?{name}\b", script) or name == "WHENPOOL_CACHE"
-    assert "$OUT/whenpool-results.tar.gz" in script
-    steps = [step for name in ("paper", "pages") for step in JOBS[name]["steps"] if "uses" in step]
+    steps = [step for job in JOBS.values() for step in job["steps"] if "uses" in step]
     paths = {step["uses"].split("@")[0]: step.get("with", {}).get("path") for step in steps}
     assert paths["actions/upload-artifact"] == "_build/runner/whenpool-results.tar.gz"
+    assert "$OUT/whenpool-results.tar.gz" in script
     assert paths["actions/upload-pages-artifact"] == "_build/html"
-
-
-@pytest.mark.slow
-def test_only_publishing_may_write_and_one_job_a_machine_runs_at_a_time():
     assert BOOK["permissions"] == {"contents": "read"}
     for name, job in JOBS.items():
         writes = {scope for scope, right in job.get("permissions", {}).items() if right == "write"}
         assert writes == ({"pages", "id-token"} if name == "publish" else set())
-        assert job["concurrency"]["group"]
+        assert job["concurrency"]["group"]  # one job a machine at a time
         assert not [words for words in commands(job) if "inputs." in "".join(words)]
 
 

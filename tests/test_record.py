@@ -10,16 +10,8 @@ from small_runs import SMALL, TINY, on_record, record_probe, record_run
 from whenpool.book.publish import export
 from whenpool.book.report.verdicts import on_imdb, probes_of_either_scale, probes_of_record
 from whenpool.runs.compute import standing
-from whenpool.runs.kinds.probe import (
-    PROBE_PROTOCOL,
-    PROBES,
-    FirstSteps,
-    GradientProfile,
-    GradientTrace,
-    PaddingSweep,
-    Probe,
-    WordImportance,
-)  # fmt: skip
+from whenpool.runs.kinds import probe as kinds
+from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.store import Store
 
@@ -37,10 +29,6 @@ MEASURED = {
     ],
     WordImportance(KEPT, shortest=400, longest=500): [{"position": 1, "mean": 0.5, "std": 0.25}],
 }
-
-
-def record_measured(place):
-    return {probe: record_probe(place, probe, rows) for probe, rows in MEASURED.items()}
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
@@ -64,34 +52,26 @@ def test_a_trick_that_diverged_and_what_its_epochs_say_read_back(place):
     lost = record_run(place, replace(run, seed=1), math.nan)
     store = on_record(place).store
     table = store.current("training").set_index("key")
-    assert table["diverged"].eq(True).to_dict() == {fine: False, lost: True}
-    assert table["test_accuracy"].isna().to_dict() == {fine: False, lost: True}
+    for column in (table["diverged"].eq(True), table["test_accuracy"].isna()):
+        assert column.to_dict() == {fine: False, lost: True}
     assert {Training.of_row(row) for row in table.to_dict("records")} == {run, replace(run, seed=1)}
     epochs = store.history("training")
     assert (epochs["factor"].tolist(), epochs["divergence"].tolist()[0]) == ([10, 0], 0.5)
 
 
-def test_probes_of_record_and_what_they_measured_read_back(place):
-    keys = record_measured(place)
+def test_probes_of_record_read_back_lose_nothing_and_a_local_run_takes_precedence(place, tmp_path):
+    keys = {probe: record_probe(place, probe, rows) for probe, rows in MEASURED.items()}
     record_probe(place, PaddingSweep(TINY), [{"setting_added": "mid", "share_added": 0.5}])
-    store = on_record(place, "probe").store
-    assert {file.name for file in store.records.iterdir()} == {
-        "probes.csv", "probes_gradients.csv", "probes_trace.csv", "probes_sweep.csv", "probes_nwi.csv",
-    }  # fmt: skip
+    elsewhere = on_record(place, "probe")
+    store, folder, sweep = elsewhere.store, elsewhere.store.records, PaddingSweep(KEPT)
+    names = {"probes.csv"} | {f"probes_{kind}.csv" for kind in ("gradients", "trace", "sweep", "nwi")}
+    assert {file.name for file in folder.iterdir()} == names
     table = store.current("probe")
     assert {Probe.of_row(row): row["key"] for row in table.to_dict("records")} == keys
     assert set(table["commit"]) == {"abc"}
     for probe, rows in MEASURED.items():
         expected = pd.DataFrame([{"key": keys[probe], **row} for row in rows])
         pd.testing.assert_frame_equal(store.history("probe", probe.probe), expected)
-    assert len(store.rows("training")) == 0
-    assert store.keys() == set(keys.values())
-
-
-def test_exporting_again_loses_nothing_and_a_local_run_takes_precedence(place, tmp_path):
-    record_measured(place)
-    elsewhere = on_record(place, "probe")
-    folder, sweep = elsewhere.store.records, PaddingSweep(KEPT)
     before = {file: file.read_bytes() for file in folder.iterdir()}
     assert export("probe", elsewhere, folder) == 4
     assert {file: file.read_bytes() for file in folder.iterdir()} == before
@@ -99,18 +79,21 @@ def test_exporting_again_loses_nothing_and_a_local_run_takes_precedence(place, t
     assert export("probe", elsewhere, folder) == 5
     again = Store(tmp_path / "empty again", folder)
     assert again.history("probe", "sweep").groupby("key").size().tolist() == [3, 3]
-    assert again.has(new)
-    local = record_probe(replace(place, store=again), sweep, [MEASURED[sweep][0] | {"accuracy": 1.0}])
+    assert (again.has(new), again.has(new, with_weights=True)) == (True, False)
+    point = MEASURED[sweep][0] | {"accuracy": 1.0}
+    local = record_probe(replace(place, store=again), sweep, [point], complete=False)
     rows = again.history("probe", "sweep")
     assert rows[rows["key"] == local]["accuracy"].tolist() == [1.0]
-    assert len(again.rows("probe")) == 5
+    table = again.rows("probe").set_index("key")["corpus_complete"]
+    assert table.to_dict() == dict.fromkeys(again.keys(), True) | {local: False}
+    assert len(table) == 5
 
 
 def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
     record_run(place, SMALL)
     place.store.put({"run": {}, "data": {}, "protocol": PROTOCOL + 1}, {}, {}, {})
     probe, folder = PaddingSweep(KEPT), tmp_path / "results"
-    record_probe(place, probe, probe_protocol=PROBE_PROTOCOL + 1)
+    record_probe(place, probe, probe_protocol=kinds.PROBE_PROTOCOL + 1)
     record_probe(place, probe, protocol=PROTOCOL + 1)
     assert len(place.store.rows("probe")) == 2
     assert [len(place.store.current(kind)) for kind in ("training", "probe")] == [1, 0]
@@ -131,7 +114,7 @@ KINDS = [  # figures of the thesis's scale draw it; it is published; also on a p
     ("dp", GradientProfile(KEPT)),
     ("dp", GradientProfile(START)),
     ("dp", GradientProfile(replace(START, **LOW))),
-    ("p", FirstSteps(replace(START, **LOW))),
+    ("p", kinds.FirstSteps(replace(START, **LOW))),
     ("p", PaddingSweep(START)),
     ("p", GradientProfile(replace(START, forget_bias="low"))),
     ("p", GradientProfile(replace(KEPT, **LOW))),
@@ -145,7 +128,7 @@ KINDS = [  # figures of the thesis's scale draw it; it is published; also on a p
     ("", WordImportance(replace(KEPT, cell="gru"))),
     ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
     ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
-    ("pc", FirstSteps(replace(START, max_words=140, hidden_size=64))),
+    ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
     ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
 ]
 
@@ -184,7 +167,7 @@ def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(
     def keys(kind):
         return set(on_imdb(place.store, kind).get("key", ()))
 
-    assert not any(keys(kind) for kind in PROBES)
+    assert not any(keys(kind) for kind in kinds.PROBES)
     points = MEASURED[GradientProfile(START)]
     seeds = [replace(START, seed=seed) for seed in range(5)]
     kept = {record_probe(place, GradientProfile(start), points) for start in seeds[:3]}

@@ -19,7 +19,6 @@ from whenpool.learnability import (
     PenaltyAttention,
     TeacherForcing,
 )
-from whenpool.models.pooling import LastState
 from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, evaluation_words, train
 
 resource = pytest.importorskip("resource")  # which Windows lacks
@@ -37,7 +36,6 @@ def test_learns_and_keeps_the_first_best_epoch(dataset):
     assert outcome.best_epoch == 1 + accuracies.index(max(accuracies))
     assert outcome.validation_accuracy == max(accuracies)
     assert outcome.test.accuracy > 85
-    assert [epoch.epoch for epoch in outcome.history] == list(range(1, 9))
     assert outcome.words == 8 * int(dataset.train.ids.lengths.sum())
 
 
@@ -51,15 +49,6 @@ def test_a_training_keeps_memory_that_was_freed(dataset):
     train(model_of(dataset), dataset, Recipe(epochs=1), seed=0)
     new_pages(80)
     assert new_pages(64) < 1_000  # of 16,384
-
-
-def test_the_same_seed_gives_the_same_bits(dataset):
-    first, again, other = (
-        train(model_of(dataset, seed=seed), dataset, Recipe(epochs=2), seed) for seed in (0, 0, 1)
-    )
-    assert first.test == again.test
-    torch.testing.assert_close(first.weights, again.weights, rtol=0, atol=0)
-    assert not torch.equal(first.weights["classifier.weight"], other.weights["classifier.weight"])
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -77,8 +66,6 @@ def test_evaluation_is_the_mean_over_texts(dataset, masked):
 
 
 RECIPE = Recipe(epochs=4, learning_rate=1e-2)
-
-
 TRICKS = {
     "penalty_attention": lambda dataset: PenaltyAttention(RECIPE.epochs),
     "dropout_attention": lambda dataset: DropoutAttention(RECIPE.epochs),
@@ -93,19 +80,11 @@ def test_what_a_trick_leaves_is_an_ordinary_lstm(trick, dataset):
     names = set(model.state_dict())
     outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset))
     assert set(outcome.weights) == names  # nothing was added
-    assert type(model.pooling) is LastState
     batch = dataset.test.batch(torch.arange(len(dataset.test)), PADDING_INDEX)
     expected = logits_by_torch(outcome.weights, batch)
     with torch.no_grad():
         logits = model(batch.ids, batch.lengths)
-        states = model.encode(model.embed(batch.ids), batch.lengths)
-        half, T = states.shape[2] // 2, states.shape[1]
-        places = torch.arange(T).expand(len(states), T)
-        states[:, :, :half][places != (batch.lengths - 1).unsqueeze(1)] = 1e3  # all but →h_n
-        states[:, :, half:][places != 0] = -1e3  # and but ←h_1
-        spoilt = model.classify(states, batch.lengths)
     torch.testing.assert_close(logits, expected, rtol=0, atol=1e-5)
-    assert torch.equal(spoilt, logits)
     right = (expected.argmax(1) == dataset.test.labels).double().mean().item()
     assert outcome.test.accuracy == pytest.approx(100 * right)
 
@@ -145,8 +124,8 @@ class Unlearning(Objective):
 def test_only_eligible_epochs_can_be_the_best(dataset):
     model, recipe = model_of(dataset), Recipe(epochs=10, batch_size=8, learning_rate=1e-2)
     outcome = train(model, dataset, recipe, 0, objective=Unlearning())
-    *early, first, second = (epoch.validation_accuracy for epoch in outcome.history)
-    late = [first, second]
+    accuracies = [epoch.validation_accuracy for epoch in outcome.history]
+    early, late = accuracies[:-2], accuracies[-2:]
     assert max(early) > max(late) + 10
     assert outcome.best_epoch == 9 + late.index(max(late))
     model.load_state_dict(outcome.weights)

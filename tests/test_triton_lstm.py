@@ -21,11 +21,7 @@ from whenpool.runs.run import provenance
 with_triton = pytest.mark.skipif(
     importlib.util.find_spec("triton") is None, reason="Triton is not installed: pip install '.[triton]'"
 )
-with_gpu = [
-    with_triton,
-    pytest.mark.cuda,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
-]
+absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 SHARED_MEMORY = {80: 163, 90: 227}
 """KB that a program may have, by compute capability: A100, H100."""
 INTERPRETED = """
@@ -84,11 +80,12 @@ def compiled(kernel, tiles, H, capability, name):
     settings = settings_of(tiles, 32, H, name)
     weights = "*bf16" if name == "bfloat16" else "*fp32"
     types = {"B": "i32", "places": "*i64", "words": "*i64", "across": weights}
-    signature = {n: "constexpr" if n in settings else types.get(n, "*fp32") for n in kernel.arg_names}
+    types |= dict.fromkeys(settings, "constexpr")
+    signature = {n: types.get(n, "*fp32") for n in kernel.arg_names}
     place = {n: (number,) for number, n in enumerate(kernel.arg_names)}
-    aligned = [n for n, kind in signature.items() if kind in ("*fp32", "*bf16")]
     constants = {place[n]: value for n, value in settings.items()}
-    attributes = {place[n]: [["tt.divisibility", 16]] for n in aligned}
+    aligned = [place[n] for n, kind in signature.items() if kind in ("*fp32", "*bf16")]
+    attributes = {number: [["tt.divisibility", 16]] for number in aligned}
     source = triton.compiler.ASTSource(kernel, signature, constexprs=constants, attrs=attributes)
     return triton.compile(source, target=GPUTarget("cuda", capability, 32), options={"num_warps": WARPS})
 
@@ -109,7 +106,10 @@ def test_the_kernels_compile_for_gpus_that_are_not_here(name, H, capability, mon
         assert "bar.sync" in made.asm["ptx"]
 
 
-@pytest.mark.parametrize("H", [pytest.param(H, marks=with_gpu) for H in (256, 64, 20)])
+@with_triton
+@absent
+@pytest.mark.cuda
+@pytest.mark.parametrize("H", [256, 64, 20])
 def test_on_a_gpu_the_kernels_equal_loops_in_float64(H):
     from whenpool.models.triton_lstm import LARGEST_ERROR, largest_errors
 
@@ -143,16 +143,13 @@ def test_kernels_are_remembered_for_this_gpu_these_versions_and_this_file(kernel
     right = True, "they differ from float64 by 3e-07 in tf32x3, 2e-04 in tf32, 1e-03 in bfloat16"
     assert found(kernels, monkeypatch) == right
     assert kernels.passed("cuda")
-    for owner, name, value in [
-        (torch, "__version__", "9.9"),
-        (torch.cuda, "get_device_name", lambda device: "Another"),
-        (kernels.triton, "__version__", "9.9"),
-        (kernels, "code_fingerprint", lambda file: "other"),
-    ]:
+    for owner, name, value in (
+        (torch, "__version__", "9.9"), (torch.cuda, "get_device_name", lambda device: "Another"),
+        (kernels.triton, "__version__", "9.9"), (kernels, "code_fingerprint", lambda file: "other"),
+    ):  # fmt: skip
         with monkeypatch.context() as changed:
             changed.setattr(owner, name, value)
             assert not kernels.passed("cuda")
-    assert kernels.passed("cuda")
     assert not found(kernels, monkeypatch, tf32=float("nan"))[0]
     assert not kernels.passed("cuda")
 
@@ -179,14 +176,14 @@ def test_kernels_are_used_where_they_passed_and_a_precision_is_asked_for(kernels
 
 
 def test_the_check_says_whether_they_are_used_and_why_not(kernels, monkeypatch):
-    found(kernels, monkeypatch)
-    mark, line = _kernels("cuda")
-    assert mark == "ok"
-    assert "trains with kernels of Triton, where --precision is not float32: they" in line
-    found(kernels, monkeypatch, tf32x3=1e-3)
-    mark, line = _kernels("cuda")
-    assert mark == "note"
-    assert "with a loop of torch, not with kernels of Triton: they differ from float64 by 1e-03" in line
+    for error, marked, told in (
+        (3e-7, "ok", "trains with kernels of Triton, where --precision is not float32: they"),
+        (1e-3, "note", "a loop of torch, not with kernels of Triton: they differ from float64 by 1e-03"),
+    ):
+        found(kernels, monkeypatch, tf32x3=error)
+        mark, line = _kernels("cuda")
+        assert mark == marked
+        assert told in line
 
     def fail(device, H):
         raise RuntimeError("out of resource: shared memory\nmore lines")

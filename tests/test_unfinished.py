@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from conftest import empty_place
@@ -80,10 +81,9 @@ def test_what_is_stopped_goes_on_to_the_same_bits(place, tmp_path, read, runs):
         else:
             runs[0].execute(where, keep_weights=True)
 
-    for where in (place, apart):
-        for run in runs:
-            if run.needs:
-                run.needs.execute(where, keep_weights=True)
+    if runs[0].needs:
+        for where in (place, apart):
+            runs[0].needs.execute(where, keep_weights=True)
     assert not stopped(read, None, lambda: execute(place))
     whole, chance = read["read"], random.Random(3)
     stops = [chance.randint(whole // 3, whole // 2), chance.randint(whole // 4, whole // 3)]
@@ -101,11 +101,9 @@ def test_stopped_while_it_is_tested_only_the_test_is_repeated(place, read):
     whole = read["read"]
     forget(LONGER, place)
     assert stopped(read, whole, lambda: LONGER.execute(place))
-    read.update(read=0, stop=None)
-    epochs = []
-    LONGER.execute(place, on_epoch=lambda: epochs.append(1))
-    assert read["read"] == 1
-    assert len(epochs) == 6  # for the progress bar
+    epochs = []  # for the progress bar
+    assert not stopped(read, None, lambda: LONGER.execute(place, on_epoch=lambda: epochs.append(1)))
+    assert (read["read"], len(epochs)) == (1, 6)
 
 
 def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place, read):
@@ -114,9 +112,8 @@ def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place
     for run in GROUP:
         forget(run, place)
     assert stopped(read, whole * 2 // 3, lambda: execute_together(GROUP, place))
-    epochs = {name.split(".")[1] for name in left(place)}
-    assert len(left(place)) == 4
-    assert len(epochs) == 1  # of all the same, so that they go on in step
+    epochs = [name.split(".")[1] for name in left(place)]
+    assert epochs == epochs[:1] * 4  # of all the same, so that they go on in step
     read.update(read=0, stop=None)
     execute_together(GROUP[:2], place)
     GROUP[2].execute(place)
@@ -129,7 +126,7 @@ def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place
 def test_one_that_fails_leaves_nothing(place, read):
     diverging = replace(LONGER, learning_rate=3e38)
     ended = {}
-    execute_together([LONGER, diverging], place, on_end=lambda n, failure: ended.update({n: failure}))
+    execute_together([LONGER, diverging], place, on_end=ended.__setitem__)
     assert "the loss became" in ended[1]
     assert left(place) == []
 
@@ -148,21 +145,19 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":
         monkeypatch.setattr(unfinished, "_CODE", "another")
-    for file in (place.store.directory / "unfinished").glob("*.safetensors"):
-        if what == "damaged":
-            file.write_bytes(file.read_bytes()[:-1000])
-    read.update(read=0, stop=None)
-    LONGER.execute(place)
+    if what == "damaged":
+        (file,) = (place.store.directory / "unfinished").glob("*.safetensors")
+        file.write_bytes(file.read_bytes()[:-1000])
+    assert not stopped(read, None, lambda: LONGER.execute(place))
     assert read["read"] == whole
-    assert found(LONGER, place) == result
-    assert left(place) == []
+    assert (found(LONGER, place), left(place)) == (result, [])
 
 
 def test_short_epochs_are_not_all_saved(place, monkeypatch):
-    saves = []
-    monkeypatch.setattr(unfinished, "write_atomically", lambda *args: saves.append(1))
+    save = Mock()
+    monkeypatch.setattr(unfinished, "write_atomically", save)
     LONGER.execute(place)
-    assert saves == []
+    assert not save.called
     monkeypatch.setattr(unfinished, "EVERY", 0.0)
     execute_together(GROUP, place)
-    assert len(saves) == len(GROUP) * LONGER.epochs
+    assert save.call_count == len(GROUP) * LONGER.epochs

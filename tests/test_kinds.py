@@ -63,10 +63,8 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp
     assert sorted(file.name for file in folder.iterdir()) == ["coins.csv", "coins_history.csv"]
     elsewhere = Place(Store(tmp_path / "other", folder), tmp_path, tmp_path)
     assert compute(RUNS, elsewhere, say=print).done == 0
-    pd.testing.assert_frame_equal(
-        elsewhere.store.rows("coin").set_index("key").sort_index()[["seed", "heads"]],
-        table.set_index("key").sort_index()[["seed", "heads"]],
-    )
+    recorded = elsewhere.store.rows("coin").set_index("key")["heads"]
+    assert recorded.to_dict() == tosses.to_dict()
     damaged = (folder / "coins.csv").read_text().replace(str(table["heads"][0]), "many", 1)
     (folder / "coins.csv").write_text(damaged)
     with pytest.raises(ValueError, match=r"coins\.csv, row \d, column .*many"):
@@ -218,10 +216,7 @@ def test_the_key_depends_on_filler_that_is_read(place, setting, expected):
         ({"trick": TRICKS[1], "pooling": "max"}, "penalty_attention trains a model without pooling"),
         ({"trick": TRICKS[2], "masked": False}, "padding masked .* masked=True"),
         ({"trick": TRICKS[3], "drop_connect": 0.1}, "no weight dropped.* drop_connect=0$"),
-        (
-            {"trick": TRICKS[3], "divergence": "both"},
-            "divergence 'both' is unknown; choose one of forward",
-        ),
+        ({"trick": TRICKS[3], "divergence": "both"}, "'both' is unknown; choose one of forward"),
         ({"strength": 0.7}, "strength and divergence are of gradient_directed alone; leave them out"),
         ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
     ],
@@ -236,17 +231,13 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
     assert place.store.keys() == set()
 
 
-def test_no_trick_teaches_a_transformer(place):
-    with pytest.raises(InputError, match="penalty_attention teaches a recurrence: choose another cell"):
-        replace(TINY, trick="penalty_attention", cell="transformer").identity(place)
-
-
 ONE_WAY = " reads in one direction: there is none to leave out"
 
 
 @pytest.mark.parametrize(
     ("run", "change", "message"),
     [
+        (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention teaches a recurrence: choose"),
         (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
         (SHOTS[1], {"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
         (SHOTS[4], {"replaced": 0.0}, "replaced is a part of all words"),
@@ -283,8 +274,6 @@ def test_configurations_come_back_from_tables(place, tmp_path):
     for number, run in enumerate(ASKED):
         place.store.put({"number": number}, run.row(), {"probe_protocol": PROBE_PROTOCOL}, {})
         assert type(run).of_row(run.row()) == run
-        probe = {} if isinstance(run, Training) else {"probe": run.probe} | run._own
-        assert run.row() == probe | asdict(run.training)
     for kind in (Training, Probe):
         table = place.store.rows(kind.kind)
         table.to_csv(tmp_path / "table.csv", index=False)

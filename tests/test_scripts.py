@@ -138,9 +138,7 @@ def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
     assert sorted(trainings["pooling"]) == ["last", "max"]
     cells = pd.read_csv(folder / "results" / "comparisons.csv")
     assert cells["pairs"].sum() == cells["identical"].sum() == cells["with_weights"].sum() == 4
-    for name, words in {
-        "twice": "4 are identical", "check": "device cpu:", "status": "training_to_skip"
-    }.items():  # fmt: skip
+    for name, words in {"twice": "4 are identical", "check": "device cpu:", "status": "_skip"}.items():
         assert words in (folder / f"{name}.txt").read_text()
     assert "== no book was asked for" in done.stdout
     record = ROOT / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
@@ -197,16 +195,13 @@ def test_the_order_of_what_it_does_on_a_gpu(clone):
         TOGETHER=25, PRECISION="tf32", ONLY="table=1.6", DEADLINE="40m", CHAPTER="training_to_skip"
     )
     assert done.returncode == 0, done.stderr
-    assert [words[0] for words in calls] == [
-        "check", "run", "run", "compare", "run", "record", "book", "status",
-    ]  # fmt: skip
+    assert [words[0] for words in calls] == "check run run compare run record book status".split()
     check, first, second, compare, whole, _, book, _ = map(" ".join, calls)
     assert check == "check --device cuda --profile paper"
-    for said in (first, second):  # of the corpora the first that is here
-        for options in ("--corpus yelp", "--sizes 1000", "--device cuda --together 25 --precision tf32"):
-            assert options in said
     stores = [re.search(r"--store (\S+)", said)[1] for said in (first, second)]
-    assert stores[0] != stores[1]
+    assert first.replace(*stores) == second != first
+    for options in ("--corpus yelp", "--sizes 1000", "--device cuda --together 25 --precision tf32"):
+        assert options in first  # of the corpora the first that is here
     assert compare == f"compare {' '.join(stores)} --record --results data/results"
     assert whole == (
         "run --profile paper --device cuda --together 25 --precision tf32 --deadline 40m "

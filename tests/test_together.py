@@ -7,11 +7,11 @@ import pytest
 import torch
 from small_runs import SMALL
 
-from whenpool import InputError, TextClassifier
+from whenpool import InputError
 from whenpool.runs.kinds.training import prepare, recipe_of
 from whenpool.training import batched, loop
 from whenpool.training.batched import train_together
-from whenpool.training.loop import DivergenceError, Recipe, Student, train
+from whenpool.training.loop import DivergenceError, Student, train
 
 SHORT = replace(SMALL, epochs=3, batch_size=8)
 POOLINGS = ("last", "mean", "max", "attention", "max_attention", "last_attention")
@@ -19,11 +19,8 @@ FAMILY = [replace(SHORT, pooling=pooling, seed=seed) for pooling in POOLINGS for
 
 
 def students_of(runs, place, dtype=torch.float64):
-    found = []
-    for run in runs:
-        prepared = prepare(run, place)
-        found.append(Student(prepared.model.to(dtype), prepared.dataset, recipe_of(run), run.seed))
-    return found
+    made = [(prepare(run, place), run) for run in runs]
+    return [Student(own.model.to(dtype), own.dataset, recipe_of(run), run.seed) for own, run in made]
 
 
 def each_alone(students):
@@ -68,8 +65,7 @@ def test_models_trained_together_equal_those_trained_alone(place, monkeypatch, r
 def test_one_that_diverges_does_not_stop_the_others(place):
     diverging = replace(SHORT, learning_rate=3e38)
     students = students_of([SHORT, diverging, replace(SHORT, seed=1)], place, torch.float32)
-    alone = each_alone([students[0], students[2]])
-    told = []
+    alone, told = each_alone([students[0], students[2]]), []
     found = train_together(students, on_end=lambda number, _: told.append(number))
     assert isinstance(found[1], DivergenceError)
     assert told[0] == 1
@@ -83,13 +79,11 @@ def test_models_of_the_same_texts_share_one_copy_on_a_device(place):
 
 
 def test_what_cannot_be_trained_together_is_named(place):
-    def student(**options):
-        dataset = prepare(SHORT, place).dataset
-        model = TextClassifier(len(dataset.vocabulary), 2, "max", **{"hidden_size": 4} | options)
-        return Student(model, dataset, Recipe(1), 0)
-
-    with pytest.raises(InputError, match="only models of one shape are trained together, not"):
-        train_together([student(), student(hidden_size=5)])
-    for options in ({"cell": "gru"}, {"cell": "transformer"}, {"drop_connect": 0.5}):
-        with pytest.raises(InputError, match="only LSTMs without DropConnect are trained together"):
-            train_together([student(**options), student(**options)])
+    lstms = "only LSTMs without DropConnect are trained together"
+    for message, one, other in (
+        ("only models of one shape are trained together, not", {}, {"hidden_size": 8}),
+        *((lstms, change, change) for change in ({"cell": "gru"}, {"drop_connect": 0.5})),
+    ):
+        students = students_of([replace(SHORT, **one), replace(SHORT, **other)], place)
+        with pytest.raises(InputError, match=message):
+            train_together(students)

@@ -54,7 +54,7 @@ def test_the_whole_book_is_built_once_away_from_the_published_place(built):
 
 def test_figures_tables_and_parameters_are_on_the_page(built):
     text = text_of(built[0], "training_to_skip")
-    assert re.search(r"Figure \d+ +The four settings", text)
+    assert re.search(r"Figure \d+ +In the four settings", text)
     assert re.search(r"Table \d+ .*?test accuracy in %", text)
     for table in ("1.3", "1.4", "1.5", "1.6", "1.8"):
         assert f"Table {table} of the thesis" in text

@@ -9,6 +9,8 @@ import pytest
 from check_pages import as_python
 
 from whenpool.base.paths import project_root
+from whenpool.book.report import few_shot
+from whenpool.book.report.claims import rows_at
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
@@ -44,3 +46,57 @@ def test_a_page_uses_what_the_library_has(page):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             used += [(modules[node.value.id], node.attr)] if node.value.id in modules else []
     assert not [f"{module.__name__}.{name}" for module, name in used if not hasattr(module, name)]
+
+
+def filler_costs_two_models_most(means):
+    asked = {"size": [1_000, 10_000], "added": "mid", "share_added": 0.7}
+    left = means("swept_accuracy", ["size", "model"], **asked).unstack()
+    return all(set(own.nsmallest(2).index) == {"last", "mean"} for _, own in left.iterrows())
+
+
+def chrono_alone_is_as_good(means):
+    others = [
+        "forget 2",
+        "teacher_forcing",
+        "penalty_attention",
+        "dropout_attention",
+        "gradient_directed",
+    ]
+    found = means(size=1_000, setting="mid", model=["chrono", "max_attention", *others])
+    near = found > found["max_attention"] - 3
+    return near["chrono"] and not near[others].any()
+
+
+def every_cell_needs_pooling(means):
+    asked = {"cell": ["lstm", "gru", "elman", "mingru"], "model": ["last", "max_attention"]}
+    found = means("accuracy", ["cell", "model"], size=1_000, setting="mid", **asked).unstack()
+    return found["last"].max() < 53 and found["max_attention"].min() > 65
+
+
+def padding_turns_the_model(means):
+    asked = {"size": 1_000, "model": "last", "share_added": 0.8, "masked": [True, False]}
+    left = means("sweep_asymmetry", "masked", "thesis", **asked)
+    return left[True] < 0 < left[False]
+
+
+@pytest.mark.parametrize(
+    ("finding", "is_so"),
+    [
+        ("Filler on both sides hurts the BiLSTM and MeanPool most", filler_costs_two_models_most),
+        ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
+        ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
+        ("turns the BiLSTM from the end of a text to its beginning", padding_turns_the_model),
+    ],
+)
+def test_findings_in_captions_are_what_the_runs_say(finding, is_so, recorded):
+    def means(measure="accuracy", by="model", scale="compact", **asked):
+        return rows_at(recorded, measure, scale, **asked).groupby(by)["value"].mean()
+
+    assert any(finding in page.read_text() for page in PAGES)
+    assert is_so(means)
+
+
+def test_with_few_labels_vampire_is_ahead_as_the_captions_say(recorded):
+    runs = few_shot.on_record(recorded.few_shots)
+    best = runs.groupby(["per_class", "system"])["test_accuracy"].mean().unstack().idxmax(axis=1)
+    assert set(best[best.index >= 3]) == {"vampire"}

@@ -70,7 +70,7 @@ def test_yelp(tmp_path):
     make_zhang(tmp_path, "yelp_review_polarity_csv", rows)
     short = corpora.load("yelp", tmp_path, length="short")
     assert all(text.startswith("short") for text in short.train.texts)
-    with pytest.raises(InputError, match="length 'tiny' is unknown; choose one of long, short, any"):
+    with pytest.raises(InputError, match="length 'tiny' is unknown; choose one of long, any, short"):
         corpora.load("yelp", tmp_path, length="tiny")
     corpus = corpora.load("yelp", tmp_path)
     assert corpus.classes == ("negative", "positive")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, overload
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError
 
-LENGTHS = ("long", "short", "any")  # Over 100 words, at most 100, or either (§1.4.1, §1.8.5)
+LENGTHS = ("long", "any", "short")  # Over 100 words, whatever, or at most 100 (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
 
 
@@ -104,11 +104,6 @@ def has_length(text: str, length: str, longest: int | None = None) -> bool:
     if length == "long":
         return words > 100 and (longest is None or words <= longest)
     return 0 < words <= 100 if length == "short" else words > 0
-
-
-def check_length(length: str) -> None:
-    """Raises `InputError` for a length that is not one of `LENGTHS`."""
-    check_known("length", length, LENGTHS)
 
 
 def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:

@@ -25,19 +25,12 @@ from torch.overrides import TorchFunctionMode
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.version import __version__
-from whenpool.corpora.batches import (
-    PADDING,
-    PADDING_INDEX,
-    UNKNOWN,
-    UNKNOWN_INDEX,
-    Ragged,
-    Texts,
-    batches_for,
-)  # fmt: skip
+from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.models.transformer import HEADS, TransformerEncoder
+from whenpool.training.loop import answers
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 FORMAT, VERSION = "whenpool-checkpoint", 1
@@ -118,11 +111,9 @@ class Checkpoint:
     @torch.inference_mode()
     def probabilities(self, texts: Sequence[str]) -> Tensor:
         """N texts -> (N, C), each row sums to 1; see `encode` for what it raises."""
-        numbered = self._numbered(texts)
         found = torch.empty(len(texts), len(self.classes))
-        for part in batches_for(self.model, numbered.ids.lengths, words=32_768):
-            batch = numbered.batch(part, PADDING_INDEX)
-            found[part] = self.model(batch.ids, batch.lengths).softmax(1)
+        for part, _, logits in answers(self.model, self._numbered(texts)):
+            found[part] = logits.softmax(1)
         return found
 
     def predict(self, texts: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ Letters: B texts, T words of the longest, C classes.
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -85,18 +85,25 @@ def evaluation_words(device: torch.device, models: int = 1) -> int:
 
 
 @torch.inference_mode()
-def evaluate(model: nn.Module, texts: Texts) -> Score:
-    """Loss and accuracy over labelled texts, see `batches_for`."""
+def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Tensor]]:
+    """The numbers of the texts of each batch (B,), see `batches_for`, the batch, and the logits of the model
+    in evaluation mode."""
     was_training = model.training
     model.eval()
-    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
-    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
     for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
         batch = texts.batch(indices, PADDING_INDEX)
-        logits = model(batch.ids, batch.lengths)  # (B, C)
+        yield indices, batch, model(batch.ids, batch.lengths)
+    model.train(was_training)
+
+
+@torch.inference_mode()
+def evaluate(model: nn.Module, texts: Texts) -> Score:
+    """Loss and accuracy over labelled texts."""
+    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for _, batch, logits in answers(model, texts):
         loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
         right += (logits.argmax(1) == batch.labels).sum()
-    model.train(was_training)
     return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
 
 

@@ -15,7 +15,7 @@ from scipy.stats import binomtest, t
 
 from whenpool.base.errors import InputError
 from whenpool.book.report.tables import together
-from whenpool.corpora.batches import PADDING_INDEX, Texts, batches_for
+from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus
 from whenpool.corpora.settings import find_filler
 from whenpool.corpora.tokens import WordVectors, load_vectors
@@ -27,7 +27,7 @@ from whenpool.runs.compute import standing
 from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import Training, trained, vectors_of
 from whenpool.runs.run import Place, Run
-from whenpool.training.loop import EVALUATION_WORDS
+from whenpool.training.loop import answers
 
 HIDDEN = 64  # Units per direction, those of the quick profile on real texts
 
@@ -375,12 +375,9 @@ def find(plan: Plan, place: Place, tokenizer: str) -> Findings:
     )  # fmt: skip
 
 
-@torch.inference_mode()
 def right_on(model: TextClassifier, texts: Texts) -> np.ndarray:
     """Which texts a model puts into their class, (N,) of 0 and 1."""
-    model.eval()
     right = torch.zeros(len(texts))
-    for part in batches_for(model, texts.ids.lengths, EVALUATION_WORDS):
-        batch = texts.batch(part, PADDING_INDEX)
-        right[part] = (model(batch.ids, batch.lengths).argmax(1) == batch.labels).float()
+    for part, batch, logits in answers(model, texts):
+        right[part] = (logits.argmax(1) == batch.labels).float()
     return right.numpy()

@@ -88,7 +88,7 @@ def test_nothing_is_recommended_where_nothing_was_learnt_or_texts_are_few():
         assert (poor.pooling, poor.title) == ("", "No pooling learnt enough to be recommended")
     few = verdict_on(findings(score("max", 20, 20), score("last", 1, 20), test=20))
     assert (few.pooling, few.title) == ("", "Too few texts to recommend a pooling")
-    assert "give 160 or more" in few.sentences[0]
+    assert "give 160 texts or more" in few.sentences[0]
 
 
 def test_what_did_not_learn_is_not_recommended_however_it_does_under_filler():
@@ -116,7 +116,7 @@ def test_filler_decides_only_among_those_that_were_tested_with_it():
     scores = score("max", 330), score("mean", 328)
     verdict = verdict_on(findings(*scores, sweeps={"mean": 70.0}, filler="wikitext-2"))
     assert verdict.pooling == "max"
-    assert "since MaxPool could not be tested with it." in " ".join(verdict.sentences)
+    assert "among them: MaxPool could not be tested with it." in " ".join(verdict.sentences)
     assert verdict_on(findings(*scores, sweeps={"max": 0.0, "mean": 70.0})).pooling == "mean"
 
 

@@ -238,7 +238,7 @@ def test_windows_are_spread_over_their_words():
     (lambda: explain(None, "good", k=0), "k, the words of a window, must be at least 1"),
     (
         lambda: attention_weights(TextClassifier(9, 2, "max"), IDS, LENGTHS),
-        "MaxPool gives words no weights; choose mean, attention",
+        "MaxPool gives words no weights; choose mean or an attention",
     ),
 ])  # fmt: skip
 def test_what_cannot_be_weighted_is_named(call, message):

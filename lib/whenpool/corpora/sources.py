@@ -147,26 +147,20 @@ def find(
             raise InputError(f"corpus {name!r} takes no options, {', '.join(given)} was given")
         publication = PUBLICATIONS[name]
         if (path := publication.find(folder)) is None:
-            raise InputError(
-                f"corpus {name!r}: {publication.files[0]} is not in {folder}; fetch it with "
-                f"`whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
-            )
+            advice = f"run `whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
+            raise InputError(f"corpus {name!r}: {publication.files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in own.SUFFIXES:
         if isfile(path):
-            raise InputError(
-                f"{path} is no {own.FORMATS} file of texts; if it holds tagged words, add "
-                "--chapter sequence_labelling"
-            )
+            tagged = "if it holds tagged words, add --chapter sequence_labelling"
+            raise InputError(f"{path} is no {own.FORMATS} file of texts; {tagged}")
         choices = f"{', '.join(NAMES)}, or give the path of a {own.FORMATS} file"
         raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
     if not isfile(path):
         raise InputError(f"corpus file {path} is not there")
-    if unknown := given.keys() - {"text_column", "label_column", "balanced"}:
-        raise InputError(
-            f"{path} has the options text_column, label_column and balanced, not {min(unknown)!r}"
-        )
+    for option in given:
+        check_known(f"option of {path}", option, ("text_column", "label_column", "balanced"))
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
 
 

@@ -140,10 +140,8 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
             if re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
                 continue
             if cells[0] != str(len(sentence) + 1):
-                raise InputError(
-                    f"{where}: word {cells[0]!r:.40} where number {len(sentence) + 1} should stand; number "
-                    "the words of a sentence 1, 2, 3, ..., and put a blank line between sentences"
-                )
+                found = f"word {cells[0]!r:.40} where number {len(sentence) + 1} should stand"
+                raise InputError(f"{where}: {found}; put a blank line between sentences")
             word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
         else:
             cells = cells if "\t" in line else line.split()
@@ -151,9 +149,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
                 raise InputError(f"{where}: a word without a tag; write both, or a blank line")
             first, width = first or number, width or len(cells)
             if len(cells) != width:
-                raise InputError(
-                    f"{where}: {len(cells)} columns, line {first} has {width}; give each line as many"
-                )
+                raise InputError(f"{where}: {len(cells)} columns, line {first} has {width}")
             word, tag = cells[0].strip(), cells[-1].strip()
         if not word or not tag or (is_conllu and tag == "_"):
             missing = "tag" if word else "word"
@@ -269,10 +265,8 @@ class TaggedSource:
                 try:
                     entities(sentence.tags)
                 except InputError as error:  # a tag of IOBES, or a part of speech
-                    where = f"{path}, sentence at line {sentence.line}, {error}"
-                    raise InputError(
-                        f"{where}, which others are; write entities in IO, IOB1 or IOB2"
-                    ) from None
+                    where = f"{path}, sentence at line {sentence.line}"
+                    raise InputError(f"{where}, {error}: write entities in IO, IOB1 or IOB2") from None
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
                 notes.append(
@@ -287,10 +281,8 @@ class TaggedSource:
                 tenth = int.from_bytes(digest[:8]) % 10
                 split[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
             if empty := [name for name, part in split.items() if not part]:
-                raise InputError(
-                    f"{self.paths[0]} has {len(parts[0])} sentences, of which none falls to {empty[0]}; "
-                    "give more, or name files with dev= and test="
-                )
+                few = f"{self.paths[0]} has {len(parts[0])} sentences, of which none falls to {empty[0]}"
+                raise InputError(f"{few}; give more, or name files with dev= and test=")
             parts = list(split.values())
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
         whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
@@ -343,18 +335,14 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         places = [folder / f"{file}{end}" for folder in (data / name, data) for end in ("", ".gz")]
         found = next(filter(isfile, places), None)
         if found is None:
-            raise InputError(
-                f"tagged corpus {name!r}: {file} is not in {data / name}; put the publisher's files "
-                "there, or name the folder above with DATA= or WHENPOOL_DATA"
-            )
+            advice = "put it there, or name the folder above with DATA= or WHENPOOL_DATA"
+            raise InputError(f"tagged corpus {name!r}: {file} is not in {data / name}; {advice}")
         paths.append(found)
     if name not in PUBLISHED:
         path = Path(os.path.expanduser(name))
         if not isfile(path):
-            raise InputError(
-                f"tagged corpus {name!r:.200} is unknown; choose one of {GENERATED}, "
-                f"{', '.join(PUBLISHED)}, or give the path of a .conllu file or one of columns"
-            )
+            choices = f"{GENERATED}, {', '.join(PUBLISHED)}, or give a .conllu file or one of columns"
+            raise InputError(f"tagged corpus {name!r:.200} is unknown; choose one of {choices}")
         if ("dev" in given) != ("test" in given):
             raise InputError(f"{path}: give dev= and test= both, or none to have it split")
         paths = [path, *(path.with_name(given[key]) for key in ("dev", "test") if key in given)]

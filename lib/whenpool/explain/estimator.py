@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
@@ -15,8 +15,14 @@ from whenpool.base.errors import InputError
 from whenpool.base.paths import cache_directory
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, start_from, tokenize
-from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from whenpool.corpora.tokens import (
+    VOCABULARY_LIMIT,
+    build_vocabulary,
+    load_vectors,
+    start_from,
+    tokenize,
+)
+from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.loop import Recipe, train
@@ -150,7 +156,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
         check_is_fitted(self, "checkpoint_")
-        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in _strings(texts)]
+        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in strings(texts)]
         if not read:
             return np.zeros((0, len(self.classes_)))
         return self.checkpoint_.probabilities(read).numpy()
@@ -190,16 +196,4 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _words(self, texts: Iterable[str]) -> list[list[str]]:
-        return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in _strings(texts)]
-
-
-def _strings(texts: Iterable[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise InputError("texts are a list, not one string: give [text]")
-    found = list(texts)
-    for place, text in enumerate(found):
-        if not isinstance(text, str):
-            raise InputError(
-                f"text {place} is not a string but {type(text).__name__}: give a list of texts"
-            )
-    return found
+        return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]

@@ -47,9 +47,8 @@ def train_together(
     encoders = [student.model.encoder for student in students]
     shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
     if len(shapes) > 1:
-        raise InputError(
-            f"only models of one shape are trained together, not {sorted(map(str, shapes))}"
-        )
+        unlike = sorted(map(str, shapes))
+        raise InputError(f"only models of one shape are trained together, not {unlike}")
     if any(encoder.cell != "lstm" or encoder.drop_connect for encoder in encoders):
         raise InputError("only LSTMs without DropConnect are trained together; train others alone")
     ended: dict[int, loop.Outcome | loop.DivergenceError] = {}

@@ -98,22 +98,16 @@ def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
     and ``cut`` says whether some texts are longer than what is read of them."""
     texts = "the words that are read" if cut else "the texts"
     if not judges:
-        return (
-            "Where the deciding words stand is read from models with a pooling that have learnt; "
-            "there is none here."
-        )
-    names, alone = together(judges), len(judges) == 1
-    one = f"{names}, the one model with a pooling that has learnt,"
+        told_by = "models with a pooling that have learnt; there is none here"
+        return f"Where the deciding words stand is read from {told_by}."
+    one, several = ("the one model", "has"), ("the models", "have")
+    what, learnt = one if len(judges) == 1 else several
+    who = f"{together(judges)}, {what} with a pooling that {learnt} learnt,"
     if where == "unknown":
-        if alone:
-            return f"{one} singles out no part of {texts}."
-        return f"{names} do not all single out the same part of {texts}."
-    what = f"words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most"
+        return f"To {who} no one part of {texts} matters most."
     if where == "everywhere":
-        what = f"all parts of {texts} matter about alike"
-    if alone:
-        return f"To {one} {what}."
-    return f"The models with a pooling that have learnt ({names}) agree: {what}."
+        return f"To {who} all parts of {texts} matter about alike."
+    return f"To {who} words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most."
 
 
 # Baselines: where a simple classifier does as well, no network is needed

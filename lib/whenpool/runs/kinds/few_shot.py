@@ -20,7 +20,13 @@ from whenpool.corpora import Corpus
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, start_from, tokenize
+from whenpool.corpora.tokens import (
+    VOCABULARY_LIMIT,
+    build_vocabulary,
+    load_vectors,
+    start_from,
+    tokenize,
+)
 from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
 from whenpool.fewshot.fine_tuning import FineTuned, TMix
 from whenpool.fewshot.pretrained import (

@@ -70,7 +70,7 @@ def test_columns_are_words_and_tags(tmp_path, name, text):
     ("a.conllu", "1\tI\tPRON\n", "a.conllu, line 1: 3 columns, CoNLL-U has 10"),
     ("a.conllu", "2" + "\tx" * 9, "a.conllu, line 1: word '2' where number 1 should stand"),
     ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "a.conllu, line 1: the tag is missing"),
-    ("a.conll", None, "a.conll is not there"),
+    ("a.conll", None, "a.conll cannot be read: No such file"),
     ("a.conll.gz", gzip.compress(COLUMNS.encode())[:-12], "a.conll.gz cannot be read"),
 ])  # fmt: skip
 def test_what_cannot_be_read_is_named_by_its_line(tmp_path, name, text, says):

@@ -177,7 +177,7 @@ def entity_scores(
         raise InputError("entity scores need seqeval: pip install 'whenpool[tagging]'") from None
     if len(true) != len(predicted):
         raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
-    counts = dict.fromkeys(COUNTED, 0)
+    counts = Counter(dict.fromkeys(COUNTED, 0))
     written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
     for number, pair in enumerate(zip(true, predicted, strict=True), 1):
         words = len(pair[0])
@@ -187,11 +187,9 @@ def entity_scores(
             [entity for entity in entities(tags) if not strict or tags[entity.start].startswith("B")]
             for tags in pair
         )
-        counts["true"] += len(there)
-        counts["predicted"] += len(found)
-        for entity in found:
-            counts[_kind(entity, there)] += 1
-        counts["missed"] += sum(_kind(entity, found) == "spurious" for entity in there)
+        counts.update(_kind(entity, there) for entity in found)
+        missed = sum(_kind(entity, found) == "spurious" for entity in there)
+        counts.update(true=len(there), predicted=len(found), missed=missed)
         written[0].append(_in_iob2(there, words))
         written[1].append(_in_iob2(found, words))
     *overall, _ = precision_recall_fscore_support(*written, average="micro", zero_division=0)

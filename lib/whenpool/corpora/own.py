@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +70,6 @@ def read_own(
     """The rows of a file, as they come. Raises `InputError` for a missing file or column, or a row that
     cannot be read, named by its line. Where there is a list of ``gaps``, rows without text or label are
     left out and named there instead."""
-    if not isfile(path):
-        raise InputError(f"corpus file {path} is not there")
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} is not a {FORMATS} file")
     if text_column == label_column:

@@ -118,8 +118,6 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
     """
     path = Path(path)
     check_known("column", column, COLUMNS)
-    if not isfile(path):
-        raise InputError(f"file of tagged words {path} is not there")
     is_conllu = _is_conllu(path)
     found: list[Tagged] = []
     sentence: list[tuple[int, str, str]] = []  # for each word its line, the word, and its tag

@@ -163,15 +163,16 @@ class DivergenceError(InputError):
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """A model to train, and on what; see `train`."""
+    """A model to train, and on what. With ``saved``, what ``save`` was given by a training of the same, it
+    goes on as if it had not been stopped, and calls ``on_epoch`` for the earlier epochs again."""
 
-    model: Any
+    model: Any  # maps ids (B, T) and lengths (B,) to logits (B, C)
     dataset: Splits
     recipe: Recipe
-    seed: int
-    on_epoch: Callable[[Epoch], None] | None = None
+    seed: int  # of the order of batches; DropConnect draws from torch's global generator
+    on_epoch: Callable[[Epoch], None] | None = None  # called after each epoch
     saved: State | None = None
-    save: Callable[[State], None] | None = None
+    save: Callable[[State], None] | None = None  # likewise; some of its tensors change in the next step
 
 
 def train(
@@ -187,21 +188,14 @@ def train(
     saved: State | None = None,
     save: Callable[[State], None] | None = None,
 ) -> Outcome:
-    """Train a model, keep the weights of the best validation epoch, and test those.
+    """Train a `Student` on a device, keep the weights of the best validation epoch, and test those. Raises
+    `DivergenceError` when the loss becomes infinite or not a number.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C); it is moved to ``device``.
-        seed: of the order of batches; DropConnect draws from torch's global generator.
-        on_epoch: called after each epoch.
         watch: called before the first step and after each one with the number of texts learnt from so
             far; it may look at the model and must leave it as it was.
         objective: what is minimised; default: cross-entropy.
         parameters: groups for the optimiser, as torch takes them; default: all of the model's.
-        saved: where a training of the same arguments was stopped; it goes on from there as if it had not
-            been, and calls ``on_epoch`` for the earlier epochs again.
-        save: called after each epoch with what ``saved`` can be; some of its tensors change in the next step.
-
-    Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = objective or Objective()
     answer: Any = None
@@ -227,12 +221,9 @@ def training_steps(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor] | Texts, Any, Outcome]:
     """As `train`, but the caller makes the backward passes and evaluates, so that it can do so for several
-    models at once.
-
-    Yields each batch and the numbers (B,) of its texts, and is sent the loss and the logits of the batch
+    models at once: yields each batch and the numbers (B,) of its texts, and is sent the loss and the logits
     once the parameters have their gradients; yields validation and test texts, and is sent their `Score`;
-    returns the outcome. Differences of ``clock`` are the seconds that this training takes.
-    """
+    returns the outcome. Differences of ``clock`` are the seconds that this training takes."""
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
     on_epoch = student.on_epoch or (lambda epoch: None)

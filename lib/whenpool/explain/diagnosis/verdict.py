@@ -128,8 +128,8 @@ def _robust(found: Findings) -> list[str]:
     if mine > most:
         return [f"It also keeps most accuracy when {_filler(found)} is added ({mine:.1f} % on average)."]
     return [
-        f"When {_filler(found)} is added around the texts, {name} keeps more ({most:.1f} % on average, beside "
-        f"{mine:.1f} %): prefer it where texts are longer or noisier than these."
+        f"When {_filler(found)} is added around the texts, {name} keeps more ({most:.1f} % on average, "
+        f"beside {mine:.1f} %): prefer it where texts are longer or noisier than these."
     ]
 
 

@@ -115,13 +115,6 @@ def test_vectors_may_be_gzipped_and_are_cached_without_pickles(tmp_path):
             load_vectors(path, cache)
 
 
-def test_reads_the_true_beginning_of_glove(real_data, tmp_path):
-    vectors = load_vectors(real_data / "vectors" / "glove.6B.100d.first2717.txt.gz", tmp_path)
-    assert vectors.words[:3] == ["the", ",", "."]
-    assert vectors.matrix.shape == (2717, 100)
-    assert vectors.matrix[0, 0].item() == pytest.approx(-0.038194)
-
-
 def test_poolings_and_seeds_share_texts_and_have_vectors_of_their_own(encoded):
     vectors = WordVectors(["the"], torch.ones(1, 3))
     first, again, other = (make_dataset(encoded, size=40, vectors=vectors, seed=n) for n in (0, 0, 1))

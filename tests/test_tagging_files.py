@@ -34,8 +34,7 @@ def written(tmp_path, name, text):
     return file
 
 
-@pytest.mark.parametrize("name", ["a.conllu", "a.conllu.gz"])
-@pytest.mark.parametrize("end", ["\n", ""])
+@pytest.mark.parametrize(("name", "end"), [("a.conllu", "\n"), ("a.conllu.gz", "")])
 def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end):
     found = read_tagged(written(tmp_path, name, CONLLU + end))
     assert found == [
@@ -121,13 +120,14 @@ def test_iob1_and_iob2_keep_every_entity(tags, encoding):
 def test_the_slides_example_in_each_encoding():
     iob2 = ["B-PER", "O", "B-PER", "B-PER", "I-PER", "O"]
     iob1 = ["I-PER", "O", "I-PER", "B-PER", "I-PER", "O"]
-    assert convert(iob1, "iob2") == iob2
-    assert convert(iob2, "iob1") == iob1
+    assert (convert(iob1, "iob2"), convert(iob2, "iob1")) == (iob2, iob1)
     assert convert(iob1, "io") == ["I-PER", "O", "I-PER", "I-PER", "I-PER", "O"]
-    with pytest.raises(InputError, match="encoding 'bio' is unknown; choose one of io, iob1, iob2"):
-        convert(iob2, "bio")
-    with pytest.raises(InputError, match="the tag 'E-PER' is none of O, B-TYPE and I-TYPE"):
-        convert(["E-PER"], "io")
+    for tags, target, said in (
+        (iob2, "bio", "encoding 'bio' is unknown"),
+        (["E-PER"], "io", "tag 'E-PER'"),
+    ):
+        with pytest.raises(InputError, match=said):
+            convert(tags, target)
 
 
 @pytest.mark.parametrize(("tags", "name", "inside"), [
@@ -150,11 +150,9 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs, strict):
 
     true, said = ([[pair[side] for pair in sentence] for sentence in pairs] for side in (0, 1))
     scores = entity_scores(true, said, strict)
-    options = {"average": "micro", "zero_division": 0}
-    if strict:
-        theirs = v1.precision_recall_fscore_support(true, said, scheme=IOB2, **options)
-    else:
-        theirs = sequence_labeling.precision_recall_fscore_support(true, said, **options)
+    module, options = (v1, {"scheme": IOB2}) if strict else (sequence_labeling, {})
+    options |= {"average": "micro", "zero_division": 0}
+    theirs = module.precision_recall_fscore_support(true, said, **options)
     found = scores.precision, scores.recall, scores.f1
     assert found == pytest.approx([100 * value for value in theirs[:3]])
     assert scores.right + scores.boundary + scores.mistyped + scores.spurious == scores.predicted
@@ -186,7 +184,6 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     assert corpus.notes[0] == (
         "dev.conll is of mixed encodings: 1 of its 2 entities begin with I-, which are read as entities."
     )
-    assert source.label == "mine.conll:dev=dev.conll,test=test.conll"
     before = source.fingerprint()
     written(tmp_path, "test.conll", "Sue B-PER\n\nOmar B-PER\n")
     assert source.fingerprint() != before
@@ -195,9 +192,7 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
 @pytest.mark.parametrize(("name", "says"), [
     ("nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated, ud_ewt"),
     ("generated:word=1", "has no option 'word'; it has task, clauses"),
-    ("generated:train=many", "train='many' of the generated corpus is not a number"),
     ("generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
-    ("generated:train", "tagged corpus 'generated:train' is unknown; choose one of generated"),
     ("ud_ewt", "en_ewt-ud-train.conllu is not in"),
     ("ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),
     ("{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),

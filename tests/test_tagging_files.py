@@ -9,8 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whenpool import InputError
-from whenpool.corpora.entities import Entity, convert, encoding_of, entities, entity_scores
-from whenpool.corpora.tagged import PUBLISHED, Tagged, find_tagged, is_tagged, read_tagged
+from whenpool.corpora.tagged import (
+    PUBLISHED,
+    Entity,
+    Tagged,
+    convert,
+    encoding_of,
+    entities,
+    entity_scores,
+    find_tagged,
+    is_tagged,
+    read_tagged,
+)
 
 CONLLU = """\
 # sent_id = 1

@@ -30,17 +30,13 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {}, {"cell": "gru"}, {"cell": "elman", "layers": 3},
-        {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}, {"cell": "mingru", "layers": 2},
-        {"bidirectional": False, "drop_connect": 0.25}, {"masked": False},
-        {"forget_bias": "chrono", "orthogonal": True},
-        {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "layers": 2},
-    ],
-    ids=str,
-)  # fmt: skip
+@pytest.mark.parametrize("options", [
+    {}, {"cell": "gru"}, {"cell": "elman", "layers": 3},
+    {"cell": "tanh_sum", "embedding_size": 6, "hidden_size": 6}, {"cell": "mingru", "layers": 2},
+    {"bidirectional": False, "drop_connect": 0.25}, {"masked": False},
+    {"forget_bias": "chrono", "orthogonal": True},
+    {"cell": "transformer", "embedding_size": 6, "hidden_size": 8, "layers": 2},
+], ids=str)  # fmt: skip
 def test_every_kind_of_model_comes_back_the_same(tmp_path, pooling, options):
     model = small(pooling, **options)
     folder = save_checkpoint(tmp_path / "one" / "two", model, WORDS, CLASSES)
@@ -86,17 +82,14 @@ def test_texts_that_cannot_be_read_are_named(folder, texts, message):
         load_checkpoint(folder).predict(texts)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"model": torch.nn.Linear(2, 2)}, "holds a whenpool.TextClassifier, not Linear"),
-        ({"model": ENDLESS}, "classifier.bias holds numbers that are not finite"),
-        ({"vocabulary": WORDS[:-1]}, "embedding.weight has 7 rows, and vocabulary 6 entries"),
-        ({"classes": ["a", 1]}, r"classes\[1\] is a word, and here 1"),
-        ({"seconds": float("nan")}, "about.seconds is a plain value, and here nan"),
-        ({"max_words": True}, "max_words is a whole number or null, and here True"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), [
+    ({"model": torch.nn.Linear(2, 2)}, "holds a whenpool.TextClassifier, not Linear"),
+    ({"model": ENDLESS}, "classifier.bias holds numbers that are not finite"),
+    ({"vocabulary": WORDS[:-1]}, "embedding.weight has 7 rows, and vocabulary 6 entries"),
+    ({"classes": ["a", 1]}, r"classes\[1\] is a word, and here 1"),
+    ({"seconds": float("nan")}, "about.seconds is a plain value, and here nan"),
+    ({"max_words": True}, "max_words is a whole number or null, and here True"),
+])  # fmt: skip
 def test_what_could_not_be_read_again_is_not_saved(tmp_path, change, message):
     given = {"model": small(), "vocabulary": WORDS, "classes": CLASSES} | change
     with pytest.raises(InputError, match=message):
@@ -115,37 +108,33 @@ def rewritten(folder, change):
     return file.write_text(json.dumps(facts))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (b'{"format": "when', "damaged or not JSON"), (b"\xff\xfe{}", "damaged or not JSON"),
-        (b"[" * 200_000, "damaged or not JSON"),
-        (("format", "pickle"), "format is not 'whenpool-checkpoint'"),
-        (("version", True), "version is True, and this whenpool reads 1"),
-        (("tokenizer", "spacy"), "tokenizer is basic_english or untagged or characters, and here 'spacy'"),
-        (("weights", 7), "weights is a text, and here 7"),
-        (("model", []), r"model is an object, and here \[\]"),
-        (("model.pooling", "median"), "pooling 'median' is unknown; choose one of last"),
-        (("model.cell",), "model.cell is a text, and here missing"),
-        (("model.cell", "gru"), "encoder.layers.0.0.*shape"),
-        (("model.cell", "sum"), "model.json: cell Sum adds words to the state"),
-        (("model.hidden_size", 3.0), r"model.hidden_size is a whole number, and here 3\.0"),
-        (("model.hidden_size", 2**20), "model.safetensors: .*; in the model described it is"),
-        (("model.hidden_size", 10**400), "model.hidden_size is a whole number from 1 to 1,048,576"),
-        (("model.layers", 64), r"is not there; in the model described it is"),
-        (("model.masked", None), "model.masked is true or false, and here None"),
-        (("model.padding_index", 7), "model.padding_index is 1 or null, and here 7"),
-        (("model.__class__", "os.system"), "model.__class__ is not known to this version"),
-        (("classes", ["a"]), r"classes is a list of at least two words, and here \['a'\]"),
-        (("classes", ["a", "b", "c"]), "classifier.weight has 2 rows, and classes 3 entries"),
-        (("vocabulary", WORDS[::-1]), "vocabulary is '<unk>', '<pad>' and words, and here"),
-        (("vocabulary", [*WORDS[:-1], "a"]), "a list of words without repetition, and here 'a'"),
-        (("vocabulary", [*WORDS[:-1], "\ud800"]), "holds half of a character"),
-        (("about", {"a": {}}), "about.a is a plain value"),
-        (("max_words", -1), "max_words is a whole number from 1, or null, and here -1"),
-    ],
-    ids=lambda given: str(given)[:60],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "message"), [
+    (b'{"format": "when', "damaged or not JSON"), (b"\xff\xfe{}", "damaged or not JSON"),
+    (b"[" * 200_000, "damaged or not JSON"),
+    (("format", "pickle"), "format is not 'whenpool-checkpoint'"),
+    (("version", True), "version is True, and this whenpool reads 1"),
+    (("tokenizer", "spacy"), "tokenizer is basic_english or untagged or characters, and here 'spacy'"),
+    (("weights", 7), "weights is a text, and here 7"),
+    (("model", []), r"model is an object, and here \[\]"),
+    (("model.pooling", "median"), "pooling 'median' is unknown; choose one of last"),
+    (("model.cell",), "model.cell is a text, and here missing"),
+    (("model.cell", "gru"), "encoder.layers.0.0.*shape"),
+    (("model.cell", "sum"), "model.json: cell Sum adds words to the state"),
+    (("model.hidden_size", 3.0), r"model.hidden_size is a whole number, and here 3\.0"),
+    (("model.hidden_size", 2**20), "model.safetensors: .*; in the model described it is"),
+    (("model.hidden_size", 10**400), "model.hidden_size is a whole number from 1 to 1,048,576"),
+    (("model.layers", 64), r"is not there; in the model described it is"),
+    (("model.masked", None), "model.masked is true or false, and here None"),
+    (("model.padding_index", 7), "model.padding_index is 1 or null, and here 7"),
+    (("model.__class__", "os.system"), "model.__class__ is not known to this version"),
+    (("classes", ["a"]), r"classes is a list of at least two words, and here \['a'\]"),
+    (("classes", ["a", "b", "c"]), "classifier.weight has 2 rows, and classes 3 entries"),
+    (("vocabulary", WORDS[::-1]), "vocabulary is '<unk>', '<pad>' and words, and here"),
+    (("vocabulary", [*WORDS[:-1], "a"]), "a list of words without repetition, and here 'a'"),
+    (("vocabulary", [*WORDS[:-1], "\ud800"]), "holds half of a character"),
+    (("about", {"a": {}}), "about.a is a plain value"),
+    (("max_words", -1), "max_words is a whole number from 1, or null, and here -1"),
+], ids=lambda given: str(given)[:60])  # fmt: skip
 def test_a_field_that_is_wrong_is_named_with_its_file(folder, change, message):
     rewritten(folder, change)
     with pytest.raises(InputError, match=message) as error:
@@ -164,15 +153,12 @@ def test_weights_that_are_damaged_are_told(folder):
             load_checkpoint(folder)
 
 
-@pytest.mark.parametrize(
-    ("tensors", "message"),
-    [
-        ({}, "embedding.weight has 0 rows"),
-        ({"embedding.weight": torch.zeros(7, 4, dtype=torch.float64)}, "F64; a checkpoint's are F32"),
-        ({"extra": torch.zeros(1)}, r"extra has the shape \(1,\); in the model described there is none"),
-        ({"classifier.bias": torch.ones(2)}, "belongs to another"),
-    ],
-)
+@pytest.mark.parametrize(("tensors", "message"), [
+    ({}, "embedding.weight has 0 rows"),
+    ({"embedding.weight": torch.zeros(7, 4, dtype=torch.float64)}, "F64; a checkpoint's are F32"),
+    ({"extra": torch.zeros(1)}, r"extra has the shape \(1,\); in the model described there is none"),
+    ({"classifier.bias": torch.ones(2)}, "belongs to another"),
+])  # fmt: skip
 def test_other_tensors_are_told_by_name(folder, tensors, message):
     kept = {name: value.contiguous() for name, value in small().state_dict().items() if tensors}
     safetensors.torch.save_file(kept | tensors, folder / WEIGHTS_FILE)

@@ -27,7 +27,6 @@ from whenpool.explain.diagnosis.findings import (
     make_plan,
 )
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
-from whenpool.explain.explanation import explain
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.engine import Workforce
 
@@ -289,19 +288,6 @@ def test_what_probes_could_not_find_is_missing_on_the_page_alone(made):
 
 
 @pytest.mark.slow
-def test_each_model_is_there_to_be_explained(made):
-    folder, _, page, _ = made
-    for pooling in POOLINGS:
-        checkpoint = load_checkpoint(folder / "models" / pooling)
-        assert checkpoint.max_words == 12
-        text = " ".join(checkpoint.vocabulary[2:30])
-        said = checkpoint.probabilities([text])[0].tolist()
-        assert explain(checkpoint, text).probabilities == pytest.approx(said, abs=1e-6)
-    shown = page.verdict.pooling or page.found.scores[0].pooling
-    assert page.explain == f'whenpool explain --model {folder}/models/{shown} --text "..."'
-
-
-@pytest.mark.slow
 def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
     folder, wish, page, _ = made
 
@@ -310,6 +296,9 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
 
     before = stored()
     assert len(before) == 8
+    assert {load_checkpoint(folder / "models" / pooling).max_words for pooling in POOLINGS} == {12}
+    shown = page.verdict.pooling or page.found.scores[0].pooling
+    assert page.explain == f'whenpool explain --model {folder}/models/{shown} --text "..."'
     words = shlex.split(page.again)  # as the page says
     done = CliRunner().invoke(cli, [*words[1:], "--workers", "1"], catch_exceptions=False)
     assert (done.exit_code, stored()) == (0, before)
@@ -358,18 +347,6 @@ def test_vectors_at_hand_are_used_and_a_folder_is_named_apart(tmp_path, monkeypa
     assert page.verdict.title in page.text
     again = Wish(file, "text", "label", characters=True, drop_classes_below=5, words=3).command
     assert again.endswith("--words 3 --characters --drop-classes-below 5")
-
-
-@pytest.mark.slow
-def test_few_and_short_texts_give_a_page_that_says_so(tmp_path):
-    file = tmp_path / "few.csv"
-    file.write_text("\n".join(["text,label", *(f"w{i},{i % 2}" for i in range(20))]))
-    wish = Wish(file, "text", "label", ("max",), epochs=1, folder=tmp_path / "out", data=tmp_path)
-    page = diagnose(wish, Workforce(workers=1), lambda line: None)
-    assert page.verdict.title == "Too few texts to recommend a pooling"
-    assert page.plan.importance == {}  # texts of a word have no parts
-    Outline(page.html)
-    assert "Which words matter" not in page.html
 
 
 @pytest.mark.slow

@@ -69,26 +69,6 @@ def test_columns_are_words_and_tags(tmp_path, name, text):
     assert list(second) == [("Sue", "B-PER")]
 
 
-@pytest.mark.parametrize(("name", "text", "says"), [
-    ("a.conll", "Fred B-PER\nshowed\n", "a.conll, line 2: a word without a tag"),
-    ("a.conll", "Fred B-PER\nshowed VBD O\n", "a.conll, line 2: 3 columns, line 1 has 2"),
-    ("a.conll", "a O\n\nb\t\n", "a.conll, line 3: the tag is missing"),
-    ("a.conll", "\tO\n", "a.conll, line 1: the word is missing"),
-    ("a.conll", "\n \n\t\n", "a.conll has no sentence"),
-    ("a.conll", b"a O\nb\xff O\n", "a.conll, line 2: not UTF-8 text (byte 0xff"),
-    ("a.conllu", "1\tI\tPRON\n", "a.conllu, line 1: 3 columns, CoNLL-U has 10"),
-    ("a.conllu", "2" + "\tx" * 9, "a.conllu, line 1: word '2' where number 1 should stand"),
-    ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "a.conllu, line 1: the tag is missing"),
-    ("a.conll", None, "a.conll cannot be read: No such file"),
-    ("a.conll.gz", gzip.compress(COLUMNS.encode())[:-12], "a.conll.gz cannot be read"),
-])  # fmt: skip
-def test_what_cannot_be_read_is_named_by_its_line(tmp_path, name, text, says):
-    if text is not None:
-        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(InputError, match=re.escape(says)):
-        read_tagged(tmp_path / name)
-
-
 @pytest.mark.parametrize(
     ("parser", "name", "valid"), [("conllu", "a.conllu", CONLLU), ("columns", "a.conll", COLUMNS)]
 )
@@ -199,23 +179,37 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     assert source.fingerprint() != before
 
 
-@pytest.mark.parametrize(("name", "says"), [
-    ("nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated, ud_ewt"),
-    ("generated:word=1", "has no option 'word'; it has task, clauses"),
-    ("generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
-    ("ud_ewt", "en_ewt-ud-train.conllu is not in"),
-    ("ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),
-    ("{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),
-    ("{}:column=lemma", "column 'lemma' is unknown; choose one of upos, xpos"),
-    ("{}:column=xpos", "one.conll: column= is of CoNLL-U, a file that ends in .conllu"),
-    ("{}:dev=pos.conll,test=pos.conll", "pos.conll, sentence at line 1, word 2: the tag 'NOUN' is"),
-    ("{}", "one.conll has 1 sentences, of which none falls to"),
+ONE = ("one.conll", "Fred B-PER\n")
+
+
+@pytest.mark.parametrize(("file", "text", "name", "says"), [
+    ("a.conll", "Fred B-PER\nshowed\n", "{}", "a.conll, line 2: a word without a tag"),
+    ("a.conll", "Fred B-PER\nshowed VBD O\n", "{}", "a.conll, line 2: 3 columns, line 1 has 2"),
+    ("a.conll", "a O\n\nb\t\n", "{}", "a.conll, line 3: the tag is missing"),
+    ("a.conll", "\tO\n", "{}", "a.conll, line 1: the word is missing"),
+    ("a.conll", "\n \n\t\n", "{}", "a.conll has no sentence"),
+    ("a.conll", b"a O\nb\xff O\n", "{}", "a.conll, line 2: not UTF-8 text (byte 0xff"),
+    ("a.conllu", "1\tI\tPRON\n", "{}", "a.conllu, line 1: 3 columns, CoNLL-U has 10"),
+    ("a.conllu", "2" + "\tx" * 9, "{}", "a.conllu, line 1: word '2' where number 1 should stand"),
+    ("a.conllu", "1\tI\tI\t_" + "\tx" * 6, "{}", "a.conllu, line 1: the tag is missing"),
+    ("a.conll.gz", gzip.compress(COLUMNS.encode())[:-12], "{}", "a.conll.gz cannot be read"),
+    (*ONE, "nowhere.conllu", "tagged corpus 'nowhere.conllu' is unknown; choose one of generated"),
+    (*ONE, "generated:word=1", "has no option 'word'; it has task, clauses"),
+    (*ONE, "generated:task=ner", "task 'ner' is unknown; choose one of entities, pos"),
+    (*ONE, "ud_ewt", "en_ewt-ud-train.conllu is not in"),
+    (*ONE, "ud_ewt:task=pos", "the tagged corpus ud_ewt has no option 'task'"),
+    (*ONE, "{}:dev=a,test=b", "a is not there; dev= and test= name files beside one.conll"),
+    (*ONE, "{}:column=lemma", "column 'lemma' is unknown; choose one of upos, xpos"),
+    (*ONE, "{}:column=xpos", "one.conll: column= is of CoNLL-U, a file that ends in .conllu"),
+    (*ONE, "{}:dev=pos.conll,test=pos.conll", "pos.conll, sentence at line 1, word 2: the tag 'NOUN' is"),
+    (*ONE, "{}", "one.conll has 1 sentences, of which none falls to"),
 ])  # fmt: skip
-def test_a_source_that_cannot_be_is_named(tmp_path, name, says):
-    file = written(tmp_path, "one.conll", "Fred B-PER\n")
+def test_what_cannot_be_read_is_named_by_its_line(tmp_path, file, text, name, says):
+    path = tmp_path / file
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     written(tmp_path, "pos.conll", "Oh O\nFred NOUN\n")
     with pytest.raises(InputError, match=re.escape(says)):
-        find_tagged(name.format(file), tmp_path).load()
+        find_tagged(name.format(path), tmp_path).load()
 
 
 def test_a_table_separated_by_tabs_is_of_texts_where_it_names_its_columns(tmp_path):

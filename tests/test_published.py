@@ -143,15 +143,12 @@ def server(monkeypatch):
         def do_GET(self):
             httpd.asked.append(self.path)
             content = httpd.files.get(self.path)
-            if isinstance(content, str):
-                self.send_response(302)
-                self.send_header("Location", content)
-                content = b""
-            else:
-                self.send_response(404 if content is None else 200)
-            self.send_header("Content-Length", str(max(httpd.promised, len(content or b""))))
+            self.send_response({str: 302, bytes: 200}.get(type(content), 404))
+            self.send_header("Location", str(content))
+            body = content if isinstance(content, bytes) else b""
+            self.send_header("Content-Length", str(max(httpd.promised, len(body))))
             self.end_headers()
-            self.wfile.write(content or b"")
+            self.wfile.write(body)
 
         def log_message(self, *_):
             pass

@@ -135,8 +135,8 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
             if re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
                 continue
             if cells[0] != str(len(sentence) + 1):
-                found = f"word {cells[0]!r:.40} where number {len(sentence) + 1} should stand"
-                raise InputError(f"{where}: {found}; put a blank line between sentences")
+                wrong = f"word {cells[0]!r:.40} where number {len(sentence) + 1} should stand"
+                raise InputError(f"{where}: {wrong}; put a blank line between sentences")
             word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
         else:
             cells = cells if "\t" in line else line.split()

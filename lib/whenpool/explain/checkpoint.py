@@ -236,9 +236,9 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     _check_finite(tensors, str(weights_file))
     model = outline.to_empty(device="cpu")
     model.load_state_dict(tensors)
-    lists = (tuple(facts[name]) for name in ("vocabulary", "classes"))
-    more = (facts[name] for name in ("about", "max_words", "tokenizer"))
-    return Checkpoint(model.eval(), *lists, *more)
+    words, classes = tuple(facts["vocabulary"]), tuple(facts["classes"])
+    more = facts["about"], facts["max_words"], facts["tokenizer"]
+    return Checkpoint(model.eval(), words, classes, *more)
 
 
 def _arguments(model: TextClassifier) -> dict[str, Any]:

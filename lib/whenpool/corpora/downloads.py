@@ -67,9 +67,7 @@ def fetch(name: str, directory: Path) -> list[Path]:
                 (folder / file).unlink()
         except Exception as error:  # whatever the network, the server, the disk or a checksum brought
             reason = f"{type(error).__name__}: {error!s:.200}"
-            advice = (
-                f"try again, set WHENPOOL_MIRROR, or put {target.name} into {target.parent} yourself"
-            )
+            advice = f"try again, set WHENPOOL_MIRROR, or put {target.name} into {target.parent}"
             raise InputError(f"{url} could not be fetched ({reason}); {advice}") from None
     return targets
 

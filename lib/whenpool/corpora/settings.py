@@ -104,10 +104,8 @@ def find_filler(directory: Path) -> Path:
     for name in FILES:
         if (directory / name).is_file():
             return directory / name
-    own = f"{FILES[2]} there, a sentence a line and an empty line between articles"
-    raise InputError(
-        f"no filler sentences in {directory}: run `whenpool data fetch wikitext`, or put {own}"
-    )
+    own = f"put {FILES[2]} there, a sentence a line and an empty line between articles"
+    raise InputError(f"no filler sentences in {directory}: `whenpool data fetch wikitext`, or {own}")
 
 
 def load_filler(path: Path) -> dict[str, list[str]]:

@@ -40,12 +40,9 @@ def _of_poolings(found: Findings) -> Verdict:
     added filler taken together, each counting half."""
     best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
-        advice = f"give {5 * FEW + 10} texts or more, of which a fifth is for the test."
-        title, said = (
-            "Too few texts to recommend a pooling",
-            f"{size} cannot tell poolings apart: {advice}",
-        )
-        return Verdict("", title, (said,))
+        advice = f"give {5 * FEW + 10} texts or more, of which a fifth is for the test"
+        said = f"{size} cannot tell poolings apart: {advice}."
+        return Verdict("", "Too few texts to recommend a pooling", (said,))
     if not tied:
         sentences = [
             f"The best, {best.name}, is right on {best.accuracy:.1f} % of {size}, which is not clearly "

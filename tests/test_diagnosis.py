@@ -27,7 +27,6 @@ from whenpool.explain.diagnosis.findings import (
     make_plan,
 )
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
-from whenpool.explain.explanation import explain
 from whenpool.models.registry import THESIS_POOLINGS
 from whenpool.runs.engine import Workforce
 
@@ -52,57 +51,63 @@ def findings(*scores, simple=(), sweeps=None, test=400, majority=50.0, filler=""
     return Findings(scores, tuple(simple), {}, majority, 1_200, test, test, filler, {}, rows, {})
 
 
-def test_what_may_be_chance_is_called_so_and_filler_decides():
-    sweeps = {"max": 60.0, "mean": 61.0, "last": 90.0}
-    found = findings(score("max", 330), score("mean", 328), score("last", 250), sweeps=sweeps)
-    close, far = found.differences
-    assert (close.pooling, close.may_be_chance) == ("mean", True)
-    assert (far.pooling, far.may_be_chance) == ("last", False)
-    verdict = verdict_on(found)
-    assert verdict.pooling == "mean"
-    assert "may be chance" in verdict.sentences[0]
-    assert "Less accurate beyond chance: BiLSTM." in verdict.sentences
-    assert re.search(r"MeanPool does best .*\(82.0 %\) and with filler .*\(61.0 %", verdict.sentences[1])
-    slightly = findings(score("max", 330), score("mean", 320), sweeps={"max": 60.0, "mean": 62.0})
-    assert verdict_on(slightly).pooling == "max"  # 2.5 points count for more than 2 under filler
-    assert "any may do" in verdict_on(findings(score("max", 330), score("mean", 330))).title
+def right(**counts):
+    return [score(pooling, count) for pooling, count in counts.items()]
 
 
-@pytest.mark.parametrize(
-    ("right", "said"),
-    [(390, "more than MaxPool"), (340, "as many as MaxPool"), (336, "not clearly fewer"), (250, "")],
-)
-def test_a_baseline_that_wins_or_ties_is_recommended_first(right, said):
-    simple = [score("tfidf", right), score("vectors", 240)]
-    verdict = verdict_on(findings(score("max", 340), score("last", 240), simple=simple))
-    assert verdict.pooling == "max"
-    assert verdict.title == ("Use TF-IDF with logistic regression" if said else "Take MaxPool (max)")
-    if said:
-        assert said in verdict.sentences[0]
-        assert verdict.sentences[1].endswith("Take MaxPool (max).")
+TIED, ALONE = right(max=330, mean=328), right(max=340, mean=250, last=200)
+ALSO_LEARNT = [score("max", 66, 100), score("mean", 52, 100, first=30)]  # more than 50 % is 62 of 100
+TFIDF = "Use TF-IDF with logistic regression"
 
 
-def test_nothing_is_recommended_where_nothing_was_learnt_or_texts_are_few():
-    for simple in ([], [score("tfidf", 216)]):
-        poor = verdict_on(findings(score("max", 215), score("last", 200), simple=simple))
-        assert (poor.pooling, poor.title) == ("", "No pooling learnt enough to be recommended")
-    few = verdict_on(findings(score("max", 20, 20), score("last", 1, 20), test=20))
-    assert (few.pooling, few.title) == ("", "Too few texts to recommend a pooling")
-    assert "give 160 or more" in few.sentences[0]
+@pytest.mark.parametrize(("scores", "more", "title", "said"), [
+    (right(max=330, mean=328, last=250), {"sweeps": {"max": 60.0, "mean": 61.0, "last": 90.0}},
+     "Take MeanPool (mean), though others may do as well",
+     "may be chance.*MeanPool does best .*82.0 %. and with filler .*61.0 %.*Less accurate .*: BiLSTM"),
+    # 1.25 points count for more than 1 under filler
+    (right(max=330, mean=325), {"sweeps": {"max": 60.0, "mean": 61.0}}, "Take MaxPool (max), though", ""),
+    (right(max=330, mean=330), {}, "Take MaxPool (max), though any may do", ""),
+    (TIED, {"sweeps": {"mean": 70.0}}, "Take MaxPool", "them: MaxPool could not be tested with it"),
+    (TIED, {"sweeps": {"max": 0.0, "mean": 70.0}}, "Take MeanPool (mean), though", "MeanPool does best"),
+    # what wins or ties with less is recommended first
+    (right(max=340, last=240), {"simple": right(tfidf=390, vectors=240)}, TFIDF,
+     "more than MaxPool.*If you want a pooling all the same: Take MaxPool .max.[.]"),
+    (right(max=340, last=240), {"simple": right(tfidf=340)}, TFIDF, "as many as MaxPool"),
+    (right(max=340, last=240), {"simple": right(tfidf=336)}, TFIDF, "not clearly fewer"),
+    (right(max=340, last=240), {"simple": right(tfidf=250)}, "Take MaxPool (max)", ""),
+    # nothing, where nothing was learnt or texts are few
+    (right(max=215, last=200), {}, "No pooling learnt enough", ""),
+    (right(max=215, last=200), {"simple": right(tfidf=216)}, "No pooling learnt enough", ""),
+    ([score("max", 20, 20), score("last", 1, 20)], {"test": 20}, "Too few texts", "give 160 texts or more"),
+    # what did not learn is not recommended, however it does under filler
+    (ALSO_LEARNT, {"test": 100, "sweeps": {"max": 50.0, "mean": 62.0}}, "Take MaxPool (max)",
+     "Not clearly above the most frequent class: MeanPool; but that(?!.*keeps)"),
+    # two standard errors under filler are 7.2 points
+    (ALONE, {"sweeps": {"max": 70.0, "mean": 77.0}}, "Take MaxPool (max)", "^(?!.*filler)"),
+    (ALONE, {"sweeps": {"max": 70.0, "mean": 78.0}, "filler": "wiki"}, "Take MaxPool (max)",
+     "When filler is added around the texts, MeanPool"),
+    (ALONE, {"sweeps": {"max": 70.0, "mean": 78.0}}, "Take", "When filler of invented words is added"),
+    (ALONE, {"sweeps": {"max": 78.0, "mean": 70.0}, "filler": "wiki"}, "Take MaxPool",
+     "It also keeps most accuracy when filler is added"),
+    (ALONE, {"sweeps": {"max": 70.0, "last": 90.0}}, "Take MaxPool", "^(?!.*filler)"),  # has not learnt
+    (ALONE, {"sweeps": {"mean": 90.0}}, "Take MaxPool", "^(?!.*filler)"),
+    # the number of trainings is part of it
+    *(([score("max", 340, seeds=seeds), score("mean", 240, seeds=seeds)], {}, "Take MaxPool", said)
+      for seeds, said in (((0.0,), "One training of .*--seeds"), ((1.0, -1.0), "Two trainings of .*--seeds"),
+                          ((1.0, 0.0, -1.0), "^(?!.*--seeds)"))),
+])  # fmt: skip
+def test_the_verdict_is_no_surer_than_its_findings(scores, more, title, said):
+    verdict = verdict_on(findings(*scores, **more))
+    assert verdict.title.startswith(title)
+    assert re.search(said, " ".join(verdict.sentences))
+    named = re.search(r"Take \w+ \((\w+)\)", " ".join([verdict.title, *verdict.sentences]))
+    assert verdict.pooling == (named[1] if named else "")
 
 
-def test_what_did_not_learn_is_not_recommended_however_it_does_under_filler():
-    """100 test texts: 62 % is more than the 50 of the most frequent class, and 52 % is not."""
-    sweeps = {"max": 50.0, "mean": 62.0}
-    scores = score("max", 66, 100), score("mean", 52, 100, first=30)
-    found = findings(*scores, sweeps=sweeps, test=100)
+def test_those_near_the_best_are_told_from_those_that_have_learnt():
+    found = findings(*ALSO_LEARNT, test=100)
     assert [one.pooling for one in found.near] == ["max", "mean"]
     assert [one.pooling for one in found.learnt] == [one.pooling for one in found.tied] == ["max"]
-    verdict = verdict_on(found)
-    assert (verdict.pooling, verdict.title) == ("max", "Take MaxPool (max)")
-    said = " ".join(verdict.sentences)
-    assert "Not clearly above the most frequent class: MeanPool; but that" in said
-    assert "keeps" not in said
 
 
 @pytest.mark.parametrize(("lead", "chance"), [(5, True), (6, False), (7, False)])
@@ -110,35 +115,6 @@ def test_one_training_each_is_compared_by_the_exact_sign_test(lead, chance):
     """Alone right on n texts, never alone wrong: p = 2^(1 - n), below 5 % from n = 6 on."""
     found = findings(score("max", 300 + lead), score("mean", 300))
     assert [one.may_be_chance for one in found.differences] == [chance]
-
-
-def test_filler_decides_only_among_those_that_were_tested_with_it():
-    scores = score("max", 330), score("mean", 328)
-    verdict = verdict_on(findings(*scores, sweeps={"mean": 70.0}, filler="wikitext-2"))
-    assert verdict.pooling == "max"
-    assert "since MaxPool could not be tested with it." in " ".join(verdict.sentences)
-    assert verdict_on(findings(*scores, sweeps={"max": 0.0, "mean": 70.0})).pooling == "mean"
-
-
-@pytest.mark.parametrize(
-    ("sweeps", "filler", "said"),
-    [
-        ({"max": 70.0, "mean": 70.1}, "wikitext-2", ""),
-        ({"max": 70.0, "mean": 77.0}, "wikitext-2", ""),  # two standard errors are 7.2 points
-        ({"max": 70.0, "mean": 78.0}, "wikitext-2", "When filler is added around the texts, MeanPool"),
-        ({"max": 70.0, "mean": 78.0}, "", "When filler of invented words is added"),
-        ({"max": 78.0, "mean": 70.0}, "wikitext-2", "It also keeps most accuracy when filler is added"),
-        ({"max": 70.0, "last": 90.0}, "wikitext-2", ""),  # which has not learnt
-        ({"mean": 90.0}, "wikitext-2", ""),
-    ],
-)
-def test_what_filler_tells_is_told_beyond_chance_alone(sweeps, filler, said):
-    scores = score("max", 340), score("mean", 250), score("last", 200)
-    verdict = verdict_on(findings(*scores, sweeps=sweeps, filler=filler))
-    assert verdict.pooling == "max"
-    told = [sentence for sentence in verdict.sentences if "filler" in sentence]
-    assert len(told) == bool(said)
-    assert all(said in sentence for sentence in told)
 
 
 def test_seeds_that_spread_more_than_texts_widen_the_interval():
@@ -173,36 +149,19 @@ def test_what_may_be_chance_is_taken_for_more_as_seldom_as_it_is_said():
     assert 1 <= missed <= 30  # 5 % of 400 are 20, and exact tests in Bonferroni's way find fewer
 
 
-@pytest.mark.parametrize(
-    ("thirds", "where"),
-    [
-        ([(0.5, 0.2, 0.2), (0.6, 0.3, 0.3)], "start"), ([(0.2, 0.5, 0.3)], "middle"),
-        ([(0.2, 0.2, 0.5)], "end"), ([(0.4, 0.42, 0.41)], "everywhere"),
-        ([(0.5, 0.2, 0.2), (0.2, 0.2, 0.5)], "unknown"), ([(0.4, 0.4, 0.2)], "unknown"),
-        ([], "unknown"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("thirds", "where"), [
+    ([(0.5, 0.2, 0.2), (0.6, 0.3, 0.3)], "start"), ([(0.2, 0.5, 0.3)], "middle"),
+    ([(0.2, 0.2, 0.5)], "end"), ([(0.4, 0.42, 0.41)], "everywhere"),
+    ([(0.5, 0.2, 0.2), (0.2, 0.2, 0.5)], "unknown"), ([(0.4, 0.4, 0.2)], "unknown"), ([], "unknown"),
+])  # fmt: skip
 def test_the_place_of_the_evidence_is_told_only_where_it_is_clear(thirds, where):
     results = [dict(zip(("left", "middle", "right"), part, strict=True)) for part in thirds]
     assert evidence_place(results) == where
-
-
-def test_what_is_said_of_the_place_names_who_says_it():
-    assert "there is none here." in evidence_sentence("unknown", (), False)
-    assert "MaxPool, the one model with" in evidence_sentence("unknown", ("MaxPool",), False)
-    assert "at the start of the texts matter most." in evidence_sentence("start", ("MaxPool",), False)
-    assert "in the middle of the words that are read" in evidence_sentence("middle", ("Max", "A"), True)
-
-
-@pytest.mark.parametrize(
-    ("seeds", "said"),
-    [((0.0,), "One training of"), ((1.0, -1.0), "Two trainings of"), ((1.0, 0.0, -1.0), "")],
-)
-def test_the_number_of_trainings_is_part_of_the_verdict(seeds, said):
-    scores = score("max", 340, seeds=seeds), score("mean", 240, seeds=seeds)
-    last = verdict_on(findings(*scores)).sentences[-1]
-    assert ("--seeds" in last) == bool(said)
-    assert last.startswith(said)
+    for cut in (False, True):
+        said = evidence_sentence(where, ("MaxPool", "MeanPool")[: len(thirds)], cut)
+        assert ("MaxPool" in said) == bool(thirds)
+        assert ("words that are read" in said) == (cut and bool(thirds))
+        assert where in ("everywhere", "unknown") or f" the {where} of" in said
 
 
 def test_advice_is_that_of_the_book_and_none_outside_of_it(tmp_path, monkeypatch):
@@ -257,9 +216,6 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
     ids = [facts["id"] for _, facts in tags if "id" in facts]
     assert len(ids) == len(set(ids))
     assert "#000000" not in text  # black is the page's own ink, which a dark page has too
-    levels = [int(tag[1]) for tag, _ in tags if re.fullmatch("h[1-6]", tag)]
-    assert levels[0] == 1
-    assert max(np.diff(levels)) <= 1
 
 
 @pytest.mark.slow
@@ -332,19 +288,6 @@ def test_what_probes_could_not_find_is_missing_on_the_page_alone(made):
 
 
 @pytest.mark.slow
-def test_each_model_is_there_to_be_explained(made):
-    folder, _, page, _ = made
-    for pooling in POOLINGS:
-        checkpoint = load_checkpoint(folder / "models" / pooling)
-        assert checkpoint.max_words == 12
-        text = " ".join(checkpoint.vocabulary[2:30])
-        said = checkpoint.probabilities([text])[0].tolist()
-        assert explain(checkpoint, text).probabilities == pytest.approx(said, abs=1e-6)
-    shown = page.verdict.pooling or page.found.scores[0].pooling
-    assert page.explain == f'whenpool explain --model {folder}/models/{shown} --text "..."'
-
-
-@pytest.mark.slow
 def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
     folder, wish, page, _ = made
 
@@ -353,6 +296,9 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
 
     before = stored()
     assert len(before) == 8
+    assert {load_checkpoint(folder / "models" / pooling).max_words for pooling in POOLINGS} == {12}
+    shown = page.verdict.pooling or page.found.scores[0].pooling
+    assert page.explain == f'whenpool explain --model {folder}/models/{shown} --text "..."'
     words = shlex.split(page.again)  # as the page says
     done = CliRunner().invoke(cli, [*words[1:], "--workers", "1"], catch_exceptions=False)
     assert (done.exit_code, stored()) == (0, before)
@@ -370,16 +316,12 @@ def test_a_second_call_does_nothing_again_and_more_seeds_only_what_is_new(made):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"poolings": ("max", "median")}, "pooling 'median' is unknown; choose one of last"),
-        ({"poolings": ("max", "max")}, "poolings are some different ones"),
-        ({"seeds": 0}, "seeds is at least 1, not 0"),
-    ],
+    ("poolings", "message"),
+    [(("max", "median"), "pooling 'median' is unknown"), (("max", "max"), "some different ones")],
 )
-def test_wishes_that_make_no_sense_are_refused(tmp_path, change, message):
+def test_wishes_that_make_no_sense_are_refused(tmp_path, poolings, message):
     with pytest.raises(InputError, match=message):
-        Wish(tmp_path / "a.csv", "a", "b", **change)
+        Wish(tmp_path / "a.csv", "a", "b", poolings)
 
 
 @pytest.mark.slow
@@ -405,18 +347,6 @@ def test_vectors_at_hand_are_used_and_a_folder_is_named_apart(tmp_path, monkeypa
     assert page.verdict.title in page.text
     again = Wish(file, "text", "label", characters=True, drop_classes_below=5, words=3).command
     assert again.endswith("--words 3 --characters --drop-classes-below 5")
-
-
-@pytest.mark.slow
-def test_few_and_short_texts_give_a_page_that_says_so(tmp_path):
-    file = tmp_path / "few.csv"
-    file.write_text("\n".join(["text,label", *(f"w{i},{i % 2}" for i in range(20))]))
-    wish = Wish(file, "text", "label", ("max",), epochs=1, folder=tmp_path / "out", data=tmp_path)
-    page = diagnose(wish, Workforce(workers=1), lambda line: None)
-    assert page.verdict.title == "Too few texts to recommend a pooling"
-    assert page.plan.importance == {}  # texts of a word have no parts
-    Outline(page.html)
-    assert "Which words matter" not in page.html
 
 
 @pytest.mark.slow

@@ -73,10 +73,8 @@ def test_what_was_left_out_is_noted(tmp_path):
     ("text,label\n" + f"x,{'y' * 5_000}\n" + "z,1\n", "class 'yyy.*…' has 1 different texts"),
     ("text,label\n" + "".join(f"x{i},{i}.5\n" for i in range(90)), "90 classes were found"),
     (b"text,label\nfine,1\ncaf\xe9,1\n", r"line 3: .* \(byte 0xe9 behind 'caf'.*save the file as"),
-    ("text,label\nx,1\n".encode("utf-16"), "line 1: not UTF-8 text"),
     ('{"text": "x", "label": 1}\n{"text": "x"\n', "line 2: expected a JSON object"),
-    ("[" * 100_000, "line 1: expected a JSON object"),
-    ("[1]", "line 1: expected a JSON object with 'text', found"),
+    ("[" * 100_000, "line 1: expected a JSON object with 'text', found"),
     ('{"body": "x", "stars": 1}', "line 1: no 'text'; the columns are 'body', 'stars'"),
     ('{"text": ["x"], "label": 1}', r"line 1: no text in column 'text', but \['x'\]"),
     ('{"text": "x", "label": {}}', "line 1: a label is a word or a number, not {}"),
@@ -92,22 +90,24 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
     assert len(str(error.value)) < 600
 
 
-@pytest.mark.parametrize(("call", "name", "options", "message"), [
-    (load, "gaps.csv", {}, "gaps.csv, line 3: no text in column 'text'"),
-    (load, "gaps.csv", {"label_column": "more"}, "gaps.csv, line 2: no label in column 'more'"),
-    (load, "gaps.csv", {"colour": "red"}, "has the options text_column, label_column and balanced, not"),
-    (load, "gaps.csv", {"balanced": "maybe"}, "option balanced is yes or no, not 'maybe'"),
-    (looked_at, "alike.csv", {"words": 2}, r"alike\.csv: class 'all alike' has 1 different texts.*--words"),
-    (looked_at, "gaps.csv", {"label": "text"}, "text and label are both column 'text'; name two"),
-    (looked_at, "nowhere.csv", {}, "nowhere.csv is not there"),
-    (looked_at, "a.xlsx", {}, r"a\.xlsx is not a \.csv, \.tsv or \.jsonl file"),
+GAPS = "text,label,more\ngood,1\n,0\n"
+
+
+@pytest.mark.parametrize(("call", "content", "options", "message"), [
+    (load, GAPS, {}, "a.csv, line 3: no text in column 'text'"),
+    (load, GAPS, {"label_column": "more"}, "a.csv, line 2: no label in column 'more'"),
+    (load, GAPS, {"colour": "red"}, "option of .*a.csv .colour. is unknown; choose one of text_column"),
+    (load, GAPS, {"balanced": "maybe"}, "option balanced is yes or no, not 'maybe'"),
+    (looked_at, GAPS, {"label": "text"}, "text and label are both column 'text'; name two"),
+    (looked_at, "text,label\n" + "".join(f"b b {i},a\n{i},b\n" for i in range(40)), {"words": 2},
+     r"a\.csv: class 'a' has 1 different texts.*--words"),
+    (lambda path: looked_at(path.with_name("b.csv")), "", {}, "b.csv cannot be read: No such file"),
+    (lambda path: looked_at(path.with_suffix(".xlsx")), "", {}, r"a\.xlsx is not a \.csv, \.tsv or \.jsonl"),
 ])  # fmt: skip
-def test_other_mistakes_are_named(tmp_path, call, name, options, message):
-    (tmp_path / "gaps.csv").write_text("text,label,more\ngood,1\n,0\n")
-    (tmp_path / "a.xlsx").write_bytes(b"PK")
-    written(tmp_path / "alike.csv", numbered("all alike", 40) + numbered("text", 40))
+def test_other_mistakes_are_named(tmp_path, call, content, options, message):
+    (tmp_path / "a.csv").write_text(content)
     with pytest.raises(InputError, match=message):
-        call(tmp_path / name, **options)
+        call(tmp_path / "a.csv", **options)
 
 
 def test_what_is_left_out_is_counted(tmp_path):
@@ -123,7 +123,7 @@ def test_what_is_left_out_is_counted(tmp_path):
 def test_texts_without_spaces_are_refused_or_read_by_characters(tmp_path):
     rows = [(f"这部电影很好看我喜欢它{i}", "yes" if i % 2 else "no") for i in range(40)]
     path = written(tmp_path / "a.csv", rows)
-    with pytest.raises(InputError, match="no spaces between words .* --characters"):
+    with pytest.raises(InputError, match="no spaces between words.* --characters"):
         looked_at(path)
     found = looked_at(path, characters=True)
     assert (found.texts, found.tokenizer, found.shortest) == (40, "characters", 12)
@@ -153,8 +153,7 @@ def test_rare_classes_are_left_out_when_asked(tmp_path):
 def test_a_limit_keeps_shares_and_does_not_depend_on_the_order(tmp_path):
     rows = numbered("1", 400) + numbered("2", 100) + numbered("3", 12)
     found = looked_at(written(tmp_path / "a.csv", rows), limit=100)
-    assert found.classes == {"1": 78, "2": 19, "3": 10}
-    assert found.unused == 512 - 107
+    assert (found.classes, found.unused) == ({"1": 78, "2": 19, "3": 10}, 512 - 107)
     chosen = set(texts_of(found))
     assert set(texts_of(looked_at(written(tmp_path / "a.csv", rows[::-1]), limit=100))) == chosen
 

@@ -37,21 +37,12 @@ def check_equal(found, expected, tolerance):
 
 
 OTHERS = [{"masked": False}, {"bidirectional": False}, {"layers": 2}, {"weight_decay": 1e-3}]
-UNLIKE = [
-    {}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1},
-    {"batch_size": 5, "forget_bias": "chrono"},
-]  # fmt: skip
+UNLIKE = [{}, {"size": 13, "setting": "mid"}, {"size": 50, "epochs": 1}, {"forget_bias": "chrono"}]
+BOTH = [[replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS]
+UNLIKE_RUNS = [replace(SHORT, batch_size=5 + n, **one) for n, one in enumerate(UNLIKE)]
 
 
-@pytest.mark.parametrize(
-    "runs",
-    [
-        FAMILY,
-        *([replace(SHORT, pooling=name, **one) for name in ("last", "max_attention")] for one in OTHERS),
-        [replace(SHORT, **one) for one in UNLIKE],
-    ],
-    ids=["poolings and seeds", *map(str, OTHERS), "sizes, settings and epochs"],
-)
+@pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS])
 @pytest.mark.parametrize("at_once", [False, True], ids=["judged alone", "judged at once"])
 def test_models_trained_together_equal_those_trained_alone(place, monkeypatch, runs, at_once):
     if at_once:  # as on a GPU, and in several batches

@@ -199,8 +199,8 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
         except InputError as error:
             yield "missing", f"corpus {name}: {error}"
             continue
-        texts = ", ".join(f"{found.train_size:,} {length}" for length, found in lengths.items())
-        if all(found.complete for found in lengths.values()):
+        texts = ", ".join(f"{found['train_size']:,} {length}" for length, found in lengths.items())
+        if all(found["complete"] for found in lengths.values()):
             yield "ok", f"corpus {name}: whole, {texts} training texts"
         else:
             what = f"a part or a stand-in, {texts} training texts; not for reference runs"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, overload
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError
 
-LENGTHS = ("long", "short", "any")  # Over 100 words, at most 100, or either (§1.4.1, §1.8.5)
+LENGTHS = ("long", "any", "short")  # Over 100 words, whatever, or at most 100 (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
 
 
@@ -106,19 +106,15 @@ def has_length(text: str, length: str, longest: int | None = None) -> bool:
     return 0 < words <= 100 if length == "short" else words > 0
 
 
-def check_length(length: str) -> None:
-    """Raises `InputError` for a length that is not one of `LENGTHS`."""
-    check_known("length", length, LENGTHS)
-
-
 def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:
     """Drop repeated texts, take equally many of each class, and split by a hash of the text. Where texts
     carry a publisher's part, training texts come from its "train" and the others from its "test"; where
     there are too few, all splits shrink alike. Raises `InputError` when fewer than two classes, or too
     few texts, are left."""
-    rows = _once(sorted(raw, key=lambda item: item.part))  # "test" keeps a text that both have
+    ordered = sorted(raw, key=lambda row: row.part)  # "test" keeps a text that both have
+    rows = {row.text: row for row in reversed(ordered)}.values()
     parts = {}
-    for part in dict.fromkeys(row.part for row in rows) or [""]:
+    for part in sorted({row.part for row in rows}) or [""]:
         by_class = _by_class((row for row in rows if row.part == part), source)
         room = min(map(len, by_class.values()))
         kept = (item for group in by_class.values() for item in shuffled(group, "choose")[:room])
@@ -137,7 +133,7 @@ def split_classes(raw: Iterable[Raw], source: str) -> Corpus:
     test, at least one, and the rest for training. So every split has the classes' own shares. Raises
     `InputError` for fewer than two classes, or a class of fewer than three texts."""
     parts: tuple[list[Raw], ...] = [], [], []
-    by_class = _by_class(_once(raw), source)
+    by_class = _by_class({row.text: row for row in reversed([*raw])}.values(), source)
     for group in by_class.values():
         fifth = max(1, len(group) // 5)
         sizes = (fifth, fifth, max(1, len(group) - 2 * fifth))
@@ -153,14 +149,6 @@ def shuffled(items: Iterable[Raw], salt: str) -> list[Raw]:
         items,
         key=lambda item: hashlib.sha256(f"{salt} {item.text}".encode("utf-8", "surrogatepass")).digest(),
     )
-
-
-def _once(raw: Iterable[Raw]) -> list[Raw]:
-    """Of texts that are repeated, the first."""
-    texts: dict[str, Raw] = {}
-    for item in raw:
-        texts.setdefault(item.text, item)
-    return list(texts.values())
 
 
 def _by_class(items: Iterable[Raw], source: str) -> dict[str, list[Raw]]:

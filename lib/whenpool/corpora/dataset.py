@@ -20,7 +20,7 @@ from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
 from whenpool.corpora.batches import UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.settings import SHARE, FillerStream, check_setting, compose
-from whenpool.corpora.tokens import Vocabulary, WordVectors, build_vocabulary, tokenize
+from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from, tokenize
 
 SPLITS = ("train", "validation", "test")
 
@@ -138,10 +138,7 @@ def make_dataset(
     if test is None:
         test = len(encoded.texts["test"])
     dataset = _numbered(encoded, (size, validation, test), setting, share, max_words)
-    if vectors is None:
-        return dataset
-    generator = torch.Generator().manual_seed(seed)
-    return replace(dataset, vectors=Vocabulary(dataset.vocabulary).start_from(vectors, generator))
+    return replace(dataset, vectors=start_from(vectors, dataset.vocabulary, seed))
 
 
 @lru_cache(maxsize=1)  # the poolings and seeds of a corpus, size and setting follow each other
@@ -153,13 +150,11 @@ def _numbered(
     for split, count in zip(SPLITS, counts, strict=True):
         have = len(encoded.texts[split])
         if not 1 <= count <= have:
-            raise InputError(
-                f"the corpus has {have:,} {split} texts, {count:,} were asked for; choose fewer"
-            )
+            raise InputError(f"the corpus has {have:,} {split} texts, {count:,} were asked for")
         composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))
-    numbers = [vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in encoded.words]
+    numbers = [vocabulary.get(word, UNKNOWN_INDEX) for word in encoded.words]
     number = torch.tensor(numbers, dtype=torch.int32)
 
     def renumbered(rows: Ragged) -> Ragged:
@@ -167,7 +162,7 @@ def _numbered(
 
     return Dataset(
         **{split: Texts(renumbered(texts.ids), texts.labels) for split, texts in composed.items()},
-        vocabulary=vocabulary.itos,
+        vocabulary=list(vocabulary),
         vectors=None,
         classes=encoded.classes,
         filler_passes=passes,

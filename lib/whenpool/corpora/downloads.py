@@ -66,11 +66,9 @@ def fetch(name: str, directory: Path) -> list[Path]:
                 shutil.rmtree(unpacked)
                 (folder / file).unlink()
         except Exception as error:  # whatever the network, the server, the disk or a checksum brought
-            reason = str(error).partition("\n")[0][:200]
-            raise InputError(
-                f"{url} could not be fetched ({type(error).__name__}: {reason}); try again, set "
-                f"WHENPOOL_MIRROR, or put {target.name} into {target.parent} yourself"
-            ) from None
+            reason = f"{type(error).__name__}: {error!s:.200}"
+            advice = f"try again, set WHENPOOL_MIRROR, or put {target.name} into {target.parent}"
+            raise InputError(f"{url} could not be fetched ({reason}); {advice}") from None
     return targets
 
 

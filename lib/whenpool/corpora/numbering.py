@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Ragged, Texts
 from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tagged import Tagged, TaggedCorpus
-from whenpool.corpora.tokens import WordVectors, build_vocabulary
+from whenpool.corpora.tokens import WordVectors, build_vocabulary, start_from
 
 PAD_TAG, UNKNOWN_TAG = -100, -1  # Where no word is; and a tag that no training word has
 
@@ -64,8 +64,8 @@ def number(
     others = [*corpus.validation, *corpus.test]
     unseen = known & ({word.lower() for s in others for word in s.words} - counts.keys())
     among = counts | dict.fromkeys(sorted(unseen), 1)  # what has no count is left out
-    words = build_vocabulary(among, len(among), vectors, torch.Generator().manual_seed(seed))
-    features: list[tuple[Callable[[str], str], dict[str, int]]] = [(str.lower, dict(words.stoi))]
+    words = build_vocabulary(among, len(among))
+    features: list[tuple[Callable[[str], str], dict[str, int]]] = [(str.lower, words)]
     for feature in (suffix, shape) if with_features else ():
         values = sorted({feature(word) for sentence in corpus.train for word in sentence.words})
         features.append((feature, {value: i for i, value in enumerate(values, PADDING_INDEX + 1)}))
@@ -87,14 +87,14 @@ def number(
         tags = [number_of.get(tag, UNKNOWN_TAG) for sentence in sentences for tag in sentence.tags]
         return NumberedSentences(Ragged(rows, offsets), torch.tensor(tags))
 
-    frequency = torch.tensor([counts.get(word, 0) for word in words.itos])
+    frequency = torch.tensor([counts.get(word, 0) for word in words])
     return NumberedCorpus(
         **{name: numbered(part) for name, part in corpus.splits.items()},
         tags=corpus.tags,
         sizes=sizes,
         rare=frequency == 1,
         seen=frequency > 0,
-        vectors=words.vectors if vectors else None,
+        vectors=start_from(vectors, words, seed),
         later=torch.tensor([i in s.later for s in corpus.test for i in range(len(s))]),
         spelling=spelling,
     )

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 
@@ -59,11 +58,10 @@ def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
     several labels."""
     if len(counts) > 1 and min(counts.values()) < FEWEST:
         rare = min(counts, key=lambda label: counts[label])
-        raise InputError(
-            f"{path}: class {_clipped(rare)} has {counts[rare]} different texts, {len(counts)} classes "
-            f"were found; at least {FEWEST} texts are needed in each class: merge or leave out rare labels"
-            + (f" ({several} texts carry several labels, the first counts)" if several else "")
-        )
+        found = f"class {_clipped(rare)} has {counts[rare]} different texts, {len(counts)} classes were found"
+        note = f" ({several} texts carry several labels, the first counts)" if several else ""
+        advice = f"merge or leave out rare labels: each class needs {FEWEST} texts"
+        raise InputError(f"{path}: {found}; {advice}{note}")
 
 
 def read_own(
@@ -72,8 +70,6 @@ def read_own(
     """The rows of a file, as they come. Raises `InputError` for a missing file or column, or a row that
     cannot be read, named by its line. Where there is a list of ``gaps``, rows without text or label are
     left out and named there instead."""
-    if not isfile(path):
-        raise InputError(f"corpus file {path} is not there")
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"{path} is not a {FORMATS} file")
     if text_column == label_column:
@@ -126,18 +122,14 @@ def _read_table(path: Path, text_column: str, label_column: str) -> Iterator[Row
             where = f"{path}, line {start}"
             start = reader.line_num + 1
             if any(row[len(columns) :]):
-                raise InputError(
-                    f"{where}: {len(row)} fields, and the header names {len(columns)} columns; a field "
-                    f"that holds {delimiter!r} must stand in quotes"
-                )
+                found = f"{len(row)} fields, and the header names {len(columns)} columns"
+                raise InputError(f"{where}: {found}; a field that holds {delimiter!r} stands in quotes")
             if row:
                 text, label = (row[place] if place < len(row) else None for place in places)
                 yield where, text, label
     except csv.Error as error:
-        raise InputError(
-            f"{path}, line {start}: {error}; a field in quotes ends with a quote, and a quote within it "
-            "is written twice"
-        ) from None
+        advice = "a field in quotes ends with a quote, and a quote within it is written twice"
+        raise InputError(f"{path}, line {start}: {error}; {advice}") from None
 
 
 def _read_jsonl(path: Path, text_column: str, label_column: str) -> Iterator[Row]:

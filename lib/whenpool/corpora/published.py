@@ -63,10 +63,8 @@ def load_published(name: str, path: Path, length: str) -> Corpus:
     try:
         corpus = select_and_split(of_right_length(), sizes, str(path))
     except (tarfile.TarError, OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(
-            f"{path} is damaged or not in the publisher's format ({error!s:.200}); "
-            f"move it away and run `whenpool data fetch {name}`"
-        ) from None
+        wrong = f"{path} is damaged or not the publisher's ({error!s:.200})"
+        raise InputError(f"{wrong}; move it away and run `whenpool data fetch {name}`") from None
     splits = (len(corpus.train), len(corpus.test), len(corpus.validation))
     enough = length not in publication.sizes or splits == sizes  # the thesis has no sizes for others
     complete = total >= publication.texts and len(corpus.classes) == publication.classes and enough
@@ -105,10 +103,9 @@ def _read_zhang(path: Path, columns: int, classes: tuple[str, ...]) -> Iterator[
             for number, row in enumerate(csv.reader(io.TextIOWrapper(file, "utf-8", newline="")), 1):
                 label = class_of.get(row[0]) if row else None
                 if label is None or len(row) != columns:
-                    raise InputError(
-                        f"{path}, {name}, row {number}: expected {columns} columns, the first a class from "
-                        f"1 to {len(classes)}, and found {len(row)}, starting with {row[:1]!s:.60}"
-                    )
+                    where, wanted = f"{path}, {name}, row {number}", f"a class from 1 to {len(classes)}"
+                    found = f"found {len(row)}, starting with {row[:1]!s:.60}"
+                    raise InputError(f"{where}: expected {columns} columns, first {wanted}, and {found}")
                 yield Raw(row[-1].replace("\\n", " ").replace('\\"', '"'), label)
 
 

@@ -9,11 +9,11 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, remembered
 from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
-from whenpool.corpora.corpus import Corpus, check_length
+from whenpool.corpora.corpus import LENGTHS, Corpus
 from whenpool.corpora.published import PUBLICATIONS, load_published
 from whenpool.corpora.settings import SHARES, find_filler, load_filler
 
@@ -48,7 +48,7 @@ class CorpusSource:
     def load(self, length: str = "any") -> Corpus:
         """The corpus with texts of one ``length``, see `load`. Raises `InputError` for files that cannot
         be read."""
-        check_length(length)
+        check_known("length", length, LENGTHS)
         if self.path is None:
             return synthetic.make_corpus(synthetic.Grammar(**dict(self.options)))
         if self.is_own:
@@ -147,26 +147,20 @@ def find(
             raise InputError(f"corpus {name!r} takes no options, {', '.join(given)} was given")
         publication = PUBLICATIONS[name]
         if (path := publication.find(folder)) is None:
-            raise InputError(
-                f"corpus {name!r}: {publication.files[0]} is not in {folder}; fetch it with "
-                f"`whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
-            )
+            advice = f"run `whenpool data fetch {name}`, or name its folder with DATA= or WHENPOOL_DATA"
+            raise InputError(f"corpus {name!r}: {publication.files[0]} is not in {folder}; {advice}")
         return CorpusSource(name, (), path, folder)
     path = Path(os.path.expanduser(name))  # which leaves alone what names nobody
     if path.suffix.lower() not in own.SUFFIXES:
         if isfile(path):
-            raise InputError(
-                f"{path} is no {own.FORMATS} file of texts; if it holds tagged words, add "
-                "--chapter sequence_labelling"
-            )
+            tagged = "if it holds tagged words, add --chapter sequence_labelling"
+            raise InputError(f"{path} is no {own.FORMATS} file of texts; {tagged}")
         choices = f"{', '.join(NAMES)}, or give the path of a {own.FORMATS} file"
         raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
     if not isfile(path):
         raise InputError(f"corpus file {path} is not there")
-    if unknown := given.keys() - {"text_column", "label_column", "balanced"}:
-        raise InputError(
-            f"{path} has the options text_column, label_column and balanced, not {min(unknown)!r}"
-        )
+    for option in given:
+        check_known(f"option of {path}", option, ("text_column", "label_column", "balanced"))
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
 
 
@@ -200,29 +194,17 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
     return ":".join(filter(None, (Path(name).name, written)))
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Lengths are in words between white space, over all splits."""
-
-    classes: int
-    average_length: float
-    max_length: int
-    train_size: int
-    validation_size: int
-    test_size: int
-    complete: bool
-
-
-def statistics_of(source: CorpusSource, length: str) -> Statistics:
-    """Counts of a corpus's texts and words, remembered in the cache; raises `InputError` for files that
-    cannot be read."""
+def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
+    """Counts of a corpus's texts, and of their words between white space over all splits, remembered in the
+    cache; raises `InputError` for files that cannot be read."""
 
     def measure() -> str:
         corpus = source.load(length)
-        splits = corpus.splits.values()
-        words = [len(text.split()) for split in splits for text in split.texts]
-        mean, sizes = sum(words) / len(words), map(len, splits)
-        return json.dumps([len(corpus.classes), mean, max(words), *sizes, corpus.complete])
+        words = [len(text.split()) for split in corpus.splits.values() for text in split.texts]
+        sizes = {f"{name}_size": len(split) for name, split in corpus.splits.items()}
+        lengths = {"average_length": sum(words) / len(words), "max_length": max(words)}
+        counts = {"classes": len(corpus.classes), **lengths, **sizes}
+        return json.dumps(counts | {"complete": corpus.complete})
 
     identity = hash_of("statistics", source.fingerprint(length), code_fingerprint(_HERE))
-    return Statistics(*json.loads(remembered(identity, measure)))
+    return json.loads(remembered(identity, measure))

@@ -1,6 +1,11 @@
 """Sequence labelling: corpora of tagged words, published ones, files in CoNLL-U or in columns of words and
 tags, and an embedded one, sentences of a small grammar of our own.
 
+An entity is a run of words of one type. In *IO* each of its words has ``I-TYPE``, so two entities of one type
+that touch become one. *IOB1* writes ``B-TYPE`` on the first word of an entity only where one of the same type
+ends right before, *IOB2* (BIO) on the first word of every entity. `entities` reads all three as conlleval and
+``seqeval`` do: an ``I-`` after ``O``, or after another type, begins an entity.
+
 Examples:
     >>> from whenpool.corpora.tagged import convert
     >>> convert(["I-PER", "B-PER", "I-PER", "O"], "iob2")
@@ -12,24 +17,16 @@ import os
 import random
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from os.path import isfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
-from whenpool.corpora.entities import (
-    Encoding,
-    Entity,
-    EntityScores,
-    convert,
-    encoding_of,
-    entities,
-    entity_scores,
-)
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import checked, label_of, parsed
@@ -76,7 +73,7 @@ class TaggedCorpus:
     train: Sequence[Tagged]
     validation: Sequence[Tagged]
     test: Sequence[Tagged]
-    entities: bool  #: whether tags mark entities, by an encoding of `whenpool.corpora.entities`
+    entities: bool  #: whether tags mark entities, by one of `ENCODINGS`
     name: str = ""
     complete: bool = False  #: whether it is the whole of a published corpus
     notes: tuple[str, ...] = ()  #: what a reader of results should know, a sentence each
@@ -118,8 +115,6 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
     """
     path = Path(path)
     check_known("column", column, COLUMNS)
-    if not isfile(path):
-        raise InputError(f"file of tagged words {path} is not there")
     is_conllu = _is_conllu(path)
     found: list[Tagged] = []
     sentence: list[tuple[int, str, str]] = []  # for each word its line, the word, and its tag
@@ -140,10 +135,8 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
             if re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
                 continue
             if cells[0] != str(len(sentence) + 1):
-                raise InputError(
-                    f"{where}: word {cells[0]!r:.40} where number {len(sentence) + 1} should stand; number "
-                    "the words of a sentence 1, 2, 3, ..., and put a blank line between sentences"
-                )
+                wrong = f"word {cells[0]!r:.40} where number {len(sentence) + 1} should stand"
+                raise InputError(f"{where}: {wrong}; put a blank line between sentences")
             word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
         else:
             cells = cells if "\t" in line else line.split()
@@ -151,9 +144,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
                 raise InputError(f"{where}: a word without a tag; write both, or a blank line")
             first, width = first or number, width or len(cells)
             if len(cells) != width:
-                raise InputError(
-                    f"{where}: {len(cells)} columns, line {first} has {width}; give each line as many"
-                )
+                raise InputError(f"{where}: {len(cells)} columns, line {first} has {width}")
             word, tag = cells[0].strip(), cells[-1].strip()
         if not word or not tag or (is_conllu and tag == "_"):
             missing = "tag" if word else "word"
@@ -269,10 +260,8 @@ class TaggedSource:
                 try:
                     entities(sentence.tags)
                 except InputError as error:  # a tag of IOBES, or a part of speech
-                    where = f"{path}, sentence at line {sentence.line}, {error}"
-                    raise InputError(
-                        f"{where}, which others are; write entities in IO, IOB1 or IOB2"
-                    ) from None
+                    where = f"{path}, sentence at line {sentence.line}"
+                    raise InputError(f"{where}, {error}: write entities in IO, IOB1 or IOB2") from None
             encoding = encoding_of(sentence.tags for sentence in part)
             if encoding.begun_inside and encoding.name != "io":
                 notes.append(
@@ -287,10 +276,8 @@ class TaggedSource:
                 tenth = int.from_bytes(digest[:8]) % 10
                 split[{0: "validation", 1: "test"}.get(tenth, "train")].append(sentence)
             if empty := [name for name, part in split.items() if not part]:
-                raise InputError(
-                    f"{self.paths[0]} has {len(parts[0])} sentences, of which none falls to {empty[0]}; "
-                    "give more, or name files with dev= and test="
-                )
+                few = f"{self.paths[0]} has {len(parts[0])} sentences, of which none falls to {empty[0]}"
+                raise InputError(f"{few}; give more, or name files with dev= and test=")
             parts = list(split.values())
             notes.append(f"{self.paths[0].name} was split by a hash of each sentence.")
         whole = [*map(len, parts)] == [*PUBLISHED.get(self.name, {}).values()]
@@ -343,18 +330,14 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
         places = [folder / f"{file}{end}" for folder in (data / name, data) for end in ("", ".gz")]
         found = next(filter(isfile, places), None)
         if found is None:
-            raise InputError(
-                f"tagged corpus {name!r}: {file} is not in {data / name}; put the publisher's files "
-                "there, or name the folder above with DATA= or WHENPOOL_DATA"
-            )
+            advice = "put it there, or name the folder above with DATA= or WHENPOOL_DATA"
+            raise InputError(f"tagged corpus {name!r}: {file} is not in {data / name}; {advice}")
         paths.append(found)
     if name not in PUBLISHED:
         path = Path(os.path.expanduser(name))
         if not isfile(path):
-            raise InputError(
-                f"tagged corpus {name!r:.200} is unknown; choose one of {GENERATED}, "
-                f"{', '.join(PUBLISHED)}, or give the path of a .conllu file or one of columns"
-            )
+            choices = f"{GENERATED}, {', '.join(PUBLISHED)}, or give a .conllu file or one of columns"
+            raise InputError(f"tagged corpus {name!r:.200} is unknown; choose one of {choices}")
         if ("dev" in given) != ("test" in given):
             raise InputError(f"{path}: give dev= and test= both, or none to have it split")
         paths = [path, *(path.with_name(given[key]) for key in ("dev", "test") if key in given)]
@@ -373,3 +356,201 @@ def is_tagged(name: str) -> bool:
         header = {cell.strip() for cell in next(lines_of(path), "").split("\t")}
         return "_column=" not in options and not {"text", "label"} <= header
     return not (name == "synthetic" or name in PUBLICATIONS or path.suffix.lower() in SUFFIXES)
+
+
+# How tags mark entities: from one encoding to another, and scores of those found
+
+ENCODINGS = ("io", "iob1", "iob2")
+OUTSIDE = "O"
+
+
+class Entity(NamedTuple):
+    """Words ``start`` to ``stop``, the latter not among them.
+
+    Examples:
+        >>> Entity("PER", 3, 5) in entities(["O", "O", "O", "B-PER", "I-PER"])
+        True
+    """
+
+    type: str
+    start: int
+    stop: int
+
+
+class Encoding(NamedTuple):
+    """What the tags of some sentences look like: one of `ENCODINGS` or "mixed", the number of entities, and
+    how many of them begin with ``I-``. Where several encodings fit, it is the first of iob2, iob1, io.
+
+    Examples:
+        >>> encoding_of([["B-PER", "I-PER", "O"]]).name
+        'iob2'
+    """
+
+    name: str
+    entities: int
+    begun_inside: int
+
+
+def entities(tags: Sequence[str]) -> list[Entity]:
+    """The entities of one sentence, from left to right. Raises `InputError` for a tag that is none of "O",
+    "B-TYPE" and "I-TYPE".
+
+    Examples:
+        >>> entities(["B-PER", "O", "I-ORG", "I-ORG"])
+        [Entity(type='PER', start=0, stop=1), Entity(type='ORG', start=2, stop=4)]
+    """
+    found: list[Entity] = []
+    kind, start = "", 0
+    for place, tag in enumerate((*tags, OUTSIDE)):
+        type_ = tag[2:]
+        if tag != OUTSIDE and not (type_ and tag.startswith(("B-", "I-"))):
+            raise InputError(f"word {place + 1}: the tag {tag!r:.60} is none of O, B-TYPE and I-TYPE")
+        if kind and (tag[0] != "I" or type_ != kind):
+            found.append(Entity(kind, start, place))
+            kind = ""
+        if type_ and not kind:
+            kind, start = type_, place
+    return found
+
+
+def convert(tags: Sequence[str], target: str) -> list[str]:
+    """The tags of one sentence in another of the `ENCODINGS`; their own is found out. Raises `InputError` for
+    an unknown encoding, or a tag that is none of them.
+
+    Examples:
+        >>> convert(["I-PER", "I-PER", "B-PER", "O"], "iob2")  # from IOB1
+        ['B-PER', 'I-PER', 'B-PER', 'O']
+        >>> convert(["B-PER", "I-PER", "B-PER", "O"], "io")  # the border between two is lost
+        ['I-PER', 'I-PER', 'I-PER', 'O']
+    """
+    check_known("encoding", target, ENCODINGS)
+    written = _in_iob2(entities(tags), len(tags))
+    for entity, touches in _with_touching(tags):
+        if target == "io" or (target == "iob1" and not touches):
+            written[entity.start] = f"I-{entity.type}"
+    return written
+
+
+def _in_iob2(found: Iterable[Entity], words: int) -> list[str]:
+    """The tags of a sentence of so many words."""
+    tags = [OUTSIDE] * words
+    for kind, start, stop in found:
+        tags[start:stop] = [f"B-{kind}", *[f"I-{kind}"] * (stop - start - 1)]
+    return tags
+
+
+def encoding_of(sentences: Iterable[Sequence[str]]) -> Encoding:
+    """Which encoding the tags of some sentences have: "mixed" when some entities begin with ``I-`` as in IOB1
+    and others, which touch none of their type, with ``B-`` as in IOB2. Raises `InputError` for a tag that is
+    none of the encodings'.
+
+    Examples:
+        >>> encoding_of([["I-PER", "O", "I-PER", "B-PER"]])
+        Encoding(name='iob1', entities=3, begun_inside=2)
+    """
+    seen: Counter[str] = Counter()
+    for tags in sentences:
+        for entity, touches in _with_touching(tags):
+            inside = tags[entity.start].startswith("I")
+            seen["inside" if inside else "needed" if touches else "begun"] += 1
+    name = "mixed" if seen["begun"] else "iob1" if seen["needed"] else "io"
+    return Encoding(name if seen["inside"] else "iob2", seen.total(), seen["inside"])
+
+
+def _with_touching(tags: Sequence[str]) -> Iterator[tuple[Entity, bool]]:
+    """Each entity, and whether one of the same type ends right before it."""
+    before = Entity("", 0, 0)
+    for entity in entities(tags):
+        yield entity, (before.type, before.stop) == (entity.type, entity.start)
+        before = entity
+
+
+COUNTED = ("true", "predicted", "right", "boundary", "mistyped", "spurious", "missed")
+
+
+@dataclass(frozen=True)
+class EntityScores:
+    """The entities that a tagger found, compared with the true ones; the three scores in %.
+
+    An entity is right when its first word, its last word and its type are. Of those that are wrong,
+    ``boundary`` overlap a true entity in other borders, whatever its type, ``mistyped`` have the
+    borders of one and another type, and ``spurious`` overlap none; ``missed`` are the true ones that no
+    predicted one overlaps. ``by_type`` has the F1 of each type that a true entity has.
+
+    Examples:
+        >>> found = entity_scores([["B-PER", "O", "B-LOC"]], [["B-PER", "O", "B-ORG"]])
+        >>> found.recall, found.mistyped
+        (50.0, 1)
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    true: int
+    predicted: int
+    right: int
+    boundary: int
+    mistyped: int
+    spurious: int
+    missed: int
+    by_type: Mapping[str, float] = field(default_factory=dict)
+
+
+def entity_scores(
+    true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], strict: bool = False
+) -> EntityScores:
+    """Scores of some sentences together (micro-averaged), by ``seqeval``.
+
+    Args:
+        true, predicted: tags of each sentence, in any encoding, not necessarily the same: a tagger that was
+            trained in IO is compared with the true entities.
+        strict: read entities as ``seqeval``'s ``mode="strict"`` with IOB2 does: what does not begin with
+            ``B-`` is none. By default an ``I-`` may begin one, as for conlleval.
+
+    Raises:
+        InputError: for other numbers of sentences or words, a tag that is none, or without seqeval.
+
+    Examples:
+        >>> true = [["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"]]  # First Bank of Chicago announced
+        >>> cut = [["O", "B-ORG", "I-ORG", "I-ORG", "O"]]  # Bank of Chicago
+        >>> scores = entity_scores(true, cut)
+        >>> scores.f1, scores.boundary
+        (0.0, 1)
+    """
+    try:
+        from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
+    except ImportError:
+        raise InputError("entity scores need seqeval: pip install 'whenpool[tagging]'") from None
+    if len(true) != len(predicted):
+        raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
+    counts = Counter(dict.fromkeys(COUNTED, 0))
+    written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
+    for number, pair in enumerate(zip(true, predicted, strict=True), 1):
+        words = len(pair[0])
+        if len(pair[1]) != words:
+            raise InputError(f"sentence {number} has {words} words, {len(pair[1])} were tagged")
+        there, found = (
+            [entity for entity in entities(tags) if not strict or tags[entity.start].startswith("B")]
+            for tags in pair
+        )
+        counts.update(_kind(entity, there) for entity in found)
+        missed = sum(_kind(entity, found) == "spurious" for entity in there)
+        counts.update(true=len(there), predicted=len(found), missed=missed)
+        written[0].append(_in_iob2(there, words))
+        written[1].append(_in_iob2(found, words))
+    *overall, _ = precision_recall_fscore_support(*written, average="micro", zero_division=0)
+    precision, recall, f1 = (100 * float(value) for value in overall)
+    types = sorted({tag[2:] for tags in chain(*written) for tag in tags if tag != OUTSIDE})
+    *_, of_types, support = precision_recall_fscore_support(*written, zero_division=0)
+    rows = zip(types, of_types, support, strict=True)
+    by_type = {name: 100 * float(value) for name, value, count in rows if count}
+    return EntityScores(precision, recall, f1, **counts, by_type=by_type)
+
+
+def _kind(entity: Entity, others: Sequence[Entity]) -> str:
+    if entity in others:
+        return "right"
+    if any((entity.start, entity.stop) == (other.start, other.stop) for other in others):
+        return "mistyped"
+    overlaps = any(entity.start < other.stop and other.start < entity.stop for other in others)
+    return "boundary" if overlaps else "spurious"

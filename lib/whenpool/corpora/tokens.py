@@ -5,9 +5,9 @@ here touches the network."""
 import ssl
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,51 +51,29 @@ class WordVectors:
         return self.matrix.shape[1]
 
 
-@dataclass(frozen=True)
-class Vocabulary:
-    """Words by number, ``<unk>`` and ``<pad>`` first, and their vectors (V, E) where some were given."""
-
-    itos: list[str]
-    vectors: Tensor | None = None
-
-    @cached_property
-    def stoi(self) -> dict[str, int]:
-        """The number of each word."""
-        return {word: number for number, word in enumerate(self.itos)}
-
-    def __len__(self) -> int:
-        return len(self.itos)
-
-    def start_from(self, vectors: WordVectors, generator: torch.Generator | None) -> Tensor:
-        """Vectors (V, E) to start from; words that have none draw theirs from the ``generator``."""
-        row_of = {word: row for row, word in enumerate(vectors.words)}
-        matrix = torch.empty(len(self.itos), vectors.size)
-        for own, word in zip(matrix, self.itos, strict=True):
-            if word in row_of:
-                own.copy_(vectors.matrix[row_of[word]])
-            else:
-                own.normal_(generator=generator)
-        return matrix
-
-
-def build_vocabulary(
-    counts: Mapping[str, int],
-    limit: int = VOCABULARY_LIMIT,
-    vectors: WordVectors | None = None,
-    generator: torch.Generator | None = None,
-) -> Vocabulary:
-    """``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare (§1.4.2), words of one
-    frequency by the alphabet; it equals torchtext's, and works where torchtext is missing.
-
-    Args:
-        vectors: fill ``vocabulary.vectors``; a word that has none, and the two special ones, get one from
-            N(0, 1) by the ``generator``, as in the authors' code.
-    """
+def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -> dict[str, int]:
+    """The number of each word: ``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare
+    (§1.4.2), words of one frequency by the alphabet; it equals torchtext's, and works where torchtext is
+    missing."""
     special = [UNKNOWN, PADDING]
     seen = [word for word, count in counts.items() if count > 0 and word not in special]
     words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
-    found = Vocabulary(words)
-    return Vocabulary(words, found.start_from(vectors, generator)) if vectors else found
+    return {word: number for number, word in enumerate(words)}
+
+
+def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -> Tensor | None:
+    """Vectors (V, E) of words to start an embedding from, None where there are none; words that have none
+    draw theirs from N(0, 1) by the ``seed``, as in the authors' code."""
+    if vectors is None:
+        return None
+    row_of = {word: row for row, word in enumerate(vectors.words)}
+    matrix, generator = torch.empty(len(words), vectors.size), torch.Generator().manual_seed(seed)
+    for own, word in zip(matrix, words, strict=True):
+        if word in row_of:
+            own.copy_(vectors.matrix[row_of[word]])
+        else:
+            own.normal_(generator=generator)
+    return matrix
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:

@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -25,19 +25,12 @@ from torch.overrides import TorchFunctionMode
 from whenpool.base.errors import InputError
 from whenpool.base.files import write_atomically
 from whenpool.base.version import __version__
-from whenpool.corpora.batches import (
-    PADDING,
-    PADDING_INDEX,
-    UNKNOWN,
-    UNKNOWN_INDEX,
-    Ragged,
-    Texts,
-    batches_for,
-)  # fmt: skip
+from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 from whenpool.models.pooling import POOLINGS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.models.transformer import HEADS, TransformerEncoder
+from whenpool.training.loop import answers
 
 WEIGHTS_FILE, FACTS_FILE = "model.safetensors", "model.json"
 FORMAT, VERSION = "whenpool-checkpoint", 1
@@ -112,17 +105,14 @@ class Checkpoint:
     def encode(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
         """N texts -> ids (N, T) int64, right-padded, and lengths (N,). Raises `InputError` for no texts, one
         string instead of several, or a text without words."""
-        batch = self._numbered(texts).batch(torch.arange(len(texts)), PADDING_INDEX)
-        return batch.ids, batch.lengths
+        return self._numbered(texts).batch(torch.arange(len(texts)), PADDING_INDEX)[:2]
 
     @torch.inference_mode()
     def probabilities(self, texts: Sequence[str]) -> Tensor:
         """N texts -> (N, C), each row sums to 1; see `encode` for what it raises."""
-        numbered = self._numbered(texts)
         found = torch.empty(len(texts), len(self.classes))
-        for part in batches_for(self.model, numbered.ids.lengths, words=32_768):
-            batch = numbered.batch(part, PADDING_INDEX)
-            found[part] = self.model(batch.ids, batch.lengths).softmax(1)
+        for part, _, logits in answers(self.model, self._numbered(texts)):
+            found[part] = logits.softmax(1)
         return found
 
     def predict(self, texts: Sequence[str]) -> list[str]:
@@ -130,14 +120,23 @@ class Checkpoint:
         return [self.classes[place] for place in self.probabilities(texts).argmax(1).tolist()]
 
     def _numbered(self, texts: Sequence[str]) -> Texts:
-        if isinstance(texts, str):
-            raise InputError("texts are a list, not one string: give [text]")
-        if not texts:
+        rows = [[self.number(word) for word in self.words(text)] for text in strings(texts)]
+        if not rows:
             raise InputError("there are no texts: give at least one")
-        rows = [[self.number(word) for word in self.words(text)] for text in texts]
         if [] in rows:
             raise InputError(f"text {rows.index([])} has no words: leave it out")
         return Texts(Ragged.of(rows), torch.zeros(len(texts), dtype=torch.int64))
+
+
+def strings(texts: Iterable[str]) -> list[str]:
+    """Raises `InputError` for one string instead of several, or what is no string."""
+    if isinstance(texts, str):
+        raise InputError("texts are a list, not one string: give [text]")
+    found = list(texts)
+    for place, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputError(f"text {place} is not a string but {type(text).__name__}")
+    return found
 
 
 def save_checkpoint(
@@ -230,9 +229,7 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
                 shapes[name] = tuple(part.get_shape())
         outline = _outline(facts, str(facts_file), shapes, str(weights_file))
         if hashlib.sha256(weights).hexdigest() != facts["weights"]:
-            raise InputError(
-                f"{weights_file} is damaged, or belongs to another {FACTS_FILE}: save again"
-            )
+            raise InputError(f"{weights_file} is damaged, or belongs to another {FACTS_FILE}")
         tensors = safetensors.torch.load(weights)
     except safetensors.SafetensorError as error:
         raise InputError(f"{weights_file} is damaged: {error!s:.200}; save it again") from None
@@ -251,10 +248,8 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
         raise InputError(f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS")
     encoder = model.encoder
     if isinstance(encoder, TransformerEncoder) and (encoder.heads, encoder.norm) != (HEADS, "pre"):
-        raise InputError(
-            f"a checkpoint's Transformer has {HEADS} heads and norm 'pre', as TextClassifier makes it, "
-            f"not {encoder.heads} and {encoder.norm!r}"
-        )
+        made = f"{encoder.heads} heads and norm {encoder.norm!r}"
+        raise InputError(f"a checkpoint's Transformer has {HEADS} heads and norm 'pre', not {made}")
     return {
         "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),
@@ -287,10 +282,8 @@ def _check_facts(facts: Any, where: str) -> None:
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise InputError(f"{where}: format is not {FORMAT!r}, so it is not a checkpoint of ours")
     if (type(facts.get("version")), facts.get("version")) != (int, VERSION):
-        raise InputError(
-            f"{where}: version is {facts.get('version')!r:.40}, and this whenpool reads "
-            f"{VERSION}: use the whenpool that saved it"
-        )
+        found = f"{facts.get('version')!r:.40}, and this whenpool reads {VERSION}"
+        raise InputError(f"{where}: version is {found}: use the whenpool that saved it")
     model = facts.get("model")
     inner = {f"model.{name}": value for name, value in model.items()} if isinstance(model, dict) else {}
     given = facts | inner

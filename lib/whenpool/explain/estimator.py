@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -14,8 +15,14 @@ from whenpool.base.errors import InputError
 from whenpool.base.paths import cache_directory
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, tokenize
-from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from whenpool.corpora.tokens import (
+    VOCABULARY_LIMIT,
+    build_vocabulary,
+    load_vectors,
+    start_from,
+    tokenize,
+)
+from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.training.loop import Recipe, train
@@ -29,6 +36,7 @@ except ModuleNotFoundError:
     raise InputError("PoolingClassifier needs scikit-learn: pip install 'whenpool[sklearn]'") from None
 
 
+@dataclass(eq=False, repr=False)
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
     """Embedding, recurrent encoder, pooling and linear classifier of the thesis (§1.3), trained by Adam; the
     weights of the epoch with the best validation accuracy are kept (§1.4.2).
@@ -68,36 +76,20 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     __metadata_request__predict_proba = {"texts": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"sample_weight": UNUSED}  # noqa: RUF012
 
-    def __init__(
-        self,
-        pooling: str = "max_attention",
-        *,
-        cell: str = "lstm",
-        embedding_size: int = 100,
-        hidden_size: int = 64,
-        epochs: int = 8,
-        batch_size: int = 32,
-        learning_rate: float = 2e-3,
-        vectors: str | Path | None = None,
-        vocabulary_limit: int = VOCABULARY_LIMIT,
-        max_words: int | None = None,
-        validation_fraction: float = 0.1,
-        seed: int = 0,
-        device: str = "cpu",
-    ) -> None:
-        self.pooling = pooling
-        self.cell = cell
-        self.embedding_size = embedding_size
-        self.hidden_size = hidden_size
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.vectors = vectors
-        self.vocabulary_limit = vocabulary_limit
-        self.max_words = max_words
-        self.validation_fraction = validation_fraction
-        self.seed = seed
-        self.device = device
+    pooling: str = "max_attention"
+    _: KW_ONLY
+    cell: str = "lstm"
+    embedding_size: int = 100
+    hidden_size: int = 64
+    epochs: int = 8
+    batch_size: int = 32
+    learning_rate: float = 2e-3
+    vectors: str | Path | None = None
+    vocabulary_limit: int = VOCABULARY_LIMIT
+    max_words: int | None = None
+    validation_fraction: float = 0.1
+    seed: int = 0
+    device: str = "cpu"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -139,11 +131,10 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                     words, targets, test_size=count, stratify=targets, random_state=self.seed
                 )
         vectors = load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        counts, drawn = Counter(chain(*words)), torch.Generator().manual_seed(self.seed)
-        vocabulary = build_vocabulary(counts, self.vocabulary_limit, vectors, drawn)
+        vocabulary = build_vocabulary(Counter(chain(*words)), self.vocabulary_limit)
 
         def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
-            rows = ([vocabulary.stoi.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
+            rows = ([vocabulary.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
             return Texts(Ragged.of(rows), torch.tensor(targets))
 
         with torch.random.fork_rng(devices=[]):
@@ -151,21 +142,21 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             model = TextClassifier(
                 len(vocabulary), len(self.classes_), self.pooling, self.cell,
                 vectors.size if vectors else self.embedding_size, self.hidden_size,
-                padding_index=PADDING_INDEX, vectors=vocabulary.vectors,
+                padding_index=PADDING_INDEX, vectors=start_from(vectors, vocabulary, self.seed),
             )  # fmt: skip
             learnt, judged = numbered(words, targets), numbered(held_words, held)
             recipe = Recipe(self.epochs, self.batch_size, self.learning_rate)
             outcome = train(model, Splits(learnt, judged, judged), recipe, self.seed, self.device)
         names = tuple(map(str, self.classes_))
         model = model.cpu().eval()
-        self.checkpoint_ = Checkpoint(model, tuple(vocabulary.itos), names, {}, self.max_words)
+        self.checkpoint_ = Checkpoint(model, tuple(vocabulary), names, {}, self.max_words)
         self.history_, self.best_epoch_ = outcome.history_rows(), outcome.best_epoch
         return self
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """N texts -> (N, C), each row sums to 1; a text without words counts as one unknown word."""
         check_is_fitted(self, "checkpoint_")
-        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in _strings(texts)]
+        read = [text if self.checkpoint_.words(text) else UNKNOWN for text in strings(texts)]
         if not read:
             return np.zeros((0, len(self.classes_)))
         return self.checkpoint_.probabilities(read).numpy()
@@ -205,16 +196,4 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _words(self, texts: Iterable[str]) -> list[list[str]]:
-        return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in _strings(texts)]
-
-
-def _strings(texts: Iterable[str]) -> Sequence[str]:
-    if isinstance(texts, str):
-        raise InputError("texts are a list, not one string: give [text]")
-    found = list(texts)
-    for place, text in enumerate(found):
-        if not isinstance(text, str):
-            raise InputError(
-                f"text {place} is not a string but {type(text).__name__}: give a list of texts"
-            )
-    return found
+        return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]

@@ -117,10 +117,8 @@ def strip(
         raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
     for place, value in enumerate(values):
         if math.isinf(value):
-            raise InputError(
-                f"word {place}, {names[place]!r}, has the weight {value:g}; weights are finite, or NaN for "
-                "none"
-            )
+            where = f"word {place}, {names[place]!r}"
+            raise InputError(f"{where}, has the weight {value:g}; give a finite one, or NaN for none")
     if scale is None:
         scale = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
     elif not 0 < scale < math.inf:
@@ -282,10 +280,8 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     with evaluating(model):
         weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]
     if weights is None:
-        pooling = type(getattr(model, "pooling", model)).__name__
-        raise InputError(
-            f"{pooling} gives words no weights; choose mean, attention, max_attention or last_attention"
-        )
+        pooling, others = type(getattr(model, "pooling", model)).__name__, "mean or an attention"
+        raise InputError(f"{pooling} gives words no weights; choose {others}")
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
 
 

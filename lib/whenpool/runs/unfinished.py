@@ -16,7 +16,7 @@ from whenpool.models.batched_lstm import kernels_on
 from whenpool.models.precision import precision_used
 from whenpool.runs.run import provenance
 from whenpool.runs.store import Store
-from whenpool.training.state import State
+from whenpool.training.loop import State
 
 EVERY = 60.0
 """Seconds between two saves, at least: a file of the thesis's model has 50 MB, and takes 0.1 s or more."""

@@ -2,8 +2,7 @@
 
 Each takes the steps that it would take alone, on batches of its own; only the recurrences of a step, and
 on a GPU those of an evaluation, are computed together (`whenpool.models.batched_lstm`), so that results
-equal those of
-`whenpool.training.loop.train` but for the order of sums.
+equal those of `whenpool.training.loop.train` but for the order of sums.
 """
 
 import time
@@ -28,17 +27,10 @@ def train_together(
     device: str = "cpu",
     on_end: Callable[[int, loop.Outcome | loop.DivergenceError], None] | None = None,
 ) -> list[loop.Outcome | loop.DivergenceError]:
-    """Train several models by cross-entropy, each as if it were alone.
-
-    They may differ in pooling, start, data, number of texts and epochs; seconds of an outcome are its
-    share of the time of all.
-
-    Args:
-        device: where to train; the models are moved there.
-        on_end: told the number of each student that ends, and its outcome or error, at once.
-
-    Returns:
-        For each its outcome, or what `train` would have raised for it.
+    """Train several models by cross-entropy, each as if it were alone; gives for each its outcome, or what
+    `train` would have raised for it. They may differ in pooling, start, data, number of texts and epochs;
+    seconds of an outcome are its share of the time of all. ``on_end`` is told the number of each student
+    that ends, and its outcome or error, at once.
 
     Raises:
         InputError: unless all are LSTMs of one shape without DropConnect.
@@ -47,9 +39,8 @@ def train_together(
     encoders = [student.model.encoder for student in students]
     shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
     if len(shapes) > 1:
-        raise InputError(
-            f"only models of one shape are trained together, not {sorted(map(str, shapes))}"
-        )
+        unlike = sorted(map(str, shapes))
+        raise InputError(f"only models of one shape are trained together, not {unlike}")
     if any(encoder.cell != "lstm" or encoder.drop_connect for encoder in encoders):
         raise InputError("only LSTMs without DropConnect are trained together; train others alone")
     ended: dict[int, loop.Outcome | loop.DivergenceError] = {}

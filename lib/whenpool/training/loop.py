@@ -3,12 +3,16 @@
 Letters: B texts, T words of the longest, C classes.
 """
 
+import json
 import math
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -17,7 +21,6 @@ from whenpool.base.errors import InputError
 from whenpool.base.memory import keep_freed_memory
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for, training_batches
 from whenpool.corpora.dataset import Splits
-from whenpool.training.state import State, weights_of
 
 EVALUATION_WORDS = 32_768  # Padded words of an evaluation batch on a processor
 Accuracy = Callable[[nn.Module], float]  # Of a model on the validation texts, in %
@@ -85,18 +88,25 @@ def evaluation_words(device: torch.device, models: int = 1) -> int:
 
 
 @torch.inference_mode()
-def evaluate(model: nn.Module, texts: Texts) -> Score:
-    """Loss and accuracy over labelled texts, see `batches_for`."""
+def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Tensor]]:
+    """The numbers of the texts of each batch (B,), see `batches_for`, the batch, and the logits of the model
+    in evaluation mode."""
     was_training = model.training
     model.eval()
-    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
-    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
     for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
         batch = texts.batch(indices, PADDING_INDEX)
-        logits = model(batch.ids, batch.lengths)  # (B, C)
+        yield indices, batch, model(batch.ids, batch.lengths)
+    model.train(was_training)
+
+
+@torch.inference_mode()
+def evaluate(model: nn.Module, texts: Texts) -> Score:
+    """Loss and accuracy over labelled texts."""
+    loss = torch.zeros((), dtype=torch.float64, device=texts.labels.device)
+    right = torch.zeros((), dtype=torch.int64, device=texts.labels.device)
+    for _, batch, logits in answers(model, texts):
         loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
         right += (logits.argmax(1) == batch.labels).sum()
-    model.train(was_training)
     return Score(loss.item() / len(texts), 100 * right.item() / len(texts))
 
 
@@ -154,17 +164,84 @@ class DivergenceError(InputError):
         self.left = left
 
 
+@dataclass(frozen=True)
+class State:
+    """A training after an epoch: all that it goes on from, bit for bit as if it had not been stopped; numbers
+    in tensors, and others that JSON can hold."""
+
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
+
+    def as_bytes(self) -> bytes:
+        """In the format of safetensors."""
+        return safetensors.torch.save(self.tensors, {"facts": json.dumps(self.facts)})
+
+    @classmethod
+    def read(cls, file: Path) -> "State":
+        """From a file of `as_bytes`."""
+        with safetensors.safe_open(file, "pt") as opened:
+            tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
+            return cls(tensors, json.loads(opened.metadata()["facts"]))
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        best: dict[str, Tensor],
+        optimizer: torch.optim.Optimizer,
+        order: torch.Generator,
+        device: str,
+        facts: dict[str, Any],
+    ) -> "State":
+        """Of a model, its best weights so far, and what the next steps depend on besides: the optimiser, the
+        order of texts, and the generators that dropouts draw from."""
+        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in best.items()}
+        for number, own in optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{name}": value for name, value in own.items()}
+        tensors |= {"order": order.get_state(), "random": torch.get_rng_state()}
+        if device.startswith("cuda"):
+            tensors["random_on_gpu"] = torch.cuda.get_rng_state(device)
+        return cls(tensors, facts)
+
+    def restore(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, order: torch.Generator, device: str
+    ) -> dict[str, Tensor]:
+        """Bring a new training to where the saved one was; returns the best weights so far."""
+        model.load_state_dict(self._part("model"))
+        state: dict[int, dict[str, Tensor]] = defaultdict(dict)
+        for name, value in self._part("optimizer").items():
+            number, _, own = name.partition(".")
+            state[int(number)][own] = value
+        optimizer.load_state_dict(optimizer.state_dict() | {"state": dict(state)})
+        order.set_state(self.tensors["order"])
+        torch.set_rng_state(self.tensors["random"])
+        if device.startswith("cuda"):
+            torch.cuda.set_rng_state(self.tensors["random_on_gpu"], device)
+        return self._part("best")
+
+    def _part(self, name: str) -> dict[str, Tensor]:
+        names = (key for key in self.tensors if key.startswith(f"{name}."))
+        return {key.removeprefix(f"{name}."): self.tensors[key] for key in names}
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """A copy on the processor."""
+    return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+
 @dataclass(frozen=True, eq=False)
 class Student:
-    """A model to train, and on what; see `train`."""
+    """A model to train, and on what. With ``saved``, what ``save`` was given by a training of the same, it
+    goes on as if it had not been stopped, and calls ``on_epoch`` for the earlier epochs again."""
 
-    model: Any
+    model: Any  # maps ids (B, T) and lengths (B,) to logits (B, C)
     dataset: Splits
     recipe: Recipe
-    seed: int
-    on_epoch: Callable[[Epoch], None] | None = None
+    seed: int  # of the order of batches; DropConnect draws from torch's global generator
+    on_epoch: Callable[[Epoch], None] | None = None  # called after each epoch
     saved: State | None = None
-    save: Callable[[State], None] | None = None
+    save: Callable[[State], None] | None = None  # likewise; some of its tensors change in the next step
 
 
 def train(
@@ -180,21 +257,14 @@ def train(
     saved: State | None = None,
     save: Callable[[State], None] | None = None,
 ) -> Outcome:
-    """Train a model, keep the weights of the best validation epoch, and test those.
+    """Train a `Student` on a device, keep the weights of the best validation epoch, and test those. Raises
+    `DivergenceError` when the loss becomes infinite or not a number.
 
     Args:
-        model: maps ids (B, T) and lengths (B,) to logits (B, C); it is moved to ``device``.
-        seed: of the order of batches; DropConnect draws from torch's global generator.
-        on_epoch: called after each epoch.
         watch: called before the first step and after each one with the number of texts learnt from so
             far; it may look at the model and must leave it as it was.
         objective: what is minimised; default: cross-entropy.
         parameters: groups for the optimiser, as torch takes them; default: all of the model's.
-        saved: where a training of the same arguments was stopped; it goes on from there as if it had not
-            been, and calls ``on_epoch`` for the earlier epochs again.
-        save: called after each epoch with what ``saved`` can be; some of its tensors change in the next step.
-
-    Raises `DivergenceError` when the loss becomes infinite or not a number.
     """
     objective = objective or Objective()
     answer: Any = None
@@ -220,12 +290,9 @@ def training_steps(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Generator[tuple[Batch, Tensor] | Texts, Any, Outcome]:
     """As `train`, but the caller makes the backward passes and evaluates, so that it can do so for several
-    models at once.
-
-    Yields each batch and the numbers (B,) of its texts, and is sent the loss and the logits of the batch
+    models at once: yields each batch and the numbers (B,) of its texts, and is sent the loss and the logits
     once the parameters have their gradients; yields validation and test texts, and is sent their `Score`;
-    returns the outcome. Differences of ``clock`` are the seconds that this training takes.
-    """
+    returns the outcome. Differences of ``clock`` are the seconds that this training takes."""
     started = clock()
     model, dataset, recipe = student.model, student.dataset, student.recipe
     on_epoch = student.on_epoch or (lambda epoch: None)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Batch, Texts, evaluation_batches
+from whenpool.corpora.batches import UNKNOWN_INDEX, Batch, Texts
 from whenpool.corpora.numbering import NumberedCorpus
 from whenpool.models.sequence_tagger import SequenceTagger, tagging_loss
 from whenpool.training import loop
@@ -35,15 +35,10 @@ def train_tagger(
     judge: Judge | None = None,
     on_epoch: Callable[[loop.Epoch], None] | None = None,
 ) -> loop.Outcome:
-    """Train a tagger as `whenpool.training.loop.train` trains a classifier.
-
-    Args:
-        unknown_rate: how often a word that stands once in the training sentences is read as unknown.
-        judge: measures of each epoch by name, from the answers for the validation sentences;
-            "validation_entity_f1", where it is given, chooses the best epoch instead of accuracy.
-
-    Raises `DivergenceError` when the loss becomes infinite or not a number.
-    """
+    """Train a tagger as `whenpool.training.loop.train` trains a classifier. A word that stands once in the
+    training sentences is read as unknown at the ``unknown_rate``. ``judge`` gives measures of each epoch by
+    name, from the answers for the validation sentences; "validation_entity_f1", where it is given, chooses
+    the best epoch instead of accuracy."""
     objective = _Tagging(corpus.rare.to(device), unknown_rate, judge or (lambda said: {}))
     return loop.train(model, corpus, recipe, seed, device, on_epoch, objective=objective)
 
@@ -51,17 +46,12 @@ def train_tagger(
 @torch.inference_mode()
 def label(model: SequenceTagger, sentences: Texts) -> Labelled:
     """Tag `whenpool.corpora.numbering.NumberedSentences`, and compare the tags with theirs."""
-    was_training = model.training
-    model.eval()
     found = torch.empty_like(sentences.labels)
     loss = torch.zeros((), dtype=torch.float64, device=found.device)
-    for indices in evaluation_batches(sentences.ids.lengths, loop.evaluation_words(found.device)):
-        batch = sentences.batch(indices, PADDING_INDEX)
-        logits = model(batch.ids, batch.lengths)  # (B, T, C)
+    for indices, batch, logits in loop.answers(model, sentences):  # (B, T, C)
         loss += tagging_loss(logits, batch.lengths, batch.labels, "sum")
         places, is_word, *_ = sentences.ids.places(indices)  # (B, T)
         found[places[is_word]] = logits.argmax(-1)[is_word]
-    model.train(was_training)
     known = (sentences.labels >= 0).sum().item()
     right = (found == sentences.labels).sum().item()
     score = loop.Score(loss.item() / max(known, 1), 100 * right / len(found))

@@ -1,7 +1,6 @@
 """The tables of the chapter "Corpora" (thesis §1.4.1, §1.8.5)."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -29,7 +28,7 @@ def measured(place: Place) -> pd.DataFrame:
         source = "record" if found else "no files here"
         if PUBLICATIONS[corpus].find(place.data) is not None:
             try:
-                found, source = asdict(statistics_of(find(corpus, place.data), length)), "here"
+                found, source = statistics_of(find(corpus, place.data), length), "here"
             except InputError:
                 found, source = {}, "cannot be read"
         rows.append({"corpus": corpus, "length": length, **found, "source": source})
@@ -55,7 +54,7 @@ def corpora_table(place: Place, others: Iterable[str] = ()) -> pd.DataFrame:
         rows.append(line | {"files": files if seen else mine["source"]})
     for name in others:
         corpus = find(name, place.data)
-        found = asdict(statistics_of(corpus, "any"))
+        found = statistics_of(corpus, "any")
         figures = {head: f"**{text(figure, found[figure])}**" for figure, head in heads.items()}
         rows.append({"corpus": literal(corpus.label), **figures, "files": "not the thesis's"})
     return pd.DataFrame(rows)

@@ -46,9 +46,6 @@ class Wish:
             check_known("pooling", pooling, POOLINGS)
         if len(set(self.poolings)) < len(self.poolings) or not self.poolings:
             raise InputError(f"poolings are some different ones of {', '.join(POOLINGS)}")
-        for name in ("seeds", "epochs", "limit", "words"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"{name} is at least 1, not {getattr(self, name)}")
 
     @property
     def output(self) -> Path:
@@ -105,9 +102,8 @@ class Survey:
         """What was cut, changed and left out, a sentence each."""
         notes = []
         if self.cut:
-            notes.append(
-                f"{_count(self.cut, 'text', 'is')} longer than {self.words} words and cut there."
-            )
+            cut = _count(self.cut, "text", "is")
+            notes.append(f"{cut} longer than {self.words} words and cut there.")
         if self.gaps:
             left = _count(len(self.gaps), "row", "was")
             notes.append(f"{left} left out for want of words or a label (the first: {self.gaps[0]}).")
@@ -165,10 +161,8 @@ def survey(wish: Wish, words: int) -> Survey:
     if not labels:
         raise InputError("; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     if not wish.characters and median(runs) >= 8:  # which no words of a script with spaces have
-        raise InputError(
-            f"{path}: texts have no spaces between words ({median(runs):.0f} letters in a row): put "
-            "them there with a segmenter first, or read each character as a word with --characters"
-        )
+        advice = "put them there with a segmenter, or read each character as a word with --characters"
+        raise InputError(f"{path}: texts have no spaces between words: {advice}")
     counts = Counter(labels.values())
     dropped = {label: n for label, n in counts.most_common() if n < wish.drop_classes_below}
     kept = {text: label for text, label in labels.items() if label not in dropped}

@@ -15,7 +15,7 @@ from scipy.stats import binomtest, t
 
 from whenpool.base.errors import InputError
 from whenpool.book.report.tables import together
-from whenpool.corpora.batches import PADDING_INDEX, Texts, batches_for
+from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus
 from whenpool.corpora.settings import find_filler
 from whenpool.corpora.tokens import WordVectors, load_vectors
@@ -27,7 +27,7 @@ from whenpool.runs.compute import standing
 from whenpool.runs.kinds.probe import GradientProfile, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import Training, trained, vectors_of
 from whenpool.runs.run import Place, Run
-from whenpool.training.loop import EVALUATION_WORDS
+from whenpool.training.loop import answers
 
 HIDDEN = 64  # Units per direction, those of the quick profile on real texts
 
@@ -98,22 +98,16 @@ def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
     and ``cut`` says whether some texts are longer than what is read of them."""
     texts = "the words that are read" if cut else "the texts"
     if not judges:
-        return (
-            "Where the deciding words stand is read from models with a pooling that have learnt; "
-            "there is none here."
-        )
-    names, alone = together(judges), len(judges) == 1
-    one = f"{names}, the one model with a pooling that has learnt,"
+        told_by = "models with a pooling that have learnt; there is none here"
+        return f"Where the deciding words stand is read from {told_by}."
+    one, several = ("the one model", "has"), ("the models", "have")
+    what, learnt = one if len(judges) == 1 else several
+    who = f"{together(judges)}, {what} with a pooling that {learnt} learnt,"
     if where == "unknown":
-        if alone:
-            return f"{one} singles out no part of {texts}."
-        return f"{names} do not all single out the same part of {texts}."
-    what = f"words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most"
+        return f"To {who} no one part of {texts} matters most."
     if where == "everywhere":
-        what = f"all parts of {texts} matter about alike"
-    if alone:
-        return f"To {one} {what}."
-    return f"The models with a pooling that have learnt ({names}) agree: {what}."
+        return f"To {who} all parts of {texts} matter about alike."
+    return f"To {who} words {'in' if where == 'middle' else 'at'} the {where} of {texts} matter most."
 
 
 # Baselines: where a simple classifier does as well, no network is needed
@@ -375,12 +369,9 @@ def find(plan: Plan, place: Place, tokenizer: str) -> Findings:
     )  # fmt: skip
 
 
-@torch.inference_mode()
 def right_on(model: TextClassifier, texts: Texts) -> np.ndarray:
     """Which texts a model puts into their class, (N,) of 0 and 1."""
-    model.eval()
     right = torch.zeros(len(texts))
-    for part in batches_for(model, texts.ids.lengths, EVALUATION_WORDS):
-        batch = texts.batch(part, PADDING_INDEX)
-        right[part] = (model(batch.ids, batch.lengths).argmax(1) == batch.labels).float()
+    for part, batch, logits in answers(model, texts):
+        right[part] = (logits.argmax(1) == batch.labels).float()
     return right.numpy()

@@ -40,36 +40,34 @@ def _of_poolings(found: Findings) -> Verdict:
     added filler taken together, each counting half."""
     best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
-        sentence = (
-            f"{size} cannot tell poolings apart: at least {FEW} are needed, and a fifth of all texts is "
-            f"for the test, so give {5 * FEW + 10} or more."
-        )
-        return Verdict("", "Too few texts to recommend a pooling", (sentence,))
+        advice = f"give {5 * FEW + 10} texts or more, of which a fifth is for the test"
+        said = f"{size} cannot tell poolings apart: {advice}."
+        return Verdict("", "Too few texts to recommend a pooling", (said,))
     if not tied:
-        sentence = (
+        sentences = [
             f"The best, {best.name}, is right on {best.accuracy:.1f} % of {size}, which is not clearly "
-            f"more than always answering with the most frequent class ({found.majority:.1f} %)."
-        )
-        more = (
+            f"more than always answering with the most frequent class ({found.majority:.1f} %).",
             f"{found.train:,} training texts may be too few: give more, or word vectors (--vectors), or "
-            "train longer (--epochs)."
-        )
-        return Verdict("", "No pooling learnt enough to be recommended", (sentence, more))
+            "train longer (--epochs).",
+        ]
+        return Verdict("", "No pooling learnt enough to be recommended", tuple(sentences))
     left = [score.name for score in found.near if score not in tied]
     chosen, doubt = best, ""
     if len(tied) == 1:
         sentences = [_alone(found, best, size)]
     else:
         chosen, why = _chosen(found, tied)
-        sentences = [_near(tied, size), *why]
-        doubt = ", though others may do as well"
-        if len(tied) == len(found.learnt):
-            doubt = f", though any {'that has learnt ' if left else ''}may do"
+        names = together([score.name for score in tied])
+        sentences = [
+            f"{names} cannot be told apart by {size}: {best.name} is right on {best.accuracy:.1f} % of them, "
+            "and a lead over the others may be chance.",
+            *why,
+        ]
+        any_may = f"any {'that has learnt ' if left else ''}may do"
+        doubt = f", though {any_may if len(tied) == len(found.learnt) else 'others may do as well'}"
     if left:
-        sentences.append(
-            f"Not clearly above the most frequent class: {together(left)}; but that {best.name} "
-            "is ahead may be chance."
-        )
+        lead = f"but that {best.name} is ahead may be chance"
+        sentences.append(f"Not clearly above the most frequent class: {together(left)}; {lead}.")
     worse = [score.name for score in found.scores if score not in found.near]
     if worse and len(found.near) > 1:
         sentences.append(f"Less accurate beyond chance: {together(worse)}.")
@@ -77,10 +75,8 @@ def _of_poolings(found: Findings) -> Verdict:
         sentences += _robust(found)
     seeds = min(len(score.accuracies) for score in found.scores)
     if seeds < SEEDS and len(found.scores) > 1:
-        made = "One training" if seeds == 1 else "Two trainings"
-        sentences.append(
-            f"{made} of each pooling cannot tell how much chance in training does: --seeds 3 does."
-        )
+        made = f"{'One training' if seeds == 1 else 'Two trainings'} of each pooling"
+        sentences.append(f"{made} cannot tell how much chance in training does: --seeds 3 does.")
     return Verdict(chosen.pooling, f"Take {chosen.name} ({chosen.pooling}){doubt}", tuple(sentences))
 
 
@@ -101,31 +97,13 @@ def _alone(found: Findings, best: Score, size: str) -> str:
     )
 
 
-def _near(tied: list[Score], size: str) -> str:
-    """What chance may have put in their order."""
-    best = tied[0]
-    first = [score.name for score in tied if math.isclose(score.accuracy, best.accuracy)]
-    equal = f"{together(first)} are equally accurate"
-    if len(first) == len(tied):
-        return f"{equal}: {best.accuracy:.1f} % of {size}."
-    leads = f"{equal} ({best.accuracy:.1f} %), but their lead"
-    if len(first) == 1:
-        leads = f"{best.name} is the most accurate ({best.accuracy:.1f} %), but its lead"
-    return (
-        f"{together([score.name for score in tied])} cannot be told apart by {size}: {leads} over the "
-        f"other{'s' if len(tied) - len(first) > 1 else ''} may be chance."
-    )
-
-
 def _chosen(found: Findings, tied: list[Score]) -> tuple[Score, list[str]]:
     """One of the poolings that are tied, and the sentence that says why it."""
     kept = {s.pooling: value for s in tied if (value := found.kept(s.pooling)) is not None}
     if not kept:
         return tied[0], []
-    if missing := [score.name for score in tied if score.pooling not in kept]:
-        return tied[0], [
-            f"Filler decides nothing among them, since {together(missing)} could not be tested with it."
-        ]
+    if missing := together([score.name for score in tied if score.pooling not in kept]):
+        return tied[0], [f"Filler decides nothing among them: {missing} could not be tested with it."]
     chosen = max(tied, key=lambda score: score.accuracy + kept[score.pooling])
     return chosen, [
         f"Among those, {chosen.name} does best on the texts as they are ({chosen.accuracy:.1f} %) and with "
@@ -137,19 +115,18 @@ def _robust(found: Findings) -> list[str]:
     """What filler does to the pooling that is best without it: nothing is said where the difference from the
     others is no larger than two standard errors."""
     kept = {s.name: value for s in found.learnt if (value := found.kept(s.pooling)) is not None}
-    mine, best = found.scores[0].name, kept.pop(found.scores[0].name, None)
-    if best is None or not kept:
+    mine = kept.pop(found.scores[0].name, None)
+    if mine is None or not kept:
         return []
-    most = max(kept, key=lambda name: kept[name])
-    parts = [value / 100 for value in (best, kept[most])]
-    error = 100 * math.sqrt(sum(part * (1 - part) for part in parts) / max(1, found.swept))
-    if abs(best - kept[most]) <= 2 * error:
+    name, most = max(kept.items(), key=lambda pair: pair[1])
+    error = math.sqrt(sum(part * (100 - part) for part in (mine, most)) / max(1, found.swept))
+    if abs(mine - most) <= 2 * error:
         return []
-    if best > kept[most]:
-        return [f"It also keeps most accuracy when {_filler(found)} is added ({best:.1f} % on average)."]
+    if mine > most:
+        return [f"It also keeps most accuracy when {_filler(found)} is added ({mine:.1f} % on average)."]
     return [
-        f"When {_filler(found)} is added around the texts, {most} keeps more ({kept[most]:.1f} % on average, "
-        f"beside {best:.1f} % of {mine}): prefer it where texts are longer or noisier than these."
+        f"When {_filler(found)} is added around the texts, {name} keeps more ({most:.1f} % on average, "
+        f"beside {mine:.1f} %): prefer it where texts are longer or noisier than these."
     ]
 
 

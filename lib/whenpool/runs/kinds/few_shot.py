@@ -18,9 +18,15 @@ from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
-from whenpool.corpora.corpus import check_length
+from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, tokenize
+from whenpool.corpora.tokens import (
+    VOCABULARY_LIMIT,
+    build_vocabulary,
+    load_vectors,
+    start_from,
+    tokenize,
+)
 from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
 from whenpool.fewshot.fine_tuning import FineTuned, TMix
 from whenpool.fewshot.pretrained import (
@@ -39,7 +45,6 @@ from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
 from whenpool.runs.kinds.training import (
     CORPORA,
     EVALUATION,
-    LENGTHS,
     loaded,
     place_in,
     read_vectors,
@@ -162,7 +167,7 @@ class FewShot(Run):
         return {**super().facets(), "labels": [self.per_class]}
 
     def identity(self, place: Place) -> dict[str, Any]:
-        check_length(self.length)
+        check_known("length", self.length, LENGTHS)
         source = place.source(self)
         data = {"corpus": source.fingerprint(self.length)}
         own = self.changed() | {"corpus": source.label}
@@ -386,10 +391,9 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
     words = [[tokenize(text) or [UNKNOWN] for text in split.texts] for split in splits]
     for row in words[0]:
         counts.update(row[: run.max_tokens])
-    vocabulary = build_vocabulary(counts, len(counts), vectors, torch.Generator().manual_seed(run.seed))
-    number, texts = vocabulary.stoi.get, []
+    vocabulary, texts = build_vocabulary(counts, len(counts)), []
     for split, rows in zip(splits, words, strict=True):
-        ids = ([number(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
+        ids = ([vocabulary.get(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
         texts.append(Texts(Ragged.of(ids), torch.tensor(split.labels)))
     cut = sum(len(row) > run.max_tokens for row in words[-1])  # of the test texts
     model = TextClassifier(
@@ -399,7 +403,7 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
         embedding_size=vectors.size if vectors else 100,
         hidden_size=run.hidden_size,
         padding_index=PADDING_INDEX,
-        vectors=vocabulary.vectors,
+        vectors=start_from(vectors, vocabulary, run.seed),
     )
     return System(model, Splits(*texts), cut, run.max_tokens)
 

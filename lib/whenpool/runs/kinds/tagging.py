@@ -16,9 +16,17 @@ from torch import Tensor
 from whenpool.base.errors import InputError
 from whenpool.base.files import fingerprint, lines_of
 from whenpool.corpora.batches import PADDING_INDEX
-from whenpool.corpora.entities import COUNTED, ENCODINGS, EntityScores
 from whenpool.corpora.numbering import NumberedCorpus, number
-from whenpool.corpora.tagged import Tagged, TaggedCorpus, convert, entity_scores, find_tagged
+from whenpool.corpora.tagged import (
+    COUNTED,
+    ENCODINGS,
+    EntityScores,
+    Tagged,
+    TaggedCorpus,
+    convert,
+    entity_scores,
+    find_tagged,
+)
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of

@@ -16,7 +16,7 @@ from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import fingerprint
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX
-from whenpool.corpora.corpus import VALIDATION_LIMIT, check_length
+from whenpool.corpora.corpus import LENGTHS, VALIDATION_LIMIT
 from whenpool.corpora.dataset import Dataset, EncodedCorpus, encode, make_dataset
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SHARE, check_setting
@@ -55,7 +55,6 @@ EVALUATION = 1 / 3
 """What reading a word costs without learning from it, beside a step of training on it."""
 
 CORPORA = ("imdb", "yelp", "yahoo", "amazon")
-LENGTHS = ("long", "any", "short")
 
 
 def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
@@ -234,7 +233,7 @@ class Training(Run):
     def _check(self) -> None:
         """Raises `InputError` for what cannot be trained."""
         check_setting(self.setting)
-        check_length(self.length)
+        check_known("length", self.length, LENGTHS)
         check_known("cell", self.cell, LISTED_CELLS)
         cell, named = LISTED_CELLS[self.cell], f"cell {self.cell!r}"
         if self.layers < 1:

@@ -91,7 +91,9 @@ def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[in
         if choice.sizes:
             return {"any": choice.sizes}
         grammar = _grammar(corpus, place)
-        texts = grammar.train if grammar else statistics_of(find(corpus, place.data), "any").train_size
+        texts = (
+            grammar.train if grammar else statistics_of(find(corpus, place.data), "any")["train_size"]
+        )
         return {"any": (min(40 if choice.profile == "smoke" else 500, texts),)}
     published = PUBLICATIONS[corpus].sizes
     if choice.profile == "compact":

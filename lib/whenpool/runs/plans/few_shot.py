@@ -81,7 +81,7 @@ def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
             not choice.labels and (source := find(corpus, place.data)).path
         ):  # half of the texts of a file stay unlabelled
             mine = statistics_of(source, "any")
-            labels = (max(1, min(FewShot.per_class, mine.train_size // mine.classes // 2)),)
+            labels = (max(1, min(FewShot.per_class, mine["train_size"] // mine["classes"] // 2)),)
         if choice.unlabelled:
             asked["unlabelled"] = choice.unlabelled
         settings = PAPER if paper else SMALL if published else EMBEDDED

@@ -13,8 +13,17 @@ from torch import nn
 
 from whenpool import InputError
 from whenpool.corpora.batches import Batch, Ragged
-from whenpool.fewshot.fine_tuning import FineTuned, MixDraws, TMix, find_layers, mix_layers
-from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled, rounds
+from whenpool.fewshot.fine_tuning import (
+    UDA,
+    FineTuned,
+    MixDraws,
+    MixText,
+    TMix,
+    Unlabelled,
+    find_layers,
+    mix_layers,
+    rounds,
+)
 
 PADDING, TOKENS, CLASSES, SIZE = 1, 30, 3, 6
 LENGTHS = torch.tensor([7, 4, 1, 5])

@@ -20,14 +20,16 @@ from small_models import (
 )
 from torch.nn.functional import cross_entropy
 
-from whenpool import Encoder, InputError, TextClassifier
+from whenpool import Encoder, InputError, TextClassifier, learnability
 from whenpool.corpora.batches import Batch, Ragged, Texts
-from whenpool.learnability import gradient_directed as directed
-from whenpool.learnability import last_attention as attention
-from whenpool.learnability import teacher_forcing as forcing
-from whenpool.learnability.gradient_directed import GradientDirected, estimated_backward, exact_backward
-from whenpool.learnability.last_attention import DropoutAttention, PenaltyAttention
-from whenpool.learnability.teacher_forcing import TeacherForcing
+from whenpool.learnability import (
+    DropoutAttention,
+    GradientDirected,
+    PenaltyAttention,
+    TeacherForcing,
+    estimated_backward,
+    exact_backward,
+)
 from whenpool.training.loop import Objective
 
 
@@ -40,8 +42,8 @@ from whenpool.training.loop import Objective
     ],
 )
 def test_half_of_the_epochs_whatever_their_number(epochs, up, down):
-    assert [attention.rising(e, epochs, 2) for e in range(epochs)] == pytest.approx(up)
-    assert [attention.falling(e, epochs) for e in range(epochs)] == pytest.approx(down)
+    assert [learnability.rising(e, epochs, 2) for e in range(epochs)] == pytest.approx(up)
+    assert [learnability.falling(e, epochs) for e in range(epochs)] == pytest.approx(down)
 
 
 @pytest.mark.parametrize(("objective", "power"), [(PenaltyAttention(20), 4), (DropoutAttention(20), 2)])
@@ -79,10 +81,10 @@ def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units():
 
 @pytest.mark.parametrize("words", [1, 12, 10_000])
 def test_embeddings_come_in_the_order_of_the_texts(words, monkeypatch):
-    monkeypatch.setattr(forcing, "TEACHER_WORDS", words)
+    monkeypatch.setattr(learnability, "TEACHER_WORDS", words)
     teacher = classifier("max").float()
     expected = [last_and_largest(teacher, TEXTS.ids.row(i))[1] for i in range(len(TEXTS))]
-    found = forcing.sentence_embeddings(teacher, TEXTS)
+    found = learnability.sentence_embeddings(teacher, TEXTS)
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-6)
     assert not found.requires_grad
     assert teacher.training
@@ -236,7 +238,7 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
     lengths = torch.randint(1, 9, (40,))
     ids, model = small.ids_of(lengths, 9), classifier()
     all_weights, seen = (
-        watched(attention.AttentionForm(model, drop), ids, lengths) for drop in (0, 0.5)
+        watched(learnability.AttentionForm(model, drop), ids, lengths) for drop in (0, 0.5)
     )
     for direction, (kept, weights) in enumerate(seen):
         whole = all_weights[direction][1]
@@ -257,7 +259,7 @@ def test_a_model_that_pools_and_an_unknown_divergence_are_named(objective):
         GradientDirected(20, divergence="KL")
 
 
-by_divergence = pytest.mark.parametrize("divergence", directed.DIVERGENCES)
+by_divergence = pytest.mark.parametrize("divergence", learnability.DIVERGENCES)
 by_way = pytest.mark.parametrize("way", [exact_backward, estimated_backward])
 
 
@@ -275,7 +277,7 @@ def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
     torch.manual_seed(0)
     values = torch.randn(4, 7, 6).double() * torch.exp(3 * torch.randn(4, 7, 1).double())  # (B, T, E)
     values = values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
-    found = directed.unevenness(values, LENGTHS, divergence)
+    found = learnability.unevenness(values, LENGTHS, divergence)
     for text, n in enumerate(LENGTHS.tolist()):
         norms = values[text, :n].norm(dim=1).tolist()
         assert found[text].item() == pytest.approx(divergence_of(norms, divergence), rel=1e-6, abs=1e-11)

@@ -20,21 +20,14 @@ from whenpool.theory import moments
 from whenpool.theory.moments import COUPLING, Array, LeakySum, Steps
 
 
-def direct_jacobian(f: Tensor) -> Tensor:
-    """∂c_t/∂c_{t-1} = diag(f_t), were the gates blind to h_{t-1}: (H,) -> (H, H).
-
-    Its norm is the largest forget gate, hence below 1 (§2.1.3).
-    """
-    return torch.diag(f)
-
-
 def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) -> Tensor:
     """∂c_t/∂c_{t-1} with gates that see h_{t-1} = o_{t-1} ⊙ tanh(c_{t-1}) (§2.1.3).
 
     diag(f_t) + [diag(c_{t-1} ⊙ f_t') U_f + diag(g_t ⊙ i_t') U_i + diag(i_t ⊙ g_t') U_g] · diag(o_{t-1} ⊙
-    (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees. ``x`` is the word at t,
-    ``c`` and ``o`` are the cell and the output gate before it, of which o does not depend on c; the
-    ``weights`` are those of an ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,). Its norm may exceed 1.
+    (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees; diag(f_t) alone, whose norm
+    is below 1, were the gates blind to h_{t-1}. ``x`` is the word at t, ``c`` and ``o`` are the cell and the
+    output gate before it, of which o does not depend on c; the ``weights`` are those of an ``nn.LSTM``:
+    (4H, E), (4H, H), (4H,) and (4H,). Its norm may exceed 1.
     """
     W, U, *biases = weights
     at_i, at_f, at_g, _ = (W @ x + U @ (o * c.tanh()) + sum(biases)).chunk(4)
@@ -42,7 +35,7 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
     U_i, U_f, U_g, _ = U.chunk(4)
     slopes = c * f * (1 - f), g * i * (1 - i), i * (1 - g**2)
     through_gates = sum(slope[:, None] * U for slope, U in zip(slopes, (U_f, U_i, U_g), strict=True))
-    return direct_jacobian(f) + through_gates * (o * (1 - c.tanh() ** 2))
+    return torch.diag(f) + through_gates * (o * (1 - c.tanh() ** 2))
 
 
 def direct_gain(path: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from whenpool.corpora.corpus import check_length
 from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, tokenize
 from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
-from whenpool.fewshot.fine_tuning import FineTuned, TMix
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
 from whenpool.fewshot.pretrained import (
     DEFAULT_ENCODER,
     MINILM,
@@ -32,7 +32,6 @@ from whenpool.fewshot.pretrained import (
     load_encoder,
 )
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
-from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of

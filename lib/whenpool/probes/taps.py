@@ -49,12 +49,8 @@ class Tap(NamedTuple):
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
-    model leaves a `Tap`.
-
-    The states are what they were; gradients of the recurrences' own parameters are not.
-
-    Raises `InputError` for a recurrence that cannot be tapped.
-    """
+    model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
+    not. Raises `InputError` for a recurrence that cannot be tapped."""
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():
@@ -150,17 +146,12 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
         above = padded(above).chunk(K, dim=-1)  # (B, T, H) each
         through = padded(through)[..., E:].chunk(K, dim=-1)  # (B, T, H), or (B, T, 2H) of a GRU
         if not is_gru:
-            return [_add_next(above[k], through[k], k == 1) for k in range(K)]
+            return [above[k] + (earlier if k else later)(through[k]) for k in range(K)]
         words, hidden = padded(data.detach()), padded(states.detach()).chunk(K, dim=-1)
         return [_gru(weights[k], words, hidden[k], above[k], through[k], k == 1) for k in range(K)]
 
     last = end[0] if isinstance(end, tuple) else end  # (K, B, H)
     return Tap(module, data, states, [states, wide, last], total), end
-
-
-def _add_next(above: Tensor, through: Tensor, backward: bool) -> Tensor:
-    """∂L/∂h_t of one direction, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
-    return above + (earlier if backward else later)(through)
 
 
 def _gru(

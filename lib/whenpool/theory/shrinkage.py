@@ -159,11 +159,11 @@ MODELS: dict[str, tuple[str, ForgetBias]] = {
 
 @lru_cache(maxsize=32)
 def step_changes(
-    network: str, hidden_size: int, input_variance: float, first: int, last: int, draws: int = 5
+    network: str, hidden_size: int, input_variance: float, first: int, last: int
 ) -> list[float]:
     """By how many % the gradient norm of drawn networks changes with each step from the last state,
     before training, between two distances from it: a number for each draw of a network of `MODELS`."""
     cell, bias = MODELS[network]
     setup = (cell, hidden_size, 100, bias, input_variance, last)
-    curves = (measured_shrinkage(*setup, seed) for seed in range(draws))
+    curves = (measured_shrinkage(*setup, seed) for seed in range(5))
     return [100 * (factor_of(curve, first, last) - 1) for curve in curves]

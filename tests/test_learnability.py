@@ -7,17 +7,7 @@ import math
 import pytest
 import small_models as small
 import torch
-from small_models import (
-    BATCH,
-    INDICES,
-    LABELS,
-    LENGTHS,
-    PADDING,
-    classifier,
-    gradients,
-    rearranged,
-    slope,
-)
+from small_models import BATCH, INDICES, LABELS, LENGTHS, PADDING, classifier, gradients, rearranged
 from torch.nn.functional import cross_entropy
 
 from whenpool import Encoder, InputError, TextClassifier, learnability
@@ -41,17 +31,14 @@ from whenpool.training.loop import Objective
         (8, [0, 1 / 16, 4 / 16, 9 / 16, 1, 1, 1, 1], [1, 3 / 4, 2 / 4, 1 / 4, 0, 0, 0, 0]),
     ],
 )
-def test_half_of_the_epochs_whatever_their_number(epochs, up, down):
-    assert [learnability.rising(e, epochs, 2) for e in range(epochs)] == pytest.approx(up)
-    assert [learnability.falling(e, epochs) for e in range(epochs)] == pytest.approx(down)
-
-
-@pytest.mark.parametrize(("objective", "power"), [(PenaltyAttention(20), 4), (DropoutAttention(20), 2)])
-def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(objective, power):
-    for epoch in range(20):
-        objective.start_epoch(epoch)
-        assert objective.factor == pytest.approx(min(1, epoch / 10) ** power)
-        assert objective.eligible == (epoch >= 10)
+def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(epochs, up, down):
+    """It takes half of the epochs, whatever their number."""
+    for epoch, rise in enumerate(up):
+        assert learnability.falling(epoch, epochs) == pytest.approx(down[epoch])
+        for objective, power in ((PenaltyAttention(epochs), 4), (DropoutAttention(epochs), 2)):
+            objective.start_epoch(epoch)
+            assert objective.factor == pytest.approx(rise ** (power / 2))
+            assert objective.eligible == (rise == 1)
 
 
 ROWS = [small.ids_of(torch.tensor([n]), n, seed=n)[0].tolist() for n in (7, 2, 5, 1, 9, 3, 4)]
@@ -112,14 +99,6 @@ def test_only_the_reading_learns_and_the_teacher_reads_each_text_once(monkeypatc
     assert all(torch.equal(value, before[name]) for name, value in teacher.state_dict().items())
 
 
-@pytest.mark.parametrize(
-    "student", [classifier(classes=2), classifier(bidirectional=False)], ids=["classes", "units"]
-)
-def test_a_teacher_that_does_not_fit_is_named(student):
-    with pytest.raises(InputError, match=r"the teacher's classifier is \(3, 10\), classes by units"):
-        TeacherForcing(classifier("max")).begin(student, TEXTS)
-
-
 @pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3), ("elman", 1)])
 @pytest.mark.parametrize("layers", [1, 2])
 def test_recurrent_weights_of_each_gate_can_start_orthogonal(cell, gates, layers):
@@ -168,7 +147,7 @@ def check_by_steps(model, found, function):
         nonzero = order[: int(gradient.count_nonzero())]
         for where in (nonzero[0], nonzero[len(nonzero) // 2]):
             place = tuple(int(i) for i in torch.unravel_index(where, gradient.shape))
-            expected = slope(model, name, place, function, step=1e-5)
+            expected = small.slope(model, name, place, function, step=1e-5)
             assert gradient[place].item() == pytest.approx(expected, rel=1e-4, abs=1e-7), name
 
 
@@ -223,14 +202,18 @@ def watched(form, ids, lengths):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_with_all_dropped_it_is_the_plain_model_to_the_bit(bidirectional):
+@pytest.mark.parametrize(
+    "objective", [DropoutAttention(20), GradientDirected(20), GradientDirected(20, exact=True)]
+)
+def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, bidirectional):
     model = classifier(bidirectional=bidirectional).float()
-    dropped, plain = at(DropoutAttention(20), 1.0), Objective()
-    for mine, theirs in zip(*(o.loss(model, BATCH, INDICES) for o in (dropped, plain)), strict=True):
-        assert torch.equal(mine, theirs)
-    found, expected = gradients(model, dropped), gradients(model, plain)
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
+    objective.start_epoch(10)
+    pairs = zip(*(o.loss(model, BATCH, INDICES) for o in (objective, Objective())), strict=True)
+    assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
+    found, expected = gradients(model, objective), gradients(model, Objective())
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    if isinstance(objective, GradientDirected):
+        assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
 
 
 def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
@@ -251,12 +234,15 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
         assert not kept[torch.arange(9) >= lengths.unsqueeze(1)].any()  # and no pad is attended to
 
 
-@pytest.mark.parametrize("objective", [PenaltyAttention(20), DropoutAttention(20)])
-def test_a_model_that_pools_and_an_unknown_divergence_are_named(objective):
-    with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):
-        objective.loss(classifier("max"), BATCH, INDICES)
+def test_what_cannot_be_learnt_is_named():
+    for objective in (PenaltyAttention(20), DropoutAttention(20)):
+        with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):
+            objective.loss(classifier("max"), BATCH, INDICES)
     with pytest.raises(InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"):
         GradientDirected(20, divergence="KL")
+    for student in (classifier(classes=2), classifier(bidirectional=False)):
+        with pytest.raises(InputError, match=r"the teacher's classifier is \(3, 10\), classes by units"):
+            TeacherForcing(classifier("max")).begin(student, TEXTS)
 
 
 by_divergence = pytest.mark.parametrize("divergence", learnability.DIVERGENCES)
@@ -372,15 +358,6 @@ def test_texts_classified_with_great_confidence_are_still_directed(way, odds):
     found, _ = found_by(way, model, 1.0, "forward", batch)
     exact, _ = found_by(exact_backward, model.double(), 1.0, "forward", batch)
     assert error(found, exact) < 1e-2
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_once_the_factor_is_zero_training_is_plain_to_the_bit(exact):
-    model, objective = classifier().float(), GradientDirected(20, exact=exact)
-    objective.start_epoch(10)
-    found, expected = gradients(model, objective), gradients(model, Objective())
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -75,29 +75,24 @@ TRICKS = {
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_what_a_trick_leaves_is_an_ordinary_lstm(trick, dataset):
-    model = model_of(dataset, "last")
-    names = set(model.state_dict())
-    outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset))
-    assert set(outcome.weights) == names  # nothing was added
-    batch = dataset.test.batch(torch.arange(len(dataset.test)), PADDING_INDEX)
-    expected = logits_by_torch(outcome.weights, batch)
-    with torch.no_grad():
-        logits = model(batch.ids, batch.lengths)
-    torch.testing.assert_close(logits, expected, rtol=0, atol=1e-5)
-    right = (expected.argmax(1) == dataset.test.labels).double().mean().item()
-    assert outcome.test.accuracy == pytest.approx(100 * right)
-
-
-@pytest.mark.parametrize("trick", TRICKS)
-def test_validation_is_of_the_model_as_it_will_be_used(trick, dataset):
+def test_validation_is_of_the_model_as_it_will_be_used_and_what_a_trick_leaves_is_an_lstm(
+    trick, dataset
+):
     model, expected = model_of(dataset, "last"), []
+    names = set(model.state_dict())
 
     def judge(_):
         with_attention = evaluate(AttentionForm(model), dataset.validation).accuracy
         expected.append((evaluate(model, dataset.validation), with_attention))
 
     outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset), on_epoch=judge)
+    assert set(outcome.weights) == names  # nothing was added
+    batch = dataset.test.batch(torch.arange(len(dataset.test)), PADDING_INDEX)
+    by_torch = logits_by_torch(outcome.weights, batch)
+    with torch.no_grad():
+        torch.testing.assert_close(model(batch.ids, batch.lengths), by_torch, rtol=0, atol=1e-5)
+    right = (by_torch.argmax(1) == dataset.test.labels).double().mean().item()
+    assert outcome.test.accuracy == pytest.approx(100 * right)
     for epoch, (plain, with_attention) in zip(outcome.history, expected, strict=True):
         assert (epoch.validation_loss, epoch.validation_accuracy) == (plain.loss, plain.accuracy)
         if trick.endswith("attention"):

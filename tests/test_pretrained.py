@@ -15,9 +15,8 @@ from torch import nn
 
 from whenpool import InputError
 from whenpool.corpora.batches import Ragged, Texts
-from whenpool.fewshot import contextual, pretrained
-from whenpool.fewshot.contextual import contextual_classifier, embed
-from whenpool.fewshot.pretrained import MINILM, MINILM_NAMES, encoder_fingerprint, load_encoder, locate
+from whenpool.fewshot import contextual_classifier, embed, load_encoder, pretrained
+from whenpool.fewshot.pretrained import MINILM, MINILM_NAMES, encoder_fingerprint, locate
 from whenpool.training.loop import Recipe, train
 
 transformers = pytest.importorskip("transformers")
@@ -263,8 +262,8 @@ def test_each_token_gets_what_the_encoder_says_of_its_text_alone(file):
 @pytest.mark.parametrize("words", [1, 30, 10_000])
 def test_chunks_batches_and_order_do_not_matter(tmp_path, chunk, words, monkeypatch):
     expected = embed(tiny_bert(), NUMBERED, tmp_path / "once").ids
-    monkeypatch.setattr(contextual, "CHUNK", chunk)
-    monkeypatch.setattr(contextual, "BATCH_TOKENS", words)
+    monkeypatch.setattr(pretrained, "CHUNK", chunk)
+    monkeypatch.setattr(pretrained, "BATCH_TOKENS", words)
     order = [6, 0, 10, 3, 9, 1, 8, 2, 7, 5, 4]
     moved = Texts(Ragged.of(NUMBERED.ids.row(i).tolist() for i in order), NUMBERED.labels[order])
     found = embed(tiny_bert(), moved, tmp_path / "again").ids
@@ -315,8 +314,8 @@ def test_a_file_of_something_else_or_that_was_cut_short_is_refused_and_left_alon
 
 @pytest.mark.parametrize("batch", [0, 1, 3])
 def test_what_was_stopped_leaves_nothing(file, batch, monkeypatch):
-    monkeypatch.setattr(contextual, "CHUNK", 3)
-    monkeypatch.setattr(contextual, "BATCH_TOKENS", 100)
+    monkeypatch.setattr(pretrained, "CHUNK", 3)
+    monkeypatch.setattr(pretrained, "BATCH_TOKENS", 100)
     batches = iter(range(1_000))
 
     def stop():

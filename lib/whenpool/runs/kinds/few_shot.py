@@ -21,15 +21,17 @@ from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragg
 from whenpool.corpora.corpus import check_length
 from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, tokenize
-from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
 from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
 from whenpool.fewshot.pretrained import (
     DEFAULT_ENCODER,
     MINILM,
     MINILM_NAMES,
     Pretrained,
+    contextual_classifier,
+    embed,
     encoder_fingerprint,
     load_encoder,
+    token_hash,
 )
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain

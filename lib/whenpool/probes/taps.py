@@ -146,12 +146,17 @@ def _run_top(module: Any, inputs: Tensor | PackedSequence, start: Any) -> tuple[
         above = padded(above).chunk(K, dim=-1)  # (B, T, H) each
         through = padded(through)[..., E:].chunk(K, dim=-1)  # (B, T, H), or (B, T, 2H) of a GRU
         if not is_gru:
-            return [above[k] + (earlier if k else later)(through[k]) for k in range(K)]
+            return [_add_next(above[k], through[k], k == 1) for k in range(K)]
         words, hidden = padded(data.detach()), padded(states.detach()).chunk(K, dim=-1)
         return [_gru(weights[k], words, hidden[k], above[k], through[k], k == 1) for k in range(K)]
 
     last = end[0] if isinstance(end, tuple) else end  # (K, B, H)
     return Tap(module, data, states, [states, wide, last], total), end
+
+
+def _add_next(above: Tensor, through: Tensor, backward: bool) -> Tensor:
+    """∂L/∂h_t of one direction, (B, T, H): what comes from above, and ∂L/∂z of the word that is read next."""
+    return above + (earlier if backward else later)(through)
 
 
 def _gru(

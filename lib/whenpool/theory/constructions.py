@@ -61,17 +61,9 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
 
         f = o = 1,  i = σ(K(y - u) - b),  g = tanh(s(y - u)),  hence  h' = tanh(atanh(h) + i·g)
 
-    *Never too high.* A step towards y does not pass it, as tanh(a + z) ≤ tanh(a) + z for z ≥ 0.
-    *Too low*, by two things. A new maximum, d = y - u above, is missed by d·σ(b - Kd) at most
-    W(e^(b-1))/K, and by (16/3)s² for the curve of tanh; this replaces the error before, whatever it
-    was. A smaller input, d below, pulls u down by d·σ(-Kd - b), at most W(e^(-b-1))/K, at each word.
-    (The maximum over z of z·σ(±b - z) is W(e^(±b-1)), with Lambert's W, w·e^w at w = W.)
-    The sum is at most
-
-        (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s²
-
-    and b = log(longest), K and s are such that it is ``precision``: a third of it for s, as this makes
-    K/s, the largest weight, smallest.
+    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s², with
+    Lambert's W (book/theory.md has the proof); b = log(longest), K and s are such that this is
+    ``precision``: a third of it for s, as this makes K/s, the largest weight, smallest.
 
     It has ``size`` units, each with its own input in [-1, 1], and reads (B, T, size); `read_running_max`
     turns its states into maxima, right to ``precision`` in texts of up to ``longest`` words.

@@ -45,7 +45,8 @@ def test_on_imdb_the_grids_of_the_thesis_are_run(place):
     assert {run.seed for run in runs} == {0, 1, 2, *TIMED_SEEDS}
     timed = [run for run in runs if run.seed in TIMED_SEEDS]
     assert Counter(run.pooling for run in timed) == dict.fromkeys(COMPARED, len(TIMED_SEEDS))
-    assert all(run == replace(plain_of(run), epochs=8, setting="standard") for run in timed)
+    plain = {"drop_connect": 0.0, "weight_decay": 0.0, "learning_rate": 2e-3}
+    assert all(run == replace(run, **plain, epochs=8, setting="standard") for run in timed)
     one = [run for run in runs if run.seed == 0]
     counted = Counter((run.setting, run.pooling, run.epochs) for run in one)
     ways = len(GRID) + len(LEARNING_RATES) - 1
@@ -57,10 +58,6 @@ def test_on_imdb_the_grids_of_the_thesis_are_run(place):
     }
     mine = {(run.drop_connect, run.weight_decay) for run in one if run.pooling == "mean"}
     assert mine == {(0, 0), *product(networks.MASK_RATES, [0]), *product([0], networks.DECAYS)}
-
-
-def plain_of(run):
-    return replace(run, drop_connect=0.0, weight_decay=0.0, learning_rate=2e-3)
 
 
 @pytest.mark.parametrize("cell", LISTED_CELLS)

@@ -15,7 +15,7 @@ from torch.autograd.functional import jacobian
 from whenpool import POOLINGS, Encoder, InputError
 from whenpool.models.pooling import LastState, MaxPool
 from whenpool.theory import constructions as built
-from whenpool.theory import moments, shrinkage
+from whenpool.theory import shrinkage
 from whenpool.theory.constructions import read_running_max
 from whenpool.theory.lattice import longest_chain, longest_parity_of_lstms, longest_parity_of_machines
 from whenpool.theory.shrinkage import expected_shrinkage, factor_of, gradient_moments
@@ -244,7 +244,7 @@ def test_moments_of_gates_are_those_of_samples(mean, variance):
     samples = mean + math.sqrt(variance) * np.random.default_rng(0).standard_normal(400_000)
     gate, value = expit(samples), np.tanh(samples - mean)
     slope = gate * expit(-samples)
-    found = [*moments.sigmoid(mean, variance), *moments.tanh(variance)[1:]]
+    found = [*shrinkage.sigmoid(mean, variance), *shrinkage.tanh(variance)[1:]]
     drawn = [gate, gate**2, slope, slope**2, value**2, 1 - value**2, (1 - value**2) ** 2]
     np.testing.assert_allclose(np.concatenate(found), [own.mean() for own in drawn], rtol=0.006)
 
@@ -255,7 +255,7 @@ def test_forget_biases_are_those_of_the_encoder(forget_bias):
     torch.manual_seed(0)
     lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).layers[0][0]
     drawn = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()[size : 2 * size].numpy()
-    ours = moments.keeping_biases(size, forget_bias)
+    ours = shrinkage.keeping_biases(size, forget_bias)
     theirs, tolerance = np.quantile(drawn, (np.arange(len(ours)) + 0.5) / len(ours)), 0.1 * drawn.std()
     if forget_bias == "chrono":  # drawn evenly on this scale
         ours, theirs, tolerance = np.exp(ours), np.exp(theirs), 10
@@ -275,7 +275,7 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
         for k in range(1, T):
             y[k] += lam[k] * y[k - 1]
         reference += y @ source @ y.T / 4**T
-    sums = moments.LeakySum(T, 1)
+    sums = shrinkage.LeakySum(T, 1)
     for k in range(T):
         means = [np.array([v]) for m in (keep[k], enter[k]) for v in (m.mean(), (m**2).mean())]
         row = sums.add(*means, source[k, : k + 1, None])
@@ -324,8 +324,8 @@ def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forg
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
 def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
     variance = 1 / (3 * H)  # of each weight and each bias
-    keeping = moments.keeping_biases(H, forget_bias)
-    steps = moments.lstm_steps(161, E * variance, variance, False, keeping, None)
+    keeping = shrinkage.keeping_biases(H, forget_bias)
+    steps = shrinkage.lstm_steps(161, E * variance, variance, False, keeping, None)
     squares = gradient_moments(steps)
     t = 80  # where moments no longer change
     A, B = steps.back[t, t, 0], steps.aside[t, t, 0]
@@ -339,7 +339,7 @@ def test_with_constant_gates_paths_that_jump_equally_often_add_up():
     f, kappa, a, T = 0.5, 0.4, 0.7, 12
     once = [np.full((T, 1), value) for value in (f, f**2, kappa, kappa**2)]  # keep, keep2, enter, enter2
     twice = [np.full((T, T, 1), value) for value in (a**2 / 3, 0.0)]  # back, aside
-    steps = moments.Steps(*once, *twice, state_is_kept=True, tied=True)
+    steps = shrinkage.Steps(*once, *twice, state_is_kept=True, tied=True)
     r = kappa * a / 3**0.5
     paths = lambda k, j: math.comb(k, j) ** 2 * f ** (2 * k - 2 * j) * r ** (2 * j)  # noqa: E731
     jumps = [sum(paths(k, j) for j in range(k + 1)) for k in range(T)]

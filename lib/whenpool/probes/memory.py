@@ -50,7 +50,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     was_training, before = model.training, [p.grad for p in model.parameters()]
     model.train()
     model.zero_grad(set_to_none=True)
-    counter = LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
+    counter = _LiveBytes([*model.parameters(), *model.buffers(), ids, lengths, labels])
     forked = torch.random.fork_rng(devices=[ids.device] if ids.is_cuda else [])
     try:
         with torch.inference_mode(False), torch.enable_grad(), forked, counter:
@@ -62,7 +62,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     return counter.most / 1e6
 
 
-class LiveBytes(TorchDispatchMode):
+class _LiveBytes(TorchDispatchMode):
     """The most bytes at one time of all tensors that are made while it is on; those that are ``there``
     already do not count."""
 

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple, TypeGuard
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
+from torch.utils._pytree import tree_leaves
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.models import pooling
-from whenpool.models.cells import TORCH_CELLS
+from whenpool.models.cells import TORCH_CELLS, Cell
 from whenpool.models.encoder import Encoder, word_mask
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.probes.memory import LiveBytes
 from whenpool.probes.protocol import check_labels, checked_batch, evaluating, interpolate
 
 ROUNDING = 64  # Importances that differ by fewer rounding errors than this are equal
@@ -150,19 +150,16 @@ def occlusion(
     _check(model, lengths, k, unknown_index, max_megabytes)
     (B, T), cut = ids.shape, getattr(model, "masked", False) is True
     with evaluating(model):
-        counter = LiveBytes([*model.parameters(), *model.buffers(), ids, lengths])
-        with counter:
-            plain = model(ids, lengths).double().log_softmax(-1)  # (B, C)
+        logits, made = _counted(model, ids, lengths)
+        plain = logits.double().log_softmax(-1)  # (B, C)
         exists = torch.arange(int(lengths.max()) // k, device=ids.device) < (lengths // k).unsqueeze(1)
         order = torch.argsort(lengths, descending=True, stable=True)
         text, window = exists[order].nonzero().unbind(1)
         text = order[text]
-        by_reuse = reuse and can_reuse(model)
-        if by_reuse:
-            fit: float = rows_that_fit(model, T, max_megabytes * 1e6)
-        else:
-            fit = min(len(text), max_megabytes * 1e6 * B / (counter.most * HOLES))
-        rows = max(1, int(fit))  # texts with a window replaced that are read at once
+        by_reuse, max_bytes = reuse and can_reuse(model), max_megabytes * 1e6
+        each = made / B + 4 * T * ids.element_size()  # bytes that a text takes
+        fit = rows_that_fit(model, T, max_bytes) if by_reuse else max_bytes / each
+        rows = max(1, int(min(len(text), fit)))  # texts with a window replaced that are read at once
         changes = plain.new_full((*exists.shape, plain.shape[1]), torch.nan)  # (B, W, C)
         for of, which in zip(text.split(rows), window.split(rows), strict=True):
             words = ids[:, : int(lengths[of[0]])] if cut else ids  # up to the longest of these
@@ -205,6 +202,23 @@ def _dtype(model: nn.Module) -> torch.dtype:
     """That of the model's parameters."""
     kinds = (p.dtype for p in model.parameters() if p.is_floating_point())
     return next(kinds, torch.get_default_dtype())
+
+
+def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, float]:
+    """Logits, and the bytes that the parts of the model put out: at least what it needs at once."""
+    sizes = []
+
+    def add(module: nn.Module, _: Any, output: Any) -> None:
+        size = sum(v.nbytes for v in tree_leaves(output) if isinstance(v, Tensor))
+        # a recurrence also holds its gates, which are up to four times its states
+        sizes.append(size * (6 if isinstance(module, nn.RNNBase | Cell) else 2))
+
+    hooks = [module.register_forward_hook(add) for module in model.modules()]
+    try:
+        return model(ids, lengths), sum(sizes)
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:

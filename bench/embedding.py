@@ -17,8 +17,7 @@ from torch import Tensor
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import Ragged, Texts
-from whenpool.fewshot.contextual import CHUNK, embed
-from whenpool.fewshot.pretrained import MINILM, Pretrained, load_encoder
+from whenpool.fewshot.pretrained import CHUNK, MINILM, Pretrained, embed, load_encoder
 from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place
 

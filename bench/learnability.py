@@ -15,9 +15,16 @@ from torch import Tensor
 from bench.timing import compare
 from whenpool import TextClassifier
 from whenpool.corpora.batches import PADDING_INDEX, Ragged, Texts
-from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.learnability.gradient_directed import DIVERGENCES, estimated_backward, exact_backward
-from whenpool.learnability.teacher_forcing import sentence_embeddings
+from whenpool.learnability import (
+    DIVERGENCES,
+    DropoutAttention,
+    GradientDirected,
+    PenaltyAttention,
+    TeacherForcing,
+    estimated_backward,
+    exact_backward,
+    sentence_embeddings,
+)
 from whenpool.training.loop import Objective
 
 B, T, E, CLASSES, WORDS = 32, 240, 100, 2, 5_000

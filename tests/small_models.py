@@ -1,7 +1,5 @@
 """Small models, batches and corpora, and what they are by torch's own modules, one text at a time."""
 
-import math
-
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
@@ -93,16 +91,7 @@ def rearranged(batch, order, pads):
     return Batch(ids, batch.lengths[order], batch.labels[order])
 
 
-def softmax(scores, temperature=1.0):
-    powers = [math.exp((score - max(scores)) / temperature) for score in scores]
-    return [power / sum(powers) for power in powers]
-
-
-def dot(a, b):
-    return sum(x * y for x, y in zip(a, b, strict=True))
-
-
-def slope(model, name, place, function, step=1e-6):
+def slope(model, name, place, function, step):
     """The derivative of a function of the model with respect to one of its parameters."""
     parameter, values = dict(model.named_parameters())[name], []
     for sign in (1, -1):

@@ -13,7 +13,7 @@ from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifi
 from whenpool.models import encoder
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
-from whenpool.models.precision import precision, precision_used, product_precision
+from whenpool.models.precision import precision, product_precision
 from whenpool.models.transformer import sinusoids
 from whenpool.probes import gradient_norms, nwi
 from whenpool.runs.run import provenance
@@ -41,11 +41,9 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
     states, (expected, _) = encoder(ours, LENGTHS), pad_packed_sequence(module(packed)[0], True)
     torch.testing.assert_close(states, expected, rtol=0, atol=1e-14)
     weight = torch.randn_like(states)
-    (states * weight).sum().backward()
-    (expected * weight).sum().backward()
-    mine, other = (ours, *encoder.parameters()), (theirs, *module.parameters())
-    for found, wanted in zip(mine, other, strict=True):
-        torch.testing.assert_close(found.grad, wanted.grad, **CLOSE)
+    found = torch.autograd.grad((states * weight).sum(), (ours, *encoder.parameters()))
+    wanted = torch.autograd.grad((expected * weight).sum(), (theirs, *module.parameters()))
+    torch.testing.assert_close(found, wanted, **CLOSE)
 
 
 def test_a_gpu_reads_both_directions_at_once(inputs, monkeypatch):
@@ -75,7 +73,7 @@ def test_weights_of_torch_are_taken_over_and_unmasked_it_is_torch_on_padded_inpu
         encoder.load_torch(nn.GRU(5, 6, bidirectional=True))
 
 
-def test_low_and_chrono_forget_biases_have_their_distributions():
+def test_forget_biases_have_their_distributions():
     """`test_theory.py` has the quantiles of their sums."""
     torch.manual_seed(0)
     low = Encoder(5, 400, forget_bias="low").layers[0][0]
@@ -85,6 +83,10 @@ def test_low_and_chrono_forget_biases_have_their_distributions():
     memory = total[400:800].exp()
     assert 1 <= memory.min() < 10 < 90 < memory.max() <= 100
     torch.testing.assert_close(total[:400], -total[400:800])
+    for pooling in ("last", "max"):  # that of the thesis
+        recurrence = TextClassifier(9, 2, pooling, hidden_size=16).encoder.layers[0][0]
+        total = (recurrence.bias_ih_l0 + recurrence.bias_hh_l0)[16:32]
+        assert (total == 1).all() if pooling == "last" else total.std() > 0
 
 
 def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
@@ -188,24 +190,19 @@ def test_bfloat16_is_near_float32_and_gives_float32_states(on_gpu, inputs, monke
 
 
 def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
-    matmul = torch.backends.cuda.matmul
-    assert provenance("cpu")["precision"] == "float32"
-    assert not torch.backends.cudnn.allow_tf32  # which torch itself would take
+    def flags():
+        cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+        return provenance("cpu")["precision"], cudnn.allow_tf32, matmul.allow_tf32
+
+    assert flags() == ("float32", False, False)  # torch itself would take it in cuDNN
     with precision("tf32"):
-        assert torch.backends.cudnn.allow_tf32
-        assert provenance("cpu")["precision"] == "tf32"
-        assert not matmul.allow_tf32
         with product_precision():
-            assert matmul.allow_tf32
-        assert not matmul.allow_tf32
-    assert precision_used() == "float32"
-    assert not torch.backends.cudnn.allow_tf32
+            assert flags() == ("tf32", True, True)
+        assert flags() == ("tf32", True, False)
     with product_precision():
-        assert not matmul.allow_tf32
-    with (
-        pytest.raises(InputError, match="'fp8' is unknown; choose one of float32, tf32"),
-        precision("fp8"),
-    ):
+        assert flags() == ("float32", False, False)
+    unknown = pytest.raises(InputError, match="'fp8' is unknown; choose one of float32, tf32")
+    with unknown, precision("fp8"):
         pass
 
 
@@ -221,29 +218,17 @@ def test_unmasked_models_read_their_padding():
     assert (weights == 0.25).all()
 
 
-def test_the_forget_bias_of_the_thesis():
-    for pooling in ("last", "max"):
-        recurrence = TextClassifier(9, 2, pooling, hidden_size=16).encoder.layers[0][0]
-        total = (recurrence.bias_ih_l0 + recurrence.bias_hh_l0)[16:32]
-        assert (total == 1).all() if pooling == "last" else total.std() > 0
-
-
-def test_a_classifier_names_what_it_cannot_read():
+def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit():
     for model in (TextClassifier(9, 2, hidden_size=4), SequenceTagger(9, 2, hidden_size=4)):
         with pytest.raises(InputError, match="lengths are missing"):
             model(IDS)
-    model = TextClassifier(9, 2, embedding_size=5, vectors=torch.randn(9, 5), padding_index=1)
-    with pytest.raises(InputError, match="texts are padded on the left: pad them on the right"):
-        model(IDS.flip(1), THREE)
-
-
-def test_vectors_start_the_embedding_and_must_fit():
     vectors = torch.randn(9, 5)
     model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)
     assert torch.equal(model.embed(IDS)[0, 0], vectors[2])
     assert model.embedding.weight.requires_grad
-    message = r"word vectors have the shape \(9, 5\), the model's embedding \(9, 6\)"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="texts are padded on the left: pad them on the right"):
+        model(IDS.flip(1), THREE)
+    with pytest.raises(InputError, match=r"the shape \(9, 5\), the model's embedding \(9, 6\)"):
         TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
 
 
@@ -265,18 +250,13 @@ def test_the_transformer_equals_torch_with_its_weights(attention, norm, bidirect
     padding, later = ~word_mask(LENGTHS, 12), torch.ones(12, 12, dtype=torch.bool).triu(1)
     angles = torch.arange(12.0).double()[:, None] / 10_000 ** (torch.arange(0, D, 2).double() / D)
     places = torch.stack([angles.sin(), angles.cos()], dim=2).reshape(12, D).float()
-
-    def gradients(states):
-        made.zero_grad()
-        (states * torch.arange(1.0 * D)).sum().backward()
-        return made.into.weight.grad.clone()
-
     mask = None if bidirectional else later
     theirs = module(made.into(longer) + places, mask=mask, src_key_padding_mask=padding)
-    theirs = theirs.masked_fill(padding.unsqueeze(-1), 0)
-    ours = made(longer, LENGTHS)
-    torch.testing.assert_close(ours, theirs, **CLOSE)
-    torch.testing.assert_close(gradients(ours), gradients(theirs), rtol=1e-10, atol=1e-9)
+    both = made(longer, LENGTHS), theirs.masked_fill(padding.unsqueeze(-1), 0)
+    torch.testing.assert_close(*both, **CLOSE)
+    sums = ((states * torch.arange(1.0 * D)).sum() for states in both)
+    ours, theirs = (torch.autograd.grad(total, made.into.weight) for total in sums)
+    torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-9)
 
 
 def test_long_texts_have_positions_of_their_own():

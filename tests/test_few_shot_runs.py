@@ -256,7 +256,7 @@ def test_a_line_that_cannot_be_used_is_named_with_its_number(tmp_path, line):
 
 
 def test_texts_without_paraphrases_are_counted_and_the_first_is_shown(tmp_path):
-    told = f"do not match: 2 of 4 unlabelled texts have none, the first is '{('four ' * 30)[:59]}…'; add"
+    told = f"do not match: 2 of 4 unlabelled texts have none, the first is '{('four ' * 30)[:59]}; add"
     with pytest.raises(InputError, match=told):
         paraphrased(tmp_path, GOOD, ["three", "four " * 30, "five", "One film."])
 

@@ -25,14 +25,12 @@ def classifier(pooling="max_attention", cell="lstm", layers=1, bidirectional=Tru
 
 
 def step(module, word, state):
-    """One word, (E,), through a recurrence: (h, c) -> (h, c)."""
-    h, c = state
+    """One word, (1, E), through a recurrence: (h, c) -> (h, c), (1, H) each."""
     if isinstance(module, Cell):
-        return module.step(word.unsqueeze(0), h.unsqueeze(0))[0], c
+        return module.step(word, state[0]), state[1]
     if isinstance(module, nn.LSTM):
-        _, (h, c) = module(word.unsqueeze(0), (h.unsqueeze(0), c.unsqueeze(0)))
-        return h[0], c[0]
-    return module(word.unsqueeze(0), h.unsqueeze(0))[1][0], c
+        return module(word, state)[1]
+    return module(word, state[0])[1], state[1]
 
 
 def loss_of(model, ids, label, added):
@@ -42,13 +40,13 @@ def loss_of(model, ids, label, added):
         halves = []
         for k, module in enumerate(layer):
             H = module.hidden_size
-            state, states = (torch.zeros(H).double(), torch.zeros(H).double()), [None] * n
+            state, states = tuple(torch.zeros(2, 1, H).double()), [None] * n
             for t in range(n) if k == 0 else reversed(range(n)):
-                h, c = step(module, words[t], state)
+                h, c = step(module, words[t : t + 1], state)
                 if number == len(model.encoder.layers) - 1:
                     h = h + added[t, k * H : (k + 1) * H]
                 state, states[t] = (h, c), h
-            halves.append(torch.stack(states))
+            halves.append(torch.cat(states))
         words = torch.cat(halves, dim=-1)
     logits = model.classify(words.unsqueeze(0), torch.tensor([n]))
     return cross_entropy(logits, label.unsqueeze(0))
@@ -63,8 +61,8 @@ def norms_by_loop(model):
     return norms
 
 
-def same(ours, theirs, tolerance=1e-14):
-    return torch.allclose(ours, theirs, rtol=0, atol=tolerance, equal_nan=True)
+def same(ours, theirs):
+    return torch.allclose(ours, theirs, rtol=0, atol=1e-14, equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -128,12 +126,9 @@ class Theirs(nn.Module):
         if not self.first:
             embedded = embedded.transpose(0, 1)
         if not self.packed:
-            states = self.rnn(embedded)[0]
-        else:
-            args = {"batch_first": self.first, "enforce_sorted": False}
-            packed = pack_padded_sequence(embedded, lengths.cpu(), **args)
-            states = pad_packed_sequence(self.rnn(packed)[0], batch_first=self.first)[0]
-        return states if self.first else states.transpose(0, 1)
+            return self.rnn(embedded)[0]
+        packed = pack_padded_sequence(embedded, lengths, batch_first=self.first, enforce_sorted=False)
+        return pad_packed_sequence(self.rnn(packed)[0], batch_first=True)[0]
 
     def classify(self, states, lengths):
         return self.out(torch.stack([own[:n].mean(0) for own, n in zip(states, lengths, strict=True)]))
@@ -165,44 +160,17 @@ def changed(model=Theirs, **modules):
     return made.double()
 
 
-class Attending(Theirs):
-    """A Transformer: no recurrence."""
-
-    def encode(self, embedded, lengths):
-        padding = torch.arange(embedded.shape[1]) >= lengths.unsqueeze(1)
-        return self.rnn(embedded, src_key_padding_mask=padding)
-
-
-def test_a_model_without_recurrence_has_the_gradient_at_its_states():
-    layer = nn.TransformerEncoderLayer(6, 2, 12, batch_first=True)
-    model = changed(Attending, rnn=layer, out=nn.Linear(6, 3))
-    norms = gradient_norms(model, IDS, LENGTHS, LABELS)
-    with torch.no_grad():
-        probability = model.classify(model.eval().encode(model.embed(IDS), LENGTHS), LENGTHS).softmax(-1)
-    error = probability - torch.eye(3)[LABELS]  # of the mean: the same for each word
-    expected = (error @ model.out.weight).norm(dim=-1) / LENGTHS
-    words = torch.arange(11) < LENGTHS.unsqueeze(1)
-    assert same(norms, expected.unsqueeze(1).masked_fill(~words, torch.nan), 1e-12)
-
-
-def test_vanishing_ratio_is_the_middle_word_against_the_first():
+def test_ratios_are_of_the_middle_word_to_the_first_and_profiles_are_interpolated():
     norms = torch.tensor([[4.0, 9.0, 1.0, 7.0, 5.0], [2.0, 6.0, torch.nan, torch.nan, torch.nan]])
     assert vanishing_ratio(norms, torch.tensor([5, 2])).tolist() == [0.25, 3.0]
     assert vanishing_ratio(norms, torch.tensor([4, 1])).tolist() == [0.25, 1.0]
-
-
-@pytest.mark.parametrize("probe", [vanishing_ratio, gradient_profile])
-def test_lengths_of_norms_are_checked(probe):
-    for lengths in ([3], [0, 3], [4, 1]):
-        with pytest.raises(InputError, match="2 texts of up to 3 words"):
-            probe(torch.ones(2, 3), torch.tensor(lengths))
-
-
-def test_profiles_are_read_by_linear_interpolation():
     norms = torch.tensor([[0.0, 1.0, 4.0], [3.0, 5.0, torch.nan], [2.0, torch.nan, torch.nan]])
     profile = gradient_profile(norms, torch.tensor([3, 2, 1]), 5)
     assert profile.tolist() == [[0, 0.5, 1, 2.5, 4], [3, 3.5, 4, 4.5, 5], [2, 2, 2, 2, 2]]
     assert gradient_profile(norms, torch.tensor([3, 2, 1])).shape == (3, 100)
+    for probe, lengths in product((vanishing_ratio, gradient_profile), ([3], [0, 3], [4, 1])):
+        with pytest.raises(InputError, match="2 texts of up to 3 words"):
+            probe(torch.ones(2, 3), torch.tensor(lengths))
 
 
 class SideBySide(Theirs):

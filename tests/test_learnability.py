@@ -7,27 +7,19 @@ import math
 import pytest
 import small_models as small
 import torch
-from small_models import (
-    BATCH,
-    INDICES,
-    LABELS,
-    LENGTHS,
-    PADDING,
-    classifier,
-    gradients,
-    rearranged,
-    slope,
-)
+from small_models import BATCH, INDICES, LABELS, LENGTHS, PADDING, classifier, gradients, rearranged
 from torch.nn.functional import cross_entropy
 
-from whenpool import Encoder, InputError, TextClassifier
+from whenpool import Encoder, InputError, TextClassifier, learnability
 from whenpool.corpora.batches import Batch, Ragged, Texts
-from whenpool.learnability import gradient_directed as directed
-from whenpool.learnability import last_attention as attention
-from whenpool.learnability import teacher_forcing as forcing
-from whenpool.learnability.gradient_directed import GradientDirected, estimated_backward, exact_backward
-from whenpool.learnability.last_attention import DropoutAttention, PenaltyAttention
-from whenpool.learnability.teacher_forcing import TeacherForcing
+from whenpool.learnability import (
+    DropoutAttention,
+    GradientDirected,
+    PenaltyAttention,
+    TeacherForcing,
+    estimated_backward,
+    exact_backward,
+)
 from whenpool.training.loop import Objective
 
 
@@ -39,17 +31,14 @@ from whenpool.training.loop import Objective
         (8, [0, 1 / 16, 4 / 16, 9 / 16, 1, 1, 1, 1], [1, 3 / 4, 2 / 4, 1 / 4, 0, 0, 0, 0]),
     ],
 )
-def test_half_of_the_epochs_whatever_their_number(epochs, up, down):
-    assert [attention.rising(e, epochs, 2) for e in range(epochs)] == pytest.approx(up)
-    assert [attention.falling(e, epochs) for e in range(epochs)] == pytest.approx(down)
-
-
-@pytest.mark.parametrize(("objective", "power"), [(PenaltyAttention(20), 4), (DropoutAttention(20), 2)])
-def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(objective, power):
-    for epoch in range(20):
-        objective.start_epoch(epoch)
-        assert objective.factor == pytest.approx(min(1, epoch / 10) ** power)
-        assert objective.eligible == (epoch >= 10)
+def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(epochs, up, down):
+    """It takes half of the epochs, whatever their number."""
+    for epoch, rise in enumerate(up):
+        assert learnability.falling(epoch, epochs) == pytest.approx(down[epoch])
+        for objective, power in ((PenaltyAttention(epochs), 4), (DropoutAttention(epochs), 2)):
+            objective.start_epoch(epoch)
+            assert objective.factor == pytest.approx(rise ** (power / 2))
+            assert objective.eligible == (rise == 1)
 
 
 ROWS = [small.ids_of(torch.tensor([n]), n, seed=n)[0].tolist() for n in (7, 2, 5, 1, 9, 3, 4)]
@@ -79,10 +68,10 @@ def test_teacher_forcing_is_the_mean_squared_error_over_texts_and_units():
 
 @pytest.mark.parametrize("words", [1, 12, 10_000])
 def test_embeddings_come_in_the_order_of_the_texts(words, monkeypatch):
-    monkeypatch.setattr(forcing, "TEACHER_WORDS", words)
+    monkeypatch.setattr(learnability, "TEACHER_WORDS", words)
     teacher = classifier("max").float()
     expected = [last_and_largest(teacher, TEXTS.ids.row(i))[1] for i in range(len(TEXTS))]
-    found = forcing.sentence_embeddings(teacher, TEXTS)
+    found = learnability.sentence_embeddings(teacher, TEXTS)
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-6)
     assert not found.requires_grad
     assert teacher.training
@@ -108,14 +97,6 @@ def test_only_the_reading_learns_and_the_teacher_reads_each_text_once(monkeypatc
         assert torch.equal(parameter, started[name]) == name.startswith("classifier")
     assert torch.equal(model.classifier.weight, before["classifier.weight"])
     assert all(torch.equal(value, before[name]) for name, value in teacher.state_dict().items())
-
-
-@pytest.mark.parametrize(
-    "student", [classifier(classes=2), classifier(bidirectional=False)], ids=["classes", "units"]
-)
-def test_a_teacher_that_does_not_fit_is_named(student):
-    with pytest.raises(InputError, match=r"the teacher's classifier is \(3, 10\), classes by units"):
-        TeacherForcing(classifier("max")).begin(student, TEXTS)
 
 
 @pytest.mark.parametrize(("cell", "gates"), [("lstm", 4), ("gru", 3), ("elman", 1)])
@@ -166,7 +147,7 @@ def check_by_steps(model, found, function):
         nonzero = order[: int(gradient.count_nonzero())]
         for where in (nonzero[0], nonzero[len(nonzero) // 2]):
             place = tuple(int(i) for i in torch.unravel_index(where, gradient.shape))
-            expected = slope(model, name, place, function, step=1e-5)
+            expected = small.slope(model, name, place, function, step=1e-5)
             assert gradient[place].item() == pytest.approx(expected, rel=1e-4, abs=1e-7), name
 
 
@@ -221,14 +202,18 @@ def watched(form, ids, lengths):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_with_all_dropped_it_is_the_plain_model_to_the_bit(bidirectional):
+@pytest.mark.parametrize(
+    "objective", [DropoutAttention(20), GradientDirected(20), GradientDirected(20, exact=True)]
+)
+def test_at_the_end_of_a_curriculum_it_is_the_plain_model_to_the_bit(objective, bidirectional):
     model = classifier(bidirectional=bidirectional).float()
-    dropped, plain = at(DropoutAttention(20), 1.0), Objective()
-    for mine, theirs in zip(*(o.loss(model, BATCH, INDICES) for o in (dropped, plain)), strict=True):
-        assert torch.equal(mine, theirs)
-    found, expected = gradients(model, dropped), gradients(model, plain)
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
+    objective.start_epoch(10)
+    pairs = zip(*(o.loss(model, BATCH, INDICES) for o in (objective, Objective())), strict=True)
+    assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
+    found, expected = gradients(model, objective), gradients(model, Objective())
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    if isinstance(objective, GradientDirected):
+        assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
 
 
 def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
@@ -236,7 +221,7 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
     lengths = torch.randint(1, 9, (40,))
     ids, model = small.ids_of(lengths, 9), classifier()
     all_weights, seen = (
-        watched(attention.AttentionForm(model, drop), ids, lengths) for drop in (0, 0.5)
+        watched(learnability.AttentionForm(model, drop), ids, lengths) for drop in (0, 0.5)
     )
     for direction, (kept, weights) in enumerate(seen):
         whole = all_weights[direction][1]
@@ -249,15 +234,18 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
         assert not kept[torch.arange(9) >= lengths.unsqueeze(1)].any()  # and no pad is attended to
 
 
-@pytest.mark.parametrize("objective", [PenaltyAttention(20), DropoutAttention(20)])
-def test_a_model_that_pools_and_an_unknown_divergence_are_named(objective):
-    with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):
-        objective.loss(classifier("max"), BATCH, INDICES)
+def test_what_cannot_be_learnt_is_named():
+    for objective in (PenaltyAttention(20), DropoutAttention(20)):
+        with pytest.raises(InputError, match='has a pooling of its own; make it with pooling="last"'):
+            objective.loss(classifier("max"), BATCH, INDICES)
     with pytest.raises(InputError, match="divergence 'KL' is unknown; choose one of forward, reverse"):
         GradientDirected(20, divergence="KL")
+    for student in (classifier(classes=2), classifier(bidirectional=False)):
+        with pytest.raises(InputError, match=r"the teacher's classifier is \(3, 10\), classes by units"):
+            TeacherForcing(classifier("max")).begin(student, TEXTS)
 
 
-by_divergence = pytest.mark.parametrize("divergence", directed.DIVERGENCES)
+by_divergence = pytest.mark.parametrize("divergence", learnability.DIVERGENCES)
 by_way = pytest.mark.parametrize("way", [exact_backward, estimated_backward])
 
 
@@ -275,7 +263,7 @@ def test_unevenness_is_the_divergence_of_a_loop_over_words(divergence):
     torch.manual_seed(0)
     values = torch.randn(4, 7, 6).double() * torch.exp(3 * torch.randn(4, 7, 1).double())  # (B, T, E)
     values = values.masked_fill((torch.arange(7) >= LENGTHS.unsqueeze(1)).unsqueeze(-1), 0.0)
-    found = directed.unevenness(values, LENGTHS, divergence)
+    found = learnability.unevenness(values, LENGTHS, divergence)
     for text, n in enumerate(LENGTHS.tolist()):
         norms = values[text, :n].norm(dim=1).tolist()
         assert found[text].item() == pytest.approx(divergence_of(norms, divergence), rel=1e-6, abs=1e-11)
@@ -370,15 +358,6 @@ def test_texts_classified_with_great_confidence_are_still_directed(way, odds):
     found, _ = found_by(way, model, 1.0, "forward", batch)
     exact, _ = found_by(exact_backward, model.double(), 1.0, "forward", batch)
     assert error(found, exact) < 1e-2
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_once_the_factor_is_zero_training_is_plain_to_the_bit(exact):
-    model, objective = classifier().float(), GradientDirected(20, exact=exact)
-    objective.start_epoch(10)
-    found, expected = gradients(model, objective), gradients(model, Objective())
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert objective.end_epoch(model, lambda form: 0.0) == {"factor": 0.0}
 
 
 @pytest.mark.parametrize("exact", [True, False])

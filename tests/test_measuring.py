@@ -67,22 +67,17 @@ PROFILES = np.stack(
 )
 
 
-def test_the_ratio_is_a_quotient_of_means():
+def test_the_ratio_is_a_quotient_of_means_and_a_profile_the_mean_and_the_median_at_100_places():
     """Word ⌊n/2⌋, counted from 0, over the first: (4 + 3 + 5) / (2 + 1 + 1); not (2 + 3 + 5) / 3. A trace
     also has that of the places 45 to 54 of 100 over the first, of the mean profile."""
-    result, _ = GradientProfile(TINY).measure(Known(), KNOWN_TEXTS)
+    result, rows = GradientProfile(TINY).measure(Known(), KNOWN_TEXTS)
     tracer = Tracer(kinds.GradientTrace(TINY, texts=3), Known(), KNOWN_TEXTS)
     tracer(0)
     assert result["ratio"] == pytest.approx(3.0) == tracer.rows[0]["ratio"]
     assert result["texts_probed"] == 3
-    profile = PROFILES.sum(0)
-    assert tracer.rows[0]["band_ratio"] == pytest.approx(profile[45:55].mean() / profile[0], rel=1e-4)
-    assert abs(tracer.rows[0]["band_ratio"] - 3) > 0.1
-
-
-def test_a_profile_is_the_mean_and_the_median_at_100_places():
-    result, rows = GradientProfile(TINY).measure(Known(), KNOWN_TEXTS)
     mean, median = PROFILES.mean(0), np.median(PROFILES, axis=0)
+    assert tracer.rows[0]["band_ratio"] == pytest.approx(mean[45:55].mean() / mean[0], rel=1e-4)
+    assert abs(tracer.rows[0]["band_ratio"] - 3) > 0.1
     factor, found = rows[0]["mean"] / mean[0], pd.DataFrame(rows)
     assert factor > 0
     assert found["position"].tolist() == list(range(1, 101))
@@ -115,11 +110,7 @@ def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, st
     for seen in range(0, last + 1, step):
         tracer(seen)
     assert [row["examples"] for row in tracer.rows] == expected
-
-
-def test_what_a_trace_comes_to():
-    tracer = Tracer(kinds.GradientTrace(TINY), Known(), KNOWN_TEXTS)
-    looks = [(0, 0.5, 50.0), (128, 0.4, 94.9), (256, 0.3, 95.0), (384, 0.2, 99.0)]
+    looks = [(0, 0.5, 50.0), (128, 0.4, 94.9), (256, 0.3, 95.0), (384, 0.2, 99.0)]  # what it comes to
     rows = [dict(zip(("examples", "ratio", "train_accuracy"), look, strict=True)) for look in looks]
     for tracer.rows, ratio, examples in ((rows[:2], None, None), (rows, 0.3, 256)):
         found = {"ratio_at_start": 0.5, "ratio_at_95": ratio, "examples_at_95": examples}

@@ -45,7 +45,8 @@ def test_on_imdb_the_grids_of_the_thesis_are_run(place):
     assert {run.seed for run in runs} == {0, 1, 2, *TIMED_SEEDS}
     timed = [run for run in runs if run.seed in TIMED_SEEDS]
     assert Counter(run.pooling for run in timed) == dict.fromkeys(COMPARED, len(TIMED_SEEDS))
-    assert all(run == replace(plain_of(run), epochs=8, setting="standard") for run in timed)
+    plain = {"drop_connect": 0.0, "weight_decay": 0.0, "learning_rate": 2e-3}
+    assert all(run == replace(run, **plain, epochs=8, setting="standard") for run in timed)
     one = [run for run in runs if run.seed == 0]
     counted = Counter((run.setting, run.pooling, run.epochs) for run in one)
     ways = len(GRID) + len(LEARNING_RATES) - 1
@@ -57,10 +58,6 @@ def test_on_imdb_the_grids_of_the_thesis_are_run(place):
     }
     mine = {(run.drop_connect, run.weight_decay) for run in one if run.pooling == "mean"}
     assert mine == {(0, 0), *product(networks.MASK_RATES, [0]), *product([0], networks.DECAYS)}
-
-
-def plain_of(run):
-    return replace(run, drop_connect=0.0, weight_decay=0.0, learning_rate=2e-3)
 
 
 @pytest.mark.parametrize("cell", LISTED_CELLS)
@@ -186,16 +183,18 @@ def test_every_cell_is_trained_from_left_to_right_and_looked_into(place):
     assert {run.cell for run in own} == set(CELLS)
 
 
-@pytest.mark.parametrize(
-    "chapter", ["training_to_skip", "gradient_propagation", "natural_bias", "corpora"]
-)
-def test_any_chapter_can_be_run_with_another_model(chapter, place):
-    usual = plan(chapter, Choice(), place)
-    runs = plan(chapter, Choice(cell="gru", layers=2), place)
-    assert {(run.training.cell, run.training.layers) for run in runs} == {("gru", 2)}
-    low = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU has not
-    assert len(runs) == len(usual) - len(low)
-    assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
+def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(place):
+    for chapter in ("training_to_skip", "gradient_propagation", "natural_bias", "corpora"):
+        usual = plan(chapter, Choice(), place)
+        runs = plan(chapter, Choice(cell="gru", layers=2), place)
+        assert {(run.training.cell, run.training.layers) for run in runs} == {("gru", 2)}
+        low = [run for run in usual if run.training.forget_bias == "low"]  # which a GRU has not
+        assert len(runs) == len(usual) - len(low)
+        assert not {key(run, place) for run in runs} & {key(run, place) for run in usual}
+    for chapter, layers in (("other_architectures", 1), ("recurrent_networks", 2)):
+        usual = plan(chapter, Choice(), place)
+        for choice in (Choice(cell="sum"), Choice(cell="gru", layers=layers)):
+            assert plan(chapter, choice, place) == usual
 
 
 def test_what_a_cell_lacks_is_left_out(place):
@@ -251,13 +250,6 @@ def test_every_cell_is_listed_and_the_facts_are_the_cells():
         assert LISTED_CELLS[name].remembers == ("weight_hh_l0" in weights)
         assert LISTED_CELLS[name].forgets == (name in ("lstm", "prototype"))
     assert len({listed.colour for listed in LISTED_CELLS.values()}) == len(LISTED_CELLS)
-
-
-@pytest.mark.parametrize(("chapter", "layers"), [("other_architectures", 1), ("recurrent_networks", 2)])
-def test_these_chapters_compare_cells_whatever_is_asked_for(chapter, layers, place):
-    usual = plan(chapter, Choice(), place)
-    for choice in (Choice(cell="sum"), Choice(cell="gru", layers=layers)):
-        assert plan(chapter, choice, place) == usual
 
 
 def told(name, **accuracies):

@@ -10,7 +10,7 @@ from torch import nn
 
 from whenpool import POOLINGS, InputError, MaxPool, TextClassifier
 from whenpool.probes import nwi, window_importance
-from whenpool.probes.reuse import can_reuse
+from whenpool.probes.nwi import can_reuse
 
 WORDS, CLASSES, UNKNOWN = 30, 3, 4
 CELLS = ("lstm", "gru", "elman")
@@ -18,9 +18,9 @@ LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; w
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 
 
-def batch(lengths=LENGTHS, padding=3):
+def batch(lengths=LENGTHS):
     torch.manual_seed(1)
-    ids = torch.randint(0, WORDS, (len(lengths), int(lengths.max()) + padding))
+    ids = torch.randint(0, WORDS, (len(lengths), int(lengths.max()) + 3))
     return ids, lengths, LABELS[: len(lengths)]
 
 
@@ -37,19 +37,17 @@ def classifier(pooling="max_attention", cell="lstm", dtype=torch.float64, **othe
 def importance_by_loop(model, ids, lengths, labels, k):
     """Algorithm 1 up to δ, one text without padding and one window at a time."""
 
-    def log_probability(words, label):
+    def log_probability(words, label, hidden=()):
+        words = torch.tensor([UNKNOWN if t in hidden else word for t, word in enumerate(words.tolist())])
         logits = model(words.unsqueeze(0), torch.tensor([len(words)]))
         return logits.log_softmax(-1)[0, label].item()
 
-    def change(words, label, t):
-        replaced = words.clone()
-        replaced[k * t : k * t + k] = UNKNOWN
-        return abs(log_probability(replaced, label) - log_probability(words, label))
-
-    texts = [
-        (text[:n], label, n // k) for text, n, label in zip(ids, lengths.tolist(), labels, strict=True)
-    ]
-    return [[change(words, label, t) for t in range(count)] for words, label, count in texts]
+    found = []
+    for text, n, label in zip(ids, lengths.tolist(), labels, strict=True):
+        plain = log_probability(text[:n], label)
+        windows = (range(k * t, k * t + k) for t in range(n // k))
+        found.append([abs(log_probability(text[:n], label, window) - plain) for window in windows])
+    return found
 
 
 def profile_by_numpy(importance, points):

@@ -12,7 +12,7 @@ from whenpool import POOLINGS, InputError, TextClassifier
 from whenpool.corpora.settings import compose
 from whenpool.probes import step_megabytes
 from whenpool.probes.sweep import padding_sweep
-from whenpool.runs.kinds.probe import MemoryUse, Probe, growth
+from whenpool.runs.kinds.probe import MemoryUse, growth
 from whenpool.runs.kinds.training import Training
 
 WORDS = 40
@@ -165,15 +165,3 @@ def test_scores_that_are_kept_grow_with_the_square_and_nothing_else_does(cell, p
         model.encoder.attention = "plain"
     exponent = growth([{"words": n, "megabytes": step(model, n)} for n in (512, 1_024, 2_048)])
     assert exponent > 1.9 if plain else exponent < 1.1
-
-
-def test_a_run_is_stored_with_its_rows(place):
-    probe = MemoryUse(TRANSFORMER, longest=64, halvings=2, attention="plain")
-    assert probe.needs is None
-    probe.execute(place)
-    probes = place.store.current("probe")
-    assert Probe.of_row(probes.iloc[0]) == probe
-    measured = place.store.measured_on(probes, "memory")
-    assert measured["words"].tolist() == [16, 32, 64]
-    assert (measured["megabytes"] > 0).all()
-    assert measured["exponent"].iloc[0] == pytest.approx(growth(measured.to_dict("records")))

@@ -8,13 +8,14 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 from torch import nn
 from torch.autograd.functional import jacobian
 
 from whenpool import POOLINGS, Encoder, InputError
 from whenpool.models.pooling import LastState, MaxPool
 from whenpool.theory import constructions as built
-from whenpool.theory import moments, shrinkage
+from whenpool.theory import shrinkage
 from whenpool.theory.constructions import read_running_max
 from whenpool.theory.lattice import longest_chain, longest_parity_of_lstms, longest_parity_of_machines
 from whenpool.theory.shrinkage import expected_shrinkage, factor_of, gradient_moments
@@ -84,7 +85,9 @@ GIVEN = [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)]
 
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("length", [1, 2, 17, 300])
-def test_max_pooling_by_a_second_layer_and_by_an_end_token(given, length):
+def test_max_pooling_by_a_second_layer_and_by_an_end_token_and_a_last_state_by_max_pooling(
+    given, length
+):
     E, H, _ = given
     texts, end = torch.randn(5, length, E).double(), 100 * torch.randn(5, 1, E).double()
     for lstm in (given_lstm(*given, bidirectional=True), given_lstm(*given)):
@@ -96,6 +99,10 @@ def test_max_pooling_by_a_second_layer_and_by_an_end_token(given, length):
         states = wide(torch.cat([texts, end], 1))[0]
         assert torch.allclose(states[:, :-1, :H], lstm(texts)[0], atol=1e-12)
     assert (read_running_max(states[:, -1, H : 2 * H], 1e-4) - expected).abs().max() <= 1e-4
+    told = torch.arange(length + 1).eq(length).double().expand(5, -1).unsqueeze(2)  # where the end is
+    marked = torch.cat([torch.cat([texts, end], 1), told], 2)
+    found = pooled(MaxPool, built.last_state_by_pooling(lstm, 1e-4), marked)[:, H:]
+    assert (found / (1e-4 * 3 / 2) ** 0.5 - pooled(LastState, lstm, texts)).abs().max() <= 1e-4
 
 
 def test_the_state_before_the_first_word_is_no_state():
@@ -108,19 +115,6 @@ def test_the_state_before_the_first_word_is_no_state():
     assert largest < -0.7
     states = built.max_pooled_by_an_end_token(lstm, 1e-4, 3)(texts)[0]
     assert (read_running_max(states[:, -1, 1:2], 1e-4) - largest).abs() <= 1e-4
-
-
-@pytest.mark.parametrize("given", GIVEN)
-@pytest.mark.parametrize("length", [1, 17])
-def test_a_last_state_by_max_pooling_where_the_end_can_be_told(given, length):
-    (E, H, _), lstm = given, given_lstm(*given)
-    texts = torch.randn(5, length, E).double()
-    marked = torch.zeros(5, length + 1, E + 1).double()
-    marked[:, :-1, :-1], marked[:, -1] = texts, torch.randn(5, E + 1).double()
-    marked[:, -1, -1] = 1
-    found = pooled(MaxPool, built.last_state_by_pooling(lstm, 1e-4), marked)[:, H:]
-    found = found / built.last_state_scale(1e-4)
-    assert (found - pooled(LastState, lstm, texts)).abs().max() <= 1e-4
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -185,44 +179,41 @@ def machines_by_loops(states, units, values):
 
 
 def lstms_by_loops(grid, values, longest):
-    def sigmoid(x):
-        return 1 / (1 + math.exp(-x))
-
     best = (0, 0)
     for b_i, b_f, b_g, b_o, u_i, u_f, u_g, u_o in product(grid, repeat=8):
         h, c, steps = 0.0, 0.0, []
         for _ in range(longest):
-            c = sigmoid(b_f + u_f * h) * c + sigmoid(b_i + u_i * h) * math.tanh(b_g + u_g * h)
-            h = sigmoid(b_o + u_o * h) * math.tanh(c)
+            c = expit(b_f + u_f * h) * c + expit(b_i + u_i * h) * math.tanh(b_g + u_g * h)
+            h = expit(b_o + u_o * h) * math.tanh(c)
             steps.append((min(range(values), key=lambda k: abs(2 * k / (values - 1) - 1 - h)),))
             h = 2 * steps[-1][0] / (values - 1) - 1
         best = (max(best[0], labelled(max_pooled(steps))), max(best[1], labelled(steps)))
     return best
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)])
-def test_all_machines_by_loops(sizes):
-    assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
+def test_all_machines_by_loops_and_max_pooled_ones_reach_the_bound_and_no_more():
+    for sizes in ((1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)):
+        assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
+    for Q, H, V in (
+        (3, 1, 3),
+        (6, 1, 2),
+        (6, 1, 4),
+        (2, 1, 4),
+        (4, 2, 2),
+        (3, 2, 3),
+        (5, 2, 3),
+        (5, 3, 2),
+    ):
+        assert longest_parity_of_machines(Q, H, V) == (min(Q, longest_chain(H, V)), math.inf)
 
 
-@pytest.mark.parametrize(
-    "sizes", [(3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (3, 2, 3), (5, 2, 3), (5, 3, 2)]
-)
-def test_max_pooled_machines_reach_the_bound_and_no_more(sizes):
-    bound = min(sizes[0], longest_chain(*sizes[1:]))
-    assert longest_parity_of_machines(*sizes) == (bound, math.inf)
-
-
-@pytest.mark.parametrize(("grid", "values"), [((-8, 8), 2), ((-8, 2), 3), ((2, 8), 5), ((-3, 0.5), 4)])
-def test_small_lstms_by_loops(grid, values):
-    assert longest_parity_of_lstms(grid, values, 8) == lstms_by_loops(grid, values, 8)
-
-
-@pytest.mark.parametrize("values", [2, 3, 4, 5, 6])
-def test_max_pooled_lstms_keep_to_the_bound(values):
-    best, last = longest_parity_of_lstms((-8, 0, 2, 8), values, 12)
-    assert 2 <= best <= longest_chain(1, values)
-    assert last == 12
+def test_small_lstms_by_loops_and_max_pooled_ones_keep_to_the_bound():
+    for grid, values in (((-8, 8), 2), ((-8, 2), 3), ((2, 8), 5), ((-3, 0.5), 4)):
+        assert longest_parity_of_lstms(grid, values, 8) == lstms_by_loops(grid, values, 8)
+    for values in range(2, 7):
+        best, last = longest_parity_of_lstms((-8, 0, 2, 8), values, 12)
+        assert 2 <= best <= longest_chain(1, values)
+        assert last == 12
 
 
 H, E, K = 128, 128, 40
@@ -251,9 +242,9 @@ def test_the_full_jacobian_is_that_of_torchs_lstm_by_autograd():
 @pytest.mark.parametrize(("mean", "variance"), [(0.0, 0.3), (2.0, 0.7), (-1.0, 26.0)])
 def test_moments_of_gates_are_those_of_samples(mean, variance):
     samples = mean + math.sqrt(variance) * np.random.default_rng(0).standard_normal(400_000)
-    gate, slope = 1 / (1 + np.exp(-samples)), np.exp(-samples) / (1 + np.exp(-samples)) ** 2
-    value = np.tanh(samples - mean)
-    found = [*moments.sigmoid(mean, variance), *moments.tanh(variance)[1:]]
+    gate, value = expit(samples), np.tanh(samples - mean)
+    slope = gate * expit(-samples)
+    found = [*shrinkage.sigmoid(mean, variance), *shrinkage.tanh(variance)[1:]]
     drawn = [gate, gate**2, slope, slope**2, value**2, 1 - value**2, (1 - value**2) ** 2]
     np.testing.assert_allclose(np.concatenate(found), [own.mean() for own in drawn], rtol=0.006)
 
@@ -264,7 +255,7 @@ def test_forget_biases_are_those_of_the_encoder(forget_bias):
     torch.manual_seed(0)
     lstm = Encoder(1, size, bidirectional=False, forget_bias=forget_bias).layers[0][0]
     drawn = (lstm.bias_ih_l0 + lstm.bias_hh_l0).detach()[size : 2 * size].numpy()
-    ours = moments.keeping_biases(size, forget_bias)
+    ours = shrinkage.keeping_biases(size, forget_bias)
     theirs, tolerance = np.quantile(drawn, (np.arange(len(ours)) + 0.5) / len(ours)), 0.1 * drawn.std()
     if forget_bias == "chrono":  # drawn evenly on this scale
         ours, theirs, tolerance = np.exp(ours), np.exp(theirs), 10
@@ -284,7 +275,7 @@ def test_a_leaky_sum_has_the_moments_of_all_its_cases():
         for k in range(1, T):
             y[k] += lam[k] * y[k - 1]
         reference += y @ source @ y.T / 4**T
-    sums = moments.LeakySum(T, 1)
+    sums = shrinkage.LeakySum(T, 1)
     for k in range(T):
         means = [np.array([v]) for m in (keep[k], enter[k]) for v in (m.mean(), (m**2).mean())]
         row = sums.add(*means, source[k, : k + 1, None])
@@ -333,8 +324,8 @@ def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forg
 @pytest.mark.parametrize("forget_bias", [0.0, 1.0, 2.0])
 def test_the_factor_of_independent_steps_is_the_spectral_radius_of_two_numbers(forget_bias):
     variance = 1 / (3 * H)  # of each weight and each bias
-    keeping = moments.keeping_biases(H, forget_bias)
-    steps = moments.lstm_steps(161, E * variance, variance, False, keeping, None)
+    keeping = shrinkage.keeping_biases(H, forget_bias)
+    steps = shrinkage.lstm_steps(161, E * variance, variance, False, keeping, None)
     squares = gradient_moments(steps)
     t = 80  # where moments no longer change
     A, B = steps.back[t, t, 0], steps.aside[t, t, 0]
@@ -348,7 +339,7 @@ def test_with_constant_gates_paths_that_jump_equally_often_add_up():
     f, kappa, a, T = 0.5, 0.4, 0.7, 12
     once = [np.full((T, 1), value) for value in (f, f**2, kappa, kappa**2)]  # keep, keep2, enter, enter2
     twice = [np.full((T, T, 1), value) for value in (a**2 / 3, 0.0)]  # back, aside
-    steps = moments.Steps(*once, *twice, state_is_kept=True, tied=True)
+    steps = shrinkage.Steps(*once, *twice, state_is_kept=True, tied=True)
     r = kappa * a / 3**0.5
     paths = lambda k, j: math.comb(k, j) ** 2 * f ** (2 * k - 2 * j) * r ** (2 * j)  # noqa: E731
     jumps = [sum(paths(k, j) for j in range(k + 1)) for k in range(T)]

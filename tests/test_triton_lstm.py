@@ -173,6 +173,9 @@ def test_kernels_are_used_where_they_passed_and_a_precision_is_asked_for(kernels
             assert provenance("cuda", together=5)["precision"] == name
     with precision("tf32x3"):
         assert provenance("cuda")["precision"] == provenance("cpu", 5)["precision"] == "float32"
+    assert not kernels_on("cpu")
+    monkeypatch.setattr("whenpool.models.batched_lstm.find_spec", lambda name: None)
+    assert not kernels_on("cuda:1")
 
 
 def test_the_check_says_whether_they_are_used_and_why_not(kernels, monkeypatch):
@@ -192,9 +195,3 @@ def test_the_check_says_whether_they_are_used_and_why_not(kernels, monkeypatch):
     assert "they cannot be used (out of resource: shared memory)" in _kernels("cuda")[1]
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "Triton is not installed; pip install" in _kernels("cuda")[1]
-
-
-def test_without_triton_or_on_a_processor_there_are_none(monkeypatch):
-    assert not kernels_on("cpu")
-    monkeypatch.setattr("whenpool.models.batched_lstm.find_spec", lambda name: None)
-    assert not kernels_on("cuda:1")

@@ -37,10 +37,6 @@ def used_vae():
     return vae.float()
 
 
-def generator(seed):
-    return torch.Generator().manual_seed(seed)
-
-
 def test_a_vocabulary_has_frequent_words_first():
     texts = ["fish fish swim 1990 !", "fish jump !", "birds swim jump !", "the birds fly !"] * 3
     texts += ["swim swim", "a b c d e f g h i", "k l m n", "o p q r"]
@@ -87,8 +83,8 @@ def slow_elbo(vae, bag, noise, training):
 def test_the_bound_is_its_formula(training):
     vae = small_vae().train(training)
     bag = counted(ROWS)
-    noise = torch.randn(len(ROWS), 3, generator=generator(4)).double()
-    bound = vae.elbo(bag, generator(4))
+    noise = torch.randn(len(ROWS), 3, generator=torch.Generator().manual_seed(4)).double()
+    bound = vae.elbo(bag, torch.Generator().manual_seed(4))
     torch.testing.assert_close(bound, slow_elbo(vae, bag, noise, training), rtol=1e-6, atol=1e-6)
     assert bound[0][4] == 0  # no word to explain
 
@@ -99,7 +95,7 @@ def test_pretraining_is_its_formula():
     copied = copy.deepcopy(vae)
     history = pretrain(vae, TEXTS, steps, batch_size=2, learning_rate=0.1, seed=3)
 
-    draws, bag, found = generator(3), counted(ROWS), []
+    draws, bag, found = torch.Generator().manual_seed(3), counted(ROWS), []
     optimizer = torch.optim.Adam([p for p in copied.parameters() if p.requires_grad], lr=0.1)
     for step in range(steps):
         if step % 2 == 0:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 
 if TYPE_CHECKING:
     from whenpool.runs.engine import Workforce
@@ -179,7 +179,7 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
 def workforce_of(options: dict[str, Any]) -> "Workforce":
     """What `engine_options` or `speed_options` ask for; a deadline counts from now. Raises `InputError` for a
     workforce that is not to be had; without an engine nothing is executed, and a GPU need not be here."""
-    from whenpool.models.precision import check_precision
+    from whenpool.models.precision import PRECISIONS
     from whenpool.runs.engine import Workforce, check_device
 
     names = ("engine", "address", "workers", "device", "together", "precision")
@@ -191,5 +191,5 @@ def workforce_of(options: dict[str, Any]) -> "Workforce":
         workforce.check()
     else:
         check_device(workforce.device, here=False)
-        check_precision(workforce.precision)
+        check_known("precision", workforce.precision, PRECISIONS)
     return workforce

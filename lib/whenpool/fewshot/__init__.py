@@ -5,11 +5,15 @@ MixText fine-tune such an encoder, each with another objective; VAMPIRE reads ba
 the package `transformers` imports it when it is used.
 """
 
-from whenpool.fewshot.contextual import EmbeddedTexts, contextual_classifier, embed
-from whenpool.fewshot.fine_tuning import FineTuned, TMix
-from whenpool.fewshot.pretrained import Pretrained, load_encoder
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
+from whenpool.fewshot.pretrained import (
+    EmbeddedTexts,
+    Pretrained,
+    contextual_classifier,
+    embed,
+    load_encoder,
+)
 from whenpool.fewshot.selection import Selection, select
-from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 
 __all__ = [
     "UDA", "EmbeddedTexts", "FineTuned", "MixText", "Pretrained", "Selection", "TMix", "Unlabelled",

@@ -5,7 +5,6 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from os.path import isfile
 from pathlib import Path
 
 import numpy as np
@@ -147,8 +146,6 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
     ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first
     K, where K is the smallest number that any of these texts has. Raises `InputError` for a file or line
     that cannot be used, a text in two lines, and texts without paraphrases."""
-    if not isfile(file):
-        raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
     found: dict[str, list[str]] = {}
     form = '{"text": "...", "paraphrases": ["...", ...]}'
     expected = f"{form}, with at least one paraphrase, and nothing empty"
@@ -159,18 +156,14 @@ def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
             raise InputError(f"{where}: expected {expected}")
         if text in found:
             raise InputError(
-                f"{where}: the text of an earlier line again, {_shown(text)}; put all paraphrases of a "
-                "text into one line"
+                f"{where}: the text of an earlier line again, {text!r:.60}; put all paraphrases of a text "
+                "into one line"
             )
         found[text] = paraphrases
     if lost := [text for text in texts if text not in found]:
         raise InputError(
             f"{file}: paraphrases do not match: {len(lost):,} of {len(texts):,} unlabelled texts have "
-            f"none, the first is {_shown(lost[0])}; add a line for each, with the very same text"
+            f"none, the first is {lost[0]!r:.60}; add a line for each, with the very same text"
         )
     K = min((len(found[text]) for text in texts), default=0)
     return [found[text][:K] for text in texts]
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")

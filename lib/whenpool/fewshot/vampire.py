@@ -23,8 +23,7 @@ from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 
-SPECIALS = 1 + max(UNKNOWN_INDEX, PADDING_INDEX)
-"""The number of the first word; before it are the unknown word and padding."""
+FIRST = 2  # The number of the first word; before it are the unknown word and padding
 
 
 class BagOfWordsVAE(nn.Module):
@@ -48,8 +47,7 @@ class BagOfWordsVAE(nn.Module):
         self.mean = nn.Linear(topics, topics)
         self.log_variance = nn.Linear(topics, topics)
         self.decoder = nn.Linear(topics, self.words, bias=False)  # W
-        # as in their code: with this eps the noise of the draws is not blown up while all texts have about
-        # the same topics
+        # their eps: the noise of the draws is not blown up while all texts have about the same topics
         self.norm = nn.BatchNorm1d(self.words, eps=1e-3)
         self.norm.weight.requires_grad_(False)
 
@@ -101,14 +99,13 @@ def pretrain(
         raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
-    learnt = [parameter for parameter in vae.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(learnt, lr=learning_rate)
+    optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate)
     generator = torch.Generator().manual_seed(seed)
     history: list[dict[str, float]] = []
     step = 0
     while step < steps:
         order = torch.randperm(len(texts), generator=generator)
-        sums, seen = torch.zeros(2, device=device), 0
+        found = []
         for indices in order.tensor_split(max(1, len(texts) // batch_size))[: steps - step]:
             bag = bags(read.batch(indices, PADDING_INDEX).ids, vae.words).to(vae.background)
             reconstruction, kl = vae.elbo(bag, generator)
@@ -117,10 +114,9 @@ def pretrain(
             beta = min(1.0, 2 * step / steps)
             (beta * kl - reconstruction).mean().backward()
             optimizer.step()
-            sums += torch.stack([part.detach().sum() for part in (reconstruction, kl)])
-            seen += len(indices)
+            found.append(torch.stack([reconstruction, kl]).detach())  # (2, B)
             step += 1
-        means = dict(zip(("reconstruction", "kl"), (sums / seen).tolist(), strict=True))
+        means = dict(zip(("reconstruction", "kl"), torch.cat(found, 1).mean(1).tolist(), strict=True))
         if not math.isfinite(sum(means.values())):
             raise InputError(
                 f"the VAE's loss is no longer a number after {step:,} steps; lower the learning rate"
@@ -175,7 +171,7 @@ class BagVocabulary:
 
     def number(self, texts: Sequence[str]) -> Ragged:
         """The numbers of the known words of each text; a text without any is one unknown word."""
-        numbers = {word: place + SPECIALS for place, word in enumerate(self.words)}
+        numbers = {word: number for number, word in enumerate(self.words, FIRST)}
         rows = ([numbers[word] for word in tokenize(text) if word in numbers] for text in texts)
         return Ragged.of(row or [UNKNOWN_INDEX] for row in rows)
 
@@ -193,8 +189,8 @@ def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
         counts.update(words)
         spread.update(words.keys())
     telling = (word for word, found in spread.items() if 3 <= found <= len(texts) / 2)
-    kept = [word for word in telling if any(map(str.isalpha, word))]
-    kept = sorted(kept, key=lambda word: (-counts[word], word))[:limit]
+    lettered = (word for word in telling if any(map(str.isalpha, word)))
+    kept = sorted(lettered, key=lambda word: (-counts[word], word))[:limit]
     if len(kept) < 2:
         raise InputError(
             f"{len(texts):,} unlabelled texts have {len(kept)} words that occur in at least 3 and"
@@ -206,6 +202,6 @@ def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
 def bags(ids: Tensor, words: int) -> Tensor:
     """Counts of the words of each text: (B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V)
     float32; padding and the unknown word are not counted."""
-    counts = torch.zeros(len(ids), SPECIALS + words, device=ids.device)
+    counts = torch.zeros(len(ids), FIRST + words, device=ids.device)
     ones = torch.ones((), device=ids.device).expand(ids.shape)
-    return counts.scatter_add_(1, ids, ones)[:, SPECIALS:]
+    return counts.scatter_add_(1, ids, ones)[:, FIRST:]

@@ -12,7 +12,7 @@ input, H of a state.
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +22,8 @@ from torch.nn.functional import linear, pad
 from whenpool.models.precision import precision_used, product_precision
 
 _STEPS = 64  # Words whose derivatives of gates are computed at once: all would take much more memory
-
-
-class Loops(NamedTuple):
-    """The time loops, `_forward` and `_backward` of this module or the same as kernels."""
-
-    forward: Callable[..., tuple[Tensor, Tensor]]
-    backward: Callable[..., Tensor]
+Loops = tuple[Callable[..., tuple[Tensor, Tensor]], Callable[..., Tensor]]
+"""The time loops, `_forward` and `_backward` of this module or the same as kernels."""
 
 
 def run_together(
@@ -39,8 +34,8 @@ def run_together(
     order = sorted(range(len(inputs)), key=lambda r: -inputs[r].shape[1])  # longest first
     B = max(map(len, inputs))
     by_word = (pad(inputs[r].transpose(0, 1), (0, 0, 0, B - len(inputs[r]))) for r in order)
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    into, across, b_in, b_state = (torch.stack([getattr(lstms[r], n) for r in order]) for n in names)
+    alike = zip(*(lstms[r].parameters() for r in order), strict=True)
+    into, across, b_in, b_state = map(torch.stack, alike)
     loops = loops or loops_for(across)
     found = _Recurrences.apply(loops, into, across, b_in + b_state, *(x.contiguous() for x in by_word))
     states = dict(zip(order, found, strict=True))  # (T_r, B, H) each
@@ -55,7 +50,7 @@ def loops_for(weights: Tensor) -> Loops:
         from whenpool.models.triton_lstm import LOOPS
 
         return LOOPS
-    return Loops(_forward, _backward)
+    return _forward, _backward
 
 
 def kernels_on(device: torch.device | str) -> bool:
@@ -84,8 +79,8 @@ class _Recurrences(torch.autograd.Function):
             gates = x[0].new_empty(rows.count, x[0].shape[1], across.shape[1])
             for r, part in enumerate(x):
                 gates[rows.of(r)] = linear(part, into[r], bias[r])
-            states, cells = loops.forward(gates, across, rows)
-        ctx.loops, ctx.rows = loops, rows
+            states, cells = loops[0](gates, across, rows)
+        ctx.backward_loop, ctx.rows = loops[1], rows
         ctx.save_for_backward(gates, states, cells, across, into, *x)
         return tuple(states[rows.of(r)] for r in range(len(x)))
 
@@ -99,7 +94,7 @@ class _Recurrences(torch.autograd.Function):
         grad_into, grad_across, grad_inputs = torch.empty_like(into), torch.empty_like(across), []
         grad_bias = across.new_empty(across.shape[:2])  # (R, 4H)
         with product_precision():
-            grad_gates = ctx.loops.backward(grad_states, gates, cells, across, rows)  # as the gates
+            grad_gates = ctx.backward_loop(grad_states, gates, cells, across, rows)  # as the gates
             for r, part in enumerate(x):
                 mine = rows.of(r)
                 words = grad_gates[mine]  # (T_r, B, 4H), zeros behind the last text

@@ -20,11 +20,6 @@ _used = "float32"
 torch.backends.cudnn.allow_tf32 = False  # cuDNN would take TF32 by itself, and provenance be wrong
 
 
-def check_precision(name: str) -> None:
-    """Raises `InputError` for a name that is not in `PRECISIONS`."""
-    check_known("precision", name, PRECISIONS)
-
-
 def precision_used() -> str:
     """The one in use: a name in `PRECISIONS`."""
     return _used
@@ -37,7 +32,7 @@ def precision(name: str) -> Iterator[None]:
     Raises `InputError` for a name that is not in `PRECISIONS`.
     """
     global _used
-    check_precision(name)
+    check_known("precision", name, PRECISIONS)
     before = _used
     try:
         _used = name

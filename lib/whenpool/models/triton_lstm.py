@@ -174,29 +174,22 @@ def _launch(
 def settings_of(tiles: dict[str, int], B: int, H: int, name: str) -> dict[str, Any]:
     """What a kernel is compiled for; tiles have at least 16 rows and columns."""
     return {
+        **tiles,
         "H": H,
         "TEXTS": min(32, max(16, triton.next_power_of_2(B))),
         "UNITS": min(tiles["UNITS"], max(16, triton.next_power_of_2(H))),
-        "DEPTH": tiles["DEPTH"],
-        "STAGES": tiles["STAGES"],
         "DOT": name if name.startswith("tf32") else "ieee",
     }
 
 
-LOOPS = Loops(forward, backward)
+LOOPS: Loops = forward, backward
 
 
 def largest_errors(
     device: str, H: int = 256, shapes: Sequence[tuple[int, int]] = ((32, 40), (5, 1), (33, 17))
 ) -> dict[str, float]:
-    """What the kernels compute beside LSTMs of torch's in float64 on the processor.
-
-    Args:
-        shapes: texts and words of each recurrence.
-
-    Returns:
-        For each precision the largest ‖Δ‖ / ‖reference‖ of states (B, T, H) and of gradients.
-    """
+    """For each precision the largest ‖Δ‖ / ‖reference‖ of states (B, T, H) and of gradients that the kernels
+    compute, beside LSTMs of torch's in float64 on the processor; ``shapes``: B and T of each recurrence."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         lstms = [nn.LSTM(24, H, batch_first=True) for _ in shapes]
@@ -217,11 +210,9 @@ def largest_errors(
     for name in LARGEST_ERROR:
         with precision(name):
             found = computed(partial(run_together, loops=LOOPS), device=device)
-        apart = [
-            (one - other).norm() / other.norm().clamp(min=1e-30)  # some are zeros
-            for one, other in zip(found, exact, strict=True)
-        ]
-        errors[name] = torch.stack(apart).max().item()  # NaN if any is
+        pairs = zip(found, exact, strict=True)
+        apart = [(one - other).norm() / other.norm().clamp(min=1e-30) for one, other in pairs]
+        errors[name] = torch.stack(apart).max().item()  # NaN if any is; some references are zeros
     return errors
 
 

@@ -49,12 +49,8 @@ class Tap(NamedTuple):
 @contextmanager
 def tapped(model: nn.Module) -> Iterator[list[Tap]]:
     """While inside, every call of a ``nn.LSTM``, ``nn.GRU``, ``nn.RNN`` or `whenpool.models.cells.Cell` in a
-    model leaves a `Tap`.
-
-    The states are what they were; gradients of the recurrences' own parameters are not.
-
-    Raises `InputError` for a recurrence that cannot be tapped.
-    """
+    model leaves a `Tap`. The states are what they were; gradients of the recurrences' own parameters are
+    not. Raises `InputError` for a recurrence that cannot be tapped."""
     taps: list[Tap] = []
     recurrences: dict[Any, Any] = {}  # each with what runs instead of its forward
     for module in model.modules():

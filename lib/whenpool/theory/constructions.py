@@ -61,17 +61,9 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
 
         f = o = 1,  i = σ(K(y - u) - b),  g = tanh(s(y - u)),  hence  h' = tanh(atanh(h) + i·g)
 
-    *Never too high.* A step towards y does not pass it, as tanh(a + z) ≤ tanh(a) + z for z ≥ 0.
-    *Too low*, by two things. A new maximum, d = y - u above, is missed by d·σ(b - Kd) at most
-    W(e^(b-1))/K, and by (16/3)s² for the curve of tanh; this replaces the error before, whatever it
-    was. A smaller input, d below, pulls u down by d·σ(-Kd - b), at most W(e^(-b-1))/K, at each word.
-    (The maximum over z of z·σ(±b - z) is W(e^(±b-1)), with Lambert's W, w·e^w at w = W.)
-    The sum is at most
-
-        (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s²
-
-    and b = log(longest), K and s are such that it is ``precision``: a third of it for s, as this makes
-    K/s, the largest weight, smallest.
+    It is never too high, and too low by at most (W(e^(b-1)) + longest·W(e^(-b-1)))/K + (16/3)s², with
+    Lambert's W (book/theory.md has the proof); b = log(longest), K and s are such that this is
+    ``precision``: a third of it for s, as this makes K/s, the largest weight, smallest.
 
     It has ``size`` units, each with its own input in [-1, 1], and reads (B, T, size); `read_running_max`
     turns its states into maxima, right to ``precision`` in texts of up to ``longest`` words.
@@ -139,11 +131,11 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
     One layer of 2H units and E + 1 inputs, of which the last is 0 at words and 1 at the end token. The
     second H units are -tanh(1) at every word. At the end token they are tanh(tanh(s·h)) of the state h
     before, s² = 3/2·precision, which is larger, so that max-pooling finds it: divided by s, they are
-    the last state of ``lstm``.
+    the last state of ``lstm``, since tanh(tanh(s·h)) is s·h to within 2/3·s³.
 
     Raises `InputError` for another kind of LSTM.
     """
-    given, scale = _checked(lstm), last_state_scale(precision)
+    given, scale = _checked(lstm), (precision * 3 / 2) ** 0.5
     H = given.hidden_size
     wide = _blank(given.input_size + 1, 2 * H, given)
     gates = _gates(wide)
@@ -153,11 +145,6 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
     gates["g"].inputs[H:, -1] = OPEN
     gates["g"].states[H:, :H] = scale * torch.eye(H)
     return wide
-
-
-def last_state_scale(precision: float) -> float:
-    """s of `last_state_by_pooling`: tanh(tanh(s·h)) is s·h to within 2/3·s³ (§2.1.3)."""
-    return (precision * 3 / 2) ** 0.5
 
 
 def parity_lstm() -> nn.LSTM:
@@ -226,14 +213,13 @@ def _checked(lstm: nn.LSTM, directions: int = 1) -> nn.LSTM:
 
 
 @lru_cache(maxsize=1)
-def largest_error(units: int = 16, words: int = 200, precision: float = 1e-4) -> float:
+def largest_error() -> float:
     """The largest difference between the max-pooled states of a random LSTM and the last state of the
     two-layer LSTM that is built from it, over its precision."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        lstm = nn.LSTM(8, units, batch_first=True).double()
-        texts = torch.randn(8, words, 8).double()
-        pooled = MaxPool()(lstm(texts)[0], torch.ones(8, words))[0]
-        last = max_pooled_by_a_layer(lstm, precision, words)(texts)[0][:, -1]
-        error = (read_running_max(last, precision) - pooled).abs().max()
-    return error.item() / precision
+        lstm, texts = nn.LSTM(8, 16, batch_first=True).double(), torch.randn(8, 200, 8).double()
+        pooled = MaxPool()(lstm(texts)[0], torch.ones(8, 200))[0]
+        last = max_pooled_by_a_layer(lstm, 1e-4, 200)(texts)[0][:, -1]
+        error = (read_running_max(last, 1e-4) - pooled).abs().max()
+    return error.item() / 1e-4

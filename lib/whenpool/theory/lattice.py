@@ -17,18 +17,15 @@ from whenpool.base.errors import InputError
 
 
 def longest_chain(units: int, values: int) -> int:
-    """H(V - 1) + 1: how many different embeddings max-pooling can give one after another (§2.1.3).
-
-    s_t = max over j ≤ t of h_j never falls. Each new embedding has at least one unit at a higher one of
-    its V values, and each of the H units can rise V - 1 times.
-    """
+    """H(V - 1) + 1: how many different embeddings max-pooling can give one after another, since each of the
+    H units can only rise, and V - 1 times at most (§2.1.3)."""
     return units * (values - 1) + 1
 
 
 def parity_told(embeddings: np.ndarray) -> np.ndarray:
-    """On how many prefixes some label of the embedding is right about parity, (N,) (§2.1.3): such a label
-    exists as long as no embedding belongs to an odd and to an even prefix. ``embeddings`` (T, N) has a
-    number for each embedding, of the prefixes of 1, 2, ... T ones."""
+    """On how many prefixes some label of the embedding is right about parity, (N,) (§2.1.3): as long as no
+    embedding belongs to an odd and to an even one. ``embeddings`` (T, N) has a number for each embedding,
+    of the prefixes of 1, 2, ... T ones."""
     T, N = embeddings.shape
     told = np.full(N, T)
     for t in reversed(range(T)):  # so that the first clash is what stays
@@ -41,12 +38,10 @@ def longest_parity_of_machines(states: int, units: int, values: int) -> tuple[in
     """The longest n such that the best of *all* finite machines tells parity on the prefixes of 1 to n
     ones, max-pooled and by the last value (§2.1.3); ``math.inf`` where it tells it on all.
 
-    A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled
-    ``values`` in {0 .. V-1}^H, H ``units``, for each: every recurrent network of finite precision is
-    one. With one word only, a machine moves to new states, 0, 1, ... k-1 as they are met, until it returns
-    to one of them; from there it goes to k-1 again and again. All such walks are tried, with all values.
-    After 2Q words each state has been met with each parity that it will ever be met with, so that no more
-    words need be read.
+    A machine has Q ``states`` after a word, a transition for the word "1" from each, and pooled ``values``
+    in {0 .. V-1}^H, H ``units``, for each. It moves to new states, 0, 1, ... k-1 as they are met, until it
+    returns to one of them, and goes round from there: all such walks are tried, with all values. After 2Q
+    words each state has been met with each parity that it will ever be met with.
 
     Raises `InputError` for more than a million assignments.
     """

@@ -1,40 +1,221 @@
 """How a gradient shrinks on its way back: what is expected, and what is measured (thesis §2.1.3, §1.3.1).
 
-Rows of a Jacobian belong to what comes out, columns to what goes in.
+Expected is what follows from what states and gates are on average, before any training. `whenpool.Encoder`
+draws each weight from ±1/√H, so that Var(U) = 1/(3H). A pre-activation is a sum of many terms, hence close
+to Gaussian:
 
-Letters: E units of an input, H units of a state, T words, K steps back, D units of a state of both
-directions; i, f, g, o are the gates in torch's order, of which g is the candidate.
+    a_t = W x_t + U h_{t-1} + biases,   E[a_t a_s] = 1/3 E[h_{t-1} h_{s-1}] + [t = s] E·v/(3H) + bias,
+
+with v the variance of an input, inputs of different words independent, and 1/3 = H·Var(U). What two
+different steps have in common is small; functions of them are taken to first order in it:
+
+    E[φ(a_t) φ(a_s)] = E[φ(a_t)] E[φ(a_s)], or E[a_t a_s] E[φ'(a_t)] E[φ'(a_s)] where φ is odd.
+
+Units differ by the bias of the gate that keeps the state, and are alike otherwise. That bias is represented
+by its quantiles. Rows of a Jacobian belong to what comes out, columns to what goes in.
+
+Letters: E units of an input, H units of a state, T words, K steps back, U quantiles of a bias, D units of a
+state of both directions; i, f, g, o are the gates in torch's order, of which g is the candidate.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from whenpool.models.encoder import ForgetBias
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import gradient_norms
-from whenpool.theory import moments
-from whenpool.theory.moments import COUPLING, Array, LeakySum, Steps
+
+Array = NDArray[np.float64]
+COUPLING = 1 / 3
+"""H·Var(U): by how much a matrix of recurrent weights changes the mean square of a vector."""
+QUANTILES = 201  # "chrono" has few units that forget at once, which matter most near the end
+_POINTS = np.linspace(-8, 8, 161)  # in standard deviations; the trapezoid rule is all but exact here
+_WEIGHTS = np.exp(-(_POINTS**2) / 2) / np.exp(-(_POINTS**2) / 2).sum()
 
 
-def direct_jacobian(f: Tensor) -> Tensor:
-    """∂c_t/∂c_{t-1} = diag(f_t), were the gates blind to h_{t-1}: (H,) -> (H, H).
+class Squash(NamedTuple):
+    """E[φ], E[φ²], E[φ'] and E[φ'²] of a squashing function of a Gaussian, each (U,)."""
 
-    Its norm is the largest forget gate, hence below 1 (§2.1.3).
+    mean: Array
+    square: Array
+    slope: Array
+    slope_square: Array
+
+
+def sigmoid(mean: Array | float, variance: Array | float) -> Squash:
+    """Of σ, a gate, at a ~ N(mean, variance), each of the two a number or (U,)."""
+    points = np.atleast_1d(mean)[:, None] + np.sqrt(np.atleast_1d(variance))[:, None] * _POINTS
+    value = 1 / (1 + np.exp(-points))
+    return _squash(value, value / (1 + np.exp(points)))
+
+
+def tanh(variance: Array | float) -> Squash:
+    """Of tanh at a ~ N(0, variance), a candidate or what the output gate shows."""
+    value = np.tanh(np.sqrt(np.atleast_1d(variance))[:, None] * _POINTS)
+    return _squash(value, 1 - value**2)
+
+
+def _squash(value: Array, slope: Array) -> Squash:
+    """The means of φ and φ' at such values, and those of their squares."""
+    return Squash(*(found @ _WEIGHTS for found in (value, value**2, slope, slope**2)))
+
+
+class LeakySum:
+    """E[y_k y_j] of y_k = λ_k y_{k-1} + κ_k ξ_k, y_0 = 0, from E[ξ_k ξ_j], a step at a time.
+
+    The cell of an LSTM is such a sum over the words read, and so is, from the last word to the first,
+    the gradient that it carries. λ and κ of different steps are independent of each other and of ξ.
     """
-    return torch.diag(f)
+
+    def __init__(self, steps: int, units: int) -> None:
+        self.second = np.zeros((steps + 1, steps + 1, units))  # E[y_k y_j] for j <= k
+        self._past: list[tuple[Array, Array]] = []
+
+    def add(self, keep: Array, keep2: Array, enter: Array, enter2: Array, source: Array) -> Array:
+        """The next step k, from E[λ_k], E[λ_k²], E[κ_k] and E[κ_k²], each (U,), and E[ξ_k ξ_j] for j = 1
+        ... k, (k, 1) or (k, U): E[y_k y_j] for j = 1 ... k, (k, U)."""
+        y, k = self.second, len(self._past) + 1
+        met = np.zeros(y.shape[2])  # E[ξ_k y_j]
+        for j, (kept, entered) in enumerate(self._past, 1):
+            met = kept * met + entered * source[j - 1]
+            y[k, j] = keep * y[k - 1, j] + enter * met
+        y[k, k] = keep2 * y[k - 1, k - 1] + 2 * keep * enter * met + enter2 * source[-1]
+        self._past.append((keep, enter))
+        return y[k, 1 : k + 1]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What carries a gradient one step back, on average."""
+
+    keep: Array  # E[λ_t] of the gate that keeps, (T, U)
+    keep2: Array  # E[λ_t²]
+    enter: Array  # E[κ_t] of what leads from the state to what is kept, (T, U)
+    enter2: Array  # E[κ_t²]
+    back: Array  # A(t, s), from what is kept through recurrent weights to the state before, (T, T, U)
+    aside: Array  # B(t, s), from the state to the state before, past what is kept, (T, T, U)
+    state_is_kept: bool  # whether the state itself is what is kept, as in a GRU
+    tied: bool  # whether the recurrent weights are the same at every step
+
+
+def elman_steps(words: int, noise: float, bias: float, tied: bool) -> Steps:
+    """h_t = tanh(a_t): nothing is kept. Inputs add the variance ``noise``, E·v/(3H), to a pre-activation,
+    each of its two biases ``bias``, 1/(3H)."""
+    back, state = np.zeros((words, words, 1)), np.zeros(1)  # E[h_t²]
+    for t in range(words):
+        h = tanh(noise + COUPLING * state + 2 * bias)
+        state, back[t, t] = h.square, COUPLING * h.slope_square
+    nothing, all_of_it = np.zeros((words, 1)), np.ones((words, 1))
+    return Steps(nothing, nothing, all_of_it, all_of_it, back, 0 * back, True, tied)
+
+
+def lstm_steps(
+    words: int, noise: float, bias: float, tied: bool, forget: Array, into: Array | None
+) -> Steps:
+    """c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t, h_t = o_t ⊙ tanh(c_t); the bias of the forget gate is ``forget``
+    (U,), that of the input gate ``into`` (U,), None where it is drawn as the others are."""
+    U, free = len(forget), 2 * bias
+    cell, state = LeakySum(words, U), np.zeros((words + 1, words + 1))  # E[h_{t-1} h_{s-1}]
+    back, aside = np.zeros((2, words, words, U))
+    i, f, g, o, c = ([] for _ in range(5))
+    for t in range(words):
+        a = noise + COUPLING * state[t, t]
+        f.append(sigmoid(forget, a))
+        i.append(sigmoid(0.0, a + free) if into is None else sigmoid(into, a))
+        g.append(tanh(a + free))
+        o.append(sigmoid(0.0, a + free))
+        shared = tied * COUPLING * state[t, :t, None] + free  # E[a_t a_s], s < t
+        candidates = _odd_row(g, shared)  # E[g_t g_s], s <= t
+        back[t, : t + 1] = back[: t + 1, t] = COUPLING * (
+            cell.second[t, : t + 1] * _row(f, "slope")
+            + candidates * _row(i, "slope")
+            + _row(i, "mean") * _row(g, "slope")
+        )
+        cells = cell.add(f[t].mean, f[t].square, i[t].mean, i[t].square, candidates)  # E[c_t c_s]
+        c.append(tanh(cells[t]))
+        squashed = _odd_row(c, cells[:t])  # E[tanh(c_t) tanh(c_s)]
+        aside[t, : t + 1] = aside[: t + 1, t] = COUPLING * squashed * _row(o, "slope")
+        state[t + 1, 1 : t + 2] = (_row(o, "mean") * squashed).mean(-1)
+    enter = _over_time(o, "mean", U) * _over_time(c, "slope", U)
+    enter2 = _over_time(o, "square", U) * _over_time(c, "slope_square", U)
+    keep, keep2 = _over_time(f, "mean", U), _over_time(f, "square", U)
+    return Steps(keep, keep2, enter, enter2, back, aside, state_is_kept=False, tied=tied)
+
+
+def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) -> Steps:
+    """h_t = z_t ⊙ h_{t-1} + (1 - z_t) ⊙ n_t, n_t = tanh(W x_t + b + r_t ⊙ (U_n h_{t-1} + b_n)); the bias
+    of z, torch's update gate, is ``update`` (U,)."""
+    U = len(update)
+    back, state = np.zeros((words, words, U)), np.zeros(U)  # E[h_{t-1}²]
+    z, led = [], np.zeros((words, U))
+    for t in range(words):
+        through = COUPLING * state.mean()
+        z.append(sigmoid(update, noise + through))
+        r = sigmoid(0.0, noise + through + 2 * bias)
+        n = tanh(noise + bias + r.square * (through + bias))
+        other2 = 1 - 2 * z[t].mean + z[t].square  # E[(1 - z)²]
+        led[t] = (1 - z[t].mean) * n.slope * r.mean
+        back[t, : t + 1] = back[: t + 1, t] = COUPLING * led[t] * led[: t + 1]
+        at_candidate = r.square + r.slope_square * (through + bias)
+        back[t, t] = COUPLING * (
+            (state + n.square) * z[t].slope_square + other2 * n.slope_square * at_candidate
+        )
+        state = z[t].square * state + other2 * n.square
+    keep, keep2 = _over_time(z, "mean", U), _over_time(z, "square", U)
+    all_of_it = np.ones((words, U))
+    return Steps(keep, keep2, all_of_it, all_of_it, back, 0 * back, state_is_kept=True, tied=tied)
+
+
+def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int = 400) -> Array:
+    """Quantiles (U,) of the bias of the gate that keeps, as `whenpool.Encoder` draws it.
+
+    None and "low" are the sum of two numbers from ±1/√H; "chrono" is the logarithm of a memory
+    between 1 and ``chrono_words`` - 1; a number is itself.
+    """
+    share = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    if forget_bias in (None, "low"):
+        lower = np.sqrt(2 * np.minimum(share, 1 - share)) - 1
+        return 2 / hidden_size**0.5 * np.where(share < 0.5, lower, -lower)
+    if forget_bias == "chrono":
+        return np.log(1 + share * (chrono_words - 2))
+    return np.array([float(forget_bias)])
+
+
+def _row(found: list[Squash], moment: str) -> Array:
+    """E[φ(a_t) φ(a_s)] for the last step t and s <= t, (t + 1, 1 or U)."""
+    means = np.array([getattr(step, moment) for step in found])
+    row = means[-1] * means
+    row[-1] = getattr(found[-1], "square" if moment == "mean" else "slope_square")
+    return row
+
+
+def _odd_row(found: list[Squash], shared: Array) -> Array:
+    """The same where φ is odd, from E[a_t a_s] for s < t."""
+    slopes = np.array([step.slope for step in found])
+    return np.concatenate([shared * slopes[-1] * slopes[:-1], found[-1].square[None]])
+
+
+def _over_time(found: list[Squash], moment: str, units: int) -> Array:
+    """(T, U)"""
+    rows = np.array([getattr(step, moment) for step in found])
+    return np.broadcast_to(rows, (len(found), units))
 
 
 def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) -> Tensor:
     """∂c_t/∂c_{t-1} with gates that see h_{t-1} = o_{t-1} ⊙ tanh(c_{t-1}) (§2.1.3).
 
     diag(f_t) + [diag(c_{t-1} ⊙ f_t') U_f + diag(g_t ⊙ i_t') U_i + diag(i_t ⊙ g_t') U_g] · diag(o_{t-1} ⊙
-    (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees. ``x`` is the word at t,
-    ``c`` and ``o`` are the cell and the output gate before it, of which o does not depend on c; the
-    ``weights`` are those of an ``nn.LSTM``: (4H, E), (4H, H), (4H,) and (4H,). Its norm may exceed 1.
+    (1 - tanh²(c_{t-1}))), where ' is the derivative of a gate at what it sees; diag(f_t) alone, whose norm
+    is below 1, were the gates blind to h_{t-1}. ``x`` is the word at t, ``c`` and ``o`` are the cell and the
+    output gate before it, of which o does not depend on c; the ``weights`` are those of an ``nn.LSTM``:
+    (4H, E), (4H, H), (4H,) and (4H,). Its norm may exceed 1.
     """
     W, U, *biases = weights
     at_i, at_f, at_g, _ = (W @ x + U @ (o * c.tanh()) + sum(biases)).chunk(4)
@@ -42,7 +223,7 @@ def full_jacobian(x: Tensor, c: Tensor, o: Tensor, weights: Sequence[Tensor]) ->
     U_i, U_f, U_g, _ = U.chunk(4)
     slopes = c * f * (1 - f), g * i * (1 - i), i * (1 - g**2)
     through_gates = sum(slope[:, None] * U for slope, U in zip(slopes, (U_f, U_i, U_g), strict=True))
-    return direct_jacobian(f) + through_gates * (o * (1 - c.tanh() ** 2))
+    return torch.diag(f) + through_gates * (o * (1 - c.tanh() ** 2))
 
 
 def direct_gain(path: Tensor) -> Tensor:
@@ -65,14 +246,14 @@ def expected_shrinkage(
     """
     words, bias = distance + 1, 1 / (3 * hidden_size)  # the variance of each weight and each bias
     noise = input_size * input_variance * bias
-    keeping = moments.keeping_biases(hidden_size, forget_bias)
+    keeping = keeping_biases(hidden_size, forget_bias)
     if cell == "elman":
-        steps = moments.elman_steps(words, noise, bias, tied)
+        steps = elman_steps(words, noise, bias, tied)
     elif cell == "gru":
-        steps = moments.gru_steps(words, noise, bias, tied, keeping)
+        steps = gru_steps(words, noise, bias, tied, keeping)
     else:
         into = -keeping if forget_bias == "chrono" else None
-        steps = moments.lstm_steps(words, noise, bias, tied, keeping, into)
+        steps = lstm_steps(words, noise, bias, tied, keeping, into)
     squares = gradient_moments(steps)
     return torch.from_numpy(np.sqrt(squares / squares[0]))
 
@@ -166,11 +347,11 @@ MODELS: dict[str, tuple[str, ForgetBias]] = {
 
 @lru_cache(maxsize=32)
 def step_changes(
-    network: str, hidden_size: int, input_variance: float, first: int, last: int, draws: int = 5
+    network: str, hidden_size: int, input_variance: float, first: int, last: int
 ) -> list[float]:
     """By how many % the gradient norm of drawn networks changes with each step from the last state,
     before training, between two distances from it: a number for each draw of a network of `MODELS`."""
     cell, bias = MODELS[network]
     setup = (cell, hidden_size, 100, bias, input_variance, last)
-    curves = (measured_shrinkage(*setup, seed) for seed in range(draws))
+    curves = (measured_shrinkage(*setup, seed) for seed in range(5))
     return [100 * (factor_of(curve, first, last) - 1) for curve in curves]

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from whenpool.base.errors import InputError, check_known
-from whenpool.models.precision import check_precision
+from whenpool.models.precision import PRECISIONS
 from whenpool.runs.engine.crew import Crew, Pool, Report, outstanding, tasks_of
 from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run
@@ -58,7 +58,7 @@ class Workforce:
         if self.address and self.engine != "ray":
             raise InputError("an address is of a Ray cluster: choose --engine ray as well")
         check_device(self.device, here=self.engine == "local")
-        check_precision(self.precision)
+        check_known("precision", self.precision, PRECISIONS)
 
 
 def check_device(device: str, here: bool = True) -> None:

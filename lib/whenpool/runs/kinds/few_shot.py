@@ -27,18 +27,19 @@ from whenpool.corpora.tokens import (
     start_from,
     tokenize,
 )
-from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
-from whenpool.fewshot.fine_tuning import FineTuned, TMix
+from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
 from whenpool.fewshot.pretrained import (
     DEFAULT_ENCODER,
     MINILM,
     MINILM_NAMES,
     Pretrained,
+    contextual_classifier,
+    embed,
     encoder_fingerprint,
     load_encoder,
+    token_hash,
 )
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
-from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from whenpool.base.errors import StorageError
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
@@ -42,7 +43,7 @@ class Unfinished:
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
         self._folder, self._keys, self.together = store.directory / "unfinished", keys, len(keys)
         self.group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
-        made = provenance(device)
+        self._device, made = device, provenance(device)
         named = ("device", "threads", "torch", "python")
         how = (precision_used(), len(keys) > 1 and kernels_on(device))
         self._made = hash_of(_CODE, *map(str, how), *(str(made[name]) for name in named))[:12]
@@ -67,6 +68,10 @@ class Unfinished:
     def saver(self, number: int) -> Callable[[State], None]:
         """The function that a training calls after each epoch; it saves when it is time to."""
         return lambda state: self._save(number, state)
+
+    def provenance(self) -> dict[str, Any]:
+        """Of a result of these trainings that is ready now."""
+        return provenance(self._device, self.together, self.group)
 
     def remove(self, number: int) -> None:
         """Forget a training that is stored, or has failed."""

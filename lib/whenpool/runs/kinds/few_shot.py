@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from os.path import isfile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,30 +22,15 @@ from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragg
 from whenpool.corpora.corpus import check_length
 from whenpool.corpora.dataset import Splits
 from whenpool.corpora.tokens import VOCABULARY_LIMIT, build_vocabulary, load_vectors, tokenize
+from whenpool.fewshot import FineTuned, Pretrained, Selection, TMix, Unlabelled, load_encoder, select
 from whenpool.fewshot.contextual import contextual_classifier, embed, token_hash
-from whenpool.fewshot.fine_tuning import FineTuned, TMix
-from whenpool.fewshot.pretrained import (
-    DEFAULT_ENCODER,
-    MINILM,
-    MINILM_NAMES,
-    Pretrained,
-    encoder_fingerprint,
-    load_encoder,
-)
-from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
-from whenpool.fewshot.semi_supervised import UDA, MixText, Unlabelled
+from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM, MINILM_NAMES, encoder_fingerprint
+from whenpool.fewshot.selection import TfIdfReplacement, load_paraphrases
+from whenpool.fewshot.semi_supervised import UDA, MixText
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import (
-    CORPORA,
-    EVALUATION,
-    LENGTHS,
-    loaded,
-    place_in,
-    read_vectors,
-    test_texts,
-)
+from whenpool.runs.kinds.training import CORPORA, EVALUATION, LENGTHS, loaded, place_in, test_texts
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
@@ -132,13 +118,11 @@ class FewShot(Run):
 
     @property
     def cost(self) -> float:
-        """Tokens read, weighed by what they cost, as `Training.cost` has it."""
         texts = self.batch_size + (2 * self.unlabelled_batch if self.system in ("uda", "mixtext") else 0)
         return self.steps * texts * min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
 
     @property
     def work(self) -> float:
-        """`cost`, and the texts that are looked at without learning from them."""
         read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
         alone = replace(self, system="bert") if self.has_encoder else self  # without unlabelled texts
         return self.cost + EVALUATION * alone.cost / (self.steps * self.batch_size) * read
@@ -152,7 +136,6 @@ class FewShot(Run):
         yield (self.kind, encoder), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """The thesis's ten labels of each class come before other numbers."""
         labels = (self.per_class != FewShot.per_class, self.per_class)
         length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
         system = place_in(self.system, (*SYSTEMS, *CONTRAST))
@@ -172,11 +155,12 @@ class FewShot(Run):
         if self.vectors:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
         if self.paraphrases:
-            file = Path(self.paraphrases)
-            if not file.is_file():
-                raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
-            data["paraphrases"] = fingerprint(file)
-            own["paraphrases"] = file.name
+            if not isfile(self.paraphrases):
+                raise InputError(
+                    f"paraphrases {self.paraphrases} are not there; give a file of JSON lines"
+                )
+            data["paraphrases"] = fingerprint(Path(self.paraphrases))
+            own["paraphrases"] = self.labels["paraphrases"]
         return {"run": own, "data": data, "protocol": FEW_SHOT_PROTOCOL}
 
     @property
@@ -237,7 +221,6 @@ class FewShot(Run):
 
     @classmethod
     def read_ahead(cls, runs: Sequence["FewShot"], place: Place, device: str) -> Iterable[str]:
-        """Read corpora and vectors, and embed the texts that several runs read."""
         own = [run for run in runs if run.system == "max_attention"]
         for run in {replace(run, seed=0, per_class=1): run for run in own}.values():
             with suppress(InputError):  # the run itself will say so
@@ -246,7 +229,7 @@ class FewShot(Run):
                 texts, _ = numbered(chosen, pretrained, min(run.max_tokens, pretrained.max_tokens))
                 embedded(texts.validation, pretrained, place, device)
                 embedded(texts.test, pretrained, place, device)
-        read_vectors(runs, place)
+        super().read_ahead(runs, place, device)
         return [note for run in runs for note in corpus_of(run, place).notes]
 
     def __str__(self) -> str:

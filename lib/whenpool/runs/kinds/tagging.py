@@ -22,7 +22,7 @@ from whenpool.corpora.tagged import Tagged, TaggedCorpus, convert, entity_scores
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import loaded, read_vectors, vectors_of
+from whenpool.runs.kinds.training import loaded, vectors_of
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
@@ -148,7 +148,7 @@ class Tagging(Run):
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Tagging"], place: Place, device: str) -> Iterable[str]:
-        read_vectors(runs, place)
+        super().read_ahead(runs, place, device)
         return [note for run in runs for note in notes_of(run, place)]
 
     def identity(self, place: Place) -> dict[str, Any]:

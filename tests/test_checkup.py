@@ -154,5 +154,5 @@ def test_a_damaged_corpus_a_store_that_is_a_file_and_a_full_disk_are_named(
     assert re.fullmatch(says, missing(store=tmp_path / "taken"))
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=2e8))
     store, cache = look(mark="missing")[1]
-    assert "0.2 GB free, 1 GB is needed: free some, or name another folder with --store" in store
+    assert "0.2 GB free, 1 GB is needed: free some; or name another with --store" in store
     assert cache.endswith("WHENPOOL_CACHE")

@@ -14,7 +14,7 @@ from whenpool.base.errors import StorageError
 from whenpool.corpora.batches import training_batches
 from whenpool.runs import engine
 from whenpool.runs.engine import Workforce, crew, run_all
-from whenpool.runs.engine.crew import Claims, outstanding, tasks_of
+from whenpool.runs.engine.crew import Claims, Job, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.run import key
@@ -91,7 +91,7 @@ def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
     ]  # fmt: skip
     alone = [GradientProfile(SMALL), *(replace(SMALL, **changes) for changes in unlike)]
     left = list(dict.fromkeys(replace(run, setting="left") for run in GRID))
-    jobs = lambda runs: outstanding(runs, place, lambda run: False)  # noqa: E731
+    jobs = lambda runs: [Job(run, key(run, place)) for run in runs]  # noqa: E731
 
     def batches(run):
         """Lengths of the texts of each batch of an epoch."""

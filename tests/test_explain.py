@@ -151,7 +151,7 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
         (["--text", "a", "--file", "x"], b"", "give either"),
         (["--text", ""], b"", "--text: the text has no words"),
         (["--text", "-"], b"caf\xe9", "standard input is not UTF-8 text (byte 3)"),
-        (["--text", "a", "--label", "x"], b"", "--label: the model has no class 'x'; it has 'neg',"),
+        (["--text", "a", "--label", "x"], b"", "whenpool: the model has no class 'x'; it has 'neg',"),
         (["--text", "a", "--k", "0"], b"", "0 is not in the range"),
         (["--file", "nowhere.txt"], b"", "nowhere.txt cannot be read: No such file"),
         (["--file", "latin.txt"], b"", "latin.txt, line 1: not UTF-8 text (byte 0xe9"),

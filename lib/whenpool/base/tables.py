@@ -1,7 +1,6 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,15 +34,22 @@ def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
             raise InputError(f"{file}: the {what} {name!r} stands there twice")
 
 
-@dataclass(frozen=True)
 class Columns:
-    """What a table must be like."""
+    """What a table must be like, in names separated by spaces.
 
-    required: frozenset[str] = frozenset()  # are there, with a value in each row; numbers are finite
-    present: frozenset[str] = frozenset()  # are there besides, and may have gaps
-    numbers: frozenset[str] = frozenset()  # hold numbers, where they are there
-    flags: frozenset[str] = frozenset()  # hold True and False, where they are there
-    unique: str = ""  # the column without repeated values; empty for none
+    Args:
+        required: columns that are there, with a value in each row; numbers among them are finite.
+        present: columns that are there besides, and may have gaps.
+        numbers, flags: columns that hold numbers, or True and False, where they are there.
+        unique: the column without repeated values.
+    """
+
+    def __init__(
+        self, required: str = "", present: str = "", numbers: str = "", flags: str = "", unique: str = ""
+    ) -> None:
+        self.required, self.present = frozenset(required.split()), frozenset(present.split())
+        self.numbers, self.flags = frozenset(numbers.split()), frozenset(flags.split())
+        self.unique = unique
 
     def fault_in(self, row: Mapping[str, Any]) -> str:
         """What is wrong with a row that came from JSON, or nothing; it may lack any column."""

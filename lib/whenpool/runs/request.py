@@ -55,7 +55,7 @@ class Choice:
             check_known("cell", self.cell, LISTED_CELLS)
         if self.layers is not None and not 1 <= self.layers <= 64:  # as many as a checkpoint holds
             raise InputError(f"layers is how many, from 1 to 64, not {self.layers}")
-        if self.paraphrases and not isfile(Path(self.paraphrases)):
+        if self.paraphrases and not isfile(self.paraphrases):
             raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
         for name in ("seeds", "unlabelled", "labels", "sizes"):
             value = getattr(self, name)
@@ -79,14 +79,12 @@ class Choice:
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """The names in some texts, each of which holds several separated by spaces, or the path of one file. A
     path is made independent of the working directory, since chapters have their own."""
-    if not texts:
-        return None
     names: list[str] = []
-    for text in [texts] if isinstance(texts, str) else texts:
-        for name in [text] if isfile(Path(text.partition(":")[0])) else text.split():
+    for text in [texts] if isinstance(texts, str) else texts or ():
+        for name in [text] if isfile(text.partition(":")[0]) else text.split():
             file, colon, options = name.partition(":")
-            names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(Path(file)) else name)
-    return tuple(names)
+            names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(file) else name)
+    return tuple(names) or None
 
 
 def placed(name: str | None) -> str | None:

@@ -143,20 +143,17 @@ class Run:
     @cache
     def columns(cls) -> Columns:
         """What the columns of its published file, and of a stored run, hold."""
-        required = f"key protocol {cls.required}".split()
-        present = f"seconds commit device torch finished {cls.present}".split()
-        numbers = set(f"protocol seconds threads together {cls.results}".split())
-        flags = set(cls.flags.split())
+        numbers = f"protocol seconds threads together {cls.results}"
+        flags = cls.flags
         for field in (field for part in cls.configured() for field in fields(part)):
             kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
             holds = set(kind.split(" | ")) - {"None"}
             if holds <= {"int", "float"}:
-                numbers.add(field.name)
+                numbers += f" {field.name}"
             elif holds == {"bool"}:
-                flags.add(field.name)
-        return Columns(
-            frozenset(required), frozenset(present), frozenset(numbers), frozenset(flags), "key"
-        )
+                flags += f" {field.name}"
+        present = f"seconds commit device torch finished {cls.present}"
+        return Columns(f"key protocol {cls.required}", present, numbers, flags, "key")
 
     @classmethod
     @cache
@@ -170,8 +167,7 @@ class Run:
     @cache
     def point_columns(cls, history: str | None = None) -> Columns:
         """`columns` of a history's file, or without a name of the points of a stored run."""
-        required = f"key {cls.histories[history]}".split() if history else ()
-        return Columns(frozenset(required), numbers=frozenset(cls.points.split()))
+        return Columns(f"key {cls.histories[history]}" if history else "", numbers=cls.points)
 
 
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:

@@ -55,10 +55,10 @@ class Columns:
         """What is wrong with a row that came from JSON, or nothing; it may lack any column."""
         for name, value in row.items():
             is_flag = isinstance(value, bool)
-            if not isinstance(value, str | int | float | bool | None):
-                return f"{name:.40} is no plain value"
             if value is None:
                 continue
+            if not isinstance(value, str | int | float):
+                return f"{name:.40} is no plain value"
             if name in self.numbers and (is_flag or isinstance(value, str)):
                 return f"{name} is no number but {value!r:.40}"
             if name in self.flags and not is_flag:
@@ -67,9 +67,9 @@ class Columns:
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
-    """A CSV file, called ``what`` in messages, with its columns checked; those of type ``text`` are read
-    as `str`. Raises `InputError` for a file that cannot be read, a column that is missing, or a value
-    that cannot be, named by its row (the first below the header is row 1) and column."""
+    """A CSV file, called ``what`` in messages, with its columns checked; ``text`` are types of some. Raises
+    `InputError` for a file that cannot be read, a column that is missing, or a value that cannot be, named
+    by its row (the first below the header is row 1) and column."""
     import pandas as pd
 
     try:

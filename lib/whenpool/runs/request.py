@@ -79,12 +79,14 @@ class Choice:
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """The names in some texts, each of which holds several separated by spaces, or the path of one file. A
     path is made independent of the working directory, since chapters have their own."""
+    if not texts:
+        return None
     names: list[str] = []
-    for text in [texts] if isinstance(texts, str) else texts or ():
+    for text in [texts] if isinstance(texts, str) else texts:
         for name in [text] if isfile(text.partition(":")[0]) else text.split():
             file, colon, options = name.partition(":")
             names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(file) else name)
-    return tuple(names) or None
+    return tuple(names)
 
 
 def placed(name: str | None) -> str | None:

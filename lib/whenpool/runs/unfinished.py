@@ -19,29 +19,23 @@ from whenpool.runs.run import provenance
 from whenpool.runs.store import Store
 from whenpool.training.state import State
 
-EVERY = 60.0
-"""Seconds between two saves, at least: a file of the thesis's model has 50 MB, and takes 0.1 s or more."""
+EVERY = 60.0  # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
 _FILES = [file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[1].rglob(kind))]
 _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
 
 
 class Unfinished:
-    """The unfinished ones among some trainings of a store that are trained together, or of one alone.
+    """The unfinished ones among some trainings of a store that are trained together, or of one alone; nobody
+    else is at these ``keys``.
 
     What another version of the library, another device or another precision has saved is not read: one result
     would hold numbers of two kinds.
-
-    Args:
-        keys: of the trainings; nobody else is at them.
-        device: where they are trained.
-
-    Attributes:
-        together: how many models were trained at once at most, also before they were stopped.
-        group: what names those models; "" for one alone.
     """
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
-        self._folder, self._keys, self.together = store.directory / "unfinished", keys, len(keys)
+        self._folder, self._keys = store.directory / "unfinished", keys
+        # how many were trained at once at most, also before they were stopped, and what names those models
+        self.together = len(keys)
         self.group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
         self._device, made = device, provenance(device)
         named = ("device", "threads", "torch", "python")
@@ -66,7 +60,7 @@ class Unfinished:
         return None
 
     def saver(self, number: int) -> Callable[[State], None]:
-        """The function that a training calls after each epoch; it saves when it is time to."""
+        """What a training calls after each epoch; it saves when it is time to."""
         return lambda state: self._save(number, state)
 
     def provenance(self) -> dict[str, Any]:

@@ -31,8 +31,7 @@ class Job(NamedTuple):
     keep_weights: bool = False
 
 
-Task = tuple[Job, ...]
-"""What one worker does in one go: a run, or several trainings together."""
+Task = tuple[Job, ...]  # What one worker does in one go: a run, or several trainings together
 
 
 class Message(NamedTuple):

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from whenpool.runs.kinds.training import Training
     from whenpool.runs.run import Place
 
-KINDS: dict[str, "type[Run]"] = {}
-"""Every kind of run by its name."""
+KINDS: dict[str, "type[Run]"] = {}  # Every kind of run by its name
 OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 

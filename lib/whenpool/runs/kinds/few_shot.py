@@ -35,18 +35,10 @@ from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
-SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")
-"""The rows of Table 1.9, in its order."""
-CONTRAST = ("last_words", "max_attention_words")
-"""BiLSTM and max-attention on word vectors, as in the other chapters, for contrast."""
-READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")
-"""Systems whose texts a pretrained encoder reads."""
+SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")  # The rows of Table 1.9
+CONTRAST = ("last_words", "max_attention_words")  # BiLSTM and max-attention on word vectors
+READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")  # As numbers of word pieces
 UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts as well
-
-
-def check_system(system: str) -> None:
-    """Raises `InputError` for a name that is not in `SYSTEMS` or `CONTRAST`."""
-    check_known("system", system, (*SYSTEMS, *CONTRAST))
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class FewShot(Run):
     pretraining: int = 2_000  # steps of VAMPIRE on unlabelled texts
 
     def __post_init__(self) -> None:
-        check_system(self.system)
+        check_known("system", self.system, (*SYSTEMS, *CONTRAST))
         unused = [name for name, systems in USED_BY.items() if self.system not in systems]
         for name in [*unused, *(("augmentations", "replaced") if self.paraphrases else ())]:
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
@@ -254,8 +246,8 @@ USED_BY = {
 
 
 def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
-    """How often a run looks at the validation texts, and passes over its labelled texts between two
-    looks, so that it makes about as many steps as it asks for."""
+    """How often a run looks at the validation texts, and passes over its labelled texts between two looks, so
+    that it makes about as many steps as it asks for."""
     per_pass = math.ceil(labelled / run.batch_size)
     passes = math.ceil(run.steps / run.looks / per_pass)
     return max(1, round(run.steps / (passes * per_pass))), passes
@@ -282,14 +274,11 @@ class System:
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
-    """A run's model as it is before training, with what its objective needs. Weights are drawn from torch's
-    global generator. Raises `InputError` for an encoder, vectors, paraphrases or unlabelled texts that are
-    needed and not here."""
+    """A run's model before training, with what its objective needs; weights are drawn from torch's global
+    generator. Raises `InputError` for an encoder, vectors, paraphrases or texts that are not here."""
     if run.reads_unlabelled and not chosen.unlabelled:
-        raise InputError(
-            f"{run.system} needs unlabelled texts, and all training texts of {run.corpus} are labelled; "
-            "ask for fewer labels, or add texts"
-        )
+        none = "needs unlabelled texts, and all training texts are labelled"
+        raise InputError(f"{run.system} {none}; ask for fewer labels, or add texts")
     if run.system == "vampire":
         return _vampire(run, classes, chosen, device)
     if run.system in CONTRAST:
@@ -361,8 +350,7 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
 
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
-    """BiLSTM or max-attention on word vectors: the words of the labelled texts, and the most frequent
-    ones that have a vector, which need no text of the corpus."""
+    """BiLSTM or max-attention on the words of labelled texts, and the most frequent ones with a vector."""
     vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
     counts = Counter(dict.fromkeys(vectors.words[:VOCABULARY_LIMIT] if vectors else (), 1))
     splits = (chosen.labelled, chosen.validation, chosen.test)
@@ -388,14 +376,13 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
 
 
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
-    """A run's corpus, and its texts. Raises `InputError` for too few texts of a class."""
+    """A run's corpus and texts. Raises `InputError` for files that cannot be read, or too few texts."""
     corpus = corpus_of(run, place)
     pool = run.unlabelled if run.reads_unlabelled else 0
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)
 
 
 def corpus_of(run: FewShot, place: Place) -> Corpus:
-    """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = place.source(run)
     corpus: Corpus = loaded(source, source.fingerprint(run.length), run.length)
     return corpus

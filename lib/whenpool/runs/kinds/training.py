@@ -32,8 +32,7 @@ from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, Student, train
 
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
-TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
-"""The training-time modifications of §2.2, see `whenpool.learnability`."""
+TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 
 
 def variant_of(
@@ -129,7 +128,6 @@ class Training(Run):
 
     @property
     def variant(self) -> str:
-        """The name that a table gives it, see `variant_of`."""
         return variant_of(self.pooling, self.forget_bias, self.orthogonal, self.trick)
 
     @property
@@ -172,7 +170,6 @@ class Training(Run):
         return self.cost + EVALUATION * self.words * read
 
     def alike(self) -> Iterator[tuple[Hashable, float]]:
-        """First the same run with any seed; then runs on the same texts, of the same network, of its cell."""
         yield ("the same", replace(self.shape, seed=0)), 1.0
         yield from self.alike_as(self.kind, self.work)
 
@@ -211,7 +208,6 @@ class Training(Run):
         )
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
-        """A model without pooling is "last" alone, not every trick on it."""
         return {**super().facets(), "pooling": self.variant.split(", ")}
 
     def identity(self, place: Place) -> dict[str, Any]:
@@ -357,8 +353,8 @@ def vectors_of(run: Any, place: Place) -> WordVectors | None:
 
 
 def prepare(run: Training, place: Place) -> Prepared:
-    """Read a training's texts and make its model as it is before training; raises `InputError` for data
-    that cannot be read, or too few texts."""
+    """A training's texts, and its model before training; raises `InputError` for data that cannot be read, or
+    too few texts."""
     encoded = encode(place.source(run), run.length, place.cache)
     options = "size setting share validation test max_words seed"
     read = {name: getattr(run, name) for name in options.split()}

@@ -17,8 +17,7 @@ SEEDS = 5
 COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
 """The compact replication: what is reduced of the thesis. "quick" trains fewer such models."""
 COMPACT_TEST = {"imdb": 2_000}  # Test texts of the compact replication; of other corpora all
-COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
-"""Its training texts; other corpora have 1,000 and 2,000 long texts, and 5,000 short ones."""
+COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}  # Its training texts; for others see `sizes_of`
 FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
 
 

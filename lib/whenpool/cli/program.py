@@ -292,14 +292,15 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
     """Compare the same trainings in two folders of runs; the word "record" means the reference runs."""
     from whenpool.book import compare as comparing
 
-    if results is None and (record or paths.project_root()):
-        results = _clone() / "data" / "results"
+    if root := paths.project_root():
+        results = results or root / "data" / "results"
     cells = comparing.compare(*(comparing.open_side(name, results) for name in (folder, other)))
     click.echo(comparing.table_of(cells).to_string(index=False))
     click.echo(comparing.meaning(cells))
     if record:
-        comparing.put_on_record(cells, results)
-        click.echo(f"{len(cells)} rows of {results / comparing.COMPARISONS_OF_RECORD}.csv were written")
+        target = results or _clone()  # which says that there is none
+        comparing.put_on_record(cells, target)
+        click.echo(f"{len(cells)} rows of {target / comparing.COMPARISONS_OF_RECORD}.csv were written")
 
 
 @cli.command()

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 import pandas as pd
 import pytest
 from fifth_kind import CoinToss
-from small_runs import RECORDS, STUDENT, TEACHER, TINY, record_run
+from small_runs import RECORDS, STUDENT, TEACHER, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
@@ -65,10 +65,6 @@ def test_a_fifth_kind_is_planned_executed_stored_resumed_published_and_shown(tmp
     assert compute(RUNS, elsewhere, say=print).done == 0
     recorded = elsewhere.store.rows("coin").set_index("key")["heads"]
     assert recorded.to_dict() == tosses.to_dict()
-    damaged = (folder / "coins.csv").read_text().replace(str(table["heads"][0]), "many", 1)
-    (folder / "coins.csv").write_text(damaged)
-    with pytest.raises(ValueError, match=r"coins\.csv, row \d, column .*many"):
-        Store(tmp_path / "other", folder).rows("coin")
 
 
 def test_a_stored_file_says_its_kind_and_older_ones_are_told_apart(place):
@@ -187,18 +183,15 @@ def test_the_key_depends_on_filler_that_is_read(place, setting, expected):
     assert {type(run) for run, name in before.items() if key(run, place) != name} == expected
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"trick": "teaching"}, "trick 'teaching' is unknown; choose one of teacher_forcing, penalty_"),
-        ({"trick": TRICKS[1], "pooling": "max"}, "penalty_attention trains a model without pooling"),
-        ({"trick": TRICKS[2], "masked": False}, "padding masked .* masked=True"),
-        ({"trick": TRICKS[3], "drop_connect": 0.1}, "no weight dropped.* drop_connect=0$"),
-        ({"trick": TRICKS[3], "divergence": "both"}, "'both' is unknown; choose one of forward"),
-        ({"strength": 0.7}, "strength and divergence are of gradient_directed alone; leave them out"),
-        ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"trick": "teaching"}, "trick 'teaching' is unknown; choose one of teacher_forcing, penalty_"),
+    ({"trick": TRICKS[1], "pooling": "max"}, "penalty_attention trains a model without pooling"),
+    ({"trick": TRICKS[2], "masked": False}, "padding masked .* masked=True"),
+    ({"trick": TRICKS[3], "drop_connect": 0.1}, "no weight dropped.* drop_connect=0$"),
+    ({"trick": TRICKS[3], "divergence": "both"}, "'both' is unknown; choose one of forward"),
+    ({"strength": 0.7}, "strength and divergence are of gradient_directed alone; leave them out"),
+    ({"corpus": "imdb", "length": "long"}, "aclImdb_v1.tar.gz is not in"),
+])  # fmt: skip
 def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(place, changes, message):
     run = replace(TINY, **changes)
     for asked in (run, *(kind(run) for kind in PROBES.values())):
@@ -212,28 +205,24 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
 ONE_WAY = " reads in one direction: there is none to leave out"
 
 
-@pytest.mark.parametrize(
-    ("run", "change", "message"),
-    [
-        (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention teaches a recurrence: choose"),
-        (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
-        (SHOTS[1], {"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
-        (SHOTS[4], {"replaced": 0.0}, "replaced is a part of all words"),
-        (TAGGER, {"encoding": "bio"}, "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None"),
-        (TAGGER, {"epochs": 0}, "epochs of a tagging run must be at least 1, not 0"),
-        (TAGGER, {"dropout": 1.0}, "dropout of a tagging run is a rate, not 1.0"),
-        (DirectionUse(TINY), {"training": replace(TINY, bidirectional=False)}, ONE_WAY),
-        (DirectionUse(TINY), {"training": replace(TINY, cell="transformer")}, ONE_WAY),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("run", "change", "message"), [
+    (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention teaches a recurrence: choose"),
+    (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
+    (SHOTS[1], {"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
+    (SHOTS[4], {"replaced": 0.0}, "replaced is a part of all words"),
+    (TAGGER, {"encoding": "bio"}, "encoding 'bio' is unknown; choose one of io, iob1, iob2, or None"),
+    (TAGGER, {"epochs": 0}, "epochs of a tagging run must be at least 1, not 0"),
+    (TAGGER, {"dropout": 1.0}, "dropout of a tagging run is a rate, not 1.0"),
+    (DirectionUse(TINY), {"training": replace(TINY, bidirectional=False)}, ONE_WAY),
+    (DirectionUse(TINY), {"training": replace(TINY, cell="transformer")}, ONE_WAY),
+])  # fmt: skip
 def test_what_no_run_can_be_is_refused(place, run, change, message):
     with pytest.raises(InputError, match=message):
         key(replace(run, **change), place)
 
 
 ASKED = [
-    TINY,
-    STUDENT,
+    TINY, STUDENT,
     replace(TINY, max_words=9, forget_bias="low", masked=False, test=20),
     replace(TINY, trick=TRICKS[3], strength=0.5, divergence="reverse", seed=1),
     GradientProfile(replace(TINY, forget_bias="low", max_words=9, vectors="glove.6B.100d"), texts=8),
@@ -244,7 +233,7 @@ ASKED = [
     MemoryUse(replace(TINY, cell="transformer"), longest=96, attention="plain"),
     FirstSteps(replace(TINY, orthogonal=True), texts=20),
     DirectionUse(TINY),
-]
+]  # fmt: skip
 
 
 def test_configurations_come_back_from_tables(place, tmp_path):
@@ -260,36 +249,23 @@ def test_configurations_come_back_from_tables(place, tmp_path):
             assert {repr(kind.of_row(row)) for row in rows.to_dict("records")} == exact
 
 
-def test_rows_that_are_older_than_a_field_have_its_default(place):
-    old = asdict(replace(TINY, seed=9))
-    for name in ("orthogonal", "trick", "strength", "divergence"):
-        del old[name]
-    place.store.put({"run": replace(TINY, seed=9).changed(), "data": {}, "protocol": 1}, old, {}, {})
-    record_run(place, STUDENT)
-    table = place.store.rows("training")
-    assert table["strength"].isna().sum() == 1
-    assert {Training.of_row(row) for row in table.to_dict("records")} == {STUDENT, replace(TINY, seed=9)}
-    assert Training.of_row(pd.Series(old)) == replace(TINY, seed=9)
+def test_rows_that_are_older_than_a_field_have_its_default():
+    old = pd.Series(asdict(TINY)).drop(["orthogonal", "trick", "strength", "divergence"])
+    for row in (old, old.to_dict() | {"orthogonal": math.nan, "strength": math.nan}):
+        assert Training.of_row(row) == TINY
 
 
-@pytest.mark.parametrize(
-    ("cells", "variant"),
-    [
-        (("last",), "last"), (("last", None), "last"), (("last", "low"), "low"),
-        (("last", "thesis", True), "orthogonal"), (("max", 2.0), "max, forget 2"),
-        *((("last", "thesis", False, trick), trick) for trick in TRICKS),
-        (("last", "thesis", True, TRICKS[0]), f"{TRICKS[0]}, orthogonal"),
-        (("max", "thesis", math.nan, math.nan), "max"),  # of a row that is older than the columns
-        (("last", "2.0", 0.0, None), "forget 2"),  # as a CSV file has it
-        (("last", "thesis", 1.0, math.nan), "orthogonal"), (("max", math.nan, False, None), "max"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("cells", "variant"), [
+    (("last",), "last"), (("last", None), "last"), (("last", "low"), "low"),
+    (("last", "thesis", True), "orthogonal"), (("max", 2.0), "max, forget 2"),
+    *((("last", "thesis", False, trick), trick) for trick in TRICKS),
+    (("last", "thesis", True, TRICKS[0]), f"{TRICKS[0]}, orthogonal"),
+    (("max", "thesis", math.nan, math.nan), "max"),  # of a row that is older than the columns
+    (("last", "2.0", 0.0, None), "forget 2"),  # as a CSV file has it
+    (("last", "thesis", 1.0, math.nan), "orthogonal"), (("max", math.nan, False, None), "max"),
+])  # fmt: skip
 def test_a_variant_is_what_sets_a_training_apart(cells, variant):
     assert variant_of(*cells) == variant
-    run = replace(
-        TINY, **dict(zip(("pooling", "forget_bias", "orthogonal", "trick"), cells, strict=False))
-    )
-    assert f" {run.variant} seed 0" in str(run)
 
 
 def test_what_needs_the_weights_of_another_run():

@@ -94,15 +94,6 @@ def test_failures_are_noted_until_they_succeed_and_told_from_older_ones(tmp_path
     assert store.failures() == {}
 
 
-@pytest.mark.parametrize("content", ["", "seed,corpus\n1,imdb\n"])
-def test_a_broken_record_is_named(tmp_path, content):
-    store = Store(tmp_path / "local", tmp_path)
-    for name in ("trainings", "trainings_history"):
-        (tmp_path / f"{name}.csv").write_text(content)
-        with pytest.raises(InputError, match=rf"reference runs .*{name}.csv cannot be read"):
-            store.read_record(name)
-
-
 @pytest.mark.skipif(os.name != "posix", reason="limits on file size are POSIX")
 def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
     """The kernel refuses the write, as it does on a full disk."""

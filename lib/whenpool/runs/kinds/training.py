@@ -23,7 +23,7 @@ from whenpool.corpora.settings import SHARE, check_setting
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.models.registry import LISTED, LISTED_CELLS
+from whenpool.models.registry import LISTED
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of, values_of
 from whenpool.runs.run import Place, key
@@ -74,6 +74,17 @@ def test_texts(corpus: str, length: str) -> int:
         return grammar.test
     sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
     return sizes[length].test if length in sizes else 12_500  # as is usual
+
+
+SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias orthogonal drop_connect
+    masked""".split()
+
+
+@cache
+def check_model(**shape: Any) -> None:
+    """Raises `InputError` for a model that cannot be made."""
+    with torch.random.fork_rng(devices=[]):
+        TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
 
 
 @lru_cache(maxsize=4)
@@ -224,25 +235,7 @@ class Training(Run):
         """Raises `InputError` for what cannot be trained."""
         check_setting(self.setting)
         check_length(self.length)
-        check_known("cell", self.cell, LISTED_CELLS)
-        cell, named = LISTED_CELLS[self.cell], f"cell {self.cell!r}"
-        if self.layers < 1:
-            raise InputError(f"layers is how many are stacked, at least 1, not {self.layers}")
-        if cell.adds and self.embedding_size != self.hidden_size:
-            sizes = f"embedding_size={self.embedding_size} must equal hidden_size={self.hidden_size}"
-            raise InputError(f"{named} adds words to the state: {sizes}")
-        if cell.adds and self.layers > 1 and self.bidirectional:
-            both = "adds the states of both directions below to those of one"
-            raise InputError(f"{named} {both}: set layers=1 or bidirectional=False")
-        started = self.forget_bias not in ("thesis", None)
-        for what, lacks in {
-            "a forget gate to set forget_bias of": started and not cell.forgets,
-            "recurrent weights that could be orthogonal": self.orthogonal and not cell.remembers,
-            "recurrent weights for drop_connect": self.drop_connect and not cell.remembers,
-            "a recurrence that padding could enter": not self.masked and not cell.recurrent,
-        }.items():
-            if lacks:
-                raise InputError(f"{named} lacks {what}: leave it out or choose another cell")
+        check_model(**{name: getattr(self, name) for name in SHAPE})
         if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")
         if self.trick:
@@ -359,9 +352,7 @@ def prepare(run: Training, place: Place) -> Prepared:
     options = "size setting share validation test max_words seed"
     read = {name: getattr(run, name) for name in options.split()}
     dataset = make_dataset(encoded, vectors=vectors_of(run, place), **read)
-    options = """pooling cell embedding_size hidden_size layers bidirectional forget_bias orthogonal
-        drop_connect masked"""
-    shape = {name: getattr(run, name) for name in options.split()}
+    shape = {name: getattr(run, name) for name in SHAPE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         sizes = len(dataset.vocabulary), len(dataset.classes)

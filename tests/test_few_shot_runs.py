@@ -148,10 +148,9 @@ def test_a_file_that_was_changed_is_read_anew(shared, tmp_path):
     file = tmp_path / "mine.csv"
     run = replace(RUNS["last_words"], corpus=str(file), per_class=1)
     for word in ("first", "second"):
-        rows = [f"{word} text number {n},{'ab'[n % 2]}" for n in range(60)]
-        file.write_text("\n".join(["text,label", *rows]))
-        _, chosen = read(run, shared)
-        assert chosen.labelled.texts[0].startswith(word)
+        rows = "".join(f"{word} text number {n},{'ab'[n % 2]}\n" for n in range(60))
+        file.write_text(f"text,label\n{rows}")
+        assert read(run, shared)[1].labelled.texts[0].startswith(word)
 
 
 def test_training_leaves_the_shared_encoder_as_it_is(executed):
@@ -216,11 +215,12 @@ def test_a_text_is_augmented_by_seed_and_place_alone():
 
 
 def test_what_nothing_can_be_replaced_by_is_named():
-    for p in (1.1, math.nan):
-        with pytest.raises(InputError, match=f"p is the mean .* of a replacement, from 0 to 1, not {p}"):
-            TfIdfReplacement(SENTENCES, p)
-    with pytest.raises(InputError, match="word replacement counts words first, and the texts have none"):
-        TfIdfReplacement([[]])
+    for texts, p, told in (
+        (SENTENCES, 1.1, "from 0 to 1, not 1.1"), (SENTENCES, math.nan, "from 0 to 1, not nan"),
+        ([[]], 0.7, "word replacement counts words first, and the texts have none"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=told):
+            TfIdfReplacement(texts, p)
 
 
 GOOD = [item("One film.", "a", "b", "c"), item("Ünder\ntwo lines", "d", "e"), item("three", "f", "g")]

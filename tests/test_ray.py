@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import safetensors.torch
@@ -102,9 +104,7 @@ def same(place, undisturbed):
     return results(place.store) == results(undisturbed.store)
 
 
-def at_work(raylets):
-    """Processes of some nodes that do a task of ours."""
-    return processes(raylets, "ray::perform")
+at_work = partial(processes, words="ray::perform")  # processes of some nodes that do a task of ours
 
 
 RAY = Workforce(engine="ray")
@@ -170,8 +170,6 @@ def test_a_gpu_that_no_node_has_is_named(place, nodes):
 
 
 def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch):
-    import types
-
     absent = types.ModuleType("absent")
     exec("def perform(version, order):\n    yield", absent.__dict__)  # known here and nowhere else
     monkeypatch.setitem(sys.modules, "absent", absent)

@@ -32,8 +32,8 @@ def test_what_is_put_comes_back(tmp_path):
     assert not store.has(other, with_weights=True)
     table = store.rows("training").set_index("key")
     assert set(table.index) == store.keys() == {key, other}
-    row = table.loc[key]
-    assert row[["seed", "test_accuracy", "commit", "data_corpus"]].tolist() == [1, 61.0, "c", "abc"]
+    columns = ["seed", "test_accuracy", "commit", "data_corpus"]
+    assert table.loc[key, columns].tolist() == [1, 61.0, "c", "abc"]
     assert store.history("training")["validation_accuracy"].tolist() == [50.0, 60.0] * 2
 
 

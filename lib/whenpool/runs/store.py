@@ -247,7 +247,7 @@ def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
 
 @lru_cache(maxsize=64)
 def _read_once(file: Path, name: str, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
-    """A published file and its keys, read anew only when it has changed."""
+    """A published file and its keys, read anew when it has changed."""
     table = checked_table(file, "reference runs", columns_of(name), key=str)
     return table, frozenset(table.get("key", ()))
 

@@ -6,7 +6,7 @@ are trained together again, bit for bit as if nothing had stopped them.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -59,10 +59,6 @@ class Unfinished:
         self._first[number] = 0
         return None
 
-    def saver(self, number: int) -> Callable[[State], None]:
-        """What a training calls after each epoch; it saves when it is time to."""
-        return lambda state: self._save(number, state)
-
     def provenance(self) -> dict[str, Any]:
         """Of a result of these trainings that is ready now."""
         return provenance(self._device, self.together, self.group)
@@ -72,7 +68,8 @@ class Unfinished:
         self._open.discard(number)
         self._unlink([number])
 
-    def _save(self, number: int, state: State) -> None:
+    def save(self, number: int, state: State) -> None:
+        """Called after each epoch of a training; saves when it is time to."""
         done = len(state.facts["history"]) - self._first[number]  # epochs since this process began
         if done != self._done:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:

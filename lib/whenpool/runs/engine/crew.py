@@ -170,8 +170,7 @@ class Claims:
         return True
 
     def release(self, key: str) -> None:
-        """Let go of a run. The file goes first: who opened it before and gets the lock now finds that it has
-        no name any more, and begins anew."""
+        """Let go of a run. The file goes first: who has opened it finds that it has no name, and begins anew."""
         lock = self._held.pop(key)
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
@@ -265,7 +264,7 @@ class Crew:
         return tuple(ours)
 
     def _ended_elsewhere(self, job: Job) -> bool:
-        """Whether another command has stored a run that is claimed now, or has just seen it fail."""
+        """Whether another command has stored a run that is claimed now, or seen it fail."""
         store, tried = self._place.store, job.key in self._tries
         if store.has(job.key, job.keep_weights):
             self._report.done += tried  # its worker died before it could say so

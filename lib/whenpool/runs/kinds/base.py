@@ -7,6 +7,7 @@ A new kind is one file, with a frozen dataclass that derives from `Run`, and one
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -129,7 +130,6 @@ class Run:
 
     @classmethod
     def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """What a stored run has of one of its histories."""
         first = cls.histories[history].split()[0]
         return [point for point in row["history"] if first in point]
 
@@ -194,6 +194,9 @@ def values_of(row: Any, kind: Any) -> dict[str, Any]:
             value = type(field.default)(value)
         elif "int" in text:
             value = int(value)
+        elif "float" in text:  # or a name
+            with suppress(ValueError):
+                value = float(value)
         values[field.name] = value
     return values
 

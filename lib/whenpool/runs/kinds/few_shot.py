@@ -261,7 +261,7 @@ def steps_of(run: FewShot, labelled: int) -> int:
 
 @dataclass(frozen=True)
 class System:
-    """The model that a run trains, and its texts."""
+    """What a run trains."""
 
     model: nn.Module
     splits: Splits  # labelled, validation and test texts as the model reads them
@@ -317,13 +317,11 @@ def numbered(chosen: Selection, pretrained: Pretrained, limit: int) -> tuple[Spl
 
 
 def embedded(texts: Texts, pretrained: Pretrained, place: Place, device: str) -> Texts:
-    """Numbered texts as embeddings, from the cache where they are there."""
     name = f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
     return embed(pretrained, texts, place.cache / "embedded" / name, device)
 
 
 def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained, limit: int) -> Unlabelled:
-    """The unlabelled texts that a run reads, and what is made of each."""
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
         versions = [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
 from whenpool.models.registry import LISTED
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import OnEpoch, Run, scores_of, values_of
+from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
 from whenpool.runs.run import Place, key
 from whenpool.runs.unfinished import Unfinished
 from whenpool.training.batched import train_together
@@ -271,7 +270,7 @@ class Training(Run):
                     watch=watch,
                     objective=_objective(self, place),
                     saved=None if watch else unfinished.read(0),
-                    save=None if watch else unfinished.saver(0),
+                    save=None if watch else partial(unfinished.save, 0),
                 )
             except DivergenceError as error:
                 if not self.trick:
@@ -287,13 +286,6 @@ class Training(Run):
         super().read_ahead(runs, place, device)
         sources = dict.fromkeys((place.source(run), run.length) for run in runs)
         return [note for source, length in sources for note in encode(source, length, place.cache).notes]
-
-    @classmethod
-    def of_row(cls, row: Any) -> "Training":
-        values = values_of(row, Training)
-        with suppress(TypeError, ValueError):
-            values["forget_bias"] = float(values["forget_bias"])
-        return Training(**values)
 
     def __str__(self) -> str:
         words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
@@ -375,7 +367,6 @@ def trained(run: Training, place: Place) -> Prepared:
 
 
 def _objective(run: Training, place: Place) -> Objective:
-    """What a training minimises; a teacher is read from the store."""
     if run.trick == "penalty_attention":
         return PenaltyAttention(run.epochs)
     if run.trick == "dropout_attention":
@@ -405,7 +396,7 @@ def execute_together(
     students = []
     for number, (run, own) in enumerate(zip(runs, prepared, strict=True)):
         say = lambda _, number=number: on_epoch(number)  # noqa: E731
-        saved, save = unfinished.read(number), unfinished.saver(number)
+        saved, save = unfinished.read(number), partial(unfinished.save, number)
         students.append(Student(own.model, own.dataset, run.recipe, run.seed, say, saved, save))
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:

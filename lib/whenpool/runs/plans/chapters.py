@@ -32,23 +32,18 @@ Options = dict[str, Any]
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
-    """The runs that a chapter draws from, none twice. Raises `InputError` for an unknown chapter, or a choice
-    that leaves no run."""
+    """The runs of a chapter, none twice. Raises `InputError` for an unknown one, or a choice without any."""
     if chapter not in PLANS:
         meant = " or ".join(name for name in PLANS if chapter and chapter in name)
-        asked = f" (is {meant} meant?)" if meant else ""
-        raise InputError(
-            f"chapter {chapter!r} needs no runs{asked}; those that do are {', '.join(PLANS)}"
-        )
+        asked = f"{chapter!r} needs no runs" + (f" (is {meant} meant?)" if meant else "")
+        raise InputError(f"chapter {asked}; those that do are {', '.join(PLANS)}")
     runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
     if not runs:
         asked = ", ".join(map(str, choice.sizes or ()))
         every = PLANS[chapter](replace(choice, sizes=None), place)
-        have = {run.training.size: None for run in every if run.training}
-        raise InputError(
-            f"the profile {choice.profile!r} has no runs with {asked} training texts; "
-            f"{' '.join(choice.corpus_names)} has {', '.join(map(str, have))}"
-        )
+        have = ", ".join({str(run.training.size): None for run in every if run.training})
+        none = f"the profile {choice.profile!r} has no runs with {asked} training texts"
+        raise InputError(f"{none}; {' '.join(choice.corpus_names)} has {have}")
     return runs
 
 

@@ -1,7 +1,4 @@
-"""A look at this machine before long work: versions, device, data, disk.
-
-Nothing heavy is imported at the top, so that a missing package is a line like any other.
-"""
+"""A look at this machine before long work. Nothing heavy is imported at the top: a missing package is a line."""
 
 import importlib
 import importlib.util

@@ -1,6 +1,4 @@
-"""How long runs will take on this machine: as the stored runs that are most like them, first of the same
-shape; then on texts, with networks and poolings less and less like theirs, in proportion to the work.
-"""
+"""How long runs will take on this machine: as the stored runs most like them, in proportion to the work."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence

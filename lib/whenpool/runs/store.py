@@ -1,9 +1,8 @@
 """Finished runs, one file each, and the tables made of them.
 
-A run is stored the moment it ends, under a key that is the hash of its *identity*: its configuration,
-the fingerprints of its data, and the version of the protocol. Files are written in one step; one that is
-damaged or does not belong here is set aside, never deleted and never counted. Published runs, the
-reference runs, are the same rows in CSV files of the repository; they are read only.
+A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints of its
+data, and the version of the protocol. A file that is damaged or does not belong here is set aside, never
+deleted and never counted. Published runs are the same rows in CSV files of the repository, read only.
 """
 
 import json

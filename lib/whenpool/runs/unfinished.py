@@ -1,8 +1,6 @@
-"""Trainings that have not ended: what stops one costs a minute and an epoch at most.
-
-Each has a file for its last epoch. Trainings that are trained together write theirs one after the other, and
-keep those of the epoch before until all are written: so they go on from the same epoch and, if the same ones
-are trained together again, bit for bit as if nothing had stopped them.
+"""Trainings that have not ended: what stops one costs a minute and an epoch at most. Those trained together
+write a file of their last epoch one after the other, and keep that of the epoch before until all are written:
+so they go on from the same epoch and, the same ones together, bit for bit as if nothing had stopped them.
 """
 
 import time

@@ -1,7 +1,4 @@
-"""Engines run many runs: on the processors or the GPU of this machine, or on a cluster.
-
-A `Workforce` says who executes them, and `run_all` has them executed.
-"""
+"""Engines run many runs: on the processors or GPUs of this machine, or on a cluster, as a `Workforce` says."""
 
 import os
 import re

@@ -1,7 +1,5 @@
-"""Tasks: what a worker does with one, and how they are handed out until all have ended, or time is up.
-
-Where the workers are, and how they are reached, is a *pool*'s business: processes of this machine
-(`whenpool.runs.engine.local`) or a cluster (`whenpool.runs.engine.on_ray`).
+"""Tasks: what a worker does with one, and how they are handed out until all have ended, or time is up. Where
+workers are is a *pool*'s business: `whenpool.runs.engine.local` or `whenpool.runs.engine.on_ray`.
 """
 
 import math
@@ -170,7 +168,7 @@ class Claims:
         return True
 
     def release(self, key: str) -> None:
-        """Let go of a run. The file goes first: who has opened it finds that it has no name, and begins anew."""
+        """Let go of a run. The file goes first: who has opened it sees it without a name, and begins anew."""
         lock = self._held.pop(key)
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()

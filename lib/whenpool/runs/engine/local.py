@@ -1,8 +1,6 @@
-"""Workers that are processes of this machine.
-
-Each computes with one thread, so that a result does not depend on how many there are, and stops by
-itself when this process dies. `concurrent.futures.ProcessPoolExecutor` would not do: when one of its
-processes is killed it gives up all of them, and one cannot see whose task that was.
+"""Workers that are processes of this machine. Each computes with one thread, so that a result does not depend
+on how many there are, and stops by itself when this process dies. A `ProcessPoolExecutor` would not do: when
+one of its processes is killed it gives up all of them, and one cannot see whose task that was.
 """
 
 import multiprocessing

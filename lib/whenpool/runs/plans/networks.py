@@ -1,5 +1,4 @@
-"""Runs of the chapters that compare networks: recurrent ones from scratch, other architectures, and
-regularisation."""
+"""Runs of the chapters on recurrent networks from scratch, other architectures, and regularisation."""
 
 from collections.abc import Iterable
 from dataclasses import replace

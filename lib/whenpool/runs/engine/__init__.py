@@ -1,4 +1,4 @@
-"""Engines run many runs: on the processors or GPUs of this machine, or on a cluster, as a `Workforce` says."""
+"""Engines run many runs: on this machine's processors or GPUs, or on a cluster, as a `Workforce` says."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A look at this machine before long work; nothing heavy is imported at the top: what is missing is a line."""
+"""A look at this machine before long work; nothing heavy is imported at the top: what lacks is a line."""
 
 import importlib
 import importlib.util

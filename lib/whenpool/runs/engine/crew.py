@@ -115,7 +115,8 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
             ended(job)
         else:
             runs: Any = [job.run for job in task]
-            kept, told = [job.keep_weights for job in task], lambda n: say(Message("epoch", task[n].key))
+            kept = [job.keep_weights for job in task]
+            told = lambda number: say(Message("epoch", task[number].key))  # noqa: E731
             execute_together(runs, place, device, kept, told, lambda n, why: ended(task[n], why))
     except StorageError as error:
         say(Message("stopped", text=str(error)))

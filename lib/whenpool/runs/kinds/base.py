@@ -130,6 +130,7 @@ class Run:
 
     @classmethod
     def points_of(cls, history: str, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """What a stored run has of one of its histories."""
         first = cls.histories[history].split()[0]
         return [point for point in row["history"] if first in point]
 

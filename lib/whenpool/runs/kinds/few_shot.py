@@ -37,7 +37,7 @@ from whenpool.training.loop import Objective, Recipe, train
 FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
 SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")  # The rows of Table 1.9
 CONTRAST = ("last_words", "max_attention_words")  # BiLSTM and max-attention on word vectors
-READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")  # As numbers of word pieces
+READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")  # By a pretrained one
 UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts as well
 
 

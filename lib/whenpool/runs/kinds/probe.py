@@ -29,6 +29,7 @@ POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
 GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
 SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
+Looked = tuple[Measured, float]  # And the seconds of it that another run has stored as its own
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,7 @@ class Probe(Run):
         }
         return place.store.put(identity, self.row(), result, provenance(device), rows, kind=self.kind)
 
-    def _look(self, prepared: Prepared, place: Place, *options: Any) -> tuple[Measured, float]:
-        """What was measured, and the seconds of it that another run has stored as its own."""
+    def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
         return self.measure(prepared.model, prepared.dataset), 0.0
 
     def __str__(self) -> str:
@@ -207,9 +207,8 @@ class GradientTrace(Probe):
     def phase(self) -> tuple[int, str]:  # before the trainings: its own is done by then
         return (2 if self.needs else 0), "traces"
 
-    def _look(self, prepared: Prepared, place: Place, *options: Any) -> tuple[Measured, float]:
+    def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
         """Train and look on the way; the training is stored first."""
-        device, on_epoch = options
         tracer = Tracer(self, prepared.model, prepared.dataset)
         name = self.training.execute(place, device, True, on_epoch, prepared, tracer)
         row = place.store.get(name)
@@ -389,10 +388,9 @@ class Tracer:
     and from 1,280 texts on when their number has grown by a tenth."""
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
-        self._model, self._next = model, 0.0
-        self._texts = dataset.train.first(probe.texts)
+        self._model, self._next, device = model, 0.0, _device_of(model)
+        self._texts = dataset.train.first(probe.texts).to(device)
         judged = {"train": dataset.train, "validation": dataset.validation}
-        device = _device_of(model)
         self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
         self.rows: list[dict[str, Any]] = []
 

@@ -15,8 +15,7 @@ SLOW = frozenset(
     "test_book test_contributing test_fine_tuning test_fuzz_results test_hardening test_pages "
     "test_printing test_ray test_scripts test_together".split()
 )
-"""Files of whole books, browsers, clusters, fuzzing and whole commands: ``make test-all`` runs them, and
-the faults again with more kills."""
+"""Files that ``make test-all`` runs, and the faults again with more kills."""
 
 
 def pytest_collection_modifyitems(items):

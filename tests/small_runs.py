@@ -7,13 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
+import psutil
 
 from whenpool.book.publish import export
 from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
-from whenpool.runs.kinds.few_shot import FEW_SHOT_PROTOCOL, FewShot
-from whenpool.runs.kinds.probe import PROBE_PROTOCOL, Probe
+from whenpool.runs.kinds.probe import PROBE_PROTOCOL
 from whenpool.runs.kinds.training import PROTOCOL, Training
 from whenpool.runs.run import key
 from whenpool.runs.store import Store
@@ -104,16 +103,12 @@ def on_record(place, kind="training"):
 
 def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenance):
     """Put a run into the store as if it had taken so long."""
-    protocol = FEW_SHOT_PROTOCOL if isinstance(run, FewShot) else PROTOCOL
-    identity = {"run": run.changed(), "data": {}, "protocol": protocol, "made": [seconds, device]}
-    result = {"seconds": seconds}
-    if isinstance(run, Probe):
-        result["probe_protocol"] = PROBE_PROTOCOL
+    identity = {"run": run.changed(), "data": {}, "protocol": run.protocol, "made": [seconds, device]}
+    result = {"seconds": seconds, "probe_protocol": PROBE_PROTOCOL}
     provenance |= {"device": device, "precision": precision}
     return place.store.put(identity, run.row(), result, provenance)
 
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 SCRIPT = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
@@ -148,26 +143,20 @@ def command(place, file, runs, workforce=None):
 def processes(parents, words):
     """Processes that some others have started, and whose command line has some words."""
     found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended
-            state, parent, *_ = status.read_text().rpartition(")")[2].split()
-            if (
-                int(parent) in parents
-                and state != "Z"
-                and words in status.with_name("cmdline").read_bytes()
-            ):
-                found.append(int(status.parent.name))
+    for process in psutil.process_iter(["ppid", "cmdline"]):
+        if process.info["ppid"] in parents and words in " ".join(process.info["cmdline"] or ()):
+            found.append(process.pid)
     return found
 
 
 def children(pid):
     """Worker processes of a process."""
-    return processes([pid], b"spawn_main")
+    return processes([pid], "spawn_main")
 
 
 def alive(pid):
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    with suppress(psutil.Error):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False
 
 

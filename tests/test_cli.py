@@ -15,7 +15,7 @@ from small_runs import alive, children
 from whenpool.cli import cli
 from whenpool.cli.options import TIME
 
-VERBS = ("book", "run", "status", "data", "record", "export", "compare", "check", "diagnose", "explain")
+VERBS = "book run status data record export compare check diagnose explain".split()
 FEW_SHOT = ("--chapter", "few_shot")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 SMOKE = ("--profile", "smoke", "--corpus", SMALL)
@@ -65,57 +65,59 @@ def test_a_failed_run_is_named_and_sets_the_exit_code(tmp_path):
     assert "2 runs done now" in said  # what can be done is done
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run", "--profile", "quik"], "profile 'quik' is unknown; choose one of smoke, quick, compact"),
-        (["run", "--corpus", __file__], "if it holds tagged words, add --chapter sequence_labelling"),
-        (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
-        (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
-        (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
-        (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last, mean"),
-        (["run", "--seeds", "0"], "seeds must be at least 1, not 0"),
-        (["run", "--chapter", "skip"], "chapter 'skip' needs no runs (is training_to_skip meant?)"),
-        (["run", "--data", "/nowhere"], "data folder /nowhere is not there"),
-        (["run", "--nonsense"], "No such option"),
-        (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
-        (["book", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
-        (["run", "--together", "0"], "Invalid value for '--together'"),
-        (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
-        (["book", "--chapter", "nothing"], "there is no chapter 'nothing'; the book has index"),
-        (["data", "fetch"], "name what to fetch: imdb, yelp, yahoo, glove, wikitext, amazon"),
-        (["data", "list", "imdb"], "only fetch takes names"),
-        ("run --profile paper --corpus imdb --sizes 3000".split(), "no runs with 3000 training texts;"),
-        (["run", "--chapter", "sequence_labelling", "--corpus", "a.conll"], "'a.conll' is unknown"),
-        (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
-        (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
-        (["run", *FEW_SHOT, "--systems", "uda", "--paraphrases", "no"], "paraphrases no are not there"),
-        (["nonsense"], "No such command"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    (["run", "--profile", "quik"], "profile 'quik' is unknown; choose one of smoke, quick, compact"),
+    (["run", "--corpus", __file__], "if it holds tagged words, add --chapter sequence_labelling"),
+    (["run", "--corpus", "imdb", "--sizes", "3"], "aclImdb_v1.tar.gz is not in"),  # none is stored
+    (["run", "--settings", "centre"], "setting 'centre' is unknown; choose one of standard"),
+    (["run", "--sizes", "1K"], "'1K' is not a list of whole numbers such as 1000,2000"),
+    (["run", "--poolings", "maximum"], "pooling 'maximum' is unknown; choose one of last, mean"),
+    (["run", "--seeds", "0"], "seeds must be at least 1, not 0"),
+    (["run", "--chapter", "skip"], "chapter 'skip' needs no runs (is training_to_skip meant?)"),
+    (["run", "--data", "/nowhere"], "data folder /nowhere is not there"),
+    (["status", "--precision", "float8"], "precision 'float8' is unknown; choose one of float32"),
+    (["book", "--only", "seed=77"], "--only seed=77 leaves nothing of corpora, gradient_propag"),
+    (["run", "--together", "0"], "Invalid value for '--together'"),
+    (["run", "--deadline", "40"], "'40' is not a time such as 90s, 40m, 2h or 1h30m"),
+    (["book", "--chapter", "nothing"], "there is no chapter 'nothing'; the book has index"),
+    (["data", "fetch"], "name what to fetch: imdb, yelp, yahoo, glove, wikitext, amazon"),
+    (["data", "list", "imdb"], "only fetch takes names"),
+    ("run --profile paper --corpus imdb --sizes 3000".split(), "no runs with 3000 training texts;"),
+    (["run", "--chapter", "sequence_labelling", "--corpus", "a.conll"], "'a.conll' is unknown"),
+    (["run", *FEW_SHOT, "--systems", "gpt"], "system 'gpt' is unknown; choose one of"),
+    (["run", *FEW_SHOT, "--systems", "bert", "--encoder", "/no/bert"], "encoder '/no/bert' is not"),
+    (["run", *FEW_SHOT, "--systems", "uda", "--paraphrases", "no"], "paraphrases no are not there"),
+    (["nonsense"], "No such command"),
+])  # fmt: skip
 def test_a_mistake_is_one_line_and_exit_code_2(mistake, words, message):
     assert message in mistake(*words)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("40m", 2_400), ("2h", 7_200), ("1h30m", 5_400), ("90s", 90), ("1.5h", 5_400), (" 40 m ", 2_400),
-        ("2 hours", 7_200), ("5 min", 300), ("1d", 86_400), ("1 day", 86_400), ("2H", 7_200),
-        ("1:30:00", 5_400), ("40M", 2_400),
-    ],
-)  # fmt: skip
+TIMES = {
+    "40m": 2_400, "2h": 7_200, "1h30m": 5_400, "90s": 90, "1.5h": 5_400, " 40 m ": 2_400, "2H": 7_200,
+    "2 hours": 7_200, "5 min": 300, "1d": 86_400, "1 day": 86_400, "1:30:00": 5_400, "40M": 2_400,
+}  # fmt: skip
+
+
 @pytest.mark.filterwarnings("error")
-def test_a_deadline_is_a_time(text, seconds):
-    assert TIME.convert(text, None, None) == seconds
-
-
-@pytest.mark.parametrize(
-    "text", ["", "40", "soon", "-5m", "0s", "nan", "NaT", "inf", "1h30", "2x", "5us", "99999999999h"]
-)
-def test_what_is_no_time_is_refused_with_examples(text):
-    with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
-        TIME.convert(text, None, None)
+def test_a_deadline_is_a_time_and_what_is_none_is_refused_with_examples():
+    assert {text: TIME.convert(text, None, None) for text in TIMES} == TIMES
+    for text in (
+        "",
+        "40",
+        "soon",
+        "-5m",
+        "0s",
+        "nan",
+        "NaT",
+        "inf",
+        "1h30",
+        "2x",
+        "5us",
+        "99999999999h",
+    ):
+        with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
+            TIME.convert(text, None, None)
 
 
 def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_path):
@@ -145,14 +147,11 @@ def test_the_environment_says_who_executes_unless_an_option_does(monkeypatch, mi
     assert told("run", "--engine", "local", "--dry-run", "--profile", "smoke")
 
 
-@pytest.mark.parametrize(
-    ("words", "listed"),
-    [
-        ("", ["Runs of training_to_skip", "training_to_skip"]),
-        ("--chapter all", ["Runs of every chapter", "corpora", "training_to_skip", "few_shot"]),
-        ("--only size=1000,length=long --profile paper --corpus imdb", ["Table 1.3"]),
-    ],
-)
+@pytest.mark.parametrize(("words", "listed"), [
+    ("", ["Runs of training_to_skip", "training_to_skip"]),
+    ("--chapter all", ["Runs of every chapter", "corpora", "training_to_skip", "few_shot"]),
+    ("--only size=1000,length=long --profile paper --corpus imdb", ["Table 1.3"]),
+])  # fmt: skip
 def test_status_is_of_the_runs_that_are_asked_for(words, listed):
     said = told("status", *words.split())
     assert [name for name in listed if not re.search(rf"^ *{name} ", said, re.MULTILINE)] == []

@@ -153,15 +153,12 @@ def test_a_probe_that_fails_is_one_line_and_the_others_go_on(place):
 LOST = replace(STUDENT, learning_rate=3e38)  # since its teacher diverges
 
 
-@pytest.mark.parametrize(
-    ("asked", "reason"),
-    [
-        ([TOO_LARGE, GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train"),
-        ([GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train texts, 61"),
-        ([GradientTrace(DIVERGING, texts=4), DIVERGING, GradientProfile(DIVERGING)], "the loss became"),
-        ([LOST, GradientProfile(LOST, texts=8)], "the loss became"),
-    ],
-)
+@pytest.mark.parametrize(("asked", "reason"), [
+    ([TOO_LARGE, GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train"),
+    ([GradientProfile(TOO_LARGE), WordImportance(TOO_LARGE)], "the corpus has 60 train texts, 61"),
+    ([GradientTrace(DIVERGING, texts=4), DIVERGING, GradientProfile(DIVERGING)], "the loss became"),
+    ([LOST, GradientProfile(LOST, texts=8)], "the loss became"),
+])  # fmt: skip
 def test_what_fails_is_told_once_with_all_that_needs_it(place, executed, asked, reason):
     said, report = ask([*asked, PROFILE], place)
     lost = {*asked, asked[-1].training, asked[-1].training.needs} - {None}

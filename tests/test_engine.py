@@ -14,7 +14,7 @@ from whenpool.base.errors import StorageError
 from whenpool.corpora.batches import training_batches
 from whenpool.runs import engine
 from whenpool.runs.engine import Workforce, crew, run_all
-from whenpool.runs.engine.crew import Claims, outstanding, tasks_of
+from whenpool.runs.engine.crew import Claims, Job, tasks_of
 from whenpool.runs.kinds.probe import GradientProfile
 from whenpool.runs.kinds.training import Training, prepare
 from whenpool.runs.run import key
@@ -85,13 +85,11 @@ def test_notebooks_take_the_workforce_from_the_environment(monkeypatch):
 
 
 def test_trainings_of_one_cell_are_grouped_and_others_stay_alone(place):
-    unlike = [
-        {"cell": "gru"}, {"drop_connect": 0.1}, {"size": 20}, {"epochs": 1}, {"hidden_size": 5},
-        {"pooling": "last", "trick": "penalty_attention"},
-    ]  # fmt: skip
-    alone = [GradientProfile(SMALL), *(replace(SMALL, **changes) for changes in unlike)]
+    unlike = {"cell": "gru", "drop_connect": 0.1, "size": 20, "epochs": 1, "hidden_size": 5}
+    alone = [GradientProfile(SMALL), replace(SMALL, pooling="last", trick="penalty_attention")]
+    alone += [replace(SMALL, **{name: value}) for name, value in unlike.items()]
     left = list(dict.fromkeys(replace(run, setting="left") for run in GRID))
-    jobs = lambda runs: outstanding(runs, place, lambda run: False)  # noqa: E731
+    jobs = lambda runs: [Job(run, key(run, place)) for run in runs]  # noqa: E731
 
     def batches(run):
         """Lengths of the texts of each batch of an epoch."""
@@ -115,13 +113,11 @@ def here(monkeypatch):
     class Pools(list):
         kind = PoolHere
 
-    made = Pools()
+        def __call__(self, place, workforce, tasks):
+            self.append(self.kind(place, workforce))
+            return self[-1]
 
-    def pool(place, workforce, tasks):
-        made.append(made.kind(place, workforce))
-        return made[-1]
-
-    monkeypatch.setattr(engine, "_pool", pool)
+    monkeypatch.setattr(engine, "_pool", made := Pools())
     return made
 
 
@@ -143,7 +139,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
     tried, models = [], weakref.WeakSet()
     execute_together = crew.execute_together
 
-    def limited(runs, *args, **options):
+    def limited(runs, *args):
         assert not models  # those that were too many are gone
         tried.append(len(runs))
         if len(runs) > 2:
@@ -151,7 +147,7 @@ def test_too_little_memory_halves_the_batch_of_models_and_says_so(place, here, m
             models.add(model)
             error = torch.OutOfMemoryError if len(tried) == 1 else RuntimeError
             raise error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED")
-        execute_together(runs, *args, **options)
+        execute_together(runs, *args)
 
     monkeypatch.setattr(crew, "execute_together", limited)
     report = run_all(PAIRED, place, Workforce(together=4))

@@ -14,13 +14,12 @@ from dataclasses import replace
 
 import pytest
 from conftest import empty_place
-from small_runs import GRID, alive, children, command, needs_proc, results, stored, wait_for
+from small_runs import GRID, alive, children, command, results, stored, wait_for
 
 from whenpool.runs.engine import Workforce, run_all
 
 TRIES = int(os.environ.get("WHENPOOL_FAULT_TRIES", "5"))
 RUNS = [replace(run, epochs=120) for run in GRID]
-pytestmark = needs_proc
 
 
 def start(place, file, together=1):

@@ -213,21 +213,17 @@ def test_what_a_cell_lacks_is_left_out(place):
     assert {run.training.masked for run in runs} == {True}
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm, gru, elman"),
-        ({"layers": 0}, "layers is how many"),
-        ({"cell": "sum"}, "embedding_size=100 must equal hidden_size=256"),
-        ({"cell": "sum", "hidden_size": 100, "layers": 2}, "layers=1 or bidirectional=False"),
-        ({"cell": "gru", "forget_bias": 1.0}, "lacks a forget gate"),
-        ({"cell": "mingru", "orthogonal": True}, "lacks recurrent weights that could be orthogonal"),
-        ({"cell": "mingru", "drop_connect": 0.3}, "lacks recurrent weights for drop_connect"),
-        ({"cell": "transformer", "masked": False}, "lacks a recurrence that padding could enter"),
-        ({"cell": "transformer", "trick": TRICKS[0]}, "choose another cell"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("wrong", "message"), [
+    ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm, gru, elman"),
+    ({"layers": 0}, "layers=0 and hidden_size=256 must be at least 1"),
+    ({"cell": "sum"}, "input_size=100 must equal hidden_size=256"),
+    ({"cell": "sum", "hidden_size": 100, "layers": 2}, "input_size=200 must equal hidden_size=100"),
+    ({"cell": "gru", "forget_bias": 1.0}, "needs a forget gate, which cell 'gru' lacks"),
+    ({"cell": "mingru", "orthogonal": True}, "cell 'mingru' has no recurrent weights"),
+    ({"drop_connect": 1.5}, "drop_connect is a rate"),
+    ({"cell": "transformer", "masked": False}, "masked=False is for recurrences"),
+    ({"cell": "transformer", "trick": TRICKS[0]}, "choose another cell"),
+])  # fmt: skip
 def test_a_model_that_cannot_be_is_named_before_any_work(wrong, message, place):
     run = replace(Training("synthetic", "standard", 500, "last"), **wrong)
     with pytest.raises(InputError, match=message):

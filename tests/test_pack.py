@@ -1,6 +1,5 @@
 """Packed data: the same keys and results where neither archives nor torchtext are."""
 
-import io
 import json
 import os
 import random
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from small_runs import SMALL, result_of, wait_for
+from test_published import make_imdb
 
 from whenpool import InputError
 from whenpool.cli import cli
@@ -26,7 +26,7 @@ from whenpool.runs.pack import check_pack, pack
 from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
-VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["fine", "dull", "river", "unread"])}
+VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
 ROOT = Path(__file__).parents[1]
 OPTIONS = "--profile smoke --corpus imdb --sizes 12 --settings mid --chapter training_to_skip".split()
@@ -34,22 +34,13 @@ WITHOUT_TORCHTEXT = """
 import sys
 sys.modules["torchtext"] = None
 from whenpool.cli import main
-sys.argv = ["whenpool", *sys.argv[1:]]
 main()
 """
 
 
 @pytest.fixture
 def place(place):
-    draw = random.Random(0)
-    with tarfile.open(place.data / "aclImdb_v1.tar.gz", "w:gz") as archive:
-        for number in range(60):
-            label = ("neg", "pos")[number % 2]
-            words = draw.choices(["dull", "film", "it", "was"] + ["fine"] * (number % 2), k=110)
-            name = f"aclImdb/{('train', 'test')[number % 4 // 2]}/{label}/{number}_1.txt"
-            info, text = tarfile.TarInfo(name), " ".join([str(number), *words]).encode()
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text))
+    make_imdb(place.data, reviews=15)
     sentences = [{"title": f"{n}", "sentence": f"the river number {n} is long"} for n in range(80)]
     (place.data / "wiki_sentences.jsonl").write_text("\n".join(map(json.dumps, sentences)))
     rows = [" ".join([word, *map(str, row)]) for word, row in VECTORS.items()]
@@ -77,9 +68,7 @@ def test_a_packed_run_has_the_key_and_the_result_of_the_same_run_on_the_archives
 
 
 def test_the_command_runs_packed_data_without_torchtext(place, tmp_path):
-    options = [*OPTIONS, "--poolings", "max", "--seeds", "1"]
-
-    options += ["--store", str(tmp_path / "store")]
+    options = [*OPTIONS, "--poolings", "max", "--seeds", "1", "--store", str(tmp_path / "store")]
     packed, raw = str(tmp_path / "packed"), ["--data", str(place.data)]
 
     def check(code, told, *words):

@@ -7,13 +7,15 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import safetensors.torch
 import torch
 from conftest import empty_place
-from small_runs import GRID, SMALL, command, needs_proc, processes, results, stored, wait_for
+from small_runs import GRID, SMALL, command, processes, results, stored, wait_for
 
 from whenpool import InputError, __version__
 from whenpool.runs.engine import Workforce, on_ray, run_all
@@ -102,9 +104,7 @@ def same(place, undisturbed):
     return results(place.store) == results(undisturbed.store)
 
 
-def at_work(raylets):
-    """Processes of some nodes that do a task of ours."""
-    return processes(raylets, b"ray::perform")
+at_work = partial(processes, words="ray::perform")  # processes of some nodes that do a task of ours
 
 
 RAY = Workforce(engine="ray")
@@ -136,7 +136,6 @@ def test_a_grid_is_what_the_local_engine_makes_of_it(place, nodes, undisturbed, 
         undisturbed.store._file(where).unlink()
 
 
-@needs_proc
 @pytest.mark.parametrize("lost", ["node", "worker"])
 def test_a_lost_node_or_a_killed_worker_costs_nothing_that_was_finished(
     place, nodes, undisturbed, said, lost
@@ -171,8 +170,6 @@ def test_a_gpu_that_no_node_has_is_named(place, nodes):
 
 
 def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch):
-    import types
-
     absent = types.ModuleType("absent")
     exec("def perform(version, order):\n    yield", absent.__dict__)  # known here and nowhere else
     monkeypatch.setitem(sys.modules, "absent", absent)
@@ -182,7 +179,6 @@ def test_a_node_that_cannot_load_the_package_is_named(place, nodes, monkeypatch)
         run_all([SMALL], place, RAY)
 
 
-@needs_proc
 def test_ctrl_c_stops_cleanly_and_leaves_nothing_on_the_nodes(place, nodes, tmp_path):
     runs = "[replace(run, epochs=2000) for run in GRID]"
     line = command(place, tmp_path / "grid.py", runs, Workforce("ray", nodes.cluster.address))

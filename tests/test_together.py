@@ -8,7 +8,7 @@ import torch
 from small_runs import SMALL
 
 from whenpool import InputError
-from whenpool.runs.kinds.training import prepare, recipe_of
+from whenpool.runs.kinds.training import prepare
 from whenpool.training import batched, loop
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Student, train
@@ -20,7 +20,7 @@ FAMILY = [replace(SHORT, pooling=pooling, seed=seed) for pooling in POOLINGS for
 
 def students_of(runs, place, dtype=torch.float64):
     made = [(prepare(run, place), run) for run in runs]
-    return [Student(own.model.to(dtype), own.dataset, recipe_of(run), run.seed) for own, run in made]
+    return [Student(own.model.to(dtype), own.dataset, run.recipe, run.seed) for own, run in made]
 
 
 def each_alone(students):

@@ -1,6 +1,7 @@
 """Trainings that are stopped at a random moment, alone and together, and go on to the same bits."""
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 from unittest.mock import Mock
 
@@ -47,11 +48,10 @@ def read(monkeypatch):
 def stopped(read, stop, execute):
     """Whether it was stopped before it reads so many batches."""
     read.update(read=0, stop=stop)
-    try:
+    with suppress(StoppedError):
         execute()
-    except StoppedError:
-        return True
-    return False
+        return False
+    return True
 
 
 def left(place):
@@ -59,7 +59,6 @@ def left(place):
 
 
 def found(run, place):
-    """All that a training leaves, its times apart."""
     row, weights = place.store.get(key(run, place)), place.store.weights_file(key(run, place))
     history = [{**epoch, "seconds": 0} for epoch in row["history"]]
     kept = weights.exists() and weights.read_bytes()
@@ -137,10 +136,7 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
     whole, result = read["read"], found(LONGER, place)
     forget(LONGER, place)
     if what == "full":
-
-        def full(*args):
-            raise StorageError("No space left on device")
-
+        full = Mock(side_effect=StorageError("No space left on device"))
         monkeypatch.setattr(unfinished, "write_atomically", full)
     assert stopped(read, whole // 2, lambda: LONGER.execute(place))
     if what == "version":

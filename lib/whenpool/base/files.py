@@ -85,8 +85,7 @@ _POINTER = b"whenpool: this file stands for another one, whose SHA-256 is "
 
 
 def write_pointer(path: Path, original: Path) -> None:
-    """Write a file that has the `fingerprint` of another one, which is not here; of a folder, a pointer for
-    each of its files."""
+    """Write a file, or of a folder files, with the `fingerprint` of another one, which is not here."""
     if original.is_dir():
         for file in filter(Path.is_file, original.iterdir()):
             write_pointer(path / file.name, file)
@@ -103,8 +102,8 @@ def fingerprint(path: Path) -> str:
 
     def compute() -> str:
         with path.open("rb") as file:
-            if (content := file.read(len(_POINTER) + 65)).startswith(_POINTER):
-                return content.removeprefix(_POINTER).decode("ascii")
+            if file.read(len(_POINTER)) == _POINTER:
+                return file.read(65).decode("ascii")
             file.seek(0)
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -139,7 +138,5 @@ def hash_of_states(files: Iterable[Path]) -> str:
 @cache
 def code_fingerprint(folder_or_file: Path) -> str:
     """The SHA-256 of Python sources and tables: what other code has made must not be taken for its like."""
-    files = [folder_or_file]
-    if folder_or_file.is_dir():
-        files = sorted([*folder_or_file.glob("*.py"), *folder_or_file.glob("*.toml")])
+    files = sorted([*folder_or_file.glob("*.py"), *folder_or_file.glob("*.toml")]) or [folder_or_file]
     return hash_of(*(file.read_text("utf-8") for file in files))

@@ -31,7 +31,7 @@ def cache_directory() -> Path:
 
 
 def _directory(variable: str, name: str, outside: str) -> Path:
-    """What a variable says, else a folder of the clone, else what the system has for such data."""
+    """What a variable says, else a folder of the clone, else the system's for such data."""
     if given := os.environ.get(variable):
         return Path(given).expanduser()
     if root := project_root():

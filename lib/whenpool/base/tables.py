@@ -1,7 +1,6 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,24 +34,31 @@ def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
             raise InputError(f"{file}: the {what} {name!r} stands there twice")
 
 
-@dataclass(frozen=True)
 class Columns:
-    """What a table must be like."""
+    """What a table must be like, in names separated by spaces.
 
-    required: frozenset[str] = frozenset()  # are there, with a value in each row; numbers are finite
-    present: frozenset[str] = frozenset()  # are there besides, and may have gaps
-    numbers: frozenset[str] = frozenset()  # hold numbers, where they are there
-    flags: frozenset[str] = frozenset()  # hold True and False, where they are there
-    unique: str = ""  # the column without repeated values; empty for none
+    Args:
+        required: columns that are there, with a value in each row; numbers among them are finite.
+        present: columns that are there besides, and may have gaps.
+        numbers, flags: columns that hold numbers, or True and False, where they are there.
+        unique: the column without repeated values.
+    """
+
+    def __init__(
+        self, required: str = "", present: str = "", numbers: str = "", flags: str = "", unique: str = ""
+    ) -> None:
+        self.required, self.present = frozenset(required.split()), frozenset(present.split())
+        self.numbers, self.flags = frozenset(numbers.split()), frozenset(flags.split())
+        self.unique = unique
 
     def fault_in(self, row: Mapping[str, Any]) -> str:
         """What is wrong with a row that came from JSON, or nothing; it may lack any column."""
         for name, value in row.items():
             is_flag = isinstance(value, bool)
-            if not isinstance(value, str | int | float | bool | None):
-                return f"{name:.40} is no plain value"
             if value is None:
                 continue
+            if not isinstance(value, str | int | float):
+                return f"{name:.40} is no plain value"
             if name in self.numbers and (is_flag or isinstance(value, str)):
                 return f"{name} is no number but {value!r:.40}"
             if name in self.flags and not is_flag:
@@ -61,9 +67,9 @@ class Columns:
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
-    """A CSV file, called ``what`` in messages, with its columns checked; those of type ``text`` are read
-    as `str`. Raises `InputError` for a file that cannot be read, a column that is missing, or a value
-    that cannot be, named by its row (the first below the header is row 1) and column."""
+    """A CSV file, called ``what`` in messages, with its columns checked; ``text`` are types of some. Raises
+    `InputError` for a file that cannot be read, a column that is missing, or a value that cannot be, named
+    by its row (the first below the header is row 1) and column."""
     import pandas as pd
 
     try:

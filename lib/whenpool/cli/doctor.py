@@ -1,7 +1,4 @@
-"""A look at this machine before long work: versions, device, data, disk.
-
-Nothing heavy is imported at the top, so that a missing package is a line like any other.
-"""
+"""A look at this machine before long work; nothing heavy is imported at the top: what lacks is a line."""
 
 import importlib
 import importlib.util
@@ -23,9 +20,7 @@ if TYPE_CHECKING:
 
 GIGABYTE = 1e9
 ROOM_NEEDED = 1.0  # Gigabytes: a few thousand stored runs, or a corpus in the cache, need less
-LARGEST_ERROR = 1e-3
-"""Of an encoder's states and gradients on a GPU beside the processor's, both in float32: a reordered sum
-is a hundred times closer."""
+LARGEST_ERROR = 1e-3  # Of a GPU in float32: a reordered sum is a hundred times closer to the processor's
 Finding = tuple[str, str]
 """A mark, "ok", "note" (runs can start all the same) or "missing", and a line that ends with what helps."""
 
@@ -33,16 +28,14 @@ Finding = tuple[str, str]
 def check_machine(
     device: str, profile: str, data: Path | None, store: Path | None, say: Callable[[str], None] = print
 ) -> bool:
-    """Look at everything that runs need, and say it, a line each; returns whether they can start. Where
-    packages or the device are missing there is no use in looking further. Raises `InputError` for an unknown
-    profile or device."""
+    """Look at everything that runs need, and say it, a line each; returns whether they can start. Looks no
+    further where packages or the device are missing. Raises `InputError` for an unknown profile or device."""
 
     def complete(findings: Iterator[Finding]) -> bool:
-        marks = []
-        for mark, text in findings:
+        found = list(findings)
+        for mark, text in found:
             say(f"{mark:8}{text}")
-            marks.append(mark)
-        return "missing" not in marks
+        return all(mark != "missing" for mark, _ in found)
 
     if not complete(_packages(*_requirements())):
         return False
@@ -58,7 +51,6 @@ def check_machine(
 
 
 def _requirements() -> tuple[str, list[str]]:
-    """The versions of python, and of packages, that the library runs with."""
     root = project_root()
     if root and (root / "pyproject.toml").is_file():
         project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
@@ -74,12 +66,11 @@ def _packages(python: str, lines: Sequence[str]) -> Iterator[Finding]:
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
 
-    here = platform.python_version()
+    here, right = platform.python_version(), []
     if here in SpecifierSet(python):
         yield "ok", f"python {here}"
     else:
         yield "missing", f"python {here}, {python} is needed: make the environment with another"
-    right = []
     for requirement in map(Requirement, lines):
         name, version = requirement.name, ""
         mend = f"pip install '{requirement}', or `make`, which sets up .venv"
@@ -116,9 +107,11 @@ def _device(device: str) -> Iterator[Finding]:
         return
     built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
     if not torch.cuda.is_available():
-        mend = "install the GPU's driver and a torch for it, or use --device cpu"
         none = f"torch {torch.__version__} is built {built} and sees no GPU"
-        yield "missing", f"device {device}: {none}: {mend}"
+        yield (
+            "missing",
+            f"device {device}: {none}: install its driver and a torch for it, or use --device cpu",
+        )
         return
     try:
         card = torch.cuda.get_device_properties(device)
@@ -141,19 +134,18 @@ def _device(device: str) -> Iterator[Finding]:
 
 
 def _kernels(device: str) -> Finding:
-    """Whether models trained together have kernels for their recurrences; they are tried out, and that
-    remembered in the cache."""
-    trains = "--together trains with"
-    if importlib.util.find_spec("triton") is None:
-        mend = "pip install 'whenpool[triton]' for faster kernels"
-        return "note", f"{trains} a loop of torch: Triton is not installed; {mend}"
-    from whenpool.models.triton_lstm import try_out
+    """Whether models trained together have kernels for their recurrences; the cache remembers a trial."""
+    right, found, mend = False, "Triton is not installed", "pip install 'whenpool[triton]'"
+    if importlib.util.find_spec("triton"):
+        from whenpool.models.triton_lstm import try_out
 
-    right, found = try_out(device)
+        (right, found), mend = try_out(device), "install the triton that torch asks for"
     if right:
-        return "ok", f"{trains} kernels of Triton, where --precision is not float32: {found}"
-    mend = "install the triton that torch asks for"
-    return "note", f"{trains} a loop of torch, not with kernels of Triton: {found}; {mend}"
+        return (
+            "ok",
+            f"--together trains with kernels of Triton, where --precision is not float32: {found}",
+        )
+    return "note", f"--together trains with a loop of torch, not with kernels of Triton: {found}; {mend}"
 
 
 def error_beside_processor(device: str) -> float:
@@ -203,8 +195,8 @@ def _data(names: Sequence[str], place: "Place") -> Iterator[Finding]:
         if all(found["complete"] for found in lengths.values()):
             yield "ok", f"corpus {name}: whole, {texts} training texts"
         else:
-            what = f"a part or a stand-in, {texts} training texts; not for reference runs"
-            yield "note", f"corpus {name}: {what}"
+            part = f"a part or a stand-in, {texts} training texts"
+            yield "note", f"corpus {name}: {part}; not for reference runs"
     if not published:
         return
     if not any(PUBLICATIONS[name].find(place.data) for name in published):
@@ -228,13 +220,9 @@ def _folders(place: "Place") -> Iterator[Finding]:
     for name, folder, option in folders:
         try:
             Store(folder).check_writable()
+            free = shutil.disk_usage(folder).free / GIGABYTE
+            if free < ROOM_NEEDED:
+                raise InputError(f"{free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some")
+            yield "ok", f"{name} {folder}: writable, {free:.0f} GB free"
         except InputError as error:
             yield "missing", f"{name} {folder}: {error}; or name another with {option}"
-            continue
-        free = shutil.disk_usage(folder).free / GIGABYTE
-        if free >= ROOM_NEEDED:
-            yield "ok", f"{name} {folder}: writable, {free:.0f} GB free"
-        else:
-            mend = f"free some, or name another folder with {option}"
-            text = f"{free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: {mend}"
-            yield "missing", f"{name} {folder}: {text}"

@@ -3,6 +3,8 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +19,15 @@ if TYPE_CHECKING:
     from whenpool.runs.run import Place, Run
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+COUNT = click.IntRange(1)
 Command = Callable[..., Any]
 
 
 def names(text: str) -> tuple[str, ...]:
-    found = tuple(part.strip() for part in text.split(",") if part.strip())
-    if not found:
-        raise click.BadParameter(f"{text!r} names nothing")
-    return found
+    if found := tuple(filter(None, map(str.strip, text.split(",")))):
+        return found
+    raise click.BadParameter(f"{text!r} names nothing")
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -38,17 +41,14 @@ def seconds(text: str) -> float:
     from pandas import Timedelta  # takes its time to load, which only a deadline is worth
 
     time = text.strip().lower().replace("d", "D")  # pandas names days and hours so
-    try:
+    with suppress(ValueError):
         found = 0.0 if time.replace(".", "").isdigit() else Timedelta(time).total_seconds()
-    except ValueError:
-        found = 0.0
-    if not found >= 1:  # NaN is not either
-        raise click.BadParameter(f"{text!r} is not a time such as 90s, 40m, 2h or 1h30m")
-    return found
+        if found >= 1:  # NaN is not
+            return found
+    raise click.BadParameter(f"{text!r} is not a time such as 90s, 40m, 2h or 1h30m")
 
 
 NAMES, NUMBERS, TIME = map(click.types.FuncParamType, (names, numbers, seconds))
-"""Types of options; a text that cannot be one is told with the option's name."""
 
 
 def _selection(context: Any, option: Any, text: str | None) -> "Only":
@@ -58,12 +58,7 @@ def _selection(context: Any, option: Any, text: str | None) -> "Only":
 
 
 def _with(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 def _from_environment(name: str, help: str, **more: Any) -> Callable[[Command], Command]:  # noqa: A002
@@ -97,7 +92,6 @@ choice_options = _with(
     click.option("--unlabelled", type=int, help="Few-shot: texts without labels."),
     click.option("--paraphrases", help="Few-shot: a .jsonl file of paraphrases."),
 )  # fmt: skip
-"""What to run, and where its data are."""
 only_option = click.option(
     "--only", metavar="KEY=VALUE,...", callback=_selection,
     help="Of these runs some, such as table=1.3,corpus=imdb,size=1000+2000; "
@@ -111,7 +105,6 @@ runs_options = _with(
         "[default: training_to_skip; with --only table=...: all]",
     ),
 )  # fmt: skip
-"""Which runs `planned_runs` gives."""
 
 
 def planned_runs(
@@ -129,34 +122,23 @@ def planned_runs(
 
 
 speed_options = _with(
-    _from_environment(
-        "workers",
-        "Processes; default: one for each processor, two for each GPU.",
-        type=click.IntRange(1),
-    ),
+    _from_environment("workers", "Processes; default: one a processor, two a GPU.", type=COUNT),
     _from_environment("device", "cpu or cuda.", default="cpu", show_default=True),
-    _from_environment(
-        "together", "Models of one seed that a process trains at once.", type=click.IntRange(1)
-    ),
+    _from_environment("together", "Models of one seed that a process trains at once.", type=COUNT),
     _from_environment(
         "precision", "float32, tf32x3, tf32 or bfloat16.", default="float32", show_default=True
     ),
 )
-"""What the time of runs depends on."""
 engine_options = _with(
     _from_environment("engine", "local or ray.", default="local", show_default=True),
     _from_environment("address", "Of a Ray cluster."),
     speed_options,
-    click.option(
-        "--deadline", type=TIME, metavar="TIME", help="Stop after a time such as 40m or 1h30m."
-    ),
+    click.option("--deadline", type=TIME, metavar="TIME", help="Stop after 40m, 1h30m or the like."),
 )
-"""Who executes runs, and for how long."""
 
 
 def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
-    """What `choice_options` ask for. Raises `InputError` for a choice that makes no sense, or a folder
-    of data that is not there."""
+    """What `choice_options` ask for; raises `InputError` for what makes no sense or is not there."""
     from whenpool.runs.request import NARROWING, Choice, corpora_named, placed
     from whenpool.runs.run import Place
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,9 +66,8 @@ def book(chapters: tuple[str, ...], force: bool, only: "Only", **options: Any) -
     try:
         from whenpool.book.build import Builder
     except ModuleNotFoundError as error:
-        raise InputError(
-            f"the book needs the package {error.name}: pip install -e '.[book]', or use make book"
-        ) from None
+        mend = "pip install -e '.[book]', or use make book"
+        raise InputError(f"the book needs the package {error.name}: {mend}") from None
     from whenpool.runs.filter import planned
 
     root = _clone()
@@ -132,7 +132,7 @@ def run(
         workforce,
         skip_absent=choice.lets_lack,
         keep_weights=lambda _: keep_weights,
-        say=lambda line: click.echo(line, err=True),
+        say=partial(click.echo, err=True),
         seconds=pace.seconds,
     )
     parts = (
@@ -191,11 +191,11 @@ def _tell_status(chapters: tuple[str, ...], only: "Only", options: dict[str, Any
 @click.option("--format", "style", default="table", show_default=True, help="table, json or csv.")
 def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     """What the thesis claims, our verdicts and numbers, and how much of its tables is reproduced."""
-    # the answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code
     from whenpool.base.errors import StorageError
     from whenpool.base.files import hash_of, hash_of_states, write_atomically
 
     root = paths.project_root() or Path()
+    # the answer of the last time, while nothing that it depends on has changed: runs, rules, pages, code
     sources = {
         Path(__file__).parents[1]: "**/*.py", root / "book": "*.md", root / "data": "[pr]*/*.[cy]*",
         paths.store_directory(): "*.json",
@@ -203,11 +203,10 @@ def claims(chapter: str | None, verdict: str | None, style: str) -> None:
     files = (file for folder, names in sources.items() for file in folder.glob(names))
     stamp = hash_of(version("torch"), version("pandas"), hash_of_states(files))
     kept = paths.cache_directory() / "claims" / hash_of(style, str(chapter), str(verdict))
-    if kept.is_file():
-        known, _, text = kept.read_text("utf-8").partition("\n")
-        if known == stamp:
-            click.echo(text)
-            return
+    known, _, text = kept.read_text("utf-8").partition("\n") if kept.is_file() else ("", "", "")
+    if known == stamp:
+        click.echo(text)
+        return
     import torch
 
     from whenpool.book.report.ledger import written
@@ -293,16 +292,15 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
     """Compare the same trainings in two folders of runs; the word "record" means the reference runs."""
     from whenpool.book import compare as comparing
 
-    root = paths.project_root()
-    results = results or (root / "data" / "results" if root else None)
+    if root := paths.project_root():
+        results = results or root / "data" / "results"
     cells = comparing.compare(*(comparing.open_side(name, results) for name in (folder, other)))
     click.echo(comparing.table_of(cells).to_string(index=False))
     click.echo(comparing.meaning(cells))
     if record:
-        if results is None:
-            raise InputError("published comparisons are in the repository: run this inside a clone")
-        comparing.put_on_record(cells, results)
-        click.echo(f"{len(cells)} rows of {results / comparing.COMPARISONS_OF_RECORD}.csv were written")
+        target = results or _clone()  # which says that there is none
+        comparing.put_on_record(cells, target)
+        click.echo(f"{len(cells)} rows of {target / comparing.COMPARISONS_OF_RECORD}.csv were written")
 
 
 @cli.command()
@@ -317,23 +315,16 @@ def check(device: str, profile: str, data: Path | None, store: Path | None) -> N
     sys.exit(0 if check_machine(device, profile, data, store, click.echo) else 2)
 
 
-FILE = click.Path(path_type=Path, dir_okay=False)
-
-
 @cli.command()
-@click.argument("file", type=FILE)
+@click.argument("file", type=opt.FILE)
 @click.option("--text-column", default="text", show_default=True, help="Name of the texts' column.")
 @click.option("--label-column", default="label", show_default=True, help="Name of the labels' column.")
 @click.option("--poolings", type=opt.NAMES, help=f"Default: {','.join(COMPARED)}.")
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Of each pooling.")
-@click.option("--epochs", type=click.IntRange(1), default=6, show_default=True, help="Of each training.")
-@click.option("--limit", type=click.IntRange(1), default=2_000, show_default=True, help="Texts used.")
-@click.option(
-    "--words", type=click.IntRange(1), help="Read of a text. [default: all that memory admits]"
-)
-@click.option(
-    "--vectors", help="Word vectors in the data folder, or random. [default: GloVe's if there]"
-)
+@click.option("--seeds", type=opt.COUNT, default=1, show_default=True, help="Of each pooling.")
+@click.option("--epochs", type=opt.COUNT, default=6, show_default=True, help="Of each training.")
+@click.option("--limit", type=opt.COUNT, default=2_000, show_default=True, help="Texts used.")
+@click.option("--words", type=opt.COUNT, help="Read of a text. [default: all that memory admits]")
+@click.option("--vectors", help="In the data folder, or random. [default: GloVe's if there]")
 @click.option("--characters", is_flag=True, help="Read each character as a word.")
 @click.option("--drop-classes-below", type=click.IntRange(0), default=0, help="Leave out rare classes.")
 @click.option("--output", type=opt.FOLDER, help="Folder of the report. [default: FILE-diagnosis]")
@@ -353,7 +344,7 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
     names = Wish.__dataclass_fields__.keys() & options.keys()
     more: dict[str, Any] = {"poolings": poolings} if poolings else {}
     wish = Wish(file, folder=output, **{name: options[name] for name in names}, **more)
-    page = make(wish, workforce, say=lambda line: click.echo(line, err=True))
+    page = make(wish, workforce, say=partial(click.echo, err=True))
     click.echo(page.text)
     click.echo(f"\nThe report: {page.report}\nAsk a model why: {page.explain}")
 
@@ -361,16 +352,14 @@ def diagnose(file: Path, poolings: tuple[str, ...] | None, output: Path | None, 
 @cli.command()
 @click.option("--model", type=opt.FOLDER, required=True, help="A checkpoint: a folder that was saved.")
 @click.option("--text", help="The text; - reads it from standard input.")
-@click.option("--file", type=FILE, help="A file with a text on each line.")
+@click.option("--file", type=opt.FILE, help="A file with a text on each line.")
 @click.option("--label", help="The class to explain. [default: the predicted one]")
-@click.option(
-    "--k", type=click.IntRange(1), help="Words of a window. [default: 5, fewer in short texts]"
-)
+@click.option("--k", type=opt.COUNT, help="Words of a window. [default: 5, fewer in short texts]")
 @click.option(
     "--format", "style", type=click.Choice(["text", "html", "json"]), default="text", show_default=True,
     help="Of the explanation.",
 )  # fmt: skip
-@click.option("--output", type=FILE, help="A file to write, instead of the terminal.")
+@click.option("--output", type=opt.FILE, help="A file to write, instead of the terminal.")
 def explain(
     model: Path, text: str | None, file: Path | None, label: str | None, k: int | None, style: str,
     output: Path | None,
@@ -383,10 +372,7 @@ def explain(
     from whenpool.explain.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(model)
-    try:
-        explaining.check_label(checkpoint, label)
-    except InputError as error:
-        raise InputError(f"--label: {error}") from None
+    explaining.check_label(checkpoint, label)
     try:
         given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
     except UnicodeDecodeError as error:
@@ -397,8 +383,8 @@ def explain(
             found.append(explaining.explain(checkpoint, one, label, k))
         except InputError as error:
             raise InputError(f"{file}, text {number}: {error}" if file else f"--text: {error}") from None
+    colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     if style == "text":
-        colour = output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         shown = "\n".join(explaining.as_text(one, colour) for one in found)
     else:
         shown = explaining.as_html(found) if style == "html" else explaining.as_json(found)

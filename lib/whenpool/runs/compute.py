@@ -28,8 +28,8 @@ class Standing:
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
-    """Look every run up, without computing anything. Where the data of a run are not here, a published run
-    of the same configuration counts, whatever its vectors."""
+    """Look every run up. Where the data of a run are not here, a published run of the same configuration
+    counts, whatever its vectors."""
     keys, failures = place.store.keys(), place.store.failures()
     recorded = cache(lambda: _recorded_by_shape(place))
     found = Standing({}, set(), [], {}, {}, place.store.set_aside)
@@ -63,12 +63,11 @@ def compute(
     say: Callable[[str], None] = print,
     seconds: Callable[[Run], float | None] = lambda run: None,
 ) -> Report:
-    """Compute the runs that are missing, and the trainings whose weights they need.
+    """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`.
 
     Args:
         skip_absent: the runs that are left out where their data are not here, instead of raising.
         keep_weights: the trainings whose weights are wanted besides.
-        workforce, label, seconds: see `whenpool.runs.engine.run_all`.
         say: called with what is noteworthy, left out, set aside or failed, a line each.
 
     Raises:
@@ -92,7 +91,7 @@ def compute(
     missing = set(before.missing)
     kept = [run for run in wanted if isinstance(run, Training) and keep_weights(run)]
     again = [run for run in kept if not _has_weights(run, place)]
-    needed = weights_needed([*(run for run in wanted if run in missing), *again], place)
+    needed = weights_needed([*before.missing, *again], place)
     keeping = {*needed, *kept}
     phases: dict[tuple[int, str], list[Run]] = defaultdict(list)
     for run in dict.fromkeys([*wanted, *needed]):
@@ -109,14 +108,16 @@ def compute(
                 report.left += run in missing  # what it needs was left, for want of time
             else:
                 ready.append(run)
-        of_phase = label if name == "trainings" else f"{label} ({name})"
-        keep = lambda run: run in keeping  # noqa: E731
-        report.add(run_all(ready, place, workforce, keep_weights=keep, label=of_phase, seconds=seconds))
+        told = label if name == "trainings" else f"{label} ({name})"
+        kept_of = keeping.__contains__
+        report.add(run_all(ready, place, workforce, keep_weights=kept_of, label=told, seconds=seconds))
     for note in report.notes:
         say(f"note: {note}")
-    for message, count in Counter(report.failed.values()).items():
-        run = next(run for run, said in report.failed.items() if said == message)
-        more = f" and {count - 1} others like it" if count > 1 else ""
+    alike: dict[str, list[Run]] = defaultdict(list)
+    for run, message in report.failed.items():
+        alike[message].append(run)
+    for message, (run, *others) in alike.items():
+        more = f" and {len(others)} others like it" if others else ""
         say(f"failed: {run}{more}: {message}")
     if report.failed and not (report.done or report.shared or report.left or before.done):
         raise InputError(f"all {len(report.failed)} runs failed; {next(iter(report.failed.values()))}")
@@ -124,7 +125,7 @@ def compute(
 
 
 def weights_needed(missing: Iterable[Run], place: Place) -> list[Training]:
-    """The trainings whose weights some runs need, and those that these need if they are not here."""
+    """The trainings whose weights some runs need, and those that these need where they are not here."""
     needed: dict[Training, None] = {}
     for run in missing:
         need = run.needs

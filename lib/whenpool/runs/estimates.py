@@ -1,6 +1,4 @@
-"""How long runs will take on this machine: as the stored runs that are most like them, first of the same
-shape; then on texts, with networks and poolings less and less like theirs, in proportion to the work.
-"""
+"""How long runs will take on this machine: as the stored runs most like them, in proportion to the work."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -16,8 +14,7 @@ from whenpool.runs.kinds import KINDS
 from whenpool.runs.run import Place, Run, processor
 
 HERE, ALONE, OTHER_PRECISION, OTHER_MACHINE = range(4)
-"""How far away runs were made: as asked; one by one though several at once are asked for; on this
-machine in another precision; on another machine."""
+"""How far away runs were made: as asked; not together though asked so; in another precision; elsewhere."""
 
 
 class Observation(NamedTuple):
@@ -49,8 +46,8 @@ class Pace:
 
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
-        """From the runs of a place, the published ones included. A run that shared its process with others
-        counts only for workforces that train several together, and before runs made one by one."""
+        """From the runs of a place, published ones too. A run that shared its process counts for workforces
+        that train several together alone, and there before runs made one by one."""
         here = f"cpu: {processor()}"
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
@@ -75,12 +72,12 @@ class Pace:
         return cls(seen)
 
     def seconds(self, run: Run) -> float | None:
-        """The seconds that one worker takes; None where nothing comparable was run yet."""
+        """The seconds that one worker takes, see `estimate`."""
         found = self.estimate(run)
         return found.seconds if found else None
 
     def estimate(self, run: Run) -> Estimate | None:
-        """The seconds, and the runs that they rest on."""
+        """What one worker takes; None where nothing comparable was run yet."""
         rungs = list(enumerate(run.alike()))
         # the first four rungs hold runs of the same network: another machine's of these say more than
         # this one's of another network
@@ -99,7 +96,6 @@ class Pace:
 
     @cached_property
     def _groups(self) -> dict[int, dict[Hashable, list[tuple[float, Observation]]]]:
-        """The runs that are alike, with their work, by their distance."""
         found: Any = defaultdict(lambda: defaultdict(list))
         for one in self.seen:
             for group, work in one.run.alike():

@@ -13,8 +13,7 @@ from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, plan, thesis_table
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run
 
-TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")
-"""The tables of the thesis that have runs, see `whenpool.runs.plans.chapters.thesis_table`."""
+TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")  # Of the thesis, that have runs
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
 NUMBERS = ("size", "seed", "labels")
@@ -25,11 +24,11 @@ CHOICES: dict[str, Sequence[str]] = {
     "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),
     "system": (*SYSTEMS, *CONTRAST),
 }
-"""The values that a key can have, for keys that do not take any value."""
+"""The values of keys that do not take any."""
 
 
 def _values(key: str, run: Run) -> list[str]:
-    """The values of a run under a key; a file of the user's own goes by its path and by its name."""
+    """The values of a run under a key; a file of the user's goes by its path and by its name."""
     if key == "table":
         return list(thesis_table(run))
     values = [str(value) for value in run.facets().get(key, ())]
@@ -49,10 +48,8 @@ class Only:
     def parse(cls, text: str | None) -> "Only":
         """From ``key=value,key=value+value``; None admits every run. Raises `InputError` for another form, an
         unknown key or value, or a key given twice."""
-        if text is None:
-            return cls()
         wanted: dict[str, tuple[str, ...]] = {}
-        for part in text.split(","):
+        for part in text.split(",") if text is not None else ():
             key, equals, values = (word.strip() for word in part.partition("="))
             if not equals or not key:
                 raise InputError(f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
@@ -71,8 +68,8 @@ class Only:
         return any(key == "table" for key, _ in self.wanted)
 
     def admits(self, run: Run) -> bool:
-        """Whether a run is among them. A run that has no such thing, as a few-shot run has no size,
-        is not; a probe has what its training has, but is in no table."""
+        """Whether a run is among them; one that has no such thing, as a few-shot run has no size, is not. A
+        probe has what its training has, but is in no table."""
         return all(not set(values).isdisjoint(_values(key, run)) for key, values in self.wanted)
 
     def __str__(self) -> str:
@@ -95,9 +92,8 @@ def _checked(key: str, value: str) -> str:
 def planned(
     choice: Choice, place: Place, only: Only, chapters: Iterable[str] = ()
 ) -> dict[str, list[Run]]:
-    """The runs of some ``chapters``, or of all that need runs, that are among the wanted ones, by
-    chapter; one can be in several. Raises `InputError` for an unknown chapter, a table outside the
-    profile "paper", or when no run is left."""
+    """The wanted runs by chapter, of some ``chapters`` or all; one can be in several. Raises `InputError` for
+    an unknown chapter, a table outside the profile "paper", or when no run is left."""
     if only.names_table and choice.profile != "paper":
         other = f"add --profile paper to it (the profile is {choice.profile})"
         raise InputError(f"--only table is of the thesis's runs: {other}")

@@ -22,16 +22,14 @@ _CODE = Path(whenpool.corpora.__file__).parent
 
 
 def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
-    """Write what some trainings and probes read: their corpora as numbers, the vectors of their words,
-    and pointers in the place of the publishers' files, so that runs have the same keys there as here.
-    Yields a line for each part that is written, and for runs that are left out. Raises `InputError` when
-    no run is left."""
+    """Write what some trainings and probes read: their corpora as numbers, the vectors of their words, and
+    pointers in the place of the publishers' files, so that runs have the same keys there as here. Yields a
+    line for each part, and for runs that are left out. Raises `InputError` when no run is left."""
     runs = list(runs)
     ready: dict[tuple[str, str], list[Training]] = defaultdict(list)
-    left_out: Counter[str] = Counter(
-        "only trainings and probes are packed" for run in runs if not run.training
-    )
-    for training in dict.fromkeys(run.training for run in runs if run.training):
+    trainings = [run.training for run in runs if run.training]
+    left_out = Counter({"only trainings and probes are packed": len(runs) - len(trainings)})
+    for training in dict.fromkeys(trainings):
         try:
             key(training, place)
             if place.source(training).is_own:
@@ -39,7 +37,7 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
             ready[training.corpus, training.length].append(training)
         except InputError as error:
             left_out[str(error)] += 1
-    for reason, count in left_out.items():
+    for reason, count in (+left_out).items():
         yield f"{count} runs are left out: {reason}"
     if not ready:
         raise InputError("no data are left to pack: choose other runs")
@@ -56,9 +54,8 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
         }
         part = replace(whole, texts={split: whole.texts[split].first(counts[split]) for split in SPLITS})
         file, has_filler = encoded_file(source, length, cache)
-        for original in (source.path, source.filler_file if has_filler else None):
-            if original:
-                write_pointer(folder / original.relative_to(place.data), original)
+        for original in filter(None, (source.path, source.filler_file if has_filler else None)):
+            write_pointer(folder / original.relative_to(place.data), original)
         keep_encoded(part, file)
         # vocabularies are made of training texts and their filler
         read = [part.texts["train"].ids, *([part.filler["train"]] if part.filler else [])]

@@ -55,7 +55,7 @@ class Choice:
             check_known("cell", self.cell, LISTED_CELLS)
         if self.layers is not None and not 1 <= self.layers <= 64:  # as many as a checkpoint holds
             raise InputError(f"layers is how many, from 1 to 64, not {self.layers}")
-        if self.paraphrases and not isfile(Path(self.paraphrases)):
+        if self.paraphrases and not isfile(self.paraphrases):
             raise InputError(f"paraphrases {self.paraphrases} are not there; give a file of JSON lines")
         for name in ("seeds", "unlabelled", "labels", "sizes"):
             value = getattr(self, name)
@@ -83,9 +83,9 @@ def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
         return None
     names: list[str] = []
     for text in [texts] if isinstance(texts, str) else texts:
-        for name in [text] if isfile(Path(text.partition(":")[0])) else text.split():
+        for name in [text] if isfile(text.partition(":")[0]) else text.split():
             file, colon, options = name.partition(":")
-            names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(Path(file)) else name)
+            names.append(f"{Path(file).resolve()}{colon}{options}" if isfile(file) else name)
     return tuple(names)
 
 

@@ -37,8 +37,8 @@ class Place:
     def default(
         cls, data: Path | None = None, store: Path | None = None, smoke: bool = False
     ) -> "Place":
-        """The folders that the environment or the clone names, see `whenpool.base.paths`. Runs of the
-        profile "smoke" lie apart, where nothing that is published reads them."""
+        """The folders of `whenpool.base.paths`. Runs of the profile "smoke" lie apart, where nothing that is
+        published reads them."""
         directory, root = store or store_directory(), project_root()
         records = root / "data" / "results" if root else None
         found = Store(directory / "smoke") if smoke else Store(directory, records)
@@ -77,14 +77,14 @@ _engine = "local"
 
 
 def engine_is(name: str) -> None:
-    """Say which engine this process works for, see `whenpool.runs.engine`."""
+    """Say which engine this process works for."""
     global _engine
     _engine = name
 
 
 def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
-    """What is stored beside a result that was computed now on a device; ``together`` is how many models
-    were trained at once, and ``group`` names them."""
+    """What is stored beside a result that was computed now on a device, by so many models ``together``, which
+    ``group`` names."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
     precision = precision_used()
     if precision == "tf32x3" and not (together > 1 and kernels_on(device)):

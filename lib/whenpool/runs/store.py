@@ -1,9 +1,8 @@
 """Finished runs, one file each, and the tables made of them.
 
-A run is stored the moment it ends, under a key that is the hash of its *identity*: its configuration,
-the fingerprints of its data, and the version of the protocol. Files are written in one step; one that is
-damaged or does not belong here is set aside, never deleted and never counted. Published runs, the
-reference runs, are the same rows in CSV files of the repository; they are read only.
+A run is stored under a key that is the hash of its *identity*: its configuration, the fingerprints of its
+data, and the version of the protocol. A file that is damaged or does not belong here is set aside, never
+deleted and never counted. Published runs are the same rows in CSV files of the repository, read only.
 """
 
 import json
@@ -23,7 +22,7 @@ from whenpool.base.tables import Columns, checked_table
 from whenpool.runs.kinds.base import KINDS, key_of
 
 _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
-"""Each stored file that was read, and its state then: a process reads it again only when it has changed."""
+"""The state and content of each stored file that was read, to read it again only when it has changed."""
 
 
 @dataclass
@@ -32,8 +31,7 @@ class Store:
 
     directory: Path
     records: Path | None = None
-    # a line for each file that was set aside since the store was opened
-    set_aside: list[str] = field(default_factory=list)
+    set_aside: list[str] = field(default_factory=list)  # a line for each file since the store was opened
 
     def put(
         self,
@@ -56,8 +54,7 @@ class Store:
     def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
         """Store a run that another store has under the same key, byte for byte; raises `InputError` for
         content that is damaged or of another key, and when the store cannot be written."""
-        row, reason = parse_run(content, key)
-        if row is None:
+        if reason := parse_run(content, key)[1]:
             raise InputError(f"run {key} cannot be taken over from another store: {reason}")
         self._write(key, content, weights)
 
@@ -126,8 +123,7 @@ class Store:
         return found
 
     def rows(self, kind: str) -> pd.DataFrame:
-        """A row for each run of a kind, the published ones included: its configuration, result and provenance
-        in columns."""
+        """A row for each run of a kind, the published ones included: configuration, result, provenance."""
         found = []
         for key, row in self._rows(kind):
             identity = row["identity"]
@@ -137,8 +133,7 @@ class Store:
         return _beside(pd.DataFrame(found), self.recorded(kind))
 
     def current(self, kind: str) -> pd.DataFrame:
-        """The same of the runs under the protocol of this version, with every column of their kind: what a
-        run is too old to say is empty."""
+        """The same of runs under the protocol of this version, with every column of their kind."""
         table = self.rows(kind)
         if len(table):
             table = table[KINDS[kind].is_current(table)].reset_index(drop=True)
@@ -149,8 +144,8 @@ class Store:
         """A row for each point of a history that the runs of a kind have left, such as an epoch of a
         training or a position that a probe looked at, and the run's ``key``."""
         about = KINDS[kind]
-        rows = [(key, about.points_of(name, row)) for key, row in self._rows(kind)]
-        found = [{"key": key, **point} for key, points in rows for point in points]
+        rows = self._rows(kind)
+        found = [{"key": key, **point} for key, row in rows for point in about.points_of(name, row)]
         return _beside(pd.DataFrame(found), self.read_record(f"{about.table}_{name}"))
 
     def measured_on(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
@@ -167,12 +162,11 @@ class Store:
         return self.read_record(KINDS[kind].table)
 
     def read_record(self, name: str) -> pd.DataFrame:
-        """A published file, ``<name>.csv``, or no rows where there is none; raises `InputError` for a column
-        or value that is not as its kind of run says."""
+        """A published file, ``<name>.csv``, or no rows; raises `InputError` for a column or value that is not
+        as its kind of run says."""
         return self._record(name)[0]
 
     def _record(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
-        """A published file and its keys."""
         file = self.records / f"{name}.csv" if self.records else None
         if file and file.is_file():
             return _read_once(file, name, file.stat().st_mtime_ns)
@@ -211,9 +205,6 @@ class Store:
             self.set_aside.append(line)
 
 
-_PARTS = ("identity", "run", "result", "provenance")
-
-
 def kind_of(row: Mapping[str, Any]) -> str:
     """The kind of a stored run; older files, which do not say it, are told apart by what they hold."""
     if "kind" in row:
@@ -228,7 +219,8 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
         row = json.loads(content)
     except (ValueError, RecursionError):
         return None, "truncated or not JSON"
-    if not isinstance(row, dict) or not all(isinstance(row.get(part), dict) for part in _PARTS):
+    names = ("identity", "run", "result", "provenance")
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), dict) for name in names):
         return None, "not a run"
     history, data = row.get("history"), row["identity"].get("data", {})
     if not isinstance(history, list) or not all(isinstance(part, dict) for part in [data, *history]):
@@ -238,14 +230,14 @@ def parse_run(content: bytes, key: str) -> tuple[dict[str, Any] | None, str]:
     kind = KINDS.get(kind_of(row))
     if kind is None:
         return None, f"its kind {kind_of(row)!r:.40} is unknown"
-    parts = [(kind.columns(), row[part]) for part in _PARTS[1:]]
+    parts = [(kind.columns(), row[name]) for name in names[1:]]
     parts += [(kind.point_columns(), point) for point in history]
     fault = next((fault for columns, part in parts if (fault := columns.fault_in(part))), "")
     return None if fault else row, fault
 
 
 def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are stored here, and the published rows of other runs."""
+    """The rows that are stored here, and the published ones of other runs."""
     if len(found):
         recorded = recorded[~recorded["key"].isin(set(found["key"]))]
     parts = [part for part in (recorded, found) if len(part)]
@@ -254,29 +246,20 @@ def _beside(found: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
 
 @lru_cache(maxsize=64)
 def _read_once(file: Path, name: str, changed: int) -> tuple[pd.DataFrame, frozenset[str]]:
-    """A published file and its keys, read anew only when it has changed."""
+    """A published file and its keys, read anew when it has changed."""
     table = checked_table(file, "reference runs", columns_of(name), key=str)
     return table, frozenset(table.get("key", ()))
 
 
 _SIDES = "corpus length setting masked device precision engine device_other precision_other engine_other"
-_COMPARED = (
-    "size hidden_size epochs together together_other pairs identical with_weights mean_difference "
-    "largest_accuracy largest_loss"
-)
+_COMPARED = """size hidden_size epochs together together_other pairs identical with_weights mean_difference
+    largest_accuracy largest_loss"""
 _STATISTICS = "classes average_length max_length train_size test_size"
 OTHERS = {
     "comparisons": Columns(
-        frozenset(f"key {_SIDES} {_COMPARED}".split()),
-        numbers=frozenset(f"{_COMPARED} std_difference largest_weight".split()),
-        flags=frozenset(["masked"]),
-        unique="key",
+        f"key {_SIDES} {_COMPARED}", "", f"{_COMPARED} std_difference largest_weight", "masked", "key"
     ),
-    "corpora": Columns(
-        frozenset(f"corpus length {_STATISTICS}".split()),
-        numbers=frozenset(f"{_STATISTICS} validation_size".split()),
-        flags=frozenset(["complete"]),
-    ),
+    "corpora": Columns(f"corpus length {_STATISTICS}", "", f"{_STATISTICS} validation_size", "complete"),
 }
 """Published files that hold no runs: trainings that were run twice, and statistics of corpora."""
 
@@ -289,4 +272,4 @@ def columns_of(name: str) -> Columns:
         for history in kind.histories:
             if name == f"{kind.table}_{history}":
                 return kind.point_columns(history)
-    return OTHERS.get(name, Columns(frozenset(["key"])))
+    return OTHERS.get(name, Columns("key"))

@@ -1,14 +1,13 @@
-"""Trainings that have not ended: what stops one costs a minute and an epoch at most.
-
-Each has a file for its last epoch. Trainings that are trained together write theirs one after the other, and
-keep those of the epoch before until all are written: so they go on from the same epoch and, if the same ones
-are trained together again, bit for bit as if nothing had stopped them.
+"""Trainings that have not ended: what stops one costs a minute and an epoch at most. Those trained together
+write a file of their last epoch one after the other, and keep that of the epoch before until all are written:
+so they go on from the same epoch and, the same ones together, bit for bit as if nothing had stopped them.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from whenpool.base.errors import StorageError
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
@@ -18,31 +17,25 @@ from whenpool.runs.run import provenance
 from whenpool.runs.store import Store
 from whenpool.training.loop import State
 
-EVERY = 60.0
-"""Seconds between two saves, at least: a file of the thesis's model has 50 MB, and takes 0.1 s or more."""
+EVERY = 60.0  # Seconds between two saves, at least: of the thesis's model one takes 0.1 s, and 50 MB
 _FILES = [file for kind in ("*.py", "*.toml") for file in sorted(Path(__file__).parents[1].rglob(kind))]
 _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this process has loaded
 
 
 class Unfinished:
-    """The unfinished ones among some trainings of a store that are trained together, or of one alone.
+    """The unfinished ones among some trainings of a store that are trained together, or of one alone; nobody
+    else is at these ``keys``.
 
     What another version of the library, another device or another precision has saved is not read: one result
     would hold numbers of two kinds.
-
-    Args:
-        keys: of the trainings; nobody else is at them.
-        device: where they are trained.
-
-    Attributes:
-        together: how many models were trained at once at most, also before they were stopped.
-        group: what names those models; "" for one alone.
     """
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
-        self._folder, self._keys, self.together = store.directory / "unfinished", keys, len(keys)
+        self._folder, self._keys = store.directory / "unfinished", keys
+        # how many were trained at once at most, also before they were stopped, and what names those models
+        self.together = len(keys)
         self.group = hash_of(*sorted(keys))[:8] if len(keys) > 1 else ""
-        made = provenance(device)
+        self._device, made = device, provenance(device)
         named = ("device", "threads", "torch", "python")
         how = (precision_used(), len(keys) > 1 and kernels_on(device))
         self._made = hash_of(_CODE, *map(str, how), *(str(made[name]) for name in named))[:12]
@@ -64,16 +57,17 @@ class Unfinished:
         self._first[number] = 0
         return None
 
-    def saver(self, number: int) -> Callable[[State], None]:
-        """The function that a training calls after each epoch; it saves when it is time to."""
-        return lambda state: self._save(number, state)
+    def provenance(self) -> dict[str, Any]:
+        """Of a result of these trainings that is ready now."""
+        return provenance(self._device, self.together, self.group)
 
     def remove(self, number: int) -> None:
         """Forget a training that is stored, or has failed."""
         self._open.discard(number)
         self._unlink([number])
 
-    def _save(self, number: int, state: State) -> None:
+    def save(self, number: int, state: State) -> None:
+        """Called after each epoch of a training; saves when it is time to."""
         done = len(state.facts["history"]) - self._first[number]  # epochs since this process began
         if done != self._done:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:

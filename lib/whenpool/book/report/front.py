@@ -75,6 +75,7 @@ def facts(runs: Runs) -> dict[str, str]:
             "gain": min(pooled) - own["last"], "max_attention": own["max_attention"],
         }  # fmt: skip
         found |= {f"{setting}_{name}": text(value) for name, value in values.items()}
+
     def mean(**asked: Any) -> float:
         sample = sample_of(runs, "accuracy", scale, size=SIZE, **asked)
         return sample.mean if sample else math.nan

@@ -29,7 +29,7 @@ from whenpool.runs.run import VECTORS
 from whenpool.runs.store import Store
 
 COLUMNS = {
-    name: Columns(frozenset(f"table {names} {numbers}".split()), numbers=frozenset(numbers.split()))
+    name: Columns(f"table {names} {numbers}", numbers=numbers)
     for name, names, numbers in (
         ("accuracy", "length corpus setting pooling", "size mean std"),
         ("corpora", "length corpus", "classes average_length max_length train_size test_size"),

@@ -1,7 +1,4 @@
-"""Engines run many runs: on the processors or the GPU of this machine, or on a cluster.
-
-A `Workforce` says who executes them, and `run_all` has them executed.
-"""
+"""Engines run many runs: on this machine's processors or GPUs, or on a cluster, as a `Workforce` says."""
 
 import os
 import re
@@ -14,16 +11,16 @@ import torch
 
 from whenpool.base.errors import InputError, check_known
 from whenpool.models.precision import PRECISIONS
-from whenpool.runs.engine.crew import Crew, Pool, Report, outstanding, tasks_of
+from whenpool.runs.engine.crew import Crew, Job, Pool, Report, tasks_of
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.run import Place, Run
+from whenpool.runs.run import Place, Run, key
 
 __all__ = ["Report", "Workforce", "check_device", "processors", "run_all"]
 
 
 @dataclass(frozen=True)
 class Workforce:
-    """What executes runs. It changes no run, and is part of the provenance of each result."""
+    """What executes runs; it changes no result."""
 
     engine: str = "local"  # processes on this machine, or "ray", a cluster
     address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone
@@ -35,9 +32,8 @@ class Workforce:
 
     @classmethod
     def default(cls) -> "Workforce":
-        """The one that the environment names, for notebooks, which have no options: ``WHENPOOL_ENGINE``,
-        ``WHENPOOL_WORKERS`` and so on, without a deadline. Raises `InputError` for a variable that is not a
-        whole number where one is needed."""
+        """The one that the environment names, for notebooks, which have no options: ``WHENPOOL_ENGINE`` and
+        so on, without a deadline. Raises `InputError` for what is no whole number where one is needed."""
         given: dict[str, Any] = {}
         for name in ("engine", "address", "workers", "device", "together", "precision"):
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
@@ -62,8 +58,7 @@ class Workforce:
 
 
 def check_device(device: str, here: bool = True) -> None:
-    """Raises `InputError` for an unknown device, or for CUDA where it is needed ``here``, on this machine,
-    and torch sees no GPU."""
+    """Raises `InputError` for an unknown device, or for CUDA that is needed ``here`` and is not."""
     if re.fullmatch(r"cuda(:\d+)?", device):
         if here and not torch.cuda.is_available():
             raise InputError("device cuda was asked for, but torch sees no GPU; use --device cpu")
@@ -91,11 +86,10 @@ def run_all(
     commands on one store share the work.
 
     Args:
-        workforce: who does it, and how; default: `Workforce.default`.
+        workforce: default: `Workforce.default`.
         keep_weights: the runs whose weights are wanted; those stored without are run again.
         label: is written before the progress bar.
-        seconds: the time that a run is expected to take, None if nothing is known; used only where the
-            workforce has a time at which to stop.
+        seconds: that a run is expected to take, None if nothing is known; for a workforce with a deadline.
 
     Raises:
         InputError: for data that are missing, a store that cannot be written, or a workforce that is
@@ -103,7 +97,8 @@ def run_all(
         KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
     """
     workforce = workforce or Workforce.default()
-    jobs = outstanding(runs, place, keep_weights)
+    every = {name: Job(run, name, keep_weights(run)) for run in runs for name in [key(run, place)]}
+    jobs = [job for job in every.values() if not place.store.has(job.key, job.keep_weights)]
     if not jobs:
         return Report()
     workforce.check()
@@ -111,22 +106,15 @@ def run_all(
     if workforce.until is not None and time.monotonic() >= workforce.until:
         return Report(left=len(jobs))
     here = workforce.device if workforce.engine == "local" else "cpu"  # a cluster's GPUs are elsewhere
-    notes = read_ahead([job.run for job in jobs], place, here)
+    notes: list[str] = []
+    for kind in KINDS.values():
+        if own := [job.run for job in jobs if isinstance(job.run, kind)]:
+            notes += kind.read_ahead(own, place, here)
     tasks = tasks_of(jobs, workforce.together or 1)
     pool = _pool(place, workforce, len(tasks))
     report = Crew(place, pool, label, seconds, workforce.until).work(tasks)
     report.notes = list(dict.fromkeys([*notes, *report.notes]))
     return report
-
-
-def read_ahead(runs: Sequence[Run], place: Place, device: str = "cpu") -> list[str]:
-    """Read what several runs share, before workers start that would each do it; returns notes on their
-    corpora, a sentence each."""
-    notes: list[str] = []
-    for kind in KINDS.values():
-        if own := [run for run in runs if isinstance(run, kind)]:
-            notes += kind.read_ahead(own, place, device)
-    return list(dict.fromkeys(notes))
 
 
 def _pool(place: Place, workforce: Workforce, tasks: int) -> Pool:

@@ -1,13 +1,11 @@
-"""Tasks: what a worker does with one, and how they are handed out until all have ended, or time is up.
-
-Where the workers are, and how they are reached, is a *pool*'s business: processes of this machine
-(`whenpool.runs.engine.local`) or a cluster (`whenpool.runs.engine.on_ray`).
+"""Tasks: what a worker does with one, and how they are handed out until all have ended, or time is up. Where
+workers are is a *pool*'s business: `whenpool.runs.engine.local` or `whenpool.runs.engine.on_ray`.
 """
 
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -18,7 +16,7 @@ from tqdm import tqdm
 
 from whenpool.base.errors import InputError, StorageError
 from whenpool.runs.kinds.training import Training, execute_together
-from whenpool.runs.run import Place, Run, key
+from whenpool.runs.run import Place, Run
 
 _POLL = 0.5  # Seconds between two looks at what another command is doing
 
@@ -31,8 +29,7 @@ class Job(NamedTuple):
     keep_weights: bool = False
 
 
-Task = tuple[Job, ...]
-"""What one worker does in one go: a run, or several trainings together."""
+Task = tuple[Job, ...]  # What one worker does in one go: a run, or several trainings together
 
 
 class Message(NamedTuple):
@@ -44,8 +41,8 @@ class Message(NamedTuple):
     text: str = ""
 
 
-Told = tuple[Hashable, str, str, str]
-"""A worker, and the kind, key and text of its message."""
+Told = tuple[Hashable, str, str, str]  # A worker, and the kind, key and text of its message
+Expected = Callable[[Run], float | None]  # The seconds that a run takes, where something is known
 
 
 @dataclass
@@ -67,16 +64,10 @@ class Report:
         self.notes = list(dict.fromkeys([*self.notes, *more.notes]))
 
 
-def outstanding(runs: Iterable[Run], place: Place, keep_weights: Callable[[Run], bool]) -> list[Job]:
-    """The runs that are not stored, or whose weights are wanted and not here; each comes once."""
-    jobs = {name: Job(run, name, keep_weights(run)) for run in runs for name in [key(run, place)]}
-    return [job for job in jobs.values() if not place.store.has(job.key, job.keep_weights)]
-
-
 def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
-    """Tasks, most informative first, so that one can stop at any time. As many trainings as are wanted
-    ``together`` form one task. They differ in pooling and the place of the filler alone, so that their
-    batches have the same lengths at every step, and nothing is padded for others."""
+    """Tasks, most informative first, so that one can stop at any time. Up to ``together`` trainings form one.
+    They differ in pooling and the place of the filler alone, so that their batches have the same lengths
+    at every step, and nothing is padded for others."""
     groups: list[list[Job]] = []
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):
@@ -93,7 +84,7 @@ def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
 
 
 def halves(task: Task) -> list[Task]:
-    """A task cut in two, or as it is where that is not possible: what is tried when it was too much."""
+    """A task cut in two where that is possible: what is tried when it was too much."""
     middle = (len(task) + 1) // 2
     return [part for part in (task[:middle], task[middle:]) if part]
 
@@ -107,8 +98,7 @@ class DeviceLostError(RuntimeError):
 
 def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) -> None:
     """Execute and store the runs of a task, and say how it goes. Several that are too much for the memory
-    of a GPU are tried again, half of them at a time. Raises `DeviceLostError` when the GPU can no longer
-    be used by this process."""
+    of a GPU are tried again, half of them at a time. Raises `DeviceLostError`."""
     for job in task:
         say(Message("begun", job.key))
     open_jobs = {job.key: job for job in task}
@@ -125,20 +115,15 @@ def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) ->
             ended(job)
         else:
             runs: Any = [job.run for job in task]
-            execute_together(
-                runs,
-                place,
-                device,
-                [job.keep_weights for job in task],
-                on_epoch=lambda number: say(Message("epoch", task[number].key)),
-                on_end=lambda number, failure: ended(task[number], failure),
-            )
+            kept = [job.keep_weights for job in task]
+            told = lambda number: say(Message("epoch", task[number].key))  # noqa: E731
+            execute_together(runs, place, device, kept, told, lambda n, why: ended(task[n], why))
     except StorageError as error:
         say(Message("stopped", text=str(error)))
     except Exception as error:  # a run that fails must not stop the others
         # cuBLAS and cuDNN, and a card that others fill as well, report a full memory in other ways
-        told = ("CUDA error: out of memory", "ALLOC_FAILED")
-        full = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in told)
+        signs = ("CUDA error: out of memory", "ALLOC_FAILED")
+        full = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in signs)
         # torch has the other error since 2.8
         if not full and isinstance(error, getattr(torch, "AcceleratorError", ())):
             raise DeviceLostError(str(error)) from None
@@ -184,14 +169,12 @@ class Claims:
         return True
 
     def release(self, key: str) -> None:
-        """Let go of a run. The file goes first: who opened it before and gets the lock now finds that it has
-        no name any more, and begins anew."""
+        """Let go of a run. The file goes first: who has opened it sees it without a name, and begins anew."""
         lock = self._held.pop(key)
         Path(lock.lock_file).unlink(missing_ok=True)
         lock.release()
 
     def release_all(self) -> None:
-        """Let go of all runs that have not ended."""
         for name in list(self._held):
             self.release(name)
 
@@ -199,8 +182,7 @@ class Claims:
 class Pool(Protocol):
     """Workers, each of which does one task at a time."""
 
-    tries: int
-    """How often a run is begun if its worker dies."""
+    tries: int  # how often a run is begun if its worker dies
 
     def has_room(self) -> bool:
         """Whether a worker is idle, or can be had."""
@@ -217,22 +199,16 @@ class Pool(Protocol):
 
 
 class Crew:
-    """One list of tasks, and the pool that does them; ``seconds`` and ``until`` as
-    `whenpool.runs.engine.run_all` and `whenpool.runs.engine.Workforce` have them."""
+    """One list of tasks, and the pool that does them; see `whenpool.runs.engine`."""
 
     def __init__(
-        self,
-        place: Place,
-        pool: Pool,
-        label: str,
-        seconds: Callable[[Run], float | None],
-        until: float | None,
+        self, place: Place, pool: Pool, label: str, seconds: Expected, until: float | None
     ) -> None:
         self._place, self._pool, self._label = place, pool, label
         self._seconds, self._until = seconds, math.inf if until is None else until
         self._started = time.time()
         self._claims = Claims(place.store.directory)
-        self._queue: deque[Task] = deque()
+        self._queue = deque[Task]()
         self._busy: dict[Hashable, dict[str, Job]] = {}  # what each worker has still to end
         self._elsewhere: list[Job] = []  # claimed by another command
         self._tries: dict[str, int] = {}
@@ -240,7 +216,7 @@ class Crew:
         self._report = Report()
 
     def work(self, tasks: Sequence[Task]) -> Report:
-        """Do all tasks, and report; raises `InputError` when nothing can be stored any more."""
+        """Do all tasks, and report. Raises `InputError` when nothing can be stored any more."""
         self._queue.extend(tasks)
         jobs = [job for task in tasks for job in task]
         with tqdm(
@@ -260,10 +236,9 @@ class Crew:
                             self._elsewhere.remove(job)
                             if not self._ended_elsewhere(job):  # it was stopped
                                 self._queue.append((job,))
-                    self._describe(len(jobs))
-                open_tasks = [*self._busy.values(), *self._queue, self._elsewhere]
-                self._report.left += sum(map(len, open_tasks))
-                self._describe(len(jobs))
+                    ended = self._report.done + self._report.shared + len(self._report.failed)
+                    self._bar.set_description_str(f"{self._label}: {ended}/{len(jobs)}", refresh=False)
+                self._report.left += sum(map(len, [*self._busy.values(), *self._queue, self._elsewhere]))
                 if not self._report.left:
                     self._bar.n = self._bar.total
                 self._bar.refresh()
@@ -272,12 +247,8 @@ class Crew:
                 self._claims.release_all()
         return self._report
 
-    def _describe(self, count: int) -> None:
-        ended = self._report.done + self._report.shared + len(self._report.failed)
-        self._bar.set_description_str(f"{self._label}: {ended}/{count}", refresh=False)
-
     def _claimed(self, task: Task) -> Task:
-        """The part of a task that is to be done here: there is time for it, and nobody else does it."""
+        """The part of a task that there is time for, and that nobody else does."""
         ours: list[Job] = []
         expected = 0.0
         for job in task:
@@ -292,7 +263,7 @@ class Crew:
         return tuple(ours)
 
     def _ended_elsewhere(self, job: Job) -> bool:
-        """Whether another command has stored a run that is claimed now, or has just seen it fail."""
+        """Whether another command has stored a run that is claimed now, or seen it fail."""
         store, tried = self._place.store, job.key in self._tries
         if store.has(job.key, job.keep_weights):
             self._report.done += tried  # its worker died before it could say so
@@ -334,8 +305,8 @@ class Crew:
         self._bar.update(min(part, self._bar.total - self._bar.n))  # a sum of rounded parts
 
     def _retry(self, task: Task, what: str) -> None:
-        """Try what a worker was at when it died again: half of it at a time, since it may have been too
-        much for the memory. Only a run that was alone with it can be blamed."""
+        """Try what a worker was at when it died again: half of it at a time, since it may have been too much
+        for the memory. Only a run that was alone with it can be blamed."""
         for job in task:
             self._show(job, 0)
             self._tries.setdefault(job.key, 0)

@@ -1,8 +1,6 @@
-"""Workers that are processes of this machine.
-
-Each computes with one thread, so that a result does not depend on how many there are, and stops by
-itself when this process dies. `concurrent.futures.ProcessPoolExecutor` would not do: when one of its
-processes is killed it gives up all of them, and one cannot see whose task that was.
+"""Workers that are processes of this machine. Each computes with one thread, so that a result does not depend
+on how many there are, and stops by itself when this process dies. A `ProcessPoolExecutor` would not do: when
+one of its processes is killed it gives up all of them, and one cannot see whose task that was.
 """
 
 import multiprocessing
@@ -25,13 +23,11 @@ from whenpool.runs.engine import Workforce
 from whenpool.runs.engine.crew import DeviceLostError, Message, Task, Told, do
 from whenpool.runs.run import Place, commit
 
-WORKER_VARIABLES = {
-    # cuBLAS gives the same bits each time; read when torch is loaded
-    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+WORKER_VARIABLES = {  # where the user has not set them
+    "CUBLAS_WORKSPACE_CONFIG": ":4096:8",  # cuBLAS gives the same bits each time; read when torch is loaded
     # no batch is as long as the last one: pieces of a GPU's memory that can grow are used again
     "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
 }
-"""Variables of the environment of workers, where the user has not set them."""
 
 
 class _Worker:
@@ -53,8 +49,7 @@ class _Worker:
 
 
 class LocalPool:
-    """Up to ``size`` processes, begun as they are needed, which take turns in the devices; see
-    `whenpool.runs.engine.crew.Pool`."""
+    """Up to ``size`` processes, begun as they are needed, which take turns in the devices."""
 
     tries = 2
 
@@ -103,7 +98,6 @@ class LocalPool:
 
 
 def _serve(connection: Connection, place: Place, workforce: Workforce) -> None:
-    """What a worker does: take a task, do it, say how it goes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is the parent's to handle
     parent = multiprocessing.parent_process()
     assert parent is not None

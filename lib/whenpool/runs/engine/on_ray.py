@@ -1,11 +1,12 @@
-"""What a node of a cluster does with a task: it executes the runs as any worker does, in a folder of their
-own that goes when the task ends, and sends back what they leave while it works. A node needs no store.
+"""Workers that are on the nodes of a Ray cluster. A node executes the runs of a task as any worker does, in
+a folder of its own, and sends back what they leave while it works; it needs no store.
 """
 
 import logging
 import os
 import platform
 import re
+import shutil
 import socket
 import sys
 import tempfile
@@ -34,9 +35,8 @@ from whenpool.runs.engine.local import WORKER_VARIABLES
 from whenpool.runs.run import Place, commit, engine_is, key
 from whenpool.runs.store import Store, key_of
 
-_LOOK = 2.0  # Seconds between two looks at the nodes that there are
-_PATIENCE = 60.0  # Seconds without a worker after which a line says that there is none
-_GRACE = 3.0  # Seconds that cancelled tasks have to tidy up
+# Seconds between looks at the nodes, until a line says that none works, and for cancelled tasks to end
+_LOOK, _PATIENCE, _GRACE = 2.0, 60.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,8 @@ class Order:
     cache: Path
 
 
-Stored = tuple[str, bytes, bytes | None]
-"""A finished run on its way back: its key, its file as it was stored, and its weights if they were kept."""
-Letter = tuple[Message, tuple[Stored, ...]]
-"""What a node says, and the runs that were stored since it last said something."""
-Letters = SimpleQueue[Letter | BaseException | None]
+Letter = tuple[Message, tuple[tuple[str, bytes, bytes | None], ...]]
+"""What a node says, and of each run that was stored since: its key, its file, and its weights if kept."""
 
 
 def perform(version: str, order: Order) -> Iterator[Letter]:
@@ -65,10 +62,9 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
         both = f"{platform.node()} has whenpool {__version__}, this machine {version}"
         yield Message("stopped", text=f"node {both}: install the same version on both"), ()
         return
-    letters: Letters = SimpleQueue()
-    folder = tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True)
-    with folder:
-        Thread(target=_work, args=(order, Path(folder.name), letters.put), daemon=True).start()
+    letters = SimpleQueue[Letter | BaseException | None]()
+    with tempfile.TemporaryDirectory(prefix="whenpool-", ignore_cleanup_errors=True) as folder:
+        Thread(target=_work, args=(order, Path(folder), letters.put), daemon=True).start()
         try:
             while True:
                 try:
@@ -81,7 +77,7 @@ def perform(version: str, order: Order) -> Iterator[Letter]:
                     raise letter
                 yield letter
         except KeyboardInterrupt:  # cancelled, and the thread would work on
-            folder.cleanup()
+            shutil.rmtree(folder, ignore_errors=True)
             os._exit(1)
 
 
@@ -105,18 +101,18 @@ def _work(order: Order, folder: Path, send: Callable[[Any], None]) -> None:
 
 def _do(order: Order, place: Place, send: Callable[[Letter], None]) -> None:
     store, node = place.store, platform.node()
-    sent: set[str] = set()
+    sent = set[Path]()
 
     def say(message: Message) -> None:
         new = []
         if message.kind == "done":
+            files = set(store.directory.glob("*.json")) - sent
+            sent.update(files)
             # a trace leaves its training as well, which goes first
-            names = {file.stem for file in store.directory.glob("*.json")} - sent
-            sent.update(names)
-            for name in sorted(names, key=lambda name: name == message.key):
-                weights = store.weights_file(name)
+            for file in sorted(files, key=lambda file: file.stem == message.key):
+                weights = file.with_suffix(".safetensors")
                 kept = weights.read_bytes() if weights.exists() else None
-                new.append((name, (store.directory / f"{name}.json").read_bytes(), kept))
+                new.append((file.stem, file.read_bytes(), kept))
         elif message.kind == "stopped":
             message = message._replace(text=f"node {node}: {message.text}")
         send((message, tuple(new)))
@@ -161,13 +157,9 @@ class _Sent:
 
 
 class RayPool:
-    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; on GPUs these are shared
-    out evenly over those that the cluster has when work begins, one on each where no number is given. See
-    `whenpool.runs.engine.crew.Pool`.
-
-    Raises:
-        InputError: when Ray is not installed, or there is no cluster that can do it.
-    """
+    """As many tasks at a time as the cluster has room for, or ``workforce.workers``; these are shared out
+    evenly over its GPUs, one on each where no number is given. Raises `InputError` when Ray is not installed,
+    or there is no cluster that can do it."""
 
     tries = 5  # a node that is lost says nothing about the run
 
@@ -198,17 +190,16 @@ class RayPool:
         )
 
     def has_room(self) -> bool:
-        """One task is always handed out, to wait in Ray's own queue where no node is left."""
         if time.monotonic() - self._looked >= _LOOK:
             self._looked = time.monotonic()
             self._room = sum(
                 min(int(node.get(name, 0) / part) for name, part in self._needs.items())
                 for node in self._nodes()
             )
+        # one is always handed out, to wait in Ray's own queue where no node is left
         return len(self._sent) < max(1, min(self._room, self._workforce.workers or self._room))
 
     def _nodes(self) -> list[dict[str, float]]:
-        """The resources of each node that is alive."""
         return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
 
     def begin(self, task: Task) -> _Sent:
@@ -227,9 +218,8 @@ class RayPool:
         return sent
 
     def listen(self, seconds: float | None) -> list[Told]:
-        """Listen no longer than `_LOOK`, since nodes come and go."""
         awaited = {sent.coming or sent.stream: sent for sent in self._sent}
-        patience = _LOOK if seconds is None else min(seconds, _LOOK)
+        patience = _LOOK if seconds is None else min(seconds, _LOOK)  # since nodes come and go
         try:
             ready, _ = self._ray.wait(list(awaited), timeout=patience)
             if ready:
@@ -243,9 +233,9 @@ class RayPool:
                 nodes = self._nodes()
                 has = {name: sum(int(node.get(name, 0)) for node in nodes) for name in self._needs}
                 found = ", ".join(f"{count} {name}" for name, count in has.items())
-                line = f"the Ray cluster has begun nothing for {_PATIENCE:.0f} s: its nodes ({found} in all)"
-                line += " are busy, starting, or gone; waiting for one"
-                tqdm.write(f"whenpool: {line}", file=sys.stderr)
+                line = f"whenpool: the Ray cluster has begun nothing for {_PATIENCE:.0f} s: its nodes"
+                line += f" ({found} in all) are busy, starting, or gone; waiting for one"
+                tqdm.write(line, file=sys.stderr)
         return told
 
     def _heard(self, sent: _Sent) -> list[Told]:
@@ -312,7 +302,7 @@ def _connect(workforce: Workforce) -> bool:
     """Be in a cluster: the one named, one that this machine belongs to, or one of this machine alone;
     returns whether this call has connected."""
     address = workforce.address or os.environ.get("RAY_ADDRESS")
-    if address:
+    if address not in (None, "", "auto", "local"):
         _check_address(address)
     with variables({"RAY_USAGE_STATS_ENABLED": "0"}):
         try:
@@ -343,15 +333,12 @@ def _connect(workforce: Workforce) -> bool:
 
 def _check_address(address: str) -> None:
     """Raises `InputError` where nobody answers, which Ray itself takes minutes to find out."""
-    if address in ("auto", "local"):
-        return
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or "/" in host:
         raise InputError(f"the address of a Ray cluster is host:port, such as head:6379, not {address}")
     try:
         socket.create_connection((host, int(port)), timeout=5).close()
     except OSError as error:
-        raise InputError(
-            f"no Ray cluster answers at {address} ({error.strerror or error}); start one with "
-            f"`ray start --head --port={port}`, or leave the address out"
-        ) from None
+        none = f"no Ray cluster answers at {address} ({error.strerror or error})"
+        mend = f"start one with `ray start --head --port={port}`, or leave the address out"
+        raise InputError(f"{none}; {mend}") from None

@@ -7,18 +7,19 @@ A new kind is one file, with a frozen dataclass that derives from `Run`, and one
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from whenpool.base.tables import Columns
+from whenpool.corpora.tokens import load_vectors
 
 if TYPE_CHECKING:
     from whenpool.runs.kinds.training import Training
     from whenpool.runs.run import Place
 
-KINDS: dict[str, "type[Run]"] = {}
-"""Every kind of run by its name."""
+KINDS: dict[str, "type[Run]"] = {}  # Every kind of run by its name
 OnEpoch = Callable[[], None] | None  # Called at the end of each epoch of a run
 
 
@@ -28,8 +29,7 @@ class Run:
     change: fields at their default do not enter the key of a run, so that a field added later leaves
     older runs valid."""
 
-    # A subclass sets these without an annotation, which would make them fields; `histories`, which can be
-    # changed, has a bare ClassVar.
+    # A subclass sets these without an annotation, which would make them fields
     kind: ClassVar[str]  # its name in `KINDS`; it is written into each stored file
     table: ClassVar[str]  # published in <table>.csv, its histories in <table>_<history>.csv
     protocol: ClassVar[int] = 1  # raised by hand when the meaning of a result changes
@@ -37,7 +37,7 @@ class Run:
     present: ClassVar[str] = ""  # columns that are there besides, and may have gaps
     results: ClassVar[str] = ""  # numbers of a result
     flags: ClassVar[str] = "corpus_complete"  # results that are true or false
-    # rows for each epoch or position: the columns of each history, of which the first is no other's
+    # columns of each history, of which the first is no other's; a row is an epoch or position
     histories: ClassVar[Mapping[str, str]] = {}
     points: ClassVar[str] = ""  # all numbers that such a row can have
     order: ClassVar[Sequence[str]] = ("corpus", "seed", "key")  # columns that sort published rows
@@ -59,7 +59,7 @@ class Run:
 
     @property
     def phase(self) -> tuple[int, str]:
-        """When it is executed among the runs of a plan, and what its phase is called."""
+        """When it is executed among other runs, and what they are called."""
         return 9, self.kind
 
     @property
@@ -74,16 +74,15 @@ class Run:
         return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
     def alike(self) -> Iterable[tuple[Hashable, float]]:
-        """Groups of runs that are less and less like this one, by which its time is estimated, and the
-        work of this one in the unit in which those of the group can be compared."""
+        """Groups of runs that are less and less like this one, and its work in the unit of the group, by
+        which its time is estimated."""
         yield ("the same", self.shape), 1.0
         yield (self.kind,), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """A sort key of runs, the most informative first: by seed, training texts (of few-shot runs the
-        thesis's ten of each class first), setting, length, corpus and pooling. Wherever such a list is cut,
-        what comes before is a grid with fewer seeds, and maybe one more seed with fewer sizes, and so on. A
-        probe has the place of its training."""
+        """A sort key, the most informative runs first: by seed, training texts (of few-shot runs the thesis's
+        ten of each class first), setting, length, corpus and pooling. Wherever such a list is cut, what
+        comes before is a grid with fewer seeds, and so on. A probe has the place of its training."""
         return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
@@ -101,8 +100,7 @@ class Run:
 
     @classmethod
     def of_row(cls, row: Any) -> Self:
-        """The configuration of a row of `whenpool.runs.store.Store.rows`, where numbers may have become
-        fractions, and which can be older than a field."""
+        """The configuration of a row of `Store.rows`: numbers may be fractions, and fields missing."""
         return cls(**values_of(row, cls))
 
     def identity(self, place: "Place") -> dict[str, Any]:
@@ -119,8 +117,10 @@ class Run:
 
     @classmethod
     def read_ahead(cls, runs: Sequence[Any], place: "Place", device: str) -> Iterable[str]:
-        """Read what some runs of this kind share, before workers start that would each do it; returns
-        notes on their corpora, a sentence each."""
+        """Read what some runs of this kind share, here their word vectors, before workers start that would
+        each do it; returns notes on their corpora, a sentence each."""
+        for name in {run.vectors for run in runs if getattr(run, "vectors", None)}:
+            load_vectors(place.vectors_file(name), place.cache)
         return ()
 
     @classmethod
@@ -143,20 +143,17 @@ class Run:
     @cache
     def columns(cls) -> Columns:
         """What the columns of its published file, and of a stored run, hold."""
-        required = f"key protocol {cls.required}".split()
-        present = f"seconds commit device torch finished {cls.present}".split()
-        numbers = set(f"protocol seconds threads together {cls.results}".split())
-        flags = set(cls.flags.split())
+        numbers = f"protocol seconds threads together {cls.results}"
+        flags = cls.flags
         for field in (field for part in cls.configured() for field in fields(part)):
             kind = field.type.__name__ if isinstance(field.type, type) else str(field.type)
             holds = set(kind.split(" | ")) - {"None"}
             if holds <= {"int", "float"}:
-                numbers.add(field.name)
+                numbers += f" {field.name}"
             elif holds == {"bool"}:
-                flags.add(field.name)
-        return Columns(
-            frozenset(required), frozenset(present), frozenset(numbers), frozenset(flags), "key"
-        )
+                flags += f" {field.name}"
+        present = f"seconds commit device torch finished {cls.present}"
+        return Columns(f"key protocol {cls.required}", present, numbers, flags, "key")
 
     @classmethod
     @cache
@@ -170,8 +167,7 @@ class Run:
     @cache
     def point_columns(cls, history: str | None = None) -> Columns:
         """`columns` of a history's file, or without a name of the points of a stored run."""
-        required = f"key {cls.histories[history]}".split() if history else ()
-        return Columns(frozenset(required), numbers=frozenset(cls.points.split()))
+        return Columns(f"key {cls.histories[history]}" if history else "", numbers=cls.points)
 
 
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
@@ -199,6 +195,9 @@ def values_of(row: Any, kind: Any) -> dict[str, Any]:
             value = type(field.default)(value)
         elif "int" in text:
             value = int(value)
+        elif "float" in text:  # or a name
+            with suppress(ValueError):
+                value = float(value)
         values[field.name] = value
     return values
 

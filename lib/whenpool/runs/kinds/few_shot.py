@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from os.path import isfile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,25 +49,16 @@ from whenpool.runs.kinds.training import (
     EVALUATION,
     loaded,
     place_in,
-    read_vectors,
     test_texts,
 )
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
 FEW_SHOT_PROTOCOL = 1  # Raised by hand when the meaning of a few-shot result changes
-SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")
-"""The rows of Table 1.9, in its order."""
-CONTRAST = ("last_words", "max_attention_words")
-"""BiLSTM and max-attention on word vectors, as in the other chapters, for contrast."""
-READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")
-"""Systems whose texts a pretrained encoder reads."""
+SYSTEMS = ("vampire", "bert", "tmix", "max_attention", "uda", "mixtext")  # The rows of Table 1.9
+CONTRAST = ("last_words", "max_attention_words")  # BiLSTM and max-attention on word vectors
+READ_BY_ENCODER = ("bert", "tmix", "max_attention", "uda", "mixtext")  # By a pretrained one
 UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts as well
-
-
-def check_system(system: str) -> None:
-    """Raises `InputError` for a name that is not in `SYSTEMS` or `CONTRAST`."""
-    check_known("system", system, (*SYSTEMS, *CONTRAST))
 
 
 @dataclass(frozen=True)
@@ -110,7 +102,7 @@ class FewShot(Run):
     pretraining: int = 2_000  # steps of VAMPIRE on unlabelled texts
 
     def __post_init__(self) -> None:
-        check_system(self.system)
+        check_known("system", self.system, (*SYSTEMS, *CONTRAST))
         unused = [name for name, systems in USED_BY.items() if self.system not in systems]
         for name in [*unused, *(("augmentations", "replaced") if self.paraphrases else ())]:
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
@@ -138,13 +130,11 @@ class FewShot(Run):
 
     @property
     def cost(self) -> float:
-        """Tokens read, weighed by what they cost, as `Training.cost` has it."""
         texts = self.batch_size + (2 * self.unlabelled_batch if self.system in ("uda", "mixtext") else 0)
         return self.steps * texts * min(self.max_tokens, 250) * (20 if self.has_encoder else 1)
 
     @property
     def work(self) -> float:
-        """`cost`, and the texts that are looked at without learning from them."""
         read = self.looks * self.validation + (self.test or test_texts(self.corpus, self.length))
         alone = replace(self, system="bert") if self.has_encoder else self  # without unlabelled texts
         return self.cost + EVALUATION * alone.cost / (self.steps * self.batch_size) * read
@@ -158,7 +148,6 @@ class FewShot(Run):
         yield (self.kind, encoder), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """The thesis's ten labels of each class come before other numbers."""
         labels = (self.per_class != FewShot.per_class, self.per_class)
         length, corpus = place_in(self.length, LENGTHS), place_in(self.corpus, CORPORA)
         system = place_in(self.system, (*SYSTEMS, *CONTRAST))
@@ -178,11 +167,12 @@ class FewShot(Run):
         if self.vectors:
             data["vectors"] = fingerprint(place.vectors_file(self.vectors))
         if self.paraphrases:
-            file = Path(self.paraphrases)
-            if not file.is_file():
-                raise InputError(f"paraphrases {file} are not there; give a file of JSON lines")
-            data["paraphrases"] = fingerprint(file)
-            own["paraphrases"] = file.name
+            if not isfile(self.paraphrases):
+                raise InputError(
+                    f"paraphrases {self.paraphrases} are not there; give a file of JSON lines"
+                )
+            data["paraphrases"] = fingerprint(Path(self.paraphrases))
+            own["paraphrases"] = self.labels["paraphrases"]
         return {"run": own, "data": data, "protocol": FEW_SHOT_PROTOCOL}
 
     @property
@@ -243,7 +233,6 @@ class FewShot(Run):
 
     @classmethod
     def read_ahead(cls, runs: Sequence["FewShot"], place: Place, device: str) -> Iterable[str]:
-        """Read corpora and vectors, and embed the texts that several runs read."""
         own = [run for run in runs if run.system == "max_attention"]
         for run in {replace(run, seed=0, per_class=1): run for run in own}.values():
             with suppress(InputError):  # the run itself will say so
@@ -252,7 +241,7 @@ class FewShot(Run):
                 texts, _ = numbered(chosen, pretrained, min(run.max_tokens, pretrained.max_tokens))
                 embedded(texts.validation, pretrained, place, device)
                 embedded(texts.test, pretrained, place, device)
-        read_vectors(runs, place)
+        super().read_ahead(runs, place, device)
         return [note for run in runs for note in corpus_of(run, place).notes]
 
     def __str__(self) -> str:
@@ -277,8 +266,8 @@ USED_BY = {
 
 
 def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
-    """How often a run looks at the validation texts, and passes over its labelled texts between two
-    looks, so that it makes about as many steps as it asks for."""
+    """How often a run looks at the validation texts, and passes over its labelled texts between two looks, so
+    that it makes about as many steps as it asks for."""
     per_pass = math.ceil(labelled / run.batch_size)
     passes = math.ceil(run.steps / run.looks / per_pass)
     return max(1, round(run.steps / (passes * per_pass))), passes
@@ -292,7 +281,7 @@ def steps_of(run: FewShot, labelled: int) -> int:
 
 @dataclass(frozen=True)
 class System:
-    """The model that a run trains, and its texts."""
+    """What a run trains."""
 
     model: nn.Module
     splits: Splits  # labelled, validation and test texts as the model reads them
@@ -305,14 +294,11 @@ class System:
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
-    """A run's model as it is before training, with what its objective needs. Weights are drawn from torch's
-    global generator. Raises `InputError` for an encoder, vectors, paraphrases or unlabelled texts that are
-    needed and not here."""
+    """A run's model before training, with what its objective needs; weights are drawn from torch's global
+    generator. Raises `InputError` for an encoder, vectors, paraphrases or texts that are not here."""
     if run.reads_unlabelled and not chosen.unlabelled:
-        raise InputError(
-            f"{run.system} needs unlabelled texts, and all training texts of {run.corpus} are labelled; "
-            "ask for fewer labels, or add texts"
-        )
+        none = "needs unlabelled texts, and all training texts are labelled"
+        raise InputError(f"{run.system} {none}; ask for fewer labels, or add texts")
     if run.system == "vampire":
         return _vampire(run, classes, chosen, device)
     if run.system in CONTRAST:
@@ -351,13 +337,11 @@ def numbered(chosen: Selection, pretrained: Pretrained, limit: int) -> tuple[Spl
 
 
 def embedded(texts: Texts, pretrained: Pretrained, place: Place, device: str) -> Texts:
-    """Numbered texts as embeddings, from the cache where they are there."""
     name = f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
     return embed(pretrained, texts, place.cache / "embedded" / name, device)
 
 
 def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained, limit: int) -> Unlabelled:
-    """The unlabelled texts that a run reads, and what is made of each."""
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
         versions = [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
@@ -384,8 +368,7 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
 
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
-    """BiLSTM or max-attention on word vectors: the words of the labelled texts, and the most frequent
-    ones that have a vector, which need no text of the corpus."""
+    """BiLSTM or max-attention on the words of labelled texts, and the most frequent ones with a vector."""
     vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
     counts = Counter(dict.fromkeys(vectors.words[:VOCABULARY_LIMIT] if vectors else (), 1))
     splits = (chosen.labelled, chosen.validation, chosen.test)
@@ -410,14 +393,13 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
 
 
 def read(run: FewShot, place: Place) -> tuple[Corpus, Selection]:
-    """A run's corpus, and its texts. Raises `InputError` for too few texts of a class."""
+    """A run's corpus and texts. Raises `InputError` for files that cannot be read, or too few texts."""
     corpus = corpus_of(run, place)
     pool = run.unlabelled if run.reads_unlabelled else 0
     return corpus, select(corpus, run.per_class, run.seed, pool, run.validation, run.test)
 
 
 def corpus_of(run: FewShot, place: Place) -> Corpus:
-    """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = place.source(run)
     corpus: Corpus = loaded(source, source.fingerprint(run.length), run.length)
     return corpus

@@ -9,17 +9,18 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.transformer import TRANSFORMER
 from whenpool.probes import gradient_norms, gradient_profile, nwi, padding_sweep, step_megabytes
 from whenpool.runs.kinds.base import OnEpoch, Run, values_of
-from whenpool.runs.kinds.training import Prepared, Training, execute_training, prepare, trained
+from whenpool.runs.kinds.training import Prepared, Training, prepare, trained
 from whenpool.runs.run import Place, key, provenance
 from whenpool.training.loop import evaluate
 
@@ -28,6 +29,7 @@ POINTS = 100  # Positions of a profile (§1.5, Algorithm 1)
 GRADIENT_WORDS = 16_384  # Padded words of a batch whose gradients are looked at
 SATURATED = 95.0  # The training accuracy, in %, at which Table 1.2 reads the vanishing ratio
 Measured = tuple[dict[str, Any], list[dict[str, Any]]]  # The numbers of a probe run, and its rows
+Looked = tuple[Measured, float]  # And the seconds of it that another run has stored as its own
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,6 @@ class Probe(Run):
         yield from self.training.alike_as(self.probe, self.work)
 
     def rank(self) -> tuple[Any, ...]:
-        """The place of its training, though all trainings that are asked for come before the probes."""
         return self.training.rank(self, 1 + list(PROBES).index(self.probe))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
@@ -150,10 +151,7 @@ class Probe(Run):
         }
         return place.store.put(identity, self.row(), result, provenance(device), rows, kind=self.kind)
 
-    def _look(
-        self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch
-    ) -> tuple[Measured, float]:
-        """What was measured, and the seconds of it that another run has stored as its own."""
+    def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
         return self.measure(prepared.model, prepared.dataset), 0.0
 
     def __str__(self) -> str:
@@ -183,37 +181,6 @@ class GradientProfile(Probe):
 
 
 @dataclass(frozen=True)
-class FirstSteps(Probe):
-    """Gradient norms over the words while a model learns from its first texts, one text a step: the mean
-    over the steps, as the authors' code has Figure 1.2a."""
-
-    texts: int = 500
-
-    probe, effort, on_trained = "first_steps", 4.0, False
-
-    def measure(self, model: Any, dataset: Dataset) -> Measured:
-        """Adam, as in a training; each text is looked at before the model learns from it."""
-        device = _device_of(model)
-        rate, decay = self.training.learning_rate, self.training.weight_decay
-        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay, fused=True)
-        texts = dataset.train.first(self.texts).to(device)
-        total = torch.zeros(POINTS, dtype=torch.float64)
-        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            torch.manual_seed(self.training.seed)
-            for index in torch.randperm(len(texts)):
-                batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
-                norms = gradient_norms(model, *batch)
-                total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
-                model.train()
-                optimizer.zero_grad(set_to_none=True)
-                functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels).backward()
-                optimizer.step()
-        profile = total / len(texts)  # (P,)
-        result = {"texts_probed": len(texts), "middle_to_ends": _middle_to_ends(profile)}
-        return result, _rows(mean=profile)
-
-
-@dataclass(frozen=True)
 class GradientTrace(Probe):
     """The vanishing ratio while the training goes on (Figures 1.2b, 1.2c and 1.3, Table 1.2). The training
     is done on the way and stored with its weights."""
@@ -237,16 +204,13 @@ class GradientTrace(Probe):
         return self.training.cost + looks * (1.6 * self.texts + 0.6 * self.sample) * self.training.words
 
     @property
-    def phase(self) -> tuple[int, str]:
-        """It trains as well, so it comes before the trainings: its own is done by then."""
+    def phase(self) -> tuple[int, str]:  # before the trainings: its own is done by then
         return (2 if self.needs else 0), "traces"
 
-    def _look(
-        self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch
-    ) -> tuple[Measured, float]:
+    def _look(self, prepared: Prepared, place: Place, device: str, on_epoch: OnEpoch) -> Looked:
         """Train and look on the way; the training is stored first."""
         tracer = Tracer(self, prepared.model, prepared.dataset)
-        name = execute_training(self.training, prepared, place, device, True, on_epoch, tracer)
+        name = self.training.execute(place, device, True, on_epoch, prepared, tracer)
         row = place.store.get(name)
         assert row is not None
         best = {"validation_accuracy": row["result"]["validation_accuracy"]}
@@ -274,10 +238,9 @@ class PaddingSweep(Probe):
         texts = dataset.test.first(self.texts)
         ids, filler = texts.ids.to_lists(), dataset.test_filler.to_lists()
         points = padding_sweep(model, ids, texts.labels, filler, padding_index=PADDING_INDEX)
-        columns = ("setting_added", "share_added", "accuracy", "words")
-        found = [(point.setting, point.share, point.accuracy, point.words) for point in points]
-        rows = [dict(zip(columns, values, strict=True)) for values in found]
-        return {"texts_probed": len(texts)}, rows
+        named = {"setting": "setting_added", "share": "share_added"}
+        rows = pd.DataFrame(points).drop(columns="loss").rename(columns=named)
+        return {"texts_probed": len(texts)}, rows.to_dict("records")
 
 
 @dataclass(frozen=True)
@@ -316,38 +279,6 @@ class WordImportance(Probe):
 
 
 @dataclass(frozen=True)
-class DirectionUse(Probe):
-    """Accuracy when either direction's half of each text's embedding is replaced by zeros (§1.7.4)."""
-
-    texts: int = 1_000
-
-    probe = "directions"
-
-    def identity(self, place: Place) -> dict[str, Any]:
-        """As `Probe.identity`; raises `InputError` also for a model that reads in one direction."""
-        if not self.training.bidirectional or self.training.cell == "transformer":
-            raise InputError(f"{self.training} reads in one direction: there is none to leave out")
-        return super().identity(place)
-
-    def measure(self, model: Any, dataset: Dataset) -> Measured:
-        """The left half of an embedding is of the direction from left to right, for every pooling."""
-        texts = dataset.test.first(self.texts).to(_device_of(model))
-        half, rows = model.encoder.output_size // 2, []
-        left_out = {"both": slice(0), "forward": slice(half, None), "backward": slice(half)}
-        for name, part in left_out.items():
-
-            def without(_: nn.Module, given: tuple[Tensor], part: slice = part) -> Tensor:
-                embedding = given[0].clone()  # (B, D)
-                embedding[:, part] = 0
-                return embedding
-
-            with model.classifier.register_forward_pre_hook(without):
-                rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
-        accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
-        return {"texts_probed": len(texts)} | accuracies, rows
-
-
-@dataclass(frozen=True)
 class MemoryUse(Probe):
     """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1): texts
     of ``longest`` words, half of them, and so on. The model is not trained."""
@@ -364,21 +295,17 @@ class MemoryUse(Probe):
 
     @property
     def words(self) -> list[int]:
-        """The words of each text, shortest first."""
+        """Of each text, shortest first."""
         return [self.longest >> halving for halving in reversed(range(self.halvings + 1))]
 
     def identity(self, place: Place) -> dict[str, Any]:
-        """As `Probe.identity`; raises `InputError` also for lengths or an attention that do not fit."""
         if self.attention != "fused" and self.training.cell != "transformer":
             what, cell = f"attention={self.attention!r}", self.training.cell
             raise InputError(f"{what} is of a Transformer; leave it out for cell {cell!r}")
-        if self.attention not in ("fused", "plain"):
-            raise InputError(f"attention {self.attention!r} is unknown; choose fused or plain")
+        check_known("attention", self.attention, ("fused", "plain"))
         if self.halvings < 1 or self.words[0] < 1:
-            raise InputError(
-                f"longest={self.longest} cannot be halved {self.halvings} times: "
-                "give at least one halving, and a text that leaves a word"
-            )
+            mend = "give at least one halving, and a text that leaves a word"
+            raise InputError(f"longest={self.longest} cannot be halved {self.halvings} times: {mend}")
         return super().identity(place)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
@@ -395,44 +322,91 @@ class MemoryUse(Probe):
         return {"exponent": growth(rows)}, rows
 
 
-_IN_ORDER: tuple[type[Probe], ...] = (
-    GradientProfile, GradientTrace, PaddingSweep, WordImportance, MemoryUse, FirstSteps, DirectionUse
-)  # fmt: skip
-PROBES = {kind.probe: kind for kind in _IN_ORDER}
+@dataclass(frozen=True)
+class FirstSteps(Probe):
+    """Gradient norms over the words while a model learns from its first texts, one text a step: the mean
+    over the steps, as the authors' code has Figure 1.2a."""
+
+    texts: int = 500
+
+    probe, effort, on_trained = "first_steps", 4.0, False
+
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        device = _device_of(model)
+        rate, decay = self.training.learning_rate, self.training.weight_decay
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay, fused=True)
+        texts = dataset.train.first(self.texts).to(device)
+        total = torch.zeros(POINTS, dtype=torch.float64)
+        with torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+            torch.manual_seed(self.training.seed)
+            for index in torch.randperm(len(texts)):
+                batch = texts.batch(index.unsqueeze(0), PADDING_INDEX)
+                norms = gradient_norms(model, *batch)  # before the model learns from it
+                total += gradient_profile(norms, batch.lengths, POINTS)[0].double().cpu()
+                model.train()
+                optimizer.zero_grad(set_to_none=True)
+                functional.cross_entropy(model(batch.ids, batch.lengths), batch.labels).backward()
+                optimizer.step()
+        profile = total / len(texts)  # (P,)
+        result = {"texts_probed": len(texts), "middle_to_ends": _middle_to_ends(profile)}
+        return result, _rows(mean=profile)
+
+
+@dataclass(frozen=True)
+class DirectionUse(Probe):
+    """Accuracy when either direction's half of each text's embedding is replaced by zeros (§1.7.4)."""
+
+    texts: int = 1_000
+
+    probe = "directions"
+
+    def identity(self, place: Place) -> dict[str, Any]:
+        if not self.training.bidirectional or self.training.cell == "transformer":
+            raise InputError(f"{self.training} reads in one direction: there is none to leave out")
+        return super().identity(place)
+
+    def measure(self, model: Any, dataset: Dataset) -> Measured:
+        """The left half of an embedding is of the direction from left to right, for every pooling."""
+        texts = dataset.test.first(self.texts).to(_device_of(model))
+        half, rows = model.encoder.output_size // 2, []
+        places = torch.arange(2 * half, device=texts.labels.device)
+        left_out = {"both": slice(0), "forward": slice(half, None), "backward": slice(half)}
+        for name, part in left_out.items():
+            without = lambda _, given, part=part: given[0].index_fill(1, places[part], 0)  # noqa: E731
+            with model.classifier.register_forward_pre_hook(without):
+                rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
+        accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
+        return {"texts_probed": len(texts)} | accuracies, rows
+
+
+PROBES = {kind.probe: kind for kind in Probe.__subclasses__()}
 """Every probe run by its name, in the order in which those of one training are executed."""
 
 
 class Tracer:
-    """Looks at a model while it is trained, as ``watch`` of `whenpool.training.loop.train`: after every 128
-    texts, when the ratio changes fastest, and from 1,280 texts on when their number has grown by a tenth."""
+    """The ``watch`` of a training: looks at its model after every 128 texts, when the ratio changes fastest,
+    and from 1,280 texts on when their number has grown by a tenth."""
 
     def __init__(self, probe: GradientTrace, model: nn.Module, dataset: Dataset) -> None:
-        self._model = model
-        device = _device_of(model)
-        self._gradient_texts = dataset.train.first(probe.texts).to(device)
-        self._train = dataset.train.first(probe.sample).to(device)
-        self._validation = dataset.validation.first(probe.sample).to(device)
-        self._next = 0.0
+        self._model, self._next, device = model, 0.0, _device_of(model)
+        self._texts = dataset.train.first(probe.texts).to(device)
+        judged = {"train": dataset.train, "validation": dataset.validation}
+        self._judged = {name: texts.first(probe.sample).to(device) for name, texts in judged.items()}
         self.rows: list[dict[str, Any]] = []
 
     def __call__(self, seen: int) -> None:
-        """Look, if it is time; ``seen`` is the number of texts that were learnt from."""
+        """Look, if it is time; ``seen`` texts were learnt from."""
         if seen < self._next:
             return
         self._next = max(seen + 128, seen * 1.1)
-        norms, lengths = _norms(self._model, self._gradient_texts)
+        norms, lengths = _norms(self._model, self._texts)
         profile = gradient_profile(norms, lengths, POINTS).mean(0)  # (P,)
         # as the authors' code has the ratio, steadier than a single word: places 45 to 54 over the first
         band = (profile[45:55].mean() / profile[0]).item()
-        self.rows.append(
-            {
-                "examples": seen,
-                "ratio": _mean_ratio(norms, lengths),
-                "band_ratio": band,
-                "train_accuracy": evaluate(self._model, self._train).accuracy,
-                "validation_accuracy": evaluate(self._model, self._validation).accuracy,
-            }
-        )
+        row = {"examples": seen, "ratio": _mean_ratio(norms, lengths), "band_ratio": band}
+        for name, texts in self._judged.items():
+            row[f"{name}_accuracy"] = evaluate(self._model, texts).accuracy
+        self.rows.append(row)
 
     def result(self) -> dict[str, Any]:
         """The ratio before training, and where the training accuracy first reached `SATURATED`."""
@@ -443,7 +417,7 @@ class Tracer:
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
     """The exponent of the number of words by which memory grows over the two longest doublings of some
-    rows, shortest text first: the slope of a line through the logarithms, by least squares."""
+    rows, shortest text first, by least squares."""
     last = rows[-3:]
     words, megabytes = (np.log([row[name] for row in last]) for name in ("words", "megabytes"))
     return float(np.polyfit(words, megabytes, 1)[0])

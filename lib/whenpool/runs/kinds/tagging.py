@@ -30,7 +30,7 @@ from whenpool.corpora.tagged import (
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import loaded, read_vectors, vectors_of
+from whenpool.runs.kinds.training import loaded, vectors_of
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Recipe
 from whenpool.training.taggers import Labelled, label, train_tagger
@@ -156,7 +156,7 @@ class Tagging(Run):
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Tagging"], place: Place, device: str) -> Iterable[str]:
-        read_vectors(runs, place)
+        super().read_ahead(runs, place, device)
         return [note for run in runs for note in notes_of(run, place)]
 
     def identity(self, place: Place) -> dict[str, Any]:
@@ -189,7 +189,7 @@ PLACES = 21  # Where gradients are read, from the first word of a sentence to it
 def prepare_tagger(
     run: Tagging, corpus: TaggedCorpus, place: Place
 ) -> tuple[NumberedCorpus, SequenceTagger]:
-    """The corpus as numbers, tags in the encoding of the run, and the tagger before training."""
+    """The corpus as numbers, its tags encoded as the run says, and the tagger before training."""
     encoded = _encoded(corpus, run.encoding)
     numbered = number(encoded, run.features, vectors_of(run, place), run.seed, run.filters > 0)
     with torch.random.fork_rng(devices=[]):
@@ -214,15 +214,13 @@ def prepare_tagger(
 
 
 def corpus_of(run: Tagging, place: Place) -> TaggedCorpus:
-    """A run's corpus. Raises `InputError` for files that cannot be read."""
     source = find_tagged(run.corpus, place.data)
     corpus: TaggedCorpus = loaded(source, source.fingerprint())
     return corpus
 
 
 def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
-    """What a reader of a run's results should know of its corpus, a sentence each: beside the corpus's
-    own notes, how many test words have a tag that the tagger cannot say."""
+    """Sentences on a run's corpus, also on test words whose tag the tagger cannot say."""
     corpus = corpus_of(run, place)
     encoded = _encoded(corpus, run.encoding)
     known = set(encoded.tags)
@@ -245,7 +243,7 @@ def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
 
 
 def _found(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> EntityScores:
-    """How well entities are found, compared with those of the file whatever the tagger's encoding."""
+    """How well the entities of the file are found, whatever the tagger's encoding."""
     names = iter([tags[place] for place in said.tags.tolist()])
     found = [[next(names) for _ in sentence.words] for sentence in sentences]
     return entity_scores([s.tags for s in sentences], found)
@@ -265,12 +263,9 @@ def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
             of_word[word.lower()][tag] += 1
     best = {word: counts.most_common(1)[0][0] for word, counts in of_word.items()}
     pairs = [(word, tag) for sentence in corpus.test for word, tag in sentence]
-    majority = sum(tag == usual for _, tag in pairs)
-    lexicon = sum(tag == best.get(word.lower(), usual) for word, tag in pairs)
-    return {
-        "majority_accuracy": 100 * majority / len(pairs),
-        "lexicon_accuracy": 100 * lexicon / len(pairs),
-    }
+    right = {"majority": [tag == usual for _, tag in pairs]}
+    right["lexicon"] = [tag == best.get(word.lower(), usual) for word, tag in pairs]
+    return {f"{name}_accuracy": 100 * sum(own) / len(pairs) for name, own in right.items()}
 
 
 def _parts(numbered: NumberedCorpus, said: Labelled) -> dict[str, float | None]:
@@ -308,10 +303,10 @@ def _profile(
 def _shape_of(profile: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Before training: the lowest gradient of all words' losses over the highest, and that of one
     word's loss at the ends of the sentence over that at the word."""
-    rows = [(row["mean"], row["single"]) for row in profile if row["stage"] == "before training"]
-    if not rows:
+    if not profile:
         return {}
-    every, single = zip(*rows, strict=True)
+    rows = [row for row in profile if row["stage"] == "before training"]
+    every, single = ([row[name] for row in rows] for name in ("mean", "single"))
     return {
         "gradient_evenness": min(every) / max(every),
         "gradient_reach": (single[0] + single[-1]) / 2 / single[PLACES // 2],

@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,17 +22,16 @@ from whenpool.corpora.settings import SHARE, check_setting
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.models.registry import LISTED, LISTED_CELLS
+from whenpool.models.registry import LISTED
 from whenpool.models.text_classifier import TextClassifier
-from whenpool.runs.kinds.base import OnEpoch, Run, scores_of, values_of
-from whenpool.runs.run import Place, key, provenance
+from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
+from whenpool.runs.run import Place, key
 from whenpool.runs.unfinished import Unfinished
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Objective, Outcome, Recipe, Student, train
 
 PROTOCOL = 1  # Raised by hand when the meaning of a result changes, so that older ones do not count
-TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")
-"""The training-time modifications of §2.2, see `whenpool.learnability`."""
+TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient_directed")  # §2.2
 
 
 def variant_of(
@@ -46,46 +44,51 @@ def variant_of(
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
     if forget_bias in ("chrono", "low"):
         starts.append(forget_bias)
-    elif forget_bias != "thesis" and forget_bias is not None and forget_bias == forget_bias:
+    elif forget_bias not in ("thesis", None) and forget_bias == forget_bias:
         starts.append(f"forget {float(forget_bias):g}")
     return ", ".join(starts if starts and base == "last" else [base, *starts])
 
 
-EVALUATION = 1 / 3
-"""What reading a word costs without learning from it, beside a step of training on it."""
-
+EVALUATION = 1 / 3  # What reading a word costs without learning from it, beside a step of training on it
 CORPORA = ("imdb", "yelp", "yahoo", "amazon")
 
 
 def place_in(name: str, order: Sequence[str]) -> tuple[int, str]:
-    """The place of a name in an order; names that it does not have come last, by alphabet."""
+    """A sort key of a name by an order; names that it does not have come last, by alphabet."""
     return (order.index(name), "") if name in order else (len(order), name)
 
 
 @cache
-def grammar_of(corpus: str) -> Grammar:
-    """The grammar of an embedded corpus."""
+def grammar_of(corpus: str) -> Grammar | None:
+    """The grammar of an embedded corpus, None for others."""
+    if corpus.partition(":")[0] != "synthetic":
+        return None
     return Grammar(**dict(find(corpus, Path()).options))
 
 
 def test_texts(corpus: str, length: str) -> int:
     """How many test texts a corpus has."""
-    if corpus.partition(":")[0] == "synthetic":
-        return grammar_of(corpus).test
+    if grammar := grammar_of(corpus):
+        return grammar.test
     sizes = PUBLICATIONS[corpus].sizes if corpus in PUBLICATIONS else {}
     return sizes[length].test if length in sizes else 12_500  # as is usual
+
+
+SHAPE = """pooling cell embedding_size hidden_size layers bidirectional forget_bias orthogonal drop_connect
+    masked""".split()
+
+
+@cache
+def check_model(**shape: Any) -> None:
+    """Raises `InputError` for a model that cannot be made."""
+    with torch.random.fork_rng(devices=[]):
+        TextClassifier(2, 2, padding_index=PADDING_INDEX, **shape)
 
 
 @lru_cache(maxsize=4)
 def loaded(source: Any, fingerprint: str, *options: str) -> Any:
     """A corpus, read once by a process; a file that was changed has another fingerprint."""
     return source.load(*options)
-
-
-def read_vectors(runs: Iterable[Any], place: Place) -> None:
-    """Read the word vectors of some runs into the cache."""
-    for name in dict.fromkeys(run.vectors for run in runs if run.vectors):
-        load_vectors(place.vectors_file(name), place.cache)
 
 
 @dataclass(frozen=True)
@@ -134,12 +137,15 @@ class Training(Run):
 
     @property
     def variant(self) -> str:
-        """The name that a table gives it, see `variant_of`."""
         return variant_of(self.pooling, self.forget_bias, self.orthogonal, self.trick)
 
     @property
     def training(self) -> "Training":  # type: ignore[override]
         return self
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(self.epochs, self.batch_size, self.learning_rate, self.weight_decay)
 
     @property
     def needs(self) -> "Training | None":
@@ -156,29 +162,23 @@ class Training(Run):
     @property
     def words(self) -> float:
         """The words of a text in its setting, roughly."""
-        if self.corpus.partition(":")[0] == "synthetic":
-            grammar = grammar_of(self.corpus)
+        words: float = 40 if self.length == "short" else 250
+        if grammar := grammar_of(self.corpus):
             words = (grammar.shortest + grammar.longest) / 2
-        else:
-            words = 40 if self.length == "short" else 250
         words = min(self.max_words or words, words)
         return words / (1 if self.setting == "standard" else 1 - self.share)
 
     @property
     def phase(self) -> tuple[int, str]:
-        """A training that needs a teacher comes after the others."""
         return (3 if self.needs else 1), "trainings"
 
     @property
     def work(self) -> float:
-        """`cost`, and besides the texts that are read without learning: a few for each epoch, and the test
-        texts, which outweigh a small training."""
         validation = min(self.validation or self.size, VALIDATION_LIMIT)
         read = self.epochs * validation + (self.test or test_texts(self.corpus, self.length))
         return self.cost + EVALUATION * self.words * read
 
     def alike(self) -> Iterator[tuple[Hashable, float]]:
-        """First the same run with any seed; then runs on the same texts, of the same network, of its cell."""
         yield ("the same", replace(self.shape, seed=0)), 1.0
         yield from self.alike_as(self.kind, self.work)
 
@@ -217,7 +217,6 @@ class Training(Run):
         )
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
-        """A model without pooling is "last" alone, not every trick on it."""
         return {**super().facets(), "pooling": self.variant.split(", ")}
 
     def identity(self, place: Place) -> dict[str, Any]:
@@ -234,62 +233,58 @@ class Training(Run):
         """Raises `InputError` for what cannot be trained."""
         check_setting(self.setting)
         check_known("length", self.length, LENGTHS)
-        check_known("cell", self.cell, LISTED_CELLS)
-        cell, named = LISTED_CELLS[self.cell], f"cell {self.cell!r}"
-        if self.layers < 1:
-            raise InputError(f"layers is how many are stacked, at least 1, not {self.layers}")
-        if cell.adds and self.embedding_size != self.hidden_size:
-            sizes = f"embedding_size={self.embedding_size} must equal hidden_size={self.hidden_size}"
-            raise InputError(f"{named} adds words to the state: {sizes}")
-        if cell.adds and self.layers > 1 and self.bidirectional:
-            one_way = "set layers=1 or bidirectional=False"
-            raise InputError(
-                f"{named} adds the states of both directions below to those of one: {one_way}"
-            )
-        started = self.forget_bias not in ("thesis", None)
-        for what, lacks in {
-            "a forget gate to set forget_bias of": started and not cell.forgets,
-            "recurrent weights that could be orthogonal": self.orthogonal and not cell.remembers,
-            "recurrent weights for drop_connect": self.drop_connect and not cell.remembers,
-            "a recurrence that padding could enter": not self.masked and not cell.recurrent,
-        }.items():
-            if lacks:
-                raise InputError(f"{named} lacks {what}: leave it out or choose another cell")
+        check_model(**{name: getattr(self, name) for name in SHAPE})
         if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")
         if self.trick:
             check_known("trick", self.trick, TRICKS)
             if self.cell == "transformer":
-                raise InputError(
-                    f"{self.trick} teaches a recurrence: choose another cell than transformer"
-                )
+                raise InputError(f"{self.trick} teaches a recurrence: choose another cell")
             if self.trick == "gradient_directed":
                 GradientDirected(self.epochs, self.strength, self.divergence)  # raises for bad values
             if self.pooling != "last" or not self.masked or self.drop_connect:
-                raise InputError(
-                    f"{self.trick} trains a model without pooling, padding masked and no weight dropped: "
-                    "set pooling='last', masked=True and drop_connect=0"
-                )
+                model = "a model without pooling, padding masked and no weight dropped"
+                mend = "set pooling='last', masked=True and drop_connect=0"
+                raise InputError(f"{self.trick} trains {model}: {mend}")
 
     def execute(
-        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
-    ) -> str:
-        """As `Run.execute`; a loss that diverges is a result where a trick is tried."""
-        self.identity(place)  # raises for what cannot be trained before any work is done
-        return execute_training(self, prepare(self, place), place, device, keep_weights, on_epoch)
+        self, place: Place, device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None,
+        prepared: "Prepared | None" = None, watch: Callable[[int], None] | None = None,
+    ) -> str:  # fmt: skip
+        """As `Run.execute`; a loss that diverges is a result where a trick is tried. A training that was
+        stopped goes on, except one with a ``watch`` (see `train`), since what was seen is lost."""
+        name = key(self, place)  # raises for what cannot be trained before any work is done
+        start, unfinished = prepared or prepare(self, place), Unfinished(place.store, [name], device)
+        with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
+            torch.manual_seed(self.seed)
+            torch.random.set_rng_state(start.random)
+            try:
+                outcome = train(
+                    start.model,
+                    start.dataset,
+                    self.recipe,
+                    self.seed,
+                    device,
+                    on_epoch=lambda _: on_epoch() if on_epoch else None,
+                    watch=watch,
+                    objective=_objective(self, place),
+                    saved=None if watch else unfinished.read(0),
+                    save=None if watch else partial(unfinished.save, 0),
+                )
+            except DivergenceError as error:
+                if not self.trick:
+                    unfinished.remove(0)
+                    raise
+                outcome = error.left  # that some seeds diverge is part of what §2.2.7 finds
+        start.store(self, outcome, place, keep_weights, unfinished.provenance())
+        unfinished.remove(0)
+        return name
 
     @classmethod
     def read_ahead(cls, runs: Sequence["Training"], place: Place, device: str) -> Iterable[str]:
-        read_vectors(runs, place)
+        super().read_ahead(runs, place, device)
         sources = dict.fromkeys((place.source(run), run.length) for run in runs)
         return [note for source, length in sources for note in encode(source, length, place.cache).notes]
-
-    @classmethod
-    def of_row(cls, row: Any) -> "Training":
-        values = values_of(row, Training)
-        with suppress(TypeError, ValueError):
-            values["forget_bias"] = float(values["forget_bias"])
-        return Training(**values)
 
     def __str__(self) -> str:
         words = [self.corpus, self.length, self.setting, str(self.size), self.variant]
@@ -305,28 +300,50 @@ class Prepared:
     model: TextClassifier
     random: torch.Tensor  # state of torch's generator once the model is made; DropConnect draws from it
 
+    def store(
+        self, run: Training, outcome: Outcome, place: Place, keep_weights: bool, made: Any
+    ) -> None:
+        """Store the finished training; ``made`` is its provenance."""
+        encoded, dataset, model = self.encoded, self.dataset, self.model
+        trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
+        result: dict[str, Any] = trick | {
+            **scores_of(outcome, dataset.test.labels),
+            "classes": len(dataset.classes),
+            "corpus_complete": encoded.complete,
+            "train_texts": len(dataset.train),
+            "validation_texts": len(dataset.validation),
+            "test_texts": len(dataset.test),
+            "vocabulary": len(dataset.vocabulary),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
+            "train_words": outcome.words,
+            **{f"filler_passes_{name}": passes for name, passes in dataset.filler_passes.items()},
+            "filler": place.source(run).filler_name if run.setting != "standard" else None,
+            "corpus_notes": " ".join(encoded.notes),
+            "seconds": outcome.seconds,
+        }
+        weights = safetensors.torch.save(outcome.weights) if keep_weights else None
+        history = outcome.history_rows()
+        place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
+
 
 def vectors_of(run: Any, place: Place) -> WordVectors | None:
     """The word vectors of a run, if it has some; raises `InputError` for those of another size."""
     vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
     if vectors and vectors.size != run.embedding_size:
-        raise InputError(
-            f"word vectors {run.vectors} have {vectors.size} numbers, "
-            f"the model's embedding {run.embedding_size}: choose others or set embedding_size"
-        )
+        sizes = f"{vectors.size} numbers, the model's embedding {run.embedding_size}"
+        raise InputError(f"word vectors {run.vectors} have {sizes}: choose others or set embedding_size")
     return vectors
 
 
 def prepare(run: Training, place: Place) -> Prepared:
-    """Read a training's texts and make its model as it is before training; raises `InputError` for data
-    that cannot be read, or too few texts."""
+    """A training's texts, and its model before training; raises `InputError` for data that cannot be read, or
+    too few texts."""
     encoded = encode(place.source(run), run.length, place.cache)
     options = "size setting share validation test max_words seed"
     read = {name: getattr(run, name) for name in options.split()}
     dataset = make_dataset(encoded, vectors=vectors_of(run, place), **read)
-    options = """pooling cell embedding_size hidden_size layers bidirectional forget_bias orthogonal
-        drop_connect masked"""
-    shape = {name: getattr(run, name) for name in options.split()}
+    shape = {name: getattr(run, name) for name in SHAPE}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.seed)
         sizes = len(dataset.vocabulary), len(dataset.classes)
@@ -335,8 +352,8 @@ def prepare(run: Training, place: Place) -> Prepared:
 
 
 def trained(run: Training, place: Place) -> Prepared:
-    """A finished training's texts, and its model with the weights of the best epoch; raises `InputError`
-    when these are not here, or their file is damaged or holds another model's."""
+    """As `prepare`, the model with the weights of its best epoch; raises `InputError` also when these are
+    not here, or their file is damaged or holds another model's."""
     prepared, file = prepare(run, place), place.store.weights_file(key(run, place))
     if not file.exists():
         raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
@@ -348,84 +365,7 @@ def trained(run: Training, place: Place) -> Prepared:
     return prepared
 
 
-def recipe_of(run: Training) -> Recipe:
-    return Recipe(run.epochs, run.batch_size, run.learning_rate, run.weight_decay)
-
-
-def execute_training(
-    run: Training,
-    prepared: Prepared,
-    place: Place,
-    device: str,
-    keep_weights: bool,
-    on_epoch: Callable[[], None] | None = None,
-    watch: Callable[[int], None] | None = None,
-) -> str:
-    """Train a prepared model and store it; returns its key. A training that was stopped goes on, except
-    one that is watched, since what was seen is lost. Raises `DivergenceError` for a loss that diverges,
-    except with a trick, where that is a result."""
-    unfinished = Unfinished(place.store, [key(run, place)], device)
-    with torch.random.fork_rng(devices=[] if device == "cpu" else [device]):
-        torch.manual_seed(run.seed)
-        torch.random.set_rng_state(prepared.random)
-        try:
-            outcome = train(
-                prepared.model,
-                prepared.dataset,
-                recipe_of(run),
-                run.seed,
-                device,
-                on_epoch=lambda _: on_epoch() if on_epoch else None,
-                watch=watch,
-                objective=_objective(run, place),
-                saved=None if watch else unfinished.read(0),
-                save=None if watch else unfinished.saver(0),
-            )
-        except DivergenceError as error:
-            if not run.trick:
-                unfinished.remove(0)
-                raise
-            outcome = error.left  # that some seeds diverge is part of what §2.2.7 finds
-    found = store_training(run, prepared, outcome, place, device, keep_weights, unfinished)
-    unfinished.remove(0)
-    return found
-
-
-def store_training(
-    run: Training,
-    prepared: Prepared,
-    outcome: Outcome,
-    place: Place,
-    device: str,
-    keep_weights: bool,
-    unfinished: Unfinished,
-) -> str:
-    """Store a finished training; returns its key."""
-    encoded, dataset, model = prepared.encoded, prepared.dataset, prepared.model
-    trick = {"diverged": math.isnan(outcome.test.loss)} if run.trick else {}
-    result: dict[str, Any] = trick | {
-        **scores_of(outcome, dataset.test.labels),
-        "classes": len(dataset.classes),
-        "corpus_complete": encoded.complete,
-        "train_texts": len(dataset.train),
-        "validation_texts": len(dataset.validation),
-        "test_texts": len(dataset.test),
-        "vocabulary": len(dataset.vocabulary),
-        "parameters": sum(p.numel() for p in model.parameters()),
-        "encoder_parameters": sum(p.numel() for p in model.encoder.parameters()),
-        "train_words": outcome.words,
-        **{f"filler_passes_{name}": passes for name, passes in dataset.filler_passes.items()},
-        "filler": place.source(run).filler_name if run.setting != "standard" else None,
-        "corpus_notes": " ".join(encoded.notes),
-        "seconds": outcome.seconds,
-    }
-    weights = safetensors.torch.save(outcome.weights) if keep_weights else None
-    made, history = provenance(device, unfinished.together, unfinished.group), outcome.history_rows()
-    return place.store.put(run.identity(place), run.row(), result, made, history, weights, run.kind)
-
-
 def _objective(run: Training, place: Place) -> Objective:
-    """What a training minimises; a teacher is read from the store."""
     if run.trick == "penalty_attention":
         return PenaltyAttention(run.epochs)
     if run.trick == "dropout_attention":
@@ -441,40 +381,29 @@ def execute_together(
     runs: Sequence[Training],
     place: Place,
     device: str = "cpu",
-    keep_weights: Sequence[bool] | None = None,
+    keep_weights: Sequence[bool] = (),
     on_epoch: Callable[[int], None] = lambda number: None,
     on_end: Callable[[int, str], None] = lambda number, failure: None,
 ) -> None:
-    """Train several models at once, and store each when it ends, beside how many and which they were.
-
-    Args:
-        runs: trainings of one shape without tricks, see `whenpool.training.batched.train_together`; those
-            that were stopped go on.
-        on_epoch: called with the number of a run when one of its epochs has ended.
-        on_end: called with the number of a run that has ended, and why it failed, or "".
-
-    Raises:
-        InputError: for data that cannot be read, too few texts, or models of different shape.
-        StorageError: when the store cannot be written.
-        torch.OutOfMemoryError: when there are too many models for the device.
-    """
+    """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
+    when it ends; those that were stopped go on. ``on_epoch`` is called with the number of a run at the end
+    of each of its epochs, ``on_end`` with that of a run that has ended, and why it failed, or "". Raises
+    `InputError` for data that cannot be read, too few texts, or models of different shape, `StorageError`
+    and `torch.OutOfMemoryError`."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
     students = []
     for number, (run, own) in enumerate(zip(runs, prepared, strict=True)):
         say = lambda _, number=number: on_epoch(number)  # noqa: E731
-        saved, save = unfinished.read(number), unfinished.saver(number)
-        students.append(Student(own.model, own.dataset, recipe_of(run), run.seed, say, saved, save))
+        saved, save = unfinished.read(number), partial(unfinished.save, number)
+        students.append(Student(own.model, own.dataset, run.recipe, run.seed, say, saved, save))
 
     def end(number: int, outcome: Outcome | DivergenceError) -> None:
-        failure = ""
-        if isinstance(outcome, DivergenceError):
-            failure = str(outcome)
-        else:
-            run, keep = runs[number], bool(keep_weights and keep_weights[number])
-            store_training(run, prepared[number], outcome, place, device, keep, unfinished)
+        if not isinstance(outcome, DivergenceError):
+            keep = bool(keep_weights) and keep_weights[number]
+            prepared[number].store(runs[number], outcome, place, keep, unfinished.provenance())
         unfinished.remove(number)
-        on_end(number, failure)
+        on_end(number, str(outcome) if isinstance(outcome, DivergenceError) else "")
 
     with torch.random.fork_rng(devices=[]):
         train_together(students, device, end)

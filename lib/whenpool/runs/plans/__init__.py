@@ -8,26 +8,21 @@ from typing import Any
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
-from whenpool.corpora.synthetic import Grammar
 from whenpool.models.registry import LISTED_CELLS
-from whenpool.runs.kinds.training import Training
+from whenpool.runs.kinds.training import Training, grammar_of
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, Place, find_vectors
 
 SEEDS = 5
 COMPACT: dict[str, Any] = {"max_words": 140, "hidden_size": 64, "epochs": 8}
-"""The compact replication: what is reduced of the thesis's model and training. The profile "quick"
-trains the same models on published corpora, fewer of them."""
+"""The compact replication: what is reduced of the thesis. "quick" trains fewer such models."""
 COMPACT_TEST = {"imdb": 2_000}  # Test texts of the compact replication; of other corpora all
-COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}
-"""Its training texts; other corpora have 1,000 and 2,000 long texts, and 5,000 short ones."""
-FEWER_SEEDS = 3
-"""Seeds of the compact replication with more texts than a thousand or two, since that takes longer."""
+COMPACT_SIZES = {"imdb": (1_000, 2_000, 5_000, 10_000)}  # Its training texts; for others see `sizes_of`
+FEWER_SEEDS = 3  # With more texts than a thousand or two: accuracies differ less, and it takes longer
 
 
 def standard_runs(corpus: str, sizes: Sequence[int], choice: Choice, place: Place) -> Iterator[Training]:
-    """Trainings on unmixed texts, by size and seed; the sizes are those of the profiles "compact" and
-    "paper"."""
+    """Trainings on unmixed texts, by size and seed; ``sizes`` are of "compact" and "paper"."""
     compact = choice.profile == "compact"
     for length, own in sizes_of(corpus, choice, place).items():
         if choice.profile in ("compact", "paper") and corpus in PUBLICATIONS:
@@ -61,10 +56,9 @@ def with_cell(run: Training, cell: str, layers: int = 1) -> Training:
 
 
 def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) -> Training:
-    """A run of the profile, its setting, pooling and seed still to be filled in; with the cell and
-    layers that the reader asks for."""
+    """A run of the profile, with its setting, pooling and seed still to be filled in."""
     run = Training(corpus, "standard", size, "max_attention", length=length)
-    grammar = _grammar(corpus, place)
+    grammar = grammar_of(corpus)
     if choice.profile == "smoke":
         run = replace(run, embedding_size=8, hidden_size=8, epochs=1)
         if grammar:
@@ -79,21 +73,13 @@ def base_run(corpus: str, length: str, size: int, choice: Choice, place: Place) 
     return with_cell(run, choice.cell or run.cell, choice.layers or run.layers)
 
 
-def _grammar(corpus: str, place: Place) -> Grammar | None:
-    """The grammar of an embedded corpus, None for others."""
-    source = None if corpus in PUBLICATIONS else find(corpus, place.data)
-    return Grammar(**dict(source.options)) if source and source.path is None else None
-
-
 def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[int]]:
     """Training sizes by length of text."""
     if corpus not in PUBLICATIONS:
+        source, grammar = find(corpus, place.data), grammar_of(corpus)
         if choice.sizes:
             return {"any": choice.sizes}
-        grammar = _grammar(corpus, place)
-        texts = (
-            grammar.train if grammar else statistics_of(find(corpus, place.data), "any")["train_size"]
-        )
+        texts = grammar.train if grammar else statistics_of(source, "any")["train_size"]
         return {"any": (min(40 if choice.profile == "smoke" else 500, texts),)}
     published = PUBLICATIONS[corpus].sizes
     if choice.profile == "compact":
@@ -109,8 +95,7 @@ def sizes_of(corpus: str, choice: Choice, place: Place) -> dict[str, Sequence[in
 
 
 def seeds_of(corpus: str, size: int, setting: str, choice: Choice) -> int:
-    """How many seeds a setting is trained from, unless the reader says it. With more texts accuracies
-    differ less from seed to seed, and a training takes longer."""
+    """How many seeds a setting is trained from, unless the reader says it."""
     if choice.profile == "paper":
         return SEEDS
     if choice.profile == "compact":

@@ -32,23 +32,18 @@ Options = dict[str, Any]
 
 
 def plan(chapter: str, choice: Choice, place: Place) -> list[Run]:
-    """The runs that a chapter draws from, none twice. Raises `InputError` for an unknown chapter, or a choice
-    that leaves no run."""
+    """The runs of a chapter, none twice. Raises `InputError` for an unknown one, or a choice without any."""
     if chapter not in PLANS:
         meant = " or ".join(name for name in PLANS if chapter and chapter in name)
-        asked = f" (is {meant} meant?)" if meant else ""
-        raise InputError(
-            f"chapter {chapter!r} needs no runs{asked}; those that do are {', '.join(PLANS)}"
-        )
+        asked = f"{chapter!r} needs no runs" + (f" (is {meant} meant?)" if meant else "")
+        raise InputError(f"chapter {asked}; those that do are {', '.join(PLANS)}")
     runs = list(dict.fromkeys(PLANS[chapter](choice, place)))
     if not runs:
         asked = ", ".join(map(str, choice.sizes or ()))
         every = PLANS[chapter](replace(choice, sizes=None), place)
-        have = {run.training.size: None for run in every if run.training}
-        raise InputError(
-            f"the profile {choice.profile!r} has no runs with {asked} training texts; "
-            f"{' '.join(choice.corpus_names)} has {', '.join(map(str, have))}"
-        )
+        have = ", ".join({str(run.training.size): None for run in every if run.training})
+        none = f"the profile {choice.profile!r} has no runs with {asked} training texts"
+        raise InputError(f"{none}; {' '.join(choice.corpus_names)} has {have}")
     return runs
 
 
@@ -143,8 +138,8 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
 
 
 def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
-    """Padding masked or not, and where the forget gate starts: at the sum of biases that the thesis
-    names, at that of the public code, and spread over time (chrono)."""
+    """Padding masked or not, and where the forget gate starts: at the thesis's sum of biases, at that of the
+    public code, and spread over time (chrono)."""
     base = replace(base_run("imdb", "long", 1_000, choice, place), masked=False)
     compact = choice.profile == "compact"
     if base.size not in (choice.sizes or (base.size,)):
@@ -187,8 +182,7 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
 
 
 def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
-    """What takes the place of the figures where the thesis has none: all settings, the first size; in the
-    compact replication also the last one."""
+    """Where the thesis has no figures: all settings, the first size, in the compact replication the last."""
     for length, sizes in sizes_of(corpus, choice, place).items():
         wanted = sizes[:1]
         if choice.profile == "compact":
@@ -242,15 +236,13 @@ IMPORTANCE_FIGURES = (
 """Corpus, length of text, training texts and settings of the figures, and the size we run besides."""
 SMALL_TAGGERS: dict[str, Options] = {"ud_ewt": {"epochs": 8}, "wnut17": {"epochs": 16, "batch_size": 16}}
 """On published corpora: a minute or two a run on a processor."""
-LARGE_TAGGERS: Options = {"hidden_size": 256, "layers": 2, "epochs": 20}
-"""The profile "paper": the same, larger."""
+LARGE_TAGGERS: Options = {"hidden_size": 256, "layers": 2, "epochs": 20}  # The profile "paper"
 LETTERS: Options = {"filters": 50}  # A tagger that reads the letters of each word as well
 
 
 def _taggings(choice: Choice, place: Place) -> Iterable[Tagging]:
-    """Both directions against one, other cells, and encodings of entities; raises `InputError` for a
-    corpus that is unknown. Corpora of labelled texts, which other chapters are asked for at the same time,
-    have no tags: they leave this chapter its own."""
+    """Both directions against one, other cells, and encodings of entities. Corpora of labelled texts, which
+    other chapters are asked for at the same time, have no tags: they leave this chapter its own."""
     paper, smoke = choice.profile == "paper", choice.profile == "smoke"
     asked = tuple(name for name in choice.corpora or () if is_tagged(name))
     if not asked and paper and choice.corpora is None:
@@ -303,8 +295,7 @@ PLANS: dict[str, Callable[[Choice, Place], Iterable[Run]]] = {
 
 
 def thesis_table(run: Run) -> tuple[str, ...]:
-    """The tables of the thesis that have a run of the profile "paper"; none for probes, other
-    corpora, or a model or training that is not the thesis's."""
+    """The tables of the thesis that have a run of the profile "paper"; none for what is not the thesis's."""
     if isinstance(run, FewShot):
         return ("1.9",) if run.system in SYSTEMS and run.corpus in ("yahoo", "imdb") else ()
     if not isinstance(run, Training) or run.corpus not in THESIS_CORPORA:

@@ -4,18 +4,17 @@ from collections.abc import Iterable
 from itertools import product
 from typing import Any
 
+from whenpool.base.errors import check_known
 from whenpool.corpora import find
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.sources import statistics_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
-from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot, check_system
+from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS, FewShot
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, Place, find_vectors
 
-PAPER_UNLABELLED = 5_000
-"""Unlabelled texts of each class, as in Chen et al. (2020)."""
-LABELS = (1, 3, 10, 30, 100)
-"""Labelled texts of each class along which systems are compared; the thesis has 10."""
+PAPER_UNLABELLED = 5_000  # Unlabelled texts of each class, as in Chen et al. (2020)
+LABELS = (1, 3, 10, 30, 100)  # Labelled texts of each class; the thesis has 10
 Settings = dict[str, Any]
 _FINE_TUNED: Settings = {"learning_rate": 5e-5, "head_learning_rate": 1e-3, "max_tokens": 128}
 _PAIRED: Settings = {"batch_size": 4, "unlabelled": 5_000, "replaced": 0.3}
@@ -59,7 +58,7 @@ def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
     """Table 1.9, or its likeness in small, and accuracy over the number of labels. Raises `InputError` for a
     system that is unknown, or a file of the reader's that cannot be read."""
     for name in choice.systems or ():
-        check_system(name)
+        check_known("system", name, (*SYSTEMS, *CONTRAST))
     paper, smoke = choice.profile == "paper", choice.profile == "smoke"
     systems = choice.systems or (*SYSTEMS, *CONTRAST)
     # short texts: what a pretrained encoder reads of one takes a hundred times what a BiLSTM does
@@ -77,10 +76,8 @@ def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
             labels = LABELS if choice.profile == "quick" else labels
             if paper:
                 asked["unlabelled"] = PAPER_UNLABELLED * PUBLICATIONS[corpus].classes
-        elif (
-            not choice.labels and (source := find(corpus, place.data)).path
-        ):  # half of the texts of a file stay unlabelled
-            mine = statistics_of(source, "any")
+        elif not choice.labels and (source := find(corpus, place.data)).path:
+            mine = statistics_of(source, "any")  # half of the texts of a file stay unlabelled
             labels = (max(1, min(FewShot.per_class, mine["train_size"] // mine["classes"] // 2)),)
         if choice.unlabelled:
             asked["unlabelled"] = choice.unlabelled

@@ -1,5 +1,4 @@
-"""Runs of the chapters that compare networks: recurrent ones from scratch, other architectures, and
-regularisation."""
+"""Runs of the chapters on recurrent networks from scratch, other architectures, and regularisation."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,16 +18,14 @@ Changes = dict[str, Any]
 # Recurrent networks from scratch (the slides; thesis §1.3.1)
 
 
+# in the order of the slides, and two later ones; those that are trained on published corpora
 FAMILY = ("sum", "tanh_sum", "elman", "prototype", "lstm", "gru", "mingru", "minlstm")
-"""The cells in the order of the slides, and two later ones."""
 COMPARED_CELLS = ("elman", "prototype", "lstm", "gru")
-"""Those that are trained on published corpora, in both directions."""
 
 
 def recurrent_networks(choice: Choice, place: Place) -> Iterable[Run]:
-    """Every cell without pooling: from left to right with the gradients of its states on the embedded corpus,
-    or a file of the reader's; on published corpora those that claims are about. A cell or number of layers
-    that the reader asks for changes nothing: the chapter compares them."""
+    """Every cell without pooling, whatever the reader asks for: from left to right, with the gradients of its
+    states, on the embedded corpus or a file of the reader's; on published corpora what claims are about."""
     choice = replace(choice, cell=None, layers=None)
     texts = {"smoke": 8, "quick": 100, "paper": 500}[choice.profile]
     # short texts that say much: cells that are unrolled in Python take a step of it for every word
@@ -56,10 +53,8 @@ def recurrent_networks(choice: Choice, place: Place) -> Iterable[Run]:
 
 # Other architectures (thesis §1.3.3, §1.11.1)
 
-ARCHITECTURES = ("lstm", "gru", "elman", "mingru", "transformer")
-"""The cells that are compared, the thesis's first."""
-TRANSFORMER_RATE = 2e-3
-"""The Transformer's learning rate, chosen by validation accuracy, see `TRIED`: the thesis's own."""
+ARCHITECTURES = ("lstm", "gru", "elman", "mingru", "transformer")  # The thesis's first
+TRANSFORMER_RATE = 2e-3  # Chosen by validation accuracy, see `TRIED`: the thesis's own
 TRIED: tuple[Changes, ...] = (
     {"learning_rate": 5e-4},
     {"learning_rate": 1e-3},
@@ -108,9 +103,7 @@ def architectures(choice: Choice, place: Place) -> Iterable[Run]:
         words: Changes = {"longest": 64, "halvings": 2}
         if choice.profile != "smoke":
             words = {"longest": 4_000}  # of the longest of the thesis's texts (§1.3.3)
-            base = replace(
-                base, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size
-            )
+            base = replace(base, hidden_size=256, embedding_size=100)
         for own in each(replace(base, pooling="max_attention"), seed=seeds):
             yield MemoryUse(own, **words)
             for attention in ("plain", "fused"):
@@ -124,8 +117,7 @@ DECAYS = (1e-3, 1e-4, 1e-6, 1e-8)
 LEARNING_RATES = (1e-3, 2e-3, 5e-3)
 SUSTAINED = 50  # Epochs of the longest training that the thesis speaks of
 SUSTAINED_RATE = 0.3  # DropConnect's rate there: the middle one of three
-TIMED_SEEDS = (5, 6, 7)
-"""Of trainings that are there to be timed, all poolings one after another with nothing else running."""
+TIMED_SEEDS = (5, 6, 7)  # Of trainings to be timed, all poolings in turn with nothing else running
 GRID: tuple[Changes, ...] = (
     {},
     *({"drop_connect": rate} for rate in MASK_RATES),
@@ -170,8 +162,8 @@ def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
 
 
 def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
-    """On the embedded corpus, or a file of the reader's own: what two processors do in a minute, on
-    unmixed texts whatever settings are asked for."""
+    """On the embedded corpus, or a file of the reader's: what two processors do in a minute, on unmixed texts
+    whatever settings are asked for."""
     poolings, epochs = choice.poolings or _BOTH, [2 if smoke else 20]
     for pooled in each(plain, pooling=poolings):
         yield from (pooled, replace(pooled, drop_connect=0.3), replace(pooled, weight_decay=1e-4))

@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
+from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
-from whenpool.book.report.verdicts import on_imdb, probes_of_either_scale, probes_of_record
+from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.request import Choice
 from whenpool.runs.store import Store
 
 KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
@@ -165,7 +167,7 @@ def test_what_probes_measured_is_beside_what_they_ran_on(place):
 
 def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
     def keys(kind):
-        return set(on_imdb(place.store, kind).get("key", ()))
+        return set(Chapter("natural_bias", Choice("paper"), place).on_imdb(kind).get("key", ()))
 
     assert not any(keys(kind) for kind in kinds.PROBES)
     points = MEASURED[GradientProfile(START)]

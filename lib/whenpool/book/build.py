@@ -69,21 +69,21 @@ def execute(
     source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
 ) -> None:
     """Execute a chapter in a kernel, which writes the names of the files that it opens into ``notes``, and
-    put the notebook where pages are rendered from. ``parameters`` that the chapter's parameters cell does not
-    have are left out. Raises `BookError` when a cell fails; the notebook as far as it got stays beside
-    ``target``."""
-    notebook = jupytext.read(source)
-    unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
-    jupytext.write(notebook, unexecuted)
+    put the notebook where pages are rendered from. ``parameters`` replace the values in the chapter's
+    parameters cell; those that it does not have are left out. Raises `BookError` when a cell fails; the
+    notebook as far as it got stays beside ``target``."""
+    notebook, executing = jupytext.read(source), target.with_suffix(".executing.ipynb")
+    for cell in notebook.cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
+    jupytext.write(notebook, executing)
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
     if notes:
         kernel.append(f"--IPKernelApp.exec_lines={watching(notes)}")
     try:
-        asked = papermill.inspect_notebook(unexecuted)
-        papermill.execute_notebook(
-            unexecuted,
+        executed = papermill.execute_notebook(
             executing,
-            parameters={name: value for name, value in parameters.items() if name in asked},
+            executing,
             # not papermill's cwd, which changes the folder of this whole process
             resources={"metadata": {"path": str(target.parent.resolve())}},
             kernel_name="python3",
@@ -92,11 +92,9 @@ def execute(
             progress_bar=False,
         )
     except PapermillExecutionError as error:
-        sources = [cell.source for cell in notebook.cells]
-        place = sources.index(error.source) if error.source in sources else error.cell_index
         line = error.source.partition("\n")[0]
         raise BookError(
-            f"chapter {source.stem}, cell {place + 1} ({line}): {error.ename}: {error.evalue}\n"
+            f"chapter {source.stem}, cell {error.cell_index + 1} ({line}): {error.ename}: {error.evalue}\n"
             f"The notebook as far as it got: {executing}"
         ) from None
     except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
@@ -104,23 +102,15 @@ def execute(
         raise BookError(
             f"chapter {source.stem}: its kernel does not start or answer: {reason}"
         ) from None
-    finally:
-        unexecuted.unlink()
-    content = nbformat.read(executing, as_version=4)
-    for cell in content.cells:  # the chapter's own cell shows the parameters rather than papermill's
-        tags = cell.metadata.get("tags", [])
-        if "injected-parameters" in tags:
-            tags.append("remove-cell")
-        elif "parameters" in tags:
-            cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
-    for name in ("input_path", "output_path"):  # folders of this machine
-        content.metadata.papermill.pop(name, None)
-    nbformat.write(content, executing)
+    record = executed.metadata.papermill
+    del record["input_path"], record["output_path"]  # folders of this machine
+    record["parameters"] = dict(parameters)
+    nbformat.write(executed, executing)
     executing.replace(target)
 
 
 def with_value(line: str, parameters: Mapping[str, Any]) -> str:
-    """A line ``name = default  # remark`` with the value that was used."""
+    """A line ``name = default  # remark`` with the value that is given."""
     match = _ASSIGNMENT.fullmatch(line)
     if not match or match["name"] not in parameters:
         return line

@@ -76,12 +76,20 @@ class Chapter:
         return self.place.store.measured_on(probes, kind)
 
     def on_imdb(self, kind: str) -> pd.DataFrame:
-        """What the reference probes of one kind measured, see `whenpool.book.report.verdicts.on_imdb`."""
-        return verdicts.on_imdb(self.place.store, kind)
+        """What the reference probes of one kind measured at the thesis's scale on long IMDb reviews, on models
+        whose padding is masked; word importance only on texts of the thesis's lengths."""
+        probes = self.stored("probe")
+        probes = probes[verdicts.probes_of_record(probes) & (probes["probe"] == kind)]
+        probes = verdicts.of_one_kind(probes)
+        chosen = verdicts.has(probes, {"corpus": "imdb", "length": "long", "masked": True})
+        if kind == "nwi":
+            chosen &= probes["shortest"] == 400
+        return self.measured(probes[chosen], kind)
 
     def small_trainings(self) -> pd.DataFrame:
         """The small reference trainings, see `whenpool.book.report.verdicts.of_breadth`."""
-        return verdicts.small_trainings(self.place.store)
+        runs = self.stored("training")
+        return verdicts.finished(verdicts.of_one_kind(runs[verdicts.of_breadth(runs)]))
 
     @cached_property
     def finished(self) -> Runs:

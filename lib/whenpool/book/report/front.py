@@ -79,9 +79,8 @@ def facts(runs: Runs) -> dict[str, str]:
     found["mid_chrono"] = text(chrono.mean if chrono else math.nan)
     seeds = [sample.n for own in shown for sample in own.values()]
     found |= {"seeds": str(min(seeds, default="?")), "scale": _SCALE_TEXT[scale]}
-    few = few_shot.on_record(runs.few_shots) if len(runs.few_shots) else runs.few_shots
-    few = few[few["per_class"] == few_shot.PER_CLASS] if len(few) else few
-    means = few.groupby("system")["test_accuracy"].mean() if len(few) else {}
+    few = few_shot.on_record(runs.few_shots).query(f"per_class == {few_shot.PER_CLASS}")
+    means = few.groupby("system")["test_accuracy"].mean()
     return found | {
         f"few_{name}": text(means.get(name, math.nan)) for name in ("max_attention", "vampire")
     }
@@ -125,8 +124,6 @@ class VerdictBars:
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:
     """The gradient profiles that the figure draws: after the first 500 reviews, seen once."""
     points = runs.points("gradients")
-    if points.empty:
-        return points
     own = has(points, SCALES[scale] | {"epochs": 1, "size": 500})
     return points[own & points["model"].isin(MODELS)]
 
@@ -135,7 +132,7 @@ def provenance(runs: Runs) -> str:
     """Where the figure and the sentences come from, in a line."""
     scale = scale_shown(runs)
     profiles = profiles_of(runs, scale)
-    keys = set(profiles["key"]) if len(profiles) else set()
+    keys = set(profiles["key"])
     for own in _shown(runs, scale)[1:]:
         keys |= {key for sample in own.values() for key in sample.keys}
     return f"{provenance_line(runs.of(keys)).rstrip('.')}; {_SCALE_TEXT[scale]}."

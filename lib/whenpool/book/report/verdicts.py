@@ -26,7 +26,6 @@ from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
 from whenpool.runs.run import VECTORS
-from whenpool.runs.store import Store
 
 COLUMNS = {
     name: Columns(frozenset(f"table {names} {numbers}".split()), numbers=frozenset(numbers.split()))
@@ -325,30 +324,6 @@ def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> 
     return found & runs["vectors"].notna()
 
 
-# The reference runs that figures draw, trained from one kind of word vectors, see `of_one_kind`.
-
-
 def finished(runs: DataFrame) -> DataFrame:
     """The runs that did not diverge."""
     return runs[~column(runs, "diverged").eq(True)]
-
-
-def small_trainings(store: Store) -> DataFrame:
-    """Those that `of_breadth` admits."""
-    runs = store.current("training")
-    return finished(of_one_kind(runs[of_breadth(runs)])) if len(runs) else runs
-
-
-def on_imdb(store: Store, kind: str) -> DataFrame:
-    """What one kind of probe measured at the thesis's scale on long IMDb reviews, on models whose padding is
-    masked; word importance only on texts of the thesis's lengths."""
-    probes = store.current("probe")
-    if len(probes):
-        probes = of_one_kind(probes[probes_of_record(probes) & (probes["probe"] == kind)])
-    rows = store.measured_on(probes, kind)
-    if rows.empty:
-        return rows
-    chosen = has(rows, {"corpus": "imdb", "length": "long", "masked": True})
-    if kind == "nwi":
-        chosen &= column(rows, "shortest") == 400
-    return rows[chosen]

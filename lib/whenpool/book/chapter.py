@@ -76,8 +76,8 @@ class Chapter:
         return self.place.store.measured_on(probes, kind)
 
     def on_imdb(self, kind: str) -> pd.DataFrame:
-        """What the reference probes of one kind measured at the thesis's scale on long IMDb reviews, on models
-        whose padding is masked; word importance only on texts of the thesis's lengths."""
+        """What the reference probes of one kind measured at the thesis's scale, on models of long IMDb
+        reviews whose padding is masked; word importance only on texts of the thesis's lengths."""
         probes = self.stored("probe")
         probes = probes[verdicts.probes_of_record(probes) & (probes["probe"] == kind)]
         probes = verdicts.of_one_kind(probes)

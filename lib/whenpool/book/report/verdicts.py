@@ -140,7 +140,7 @@ def mean_text(mean: float, std: float, n: int) -> str:
 
 def spread(values: Series) -> str:
     """The same of the values of several seeds."""
-    return mean_text(values.mean(), values.std(), len(values))
+    return mean_text(values.mean(), values.std(), values.count())
 
 
 def judge(ours: DataFrame, published: Series) -> dict[str, Any]:

@@ -290,4 +290,3 @@ def test_only_the_width_and_lengths_of_the_thesis_are_reference_runs():
     rows = [probe.row() | {"corpus_complete": True} for probe in probes]
     rows = pd.DataFrame([*rows, rows[0] | {"corpus_complete": False}])
     assert verdicts.memory_of_record(rows).tolist() == [True, *[False] * 5]
-    assert not verdicts.memory_of_record(rows.drop(columns="longest")).any()

@@ -139,7 +139,7 @@ KINDS = [  # figures of the thesis's scale draw it; it is published; also on a p
 def test_of_which_kind_a_probe_is(place, expected, probe):
     record_probe(place, probe)
     record_probe(place, PaddingSweep(replace(KEPT, seed=9)))  # another row, so that columns are mixed
-    table = place.store.rows("probe")
+    table = place.store.current("probe")
     asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
     part = table.assign(corpus_complete=False)
     corpus = table["corpus"].ne("synthetic")  # which is never complete

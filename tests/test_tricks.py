@@ -95,7 +95,6 @@ def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, va
     assert not follows_protocol(as_plain(table.assign(hidden_size=64))).any()
     kept = [name for name in table if name not in ("trick", "orthogonal", "forget_bias")]
     pd.testing.assert_frame_equal(plain[kept], table[kept])
-    assert follows_protocol(as_plain(table.drop(columns=["trick", "orthogonal"]))).all()
 
 
 NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()

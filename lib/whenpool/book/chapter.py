@@ -136,18 +136,16 @@ def open_chapter(
     encoder: str | None = None,
 ) -> Chapter:
     """Open a chapter, a key of `whenpool.runs.plans.chapters.PLANS`, with the values of its parameters cell.
+    Raises `InputError` for a value that is unknown.
 
     Args:
         profile: "smoke", "quick" or "paper".
         corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
         data: the folder of published corpora; None: ``WHENPOOL_DATA``.
-        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; or
-            puts another model into them: "cell", "layers";
-            of few-shot runs "labels", "systems", "unlabelled", "paraphrases".
+        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; puts
+            another model into them: "cell", "layers"; of few-shot runs "labels", "systems", "unlabelled",
+            "paraphrases".
         encoder: of few-shot runs: a name or folder that transformers loads.
-
-    Raises:
-        InputError: for a value that is unknown.
     """
     from whenpool.book.report.figures import use_style
 

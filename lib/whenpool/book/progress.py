@@ -68,10 +68,8 @@ def status_table(
     groups[ALL] = list(dict.fromkeys([*every, *again]))
     pace = Pace.measured(place, workforce)
     expected = {run: pace.estimate(run) for run in groups[ALL]}
-    workers = workforce.workers
-    if not workers:  # a cluster elsewhere has at least one
-        elsewhere = workforce.device.startswith("cuda") or workforce.address
-        workers = 1 if elsewhere else processors()
+    elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
+    workers = workforce.workers or (1 if elsewhere else processors())
     rows = []
     for name, runs in groups.items():
         left = missing.union(again) if name in (NEEDED, ALL) else missing

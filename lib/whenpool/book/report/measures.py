@@ -156,7 +156,7 @@ def _values(table: str, select: Rows, read: Callable[..., Series]) -> Rows:
 
 
 def _tested(rows: DataFrame) -> DataFrame:
-    """Trainings that were tested on as many texts as their scale says, with the λ that is in use."""
+    """Those that were tested on as many texts as their scale says, with the λ that is in use."""
     wanted = rows["corpus"].map(COMPACT_TEST).where(rows["max_words"].eq(COMPACT["max_words"]))
     rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted)]
     for name in ("strength", "divergence"):
@@ -165,8 +165,8 @@ def _tested(rows: DataFrame) -> DataFrame:
 
 
 def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows:
-    """A number of the epochs of each training, which ``read`` gives by the key of the run; ``timed``: of the
-    trainings that are there to be timed, with nothing else running."""
+    """A number of the epochs of each training, which ``read`` gives by key; ``timed``: of those that are
+    there to be timed, with nothing else running."""
 
     def values(runs: Runs) -> DataFrame:
         found = _tested(runs.trainings)
@@ -182,7 +182,7 @@ def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows
 
 def _gain_after_saturation(epochs: DataFrame) -> Series:
     """Validation accuracy of the best epoch after the first with `SATURATED` training accuracy, minus that
-    of this epoch; none for runs that never reach it, or only at their end."""
+    of this epoch; none without both."""
     ordered = epochs.sort_values(["key", "epoch"])
     late = ordered[(ordered["train_accuracy"] >= SATURATED).groupby(ordered["key"]).cummax()]
     return late.groupby("key")["validation_accuracy"].agg(lambda own: own.iloc[1:].max() - own.iloc[0])
@@ -242,7 +242,7 @@ def _nearest(column: str) -> Rows:
 
 
 def _looked_at(rows: DataFrame, texts: int) -> DataFrame:
-    """The probes that looked at as many texts as claims are about; some chapters look at fewer in passing."""
+    """The probes that looked at as many texts as claims are about."""
     return rows[rows["texts"].fillna(texts).eq(texts)]
 
 
@@ -265,11 +265,12 @@ def _sides(read: Callable[[DataFrame], Series]) -> Rows:
     return _values("sweep", _swept, values)
 
 
-def _importance(read: Callable[..., float]) -> Measure:
-    """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any."""
+def _importance(read: Callable[..., float], mixed: bool = False) -> Measure:
+    """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any; ``mixed``:
+    on texts with filler alone."""
 
     def profiles(points: DataFrame) -> DataFrame:
-        points = _looked_at(points, WordImportance.texts)
+        points = _looked_at(points[~(mixed & points["setting"].eq("standard"))], WordImportance.texts)
         bins = points["length"].map({"long": 400, "short": 50})
         bins = bins.where(points["max_words"].isna())
         given = points["shortest"].astype(float)
@@ -278,26 +279,19 @@ def _importance(read: Callable[..., float]) -> Measure:
     return Measure(_by_run("nwi", profiles, read), ratio=True)
 
 
-def _ends_to_middle(points: DataFrame) -> float:
-    ends, middle = ends_and_middle(points["mean"].to_numpy())
-    return ends / middle
-
-
 def _text_to_filler(points: DataFrame, minimum: str = "text") -> float:
     """Algorithm 1 has subtracted each text's own minimum; by the authors' code it is that of the mean."""
     profile, filler = points["mean"].to_numpy(), _filler(points)
     if minimum == "curve":
         profile = profile - profile.min()
-    return float(profile[~filler].mean() / profile[filler].mean()) if filler.any() else np.nan
+    return float(profile[~filler].mean() / profile[filler].mean())
 
 
 def _end_peaks(points: DataFrame) -> float:
     profile, filler = points["mean"].to_numpy(), _filler(points)
     ends = np.zeros(len(profile), bool)
     ends[[*range(5), *range(-5, 0)]] = True
-    return (
-        float(profile[ends & filler].mean() / profile[filler & ~ends].mean()) if filler.any() else np.nan
-    )
+    return float(profile[ends & filler].mean() / profile[filler & ~ends].mean())
 
 
 def _filler(points: DataFrame) -> Any:
@@ -443,9 +437,9 @@ MEASURES: dict[str, Measure] = {
         "probes", lambda rows: _looked_at(rows[rows.probe == "directions"], DirectionUse.texts),
         lambda rows: rows.accuracy_forward - rows.accuracy_backward,
     )),
-    "ends_to_middle": _importance(_ends_to_middle),
-    "text_to_filler": _importance(_text_to_filler),
-    "end_peaks": _importance(_end_peaks),
+    "ends_to_middle": _importance(lambda points: np.divide(*ends_and_middle(points["mean"].to_numpy()))),
+    "text_to_filler": _importance(_text_to_filler, mixed=True),
+    "end_peaks": _importance(_end_peaks, mixed=True),
     "few_shot_accuracy": Measure(
         _values("few_shots", _few_shot, lambda rows: rows.test_accuracy),
         fixed=_FEW, published=_published_few_shot,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from made_up import gradients, importance, measured, profile, run, runs, trained
-from small_runs import MADE, record_run
+from small_runs import MADE, record_probe, record_run
 
 from whenpool.book.report.claims import claims
 from whenpool.book.report.few_shot import STEPS
@@ -14,6 +14,7 @@ from whenpool.book.report.measures import MEASURES, Runs, Sample
 from whenpool.book.report.tables import provenance_line
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import SYSTEMS
+from whenpool.runs.kinds.probe import WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.theory.lattice import longest_parity_of_machines
 from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage
@@ -93,9 +94,6 @@ def traced(seed, rows, names=("examples", "ratio", "band_ratio", "train_accuracy
 
 MANY = [(128 * place, 1 + 37 * place % 21, 0.0, 50.0) for place in range(21)]  # the ratios 1 to 21
 TRACED = runs(trace=[*traced(0, LOOKS), *traced(1, LOOKS[:2]), *traced(2, MANY)])
-WITHOUT_BAND = runs(
-    trace=[{k: v for k, v in row.items() if k != "band_ratio"} for row in traced(0, LOOKS)]
-)
 GRADIENTS = [
     *measured(run(seed=0, **EARLY), gradients(2.0, 4.0, (0.2, 0.4))),
     *measured(run(seed=1, untrained=False, **EARLY), gradients(1.0, 1.0, (0.5, 0.5))),
@@ -173,7 +171,6 @@ BY_HAND = [
     ("first_middle_to_ends", {}, runs(gradients=GRADIENTS), {}),
     ("ratio_at_95", {}, TRACED, {0: 0.03}),
     ("ratio_at_95", {"column": "band_ratio"}, TRACED, {0: 0.6}),
-    ("ratio_at_95", {"column": "band_ratio"}, WITHOUT_BAND, {}),
     ("ratio_after", {"examples": 193}, TRACED, {0: 0.03, 2: 12}),
     ("ratio_after", {"examples": 191}, TRACED, {0: 0.01, 2: 17}),
     ("ratio_after", {"examples": 426}, TRACED, {0: 0.5, 2: 7}),  # it ended at 384
@@ -196,13 +193,6 @@ BY_HAND = [
 @pytest.mark.parametrize(("name", "options", "made", "expected"), BY_HAND)
 def test_numbers_are_those_worked_out_by_hand(name, options, made, expected):
     assert values(name, made, **options) == pytest.approx(expected)
-
-
-def test_importance_is_read_where_no_text_was_cut_at_all():
-    """A column that is empty for all runs is missing, see `Store.measured_on`."""
-    rows = [point for point in NWI if point["max_words"] is None]
-    whole = runs(nwi=pd.DataFrame(rows).drop(columns="max_words"))
-    assert values("ends_to_middle", whole) == {0: 2, 2: 1}
 
 
 def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
@@ -344,6 +334,16 @@ def test_a_run_began_before_it_finished_and_is_called_by_what_sets_it_apart(plac
 def test_runs_of_every_kind_say_where_they_come_from(recorded):
     for rows in (recorded.trainings, recorded.probes, recorded.few_shots, recorded.taggings):
         assert provenance_line(rows).startswith(f"Provenance: {len(rows)} runs; corpus ")
+
+
+def test_what_no_stored_run_says_is_an_empty_column(place):
+    """Also where `Store.measured_on` leaves it out, since it is empty for all runs."""
+    record_probe(place, WordImportance(Training("imdb", "mid", 1_000, "max")), profile([1.0] * 100))
+    assert "max_words" not in place.store.measured_on(place.store.current("probe"), "nwi")
+    for made, rows in ((Runs(place), 100), (Runs(None), 0)):
+        points = made.points("nwi")
+        assert {"max_words", "mean", "setting"} <= set(points)
+        assert (len(points), points["max_words"].notna().sum()) == (rows, 0)
 
 
 def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):

@@ -236,8 +236,7 @@ class Builder:
         the status last, since it reports on the others; ``executed.json`` says when and from what each was
         made. Raises `BookError` for the first chapter that fails, when those under way have ended."""
         log_file, parameters = self.stage / "executed.json", self._parameters()
-        folders = (self.place.data.resolve(), self._store.resolve(), self.place.cache.resolve())
-        fresh = Freshness(self.root, parameters, *folders)
+        fresh = Freshness(self.root, parameters, *self._folders().values())
         try:
             log = json.loads(log_file.read_text())
         except (OSError, ValueError):
@@ -300,21 +299,21 @@ class Builder:
         parameters = {"profile": choice.profile, "corpus": choice.corpora or None, "only": given}
         return json.loads(json.dumps(parameters | {"encoder": choice.encoder}))  # lists, not tuples
 
-    @property
-    def _store(self) -> Path:
-        """The folder in which a chapter finds runs, or that of smoke-sized runs."""
+    def _folders(self) -> dict[str, Path]:
+        """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches, by variable."""
         store = self.place.store.directory
-        return store.parent if self.choice.profile == "smoke" else store
+        store = store.parent if self.choice.profile == "smoke" else store
+        folders = {"DATA": self.place.data, "STORE": store, "CACHE": self.place.cache}
+        return {f"WHENPOOL_{name}": folder.resolve() for name, folder in folders.items()}
 
     def _environment(self) -> dict[str, str]:
-        folders = {"DATA": self.place.data, "STORE": self._store, "CACHE": self.place.cache}
         # With more threads than processors, those of one kernel would wait for those of another.
         threads = max(1, (os.cpu_count() or 1) // AT_ONCE)
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            **{f"WHENPOOL_{name}": str(folder.resolve()) for name, folder in folders.items()},
+            **{name: str(folder) for name, folder in self._folders().items()},
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
             COMPUTED: "1",
             **self.workforce.variables(),

@@ -232,9 +232,8 @@ def ledger_html(decided: Sequence[Decision]) -> str:
 
     def place_of(claim: Claim) -> str:
         """What the sources are sorted by: sections as numbers, then blog post and slides, then ours."""
-        section = {"slides": "9", "blog": "9", "ours": "99"}.get(
-            claim.section, claim.section.split(",")[0]
-        )
+        section = {"slides": "9", "blog": "9", "ours": "99"}.get(claim.section, claim.section)
+        section = section.split(",")[0]
         return "§" + ".".join(part.zfill(2) for part in section.split("."))
 
     def rules(claim: Claim) -> str:

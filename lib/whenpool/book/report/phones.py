@@ -104,15 +104,10 @@ def stack(figure: Figure) -> None:
     for text in figure.texts:
         text.set_text(textwrap.fill(text.get_text(), 42))
     figure.canvas.draw()
-    wide = [
-        legend
-        for axes in panels
-        if (legend := axes.get_legend())
-        and legend.get_window_extent().width > 0.7 * axes.get_window_extent().width
-    ]
-    if wide:  # they hide too much of their panels
-        _put_above(figure, wide)
-        figure.canvas.draw()
+    inside = [(legend, axes) for axes in panels if (legend := axes.get_legend())]
+    widths = {legend: legend.get_window_extent().width / axes.bbox.width for legend, axes in inside}
+    _put_above(figure, [legend for legend, width in widths.items() if width > 0.7])  # they hide too much
+    figure.canvas.draw()
     for axes in panels:
         _fit(axes)
 

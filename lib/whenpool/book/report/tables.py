@@ -219,13 +219,13 @@ def accuracy_table(
     # empty cells in the first row, so that the columns come in the order of places
     first = runs[list(rows)].iloc[0].to_dict()
     cells = [first | place | {"text": ""} for place in places.to_dict("records")]
+    below = {rows[outer]: MAJORITY} | dict.fromkeys(rows[outer + 1 :], "")
     for _, block in runs.groupby(blocks, sort=False) if blocks else [((), runs)]:
         for key, own in block.groupby(names, sort=False):
             cells.append(dict(zip(names, key, strict=True)) | {"text": text(own)})
-        guessing = dict.fromkeys(rows, "") | {rows[outer]: MAJORITY}
-        for key, own in block.groupby([*blocks, *columns], sort=False):
-            place = dict(zip([*blocks, *columns], key, strict=True))
-            cells.append(guessing | place | {"text": f"{own['majority_accuracy'].mean():.1f}"})
+        for key, own in block.assign(**below).groupby(names, sort=False):
+            chance = f"{own['majority_accuracy'].mean():.1f}"
+            cells.append(dict(zip(names, key, strict=True)) | {"text": chance})
     return grid(DataFrame(cells), rows, columns, heads)
 
 

@@ -1,14 +1,18 @@
 """The claims of the thesis: the ledger, the rules, the verdicts, and that chapters show them."""
 
+import ast
 import math
 import re
+from contextlib import suppress
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from check_pages import as_python
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up import AFTER, BEFORE, run, runs, table_of, trained, valued
@@ -30,6 +34,7 @@ from whenpool.runs.store import Store
 
 ROOT = Path(__file__).parents[1]
 LEDGER = claims.claims()
+PAGES = sorted((ROOT / "book").glob("*.md"))
 COLUMNS = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)}
 COLUMNS |= {"model", "added", "share_added", "attention", "network", "input_variance", "best_of"}
 
@@ -480,7 +485,7 @@ def test_a_table_has_a_row_for_each_claim():
     assert list(second) == ["A level. (slides)", "something < 2·10⁻⁵", "", "", "**not run**"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_chapter_shows_all_its_claims_and_glues_no_others(path):
     text = path.read_text()
     own = {claim.id for claim in LEDGER if claim.chapter == path.stem}
@@ -532,3 +537,38 @@ def test_a_mistaken_selection_in_a_chapter_is_an_error_and_no_blank_figure(place
         ask(chapter)
     assert chapter.measured(chapter.stored("probe"), "sweep").empty  # without runs yet
     assert chapter.reference("accuracy", model="max, chrono", size=77).empty
+
+
+SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
+VERDICT = {"holds": "holds", "fails": "does not hold"}
+
+
+def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
+    """A line ``% holds: id`` or ``% fails: id`` above a sentence names the claims it rests on."""
+    found = {decision.claim.id: decision.best.verdict for decision in decided}
+    said = [(page.stem, *match) for page in PAGES for match in SAID.findall(page.read_text())]
+    assert said
+    wrong = [
+        f"{page}: {name} is said as {VERDICT[kind]!r}, and is {found[name]!r}"
+        for page, kind, names in said
+        for name in names.split()
+        if found[name] != VERDICT[kind]
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_uses_what_the_library_has(page):
+    """Each name that it imports, and each attribute of a module."""
+    tree = ast.parse(as_python(page.read_text()))
+    used, modules = [], {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("whenpool"):
+            for name in node.names:
+                with suppress(ImportError):
+                    modules[name.asname or name.name] = import_module(f"{node.module}.{name.name}")
+                used.append((import_module(node.module), name.name))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            used += [(modules[node.value.id], node.attr)] if node.value.id in modules else []
+    assert not [f"{module.__name__}.{name}" for module, name in used if not hasattr(module, name)]

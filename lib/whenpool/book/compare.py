@@ -116,9 +116,8 @@ def _pair(first: Any, second: Any) -> dict[str, Any]:
     """Two computations of one training, each its row, epochs and file of weights."""
     (row, epochs, file), (other, other_epochs, other_file) = first, second
     names = epochs.columns.intersection(other_epochs.columns).difference(["key", "seconds"])
-    same = np.array_equal(
-        *(own[names].to_numpy(float) for own in (epochs, other_epochs)), equal_nan=True
-    )
+    one, two = (own[names].to_numpy(float) for own in (epochs, other_epochs))
+    same = np.array_equal(one, two, equal_nan=True)
     difference, weight = other["test_accuracy"] - row["test_accuracy"], np.nan
     if file.exists() and other_file.exists():
         weight = _largest_difference(file, other_file)

@@ -306,7 +306,7 @@ def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> 
     compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
     usual = {own.name: own.default for own in fields(Tagging) if own.name not in compared}
     found = runs["corpus_complete"].eq(True) & runs["vectors"].notna()
-    own = [usual | SMALL_TAGGERS[corpus] | (more or {}) | {"corpus": corpus} for corpus in PUBLISHED]
+    own = [{**usual, **SMALL_TAGGERS[name], **(more or {}), "corpus": name} for name in PUBLISHED]
     return found & pd.concat([has(runs, settings) for settings in own], axis=1).any(axis=1)
 
 

@@ -58,10 +58,17 @@ def importance(text, filler, inside, ends=None):
 def runs(trainings=(), epochs=(), probes=(), few_shots=(), taggings=(), **points):
     """All of them; ``points`` are rows of `measured`, by kind of probe."""
     found = Runs(None)
+
+    def table(rows, columns):
+        """With every column that such a table has."""
+        rows = pd.DataFrame(rows)
+        return rows.reindex(columns=[*dict.fromkeys([*rows, *columns])])
+
     vars(found).update(
-        trainings=pd.DataFrame(trainings), epochs=pd.DataFrame(epochs), probes=pd.DataFrame(probes),
-        few_shots=pd.DataFrame(few_shots), taggings=pd.DataFrame(taggings),
-        _tables={kind: pd.DataFrame(rows) for kind, rows in points.items()},
+        trainings=table(trainings, found.trainings), epochs=pd.DataFrame(epochs),
+        probes=table(probes, found.probes), few_shots=table(few_shots, found.few_shots),
+        taggings=table(taggings, found.taggings),
+        _tables={kind: table(rows, found.points(kind)) for kind, rows in points.items()},
     )  # fmt: skip
     return found
 

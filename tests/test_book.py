@@ -60,7 +60,7 @@ def test_figures_tables_and_parameters_are_on_the_page(built):
         assert f"Table {table} of the thesis" in text
     for value in ("64.7 ± 2.3", "5.3 ± 0.3", "24.2 ± 0.9", "59.0 ± 0.2"):
         assert value in text
-    assert text.count("profile =") == 1  # what papermill injects stays off the page
+    assert text.count("profile =") == 1
     assert 'profile = "smoke" # or' in text
     status = text_of(built[0], "status")
     for word in ("training_to_skip", "corpora", "protocol of runs", "torchtext 0.6.0", "smoke"):

@@ -30,6 +30,7 @@ from whenpool.runs.store import Store
 
 ROOT = Path(__file__).parents[1]
 LEDGER = claims.claims()
+PAGES = sorted((ROOT / "book").glob("*.md"))
 COLUMNS = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)}
 COLUMNS |= {"model", "added", "share_added", "attention", "network", "input_variance", "best_of"}
 
@@ -116,18 +117,6 @@ def test_what_is_wrong_with_a_claim_is_told_in_one_line(tmp_path, before, after,
     with pytest.raises(InputError, match=message) as told:
         claims.claims(file)
     assert str(file) in str(told.value)
-
-
-def test_a_ledger_that_is_not_there_is_told_in_one_line(tmp_path, monkeypatch):
-    file = tmp_path / "none.yml"
-    with pytest.raises(InputError, match=r"the claims .*/none.yml cannot be read: No such file"):
-        claims.claims(file)
-    file.write_bytes("- id: ü".encode("latin-1"))
-    with pytest.raises(InputError, match=r"none.yml is not YAML"):
-        claims.claims(file)
-    monkeypatch.setattr("whenpool.book.report.verdicts.project_root", lambda: None)
-    with pytest.raises(InputError, match="the clone of the book"):
-        claims.claims()
 
 
 @pytest.mark.parametrize(
@@ -282,7 +271,6 @@ def test_the_compact_replication_may_need_other_runs_and_another_threshold():
     made = table_of("accuracy", rows + valued([1, 1, 1], scale="compact"))
     told = {scale: (finding.verdict, finding.value) for scale, finding in decide(claim, made).at.items()}
     assert told == {"thesis": ("holds", 70), "compact": ("holds", 55)}
-    assert found(replace(claim, compact={}), made, "compact").value == 1
     assert list(decide(replace(claim, scales=("compact",)), made).at) == ["compact"]
 
 
@@ -353,10 +341,8 @@ def test_every_run_that_decides_a_claim_began_after_its_rule_was_registered(deci
     ("name", "verdict", "value", "n"),
     [
         ("every-pooling-learns-the-middle-1k", "holds", 64.5 - 49.6, 5),
-        ("gap-with-1k", "so far holds", 77.1 - 64.9, 1),
         ("more-data-more-gradient", "so far holds", 0.06 / 3e-4, 1),
         ("tricks-stay-below-max-attention", "so far holds", 87.4 - 88.5, 1),
-        ("vampire-is-lowest-imdb", "so far holds", 61.0 - 67.5, 1),
         ("lead-grows-with-less-data", "undecided", (75.4 - 75.0) - (86.8 - 86.7), 5),
     ],
 )
@@ -441,7 +427,6 @@ def test_rows_at_a_scale_have_the_values_that_are_asked_for():
         claims.sample_of(made, "accuracy", "thesis", model="max", setting="standard").n == 1
     )  # a pilot
     assert claims.sample_of(made, "accuracy", "compact", model="max") is None
-    assert claims.sample_of(Runs(None), "accuracy", "thesis", model="last") is None
     assert claims.rows_at(made, "accuracy", "thesis")["value"].tolist() == [60, 62, 70]
     both = claims.rows_at(made, "accuracy", "thesis", setting=["standard", "mid"], model="max")
     assert both["value"].tolist() == [70, 1]
@@ -496,7 +481,7 @@ def test_a_table_has_a_row_for_each_claim():
     assert list(second) == ["A level. (slides)", "something < 2·10⁻⁵", "", "", "**not run**"]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_chapter_shows_all_its_claims_and_glues_no_others(path):
     text = path.read_text()
     own = {claim.id for claim in LEDGER if claim.chapter == path.stem}

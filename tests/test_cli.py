@@ -46,7 +46,7 @@ def test_runs_are_done_once_and_counted():
     assert "2 runs done now, 0 were stored already, 0 failed" in said
     assert "2/2" in said  # progress
     assert "Runs of training_to_skip (profile smoke); --chapter all means every chapter" in said
-    assert re.search(r" mid +\d+ +last +accuracy in % +\d+\.\d +1\n", said)
+    assert re.search(r" mid +\d+ +last +accuracy in % +\d+\.\d \(1\)\n", said)
     assert "0 runs done now, 2 were stored already" in told("run", *words)
     assert re.search(r"training_to_skip +2 +0 +0 +0 +2", told("status", *words))
 

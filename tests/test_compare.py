@@ -208,8 +208,9 @@ def test_the_command_prints_a_table_and_publishes_it(stores, folder, monkeypatch
 )
 def test_the_rule_on_precision(stores, count, difference, allowed):
     cells = put_pairs(stores, [difference] * count, PAPER, EXACT, FAST)
-    assert beside_float32(cells, "bfloat16", "cuda") == (count, pytest.approx(difference))
+    assert beside_float32(cells, "bfloat16", "cuda", False) == (count, pytest.approx(difference))
     runs = pd.DataFrame({"precision": ["bfloat16", "float32"], "device": ["cuda: H100", "cpu"]})
+    runs["together"] = 1
     assert admitted(runs, cells)[0].tolist() == [allowed, True]
     assert admitted(runs, read_comparisons(None))[0].tolist() == [False, True]
 

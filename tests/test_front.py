@@ -16,12 +16,8 @@ CLAIMS = [claim for claim in claims() if claim.of_thesis]
 
 
 def made(middle=(), seeds=3, scale="compact", **reached):
-    """Made-up runs.
-
-    Args:
-        middle: for each model, its gradient in the middle over that at the ends, or a list by seed.
-        reached: in the settings "mid" and "standard", for each model its mean accuracy, or a list by seed.
-    """
+    """Made-up runs of each model: its gradient in the middle over that at the ends, or a list by seed; and
+    by setting its mean accuracy, or a list by seed."""
     profiles, trainings = [], []
     for model, ratios in dict(middle).items():
         for seed, ratio in enumerate(ratios if isinstance(ratios, list) else [ratios] * seeds):

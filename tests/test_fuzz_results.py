@@ -13,11 +13,10 @@ from fuzzing import hold, inputs, words
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.book.build import with_value
-from whenpool.book.chapter import open_chapter
+from whenpool.book.chapter import Chapter, open_chapter
 from whenpool.book.report.claims import claims, decide
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import provenance_line
-from whenpool.book.report.verdicts import on_imdb, small_trainings
 from whenpool.corpora import find
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only
@@ -50,9 +49,10 @@ def few_results(tmp_path):
             assert all(str(own.of_row(row)) for row in rows.to_dict("records"))
             if kind in ("training", "probe"):
                 assert provenance_line(rows).startswith("Provenance")
+        chapter = Chapter("regularisation", Choice("paper"), place)
         for kind in PROBES:
-            on_imdb(place.store, kind)
-        small_trainings(place.store)
+            chapter.on_imdb(kind)
+        chapter.small_trainings()
         runs = Runs(place)
         assert all(decide(claim, runs).told for claim in some)
 

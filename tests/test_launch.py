@@ -16,7 +16,7 @@ from notebooks import Plain, chapters, configured, made, main, stale, write
 
 from whenpool.book.build import with_own_repository
 from whenpool.book.chapter import Provenance, glue
-from whenpool.book.pages import defined, explained, lighten, lighter, pruned, smaller
+from whenpool.book.pages import lighten, lighter
 
 CHAPTERS = chapters(ROOT)
 REPOSITORY = configured(ROOT)
@@ -242,63 +242,62 @@ def test_a_page_keeps_the_scripts_that_serve_what_it_has(body, kept):
     assert lighter(light) == light
 
 
-def test_what_is_smaller_or_has_another_role_shows_the_same():
-    assert lighter('<div role="doc-biblioentry">A book.</div>') == '<div role="listitem">A book.</div>'
-    drawing = (
-        "<svg>\n <metadata>\n  <dc:date>2026</dc:date>\n </metadata>\n <!-- 0.12345 -->\n"
-        ' <g transform="scale(0.015625 -0.015625)"><path d="M 1.98765 -2.5 \nL 30.04999 4"/></g></svg>'
-    )
-    assert smaller(drawing).split() == (
+@pytest.fixture
+def lightened(tmp_path):
+    """Writes files of a rendered book, takes out what it does not use, and gives all that are there then."""
+
+    def write(files):
+        for name, text in files.items():
+            (tmp_path / "html" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / "html" / name).write_text(text)
+        lighten(tmp_path / "html")
+        return {file.name: file.read_text() for file in (tmp_path / "html").rglob("*") if file.is_file()}
+
+    return write
+
+
+GLOSSARY = (
+    '<body><dl class="simple glossary"><dt id="term-left">left</dt><dt id="term-mid">mid<a>#</a></dt>'
+    "<dd><p>Among <em>filler</em>\n&amp; more.</p></dd></dl><dl><dt id='x'></dt><dd>other</dd></dl>"
+)
+LINK = '<a class="{0}" href="terms.html#term-{0}"><span class="xref std std-term">a</span></a>'
+DRAWING = (
+    "<svg>\n <metadata>\n  <dc:date>2026</dc:date>\n </metadata>\n <!-- 0.12345 -->\n"
+    ' <g transform="scale(0.015625 -0.015625)"><path d="M 1.98765 -2.5 \nL 30.04999 4"/></g></svg>'
+)
+
+
+def test_links_bring_definitions_and_drawings_and_roles_show_the_same(lightened):
+    links = "".join(map(LINK.format, ("left", "mid")))
+    page = f'<body>{links} <a href="#term-mid">#</a><div role="doc-biblioentry">A book.</div>'
+    files = {"book/terms.html": GLOSSARY, "book/page.html": page, "_images/own.svg": DRAWING}
+    found = lightened(files)
+    assert re.findall("<a [^>]*data-definition[^>]*>", found["page.html"]) == [
+        f'<a class="{term}" href="terms.html#term-{term}" data-definition="Among filler &amp; more.">'
+        for term in ("left", "mid")
+    ]
+    assert '<div role="listitem">A book.</div>' in found["page.html"]
+    assert found["own.svg"].split() == (
         '<svg> <g transform="scale(0.015625 -0.015625)"><path d="M 1.9 -2.5 L 30.0 4"/></g></svg>'.split()
     )
+    assert lightened({}) == found  # once more
 
 
-def test_a_link_to_a_term_brings_its_definition_once():
-    terms = defined(
-        '<dl class="simple glossary"><dt id="term-left">left</dt><dt id="term-mid">mid<a>#</a>'
-        "</dt><dd><p>Among <em>filler</em>\n&amp; more.</p></dd></dl><dl><dt id='x'></dt><dd>other</dd></dl>"
-    )
-    assert terms == dict.fromkeys(("term-left", "term-mid"), "Among filler & more.")
-    link = '<a class="x" href="five_models.html#term-mid"><span class="xref std std-term">mid</span></a>'
-    page = explained(f"{link} <a href='#term-mid'>#</a>", terms)
-    assert re.findall("<a [^>]*data-definition[^>]*>", page) == [
-        '<a class="x" href="five_models.html#term-mid" data-definition="Among filler &amp; more.">'
-    ]
-    assert explained(page, terms) == page
-
-
-def test_rules_of_unknown_classes_and_ids_go_and_others_stay():
+def test_rules_of_unknown_classes_and_ids_go_and_come_back_with_a_page_that_has_them(lightened):
     css = (
-        ".a{color:red}.b,.a:hover{color:blue}#x .a{top:0}p>a{left:0}.a:not(.b){right:0}"
-        "@media (min-width:9px){.b{top:1px}.a{top:2px}}@media print{.b{top:3px}}.a:is(.b,.c),.d{top:4px}"
+        '@import "base.css";.fa-bars{color:red}.b,.fa-bars:hover{color:blue}#x .fa-bars{top:0}p>i{left:0}'
+        ".fa-bars:not(.b){right:0}@media (min-width:9px){.b{top:1px}.fa-bars{top:2px}}"
+        "@media print{.b{top:3px}}.fa-bars:is(.b,.c),.d{top:4px}"
     )
-    assert pruned(css, {"a"}) == (
-        ".a{color:red}.a:hover{color:blue}p>a{left:0}.a:not(.b){right:0}"
-        "@media (min-width:9px){.a{top:2px}}.a:is(.b,.c){top:4px}"
+    base, script = ".set-by-script{top:0}.b{top:1px}", "element.className = 'set-by-script'"
+    names = ("_static/look.css", "_static/base.css", "_static/own.js", "book/page.html")
+    once = lightened(dict(zip(names, (css, base, script, PAGE), strict=True)))
+    assert once["look.css"].endswith(
+        '*/\n@import "base.css";.fa-bars{color:red}.fa-bars:hover{color:blue}p>i{left:0}'
+        ".fa-bars:not(.b){right:0}@media (min-width:9px){.fa-bars{top:2px}}.fa-bars:is(.b,.c){top:4px}"
     )
-    assert "#x .a{top:0}" in pruned(css, {"a", "x"})
-
-
-def test_stylesheets_are_pruned_once_and_what_a_new_page_uses_comes_back(tmp_path):
-    html = tmp_path / "html"
-    for name, text in {
-        "_static/look.css": '@import "base.css";.fa-bars{top:0}.unused{top:1px}',
-        "_static/base.css": ".set-by-script{top:0}.unused{top:1px}",
-        "_static/own.js": "element.className = 'set-by-script'",
-        "book/page.html": PAGE,
-    }.items():
-        (html / name).parent.mkdir(parents=True, exist_ok=True)
-        (html / name).write_text(text)
-
-    def look():
-        return {file.name: file.read_text() for file in html.rglob("*") if file.is_file()}
-
-    lighten(html)
-    once = look()
-    assert once["look.css"].endswith('@import "base.css";.fa-bars{top:0}')
     assert once["base.css"].endswith("*/\n.set-by-script{top:0}")
-    lighten(html)
-    assert look() == once
-    (html / "book" / "new.html").write_text('<body><p class="unused">Now used.</p></body>')
-    lighten(html)
-    assert ".unused{top:1px}" in look()["look.css"]
+    assert lightened({}) == once
+    later = lightened({"book/new.html": '<body><p class="b" id="x">Now used.</p></body>'})["look.css"]
+    assert "#x .fa-bars{top:0}" in later
+    assert "@media print{.b{top:3px}}" in later

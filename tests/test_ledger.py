@@ -25,6 +25,7 @@ from whenpool.cli import cli
 
 ROOT = Path(__file__).parents[1]
 CLAIMS = claims()
+NONE = Runs(None).trainings
 FULL_TABLES = [("1.6", "imdb"), ("1.6", "yelp")]
 FULL_TABLES += [(table, name) for table in ("1.5", "1.8") for name in ("yahoo", "amazon")]
 CLAIM = Claim(
@@ -47,9 +48,9 @@ def plain_json(text):
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
     """Some tables of the thesis bring their own names."""
     calls = {
-        "few_shot.thesis_table(": [few_shot.thesis_table(pd.DataFrame()).name],
-        "tricks.thesis_table(": [tricks.thesis_table(pd.DataFrame()).name],
-        "tables.thesis_table(": [tables.thesis_table(pd.DataFrame(), *own).name for own in FULL_TABLES],
+        "few_shot.thesis_table(": [few_shot.thesis_table(NONE).name],
+        "tricks.thesis_table(": [tricks.thesis_table(NONE).name],
+        "tables.thesis_table(": [tables.thesis_table(NONE, *own).name for own in FULL_TABLES],
     }
     for chapter in {claim.chapter for claim in CLAIMS}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()

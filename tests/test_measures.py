@@ -1,19 +1,24 @@
-"""The numbers that claims are about: each measure on made-up runs, against numbers worked out by hand."""
+"""The numbers that claims are about: each measure on made-up runs, against numbers worked out by hand; and
+what figures of probes call models and texts, and where the text stands among filler."""
 
 import math
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from made_up import gradients, importance, measured, profile, run, runs, trained
-from small_runs import MADE, record_run
+from small_runs import MADE, record_probe, record_run
 
+from whenpool.book.report import probes
 from whenpool.book.report.claims import claims
 from whenpool.book.report.few_shot import STEPS
 from whenpool.book.report.measures import MEASURES, Runs, Sample
 from whenpool.book.report.tables import provenance_line
+from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import SYSTEMS
+from whenpool.runs.kinds.probe import WordImportance
 from whenpool.runs.kinds.training import Training
 from whenpool.theory.lattice import longest_parity_of_machines
 from whenpool.theory.shrinkage import MODELS, factor_of, measured_shrinkage
@@ -93,9 +98,6 @@ def traced(seed, rows, names=("examples", "ratio", "band_ratio", "train_accuracy
 
 MANY = [(128 * place, 1 + 37 * place % 21, 0.0, 50.0) for place in range(21)]  # the ratios 1 to 21
 TRACED = runs(trace=[*traced(0, LOOKS), *traced(1, LOOKS[:2]), *traced(2, MANY)])
-WITHOUT_BAND = runs(
-    trace=[{k: v for k, v in row.items() if k != "band_ratio"} for row in traced(0, LOOKS)]
-)
 GRADIENTS = [
     *measured(run(seed=0, **EARLY), gradients(2.0, 4.0, (0.2, 0.4))),
     *measured(run(seed=1, untrained=False, **EARLY), gradients(1.0, 1.0, (0.5, 0.5))),
@@ -173,7 +175,6 @@ BY_HAND = [
     ("first_middle_to_ends", {}, runs(gradients=GRADIENTS), {}),
     ("ratio_at_95", {}, TRACED, {0: 0.03}),
     ("ratio_at_95", {"column": "band_ratio"}, TRACED, {0: 0.6}),
-    ("ratio_at_95", {"column": "band_ratio"}, WITHOUT_BAND, {}),
     ("ratio_after", {"examples": 193}, TRACED, {0: 0.03, 2: 12}),
     ("ratio_after", {"examples": 191}, TRACED, {0: 0.01, 2: 17}),
     ("ratio_after", {"examples": 426}, TRACED, {0: 0.5, 2: 7}),  # it ended at 384
@@ -196,13 +197,6 @@ BY_HAND = [
 @pytest.mark.parametrize(("name", "options", "made", "expected"), BY_HAND)
 def test_numbers_are_those_worked_out_by_hand(name, options, made, expected):
     assert values(name, made, **options) == pytest.approx(expected)
-
-
-def test_importance_is_read_where_no_text_was_cut_at_all():
-    """A column that is empty for all runs is missing, see `Store.measured_on`."""
-    rows = [point for point in NWI if point["max_words"] is None]
-    whole = runs(nwi=pd.DataFrame(rows).drop(columns="max_words"))
-    assert values("ends_to_middle", whole) == {0: 2, 2: 1}
 
 
 def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
@@ -346,6 +340,16 @@ def test_runs_of_every_kind_say_where_they_come_from(recorded):
         assert provenance_line(rows).startswith(f"Provenance: {len(rows)} runs; corpus ")
 
 
+def test_what_no_stored_run_says_is_an_empty_column(place):
+    """Also where `Store.measured_on` leaves it out, since it is empty for all runs."""
+    record_probe(place, WordImportance(Training("imdb", "mid", 1_000, "max")), profile([1.0] * 100))
+    assert "max_words" not in place.store.measured_on(place.store.current("probe"), "nwi")
+    for made, rows in ((Runs(place), 100), (Runs(None), 0)):
+        points = made.points("nwi")
+        assert {"max_words", "mean", "setting"} <= set(points)
+        assert (len(points), points["max_words"].notna().sum()) == (rows, 0)
+
+
 def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):
     plain = Training("imdb", "standard", 1_000, "last")
     for seed, finished in enumerate(["2026-11-22T10:00:00+02:00", "2026-11-22T08:00:00Z", "2026-11-22"]):
@@ -353,3 +357,44 @@ def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):
         record_run(place, replace(plain, seed=seed), seconds=None if seed else 0)
     began = Runs(place).trainings.sort_values("seed")["began"].dt.strftime("%d %H:%M").tolist()
     assert began == ["22 08:00", "22 08:00", "22 00:00"]
+
+
+RUN = {"seed": 0, "corpus": "imdb", "length": "long", "size": 1000, "forget_bias": "thesis"}
+
+
+def frame(made):
+    """Rows of runs, each a configuration, in no order."""
+    rows = [{"key": f"k{number}", **RUN, **own} for number, own in enumerate(made)]
+    return pd.DataFrame(rows).sample(frac=1, random_state=0)
+
+
+def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
+    made = [
+        {"pooling": "max"},
+        {"pooling": "last", "forget_bias": "low", "size": 500},
+        {"pooling": "last"},
+    ]
+    drawn = probes.named(frame(made)).set_index("key")
+    assert drawn["model"].to_dict() == {"k0": "MaxPool", "k1": probes.LOW, "k2": "BiLSTM"}
+    assert list(drawn["model"].cat.categories) == ["BiLSTM", "MaxPool", probes.LOW]
+    assert list(drawn["texts"].cat.categories) == ["500 training texts", "1K training texts"]
+    own = {"pooling": "max", "corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}
+    several = probes.named(frame([*made, own])).set_index("key")["texts"]
+    assert several["k2"] == "IMDb, 1K training texts"
+    assert several["k3"] == r"my \$ texts.csv, short, 1K training texts"
+    assert {"model", "texts"} <= set(probes.named(pd.DataFrame(columns=["key"])))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("share", [0.3, SHARE, 0.9])
+def test_the_text_stands_where_it_is_composed(setting, share):
+    for words in (30, 5000):
+        left, right = filler_lengths(words, setting, share)
+        total = left + words + right
+        low, high = probes.text_span(setting, 0.0 if setting == "standard" else share)
+        assert low * total == pytest.approx(left, abs=1)
+        assert high * total == pytest.approx(left + words, abs=1)
+    text = np.array(compose(["text"] * 3000, iter([["filler"] * 7] * 9000), setting, share))
+    expected = text[np.linspace(0, len(text) - 1, 100).round().astype(int)] == "text"
+    found = probes.where_the_text_stands(setting, share)
+    assert (found != expected).sum() <= (setting != "standard") + (setting == "mid")  # at a border

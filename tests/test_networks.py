@@ -10,6 +10,7 @@ import pytest
 from made_up import AFTER, runs, trained
 
 from whenpool import InputError
+from whenpool.book.chapter import Chapter
 from whenpool.book.report import verdicts
 from whenpool.book.report.claims import by_runs, claims
 from whenpool.book.report.verdicts import of_breadth, of_record
@@ -101,11 +102,12 @@ def test_which_probes_are_of_breadth():
     assert verdicts.probes_of_breadth(rows).tolist() == [True] * 2 + [False] * 3
 
 
-def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(tmp_path, monkeypatch):
-    assert verdicts.small_trainings(Store(tmp_path)).empty
+def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(place, monkeypatch):
+    chapter = Chapter("regularisation", Choice("paper"), place)
+    assert chapter.small_trainings().empty
     rows = pd.DataFrame([row(pooling=name) for name in COMPARED] + [row(vectors="other")])
     monkeypatch.setattr(Store, "current", lambda self, kind: rows)
-    small = verdicts.small_trainings(Store(tmp_path))
+    small = chapter.small_trainings()
     assert set(small["vectors"]) == {VECTORS[0]}
     assert set(small["pooling"]) == set(COMPARED)
 
@@ -276,4 +278,3 @@ def test_only_the_width_and_lengths_of_the_thesis_are_reference_runs():
     rows = [probe.row() | {"corpus_complete": True} for probe in probes]
     rows = pd.DataFrame([*rows, rows[0] | {"corpus_complete": False}])
     assert verdicts.memory_of_record(rows).tolist() == [True, *[False] * 5]
-    assert not verdicts.memory_of_record(rows.drop(columns="longest")).any()

@@ -7,12 +7,14 @@ import pandas as pd
 import pytest
 from small_runs import SMALL, TINY, on_record, record_probe, record_run
 
+from whenpool.book.chapter import Chapter
 from whenpool.book.publish import export
-from whenpool.book.report.verdicts import on_imdb, probes_of_either_scale, probes_of_record
+from whenpool.book.report.verdicts import probes_of_either_scale, probes_of_record
 from whenpool.runs.compute import standing
 from whenpool.runs.kinds import probe as kinds
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.request import Choice
 from whenpool.runs.store import Store
 
 KEPT = Training("imdb", "mid", 1000, "max", vectors="wiki-reviews.100d")
@@ -133,7 +135,7 @@ KINDS = [  # figures of the thesis's scale draw it; it is published; also on a p
 def test_of_which_kind_a_probe_is(place, expected, probe):
     record_probe(place, probe)
     record_probe(place, PaddingSweep(replace(KEPT, seed=9)))  # another row, so that columns are mixed
-    table = place.store.rows("probe")
+    table = place.store.current("probe")
     asked = [Probe.of_row(row) == probe for row in table.to_dict("records")]
     part = table.assign(corpus_complete=False)
     corpus = table["corpus"].ne("synthetic")  # which is never complete
@@ -161,7 +163,7 @@ def test_what_probes_measured_is_beside_what_they_ran_on(place):
 
 def test_figures_of_record_draw_runs_of_record_alone_and_of_one_kind_of_vectors(place):
     def keys(kind):
-        return set(on_imdb(place.store, kind).get("key", ()))
+        return set(Chapter("natural_bias", Choice("paper"), place).on_imdb(kind).get("key", ()))
 
     assert not any(keys(kind) for kind in kinds.PROBES)
     points = MEASURED[GradientProfile(START)]

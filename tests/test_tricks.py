@@ -37,16 +37,12 @@ def put_all(place, variant, setting, accuracies, base=SMALL):
 
 @pytest.mark.parametrize("variant", ["last", "dropout_attention"])
 def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant):
-    others = [
-        {"size": 2000}, {"corpus": "yelp"}, {"hidden_size": 48}, {"epochs": 20}, {"vectors": None},
-        {"max_words": None}, {"cell": "gru"}, {"layers": 2}, {"drop_connect": 0.1},
-        {"hidden_size": 256, "epochs": 20, "max_words": None, "test": None},  # the protocol's
-    ]  # fmt: skip
-    for changes in others:
+    protocols = {"hidden_size": 256, "epochs": 20, "max_words": None, "test": None}
+    for changes in ({"size": 2000}, {"vectors": None}, {"max_words": None}, {"cell": "gru"}, protocols):
         put(place, of(variant, **changes))
     put(place, of(variant), complete=False)
     small = put(place, of(variant, "standard"))
-    assert tricks.small_runs(place.store.rows("training"), 1000)["key"].tolist() == [small]
+    assert tricks.small_runs(place.store.current("training"), 1000)["key"].tolist() == [small]
 
 
 KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
@@ -74,7 +70,7 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("teacher_forcing", seed=8))  # other rows, so that columns are mixed
     put(place, of("forget 2", seed=9))
     key = put(place, replace(THESIS, **changes))
-    table = place.store.rows("training")
+    table = place.store.current("training")
     reference, own = verdicts.of_record, verdicts.of_learnability
     kinds = {"r": reference, "l": own, "p": verdicts.is_plain, "k": of_either_scale}
     found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
@@ -88,14 +84,13 @@ def test_of_which_kind_a_run_is(place, changes, expected):
 @pytest.mark.parametrize("variant", CHANGES)
 def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, variant):
     put_all(place, variant, "mid", [60.0, 70.0], base=THESIS)  # numbers alone where it has a forget bias
-    table = place.store.rows("training")
+    table = place.store.current("training")
     assert follows_protocol(table).all() == (variant in ("last", "max", "max_attention"))
     plain = as_plain(table)
     assert follows_protocol(plain).all()
     assert not follows_protocol(as_plain(table.assign(hidden_size=64))).any()
     kept = [name for name in table if name not in ("trick", "orthogonal", "forget_bias")]
     pd.testing.assert_frame_equal(plain[kept], table[kept])
-    assert follows_protocol(as_plain(table.drop(columns=["trick", "orthogonal"]))).all()
 
 
 NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
@@ -107,12 +102,12 @@ BEST = {
 
 
 def thesis_cells(place):
-    cells = tricks.thesis_cells(place.store.rows("training"))
+    cells = tricks.thesis_cells(place.store.current("training"))
     return cells.set_index(["variant", "setting"])
 
 
 def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
-    table = tricks.thesis_table(place.store.rows("training"))
+    table = tricks.thesis_table(place.store.current("training"))
     expected = [
         [tricks.VARIANTS[name], "thesis", *(f"{NUMBERS[name, s]:.1f}" for s in ("standard", "mid"))]
         for name in ("last", "max", *TRICKS)
@@ -123,7 +118,7 @@ def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
     assert table.provenance == "Provenance: the thesis alone; none of it has been run here."
     put(place, of("last"))
     put(place, of("last", base=THESIS, corpus="yelp"))
-    assert tricks.thesis_table(place.store.rows("training")).frame.equals(table.frame)
+    assert tricks.thesis_table(place.store.current("training")).frame.equals(table.frame)
 
 
 @pytest.mark.parametrize("variant", ["last", *TRICKS])
@@ -136,7 +131,7 @@ def test_ours_stand_below_with_a_verdict(place, variant, changes, seeds, verdict
     ours = [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]]
     put_all(place, variant, "mid", ours, base=replace(THESIS, **changes))
     put(place, of(variant, "mid", 5, THESIS, size=5000), 1.0)
-    table = tricks.thesis_table(place.store.rows("training"))
+    table = tricks.thesis_table(place.store.current("training"))
     spread = "0.2" if seeds == 3 else "0.1"
     text = f"**{np.mean(ours):.1f} ± {spread} ({seeds})** {verdicts.MARKS[verdict]}"
     place_of_ours = table.frame["mid"].tolist().index(text)
@@ -150,7 +145,7 @@ def test_max_attention_is_judged_by_the_interval_of_table_1_3(place):
     put_all(place, "max_attention", "standard", [mean - 0.5, mean, mean + 0.5], base=THESIS)
     cell = thesis_cells(place).loc[("max_attention", "standard")]
     assert (cell["verdict"], cell["n"], cell["table"], cell["std"]) == ("reproduced", 3, "1.3", std)
-    texts = tricks.thesis_table(place.store.rows("training")).frame["standard"].tolist()
+    texts = tricks.thesis_table(place.store.current("training")).frame["standard"].tolist()
     assert texts[-2:] == [BEST["standard"], f"**{mean:.1f} ± 0.5 (3)** ✓"]
 
 

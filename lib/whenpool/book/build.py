@@ -69,21 +69,21 @@ def execute(
     source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
 ) -> None:
     """Execute a chapter in a kernel, which writes the names of the files that it opens into ``notes``, and
-    put the notebook where pages are rendered from. ``parameters`` that the chapter's parameters cell does not
-    have are left out. Raises `BookError` when a cell fails; the notebook as far as it got stays beside
-    ``target``."""
-    notebook = jupytext.read(source)
-    unexecuted, executing = target.with_suffix(".source.ipynb"), target.with_suffix(".executing.ipynb")
-    jupytext.write(notebook, unexecuted)
+    put the notebook where pages are rendered from. ``parameters`` replace the values in the chapter's
+    parameters cell; those that it does not have are left out. Raises `BookError` when a cell fails; the
+    notebook as far as it got stays beside ``target``."""
+    notebook, executing = jupytext.read(source), target.with_suffix(".executing.ipynb")
+    for cell in notebook.cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
+    jupytext.write(notebook, executing)
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
     if notes:
         kernel.append(f"--IPKernelApp.exec_lines={watching(notes)}")
     try:
-        asked = papermill.inspect_notebook(unexecuted)
-        papermill.execute_notebook(
-            unexecuted,
+        executed = papermill.execute_notebook(
             executing,
-            parameters={name: value for name, value in parameters.items() if name in asked},
+            executing,
             # not papermill's cwd, which changes the folder of this whole process
             resources={"metadata": {"path": str(target.parent.resolve())}},
             kernel_name="python3",
@@ -92,11 +92,9 @@ def execute(
             progress_bar=False,
         )
     except PapermillExecutionError as error:
-        sources = [cell.source for cell in notebook.cells]
-        place = sources.index(error.source) if error.source in sources else error.cell_index
         line = error.source.partition("\n")[0]
         raise BookError(
-            f"chapter {source.stem}, cell {place + 1} ({line}): {error.ename}: {error.evalue}\n"
+            f"chapter {source.stem}, cell {error.cell_index + 1} ({line}): {error.ename}: {error.evalue}\n"
             f"The notebook as far as it got: {executing}"
         ) from None
     except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
@@ -104,23 +102,15 @@ def execute(
         raise BookError(
             f"chapter {source.stem}: its kernel does not start or answer: {reason}"
         ) from None
-    finally:
-        unexecuted.unlink()
-    content = nbformat.read(executing, as_version=4)
-    for cell in content.cells:  # the chapter's own cell shows the parameters rather than papermill's
-        tags = cell.metadata.get("tags", [])
-        if "injected-parameters" in tags:
-            tags.append("remove-cell")
-        elif "parameters" in tags:
-            cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
-    for name in ("input_path", "output_path"):  # folders of this machine
-        content.metadata.papermill.pop(name, None)
-    nbformat.write(content, executing)
+    record = executed.metadata.papermill
+    del record["input_path"], record["output_path"]  # folders of this machine
+    record["parameters"] = dict(parameters)
+    nbformat.write(executed, executing)
     executing.replace(target)
 
 
 def with_value(line: str, parameters: Mapping[str, Any]) -> str:
-    """A line ``name = default  # remark`` with the value that was used."""
+    """A line ``name = default  # remark`` with the value that is given."""
     match = _ASSIGNMENT.fullmatch(line)
     if not match or match["name"] not in parameters:
         return line
@@ -246,8 +236,7 @@ class Builder:
         the status last, since it reports on the others; ``executed.json`` says when and from what each was
         made. Raises `BookError` for the first chapter that fails, when those under way have ended."""
         log_file, parameters = self.stage / "executed.json", self._parameters()
-        folders = (self.place.data.resolve(), self._store.resolve(), self.place.cache.resolve())
-        fresh = Freshness(self.root, parameters, *folders)
+        fresh = Freshness(self.root, parameters, *self._folders().values())
         try:
             log = json.loads(log_file.read_text())
         except (OSError, ValueError):
@@ -310,21 +299,21 @@ class Builder:
         parameters = {"profile": choice.profile, "corpus": choice.corpora or None, "only": given}
         return json.loads(json.dumps(parameters | {"encoder": choice.encoder}))  # lists, not tuples
 
-    @property
-    def _store(self) -> Path:
-        """The folder in which a chapter finds runs, or that of smoke-sized runs."""
+    def _folders(self) -> dict[str, Path]:
+        """Where a chapter finds data, runs (or the folder of smoke-sized ones) and caches, by variable."""
         store = self.place.store.directory
-        return store.parent if self.choice.profile == "smoke" else store
+        store = store.parent if self.choice.profile == "smoke" else store
+        folders = {"DATA": self.place.data, "STORE": store, "CACHE": self.place.cache}
+        return {f"WHENPOOL_{name}": folder.resolve() for name, folder in folders.items()}
 
     def _environment(self) -> dict[str, str]:
-        folders = {"DATA": self.place.data, "STORE": self._store, "CACHE": self.place.cache}
         # With more threads than processors, those of one kernel would wait for those of another.
         threads = max(1, (os.cpu_count() or 1) // AT_ONCE)
         return {
             "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, not one of the user's
             "JUPYTER_PLATFORM_DIRS": "1",
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            **{f"WHENPOOL_{name}": str(folder.resolve()) for name, folder in folders.items()},
+            **{name: str(folder) for name, folder in self._folders().items()},
             "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads)),
             COMPUTED: "1",
             **self.workforce.variables(),

@@ -76,12 +76,20 @@ class Chapter:
         return self.place.store.measured_on(probes, kind)
 
     def on_imdb(self, kind: str) -> pd.DataFrame:
-        """What the reference probes of one kind measured, see `whenpool.book.report.verdicts.on_imdb`."""
-        return verdicts.on_imdb(self.place.store, kind)
+        """What the reference probes of one kind measured at the thesis's scale, on models of long IMDb
+        reviews whose padding is masked; word importance only on texts of the thesis's lengths."""
+        probes = self.stored("probe")
+        probes = probes[verdicts.probes_of_record(probes) & (probes["probe"] == kind)]
+        probes = verdicts.of_one_kind(probes)
+        chosen = verdicts.has(probes, {"corpus": "imdb", "length": "long", "masked": True})
+        if kind == "nwi":
+            chosen &= probes["shortest"] == 400
+        return self.measured(probes[chosen], kind)
 
     def small_trainings(self) -> pd.DataFrame:
         """The small reference trainings, see `whenpool.book.report.verdicts.of_breadth`."""
-        return verdicts.small_trainings(self.place.store)
+        runs = self.stored("training")
+        return verdicts.finished(verdicts.of_one_kind(runs[verdicts.of_breadth(runs)]))
 
     @cached_property
     def finished(self) -> Runs:
@@ -128,18 +136,16 @@ def open_chapter(
     encoder: str | None = None,
 ) -> Chapter:
     """Open a chapter, a key of `whenpool.runs.plans.chapters.PLANS`, with the values of its parameters cell.
+    Raises `InputError` for a value that is unknown.
 
     Args:
         profile: "smoke", "quick" or "paper".
         corpus: None: the profile's own; else a name for `whenpool.corpora.load`, or several.
         data: the folder of published corpora; None: ``WHENPOOL_DATA``.
-        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; or
-            puts another model into them: "cell", "layers";
-            of few-shot runs "labels", "systems", "unlabelled", "paraphrases".
+        only: narrows the runs: "sizes", "settings", "poolings" (lists), "seeds" (a number), "masked"; puts
+            another model into them: "cell", "layers"; of few-shot runs "labels", "systems", "unlabelled",
+            "paraphrases".
         encoder: of few-shot runs: a name or folder that transformers loads.
-
-    Raises:
-        InputError: for a value that is unknown.
     """
     from whenpool.book.report.figures import use_style
 

@@ -1,6 +1,5 @@
 """The same trainings in two stores: alone and together, in two precisions, on two machines."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +58,13 @@ def compare(first: Store, second: Store) -> DataFrame:
     largest absolute differences; commits, the newest date, and ``key``, the same for the same cell and
     circumstances.
     """
+    usual = {"precision": "float32", "together": 1, "engine": "local"}  # of runs older than the columns
     sides = []
     for store in (first, second):
-        runs = store.rows("training")
-        for name, usual in {"precision": "float32", "together": 1, "engine": "local"}.items():
-            runs[name] = column(runs, name).astype(object).fillna(usual)  # the column is younger
-        history = store.history("training")
-        epochs = dict(iter(history.groupby("key"))) if len(history) else {}
-        sides.append((store, runs.set_index("key"), epochs))
+        runs = store.current("training").set_index("key")
+        known = {name: column(runs, name).astype(object).fillna(value) for name, value in usual.items()}
+        runs = runs.assign(**known).astype({"together": int})
+        sides.append((store, runs, store.history("training")))
     common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
     if common.empty:
         found = [
@@ -77,7 +75,8 @@ def compare(first: Store, second: Store) -> DataFrame:
     pairs = []
     for key in common:
         both = [
-            (runs.loc[key], epochs.get(key), store.weights_file(key)) for store, runs, epochs in sides
+            (runs.loc[key], epochs[epochs["key"] == key], store.weights_file(key))
+            for store, runs, epochs in sides
         ]
         if all(np.isfinite(row["test_accuracy"]) for row, _, _ in both):
             pairs.append(_pair(*sorted(both, key=lambda side: _plainness(side[0]))))
@@ -116,24 +115,15 @@ def _plainness(row: Series) -> tuple[Any, ...]:
 def _pair(first: Any, second: Any) -> dict[str, Any]:
     """Two computations of one training, each its row, epochs and file of weights."""
     (row, epochs, file), (other, other_epochs, other_file) = first, second
-
-    def plain(value: Any) -> Any:
-        """A value as it was before a table made a fraction of it."""
-        value = value.item() if isinstance(value, np.generic) else value
-        return int(value) if isinstance(value, float) and value.is_integer() else value
-
-    if epochs is None or other_epochs is None:
-        same = epochs is other_epochs
-    else:  # in all that both have but the time
-        names = [n for n in epochs if n in other_epochs and n not in ("key", "seconds")]
-        one, two = (part.sort_values("epoch")[names] for part in (epochs, other_epochs))
-        same = np.array_equal(one.to_numpy(float), two.to_numpy(float), equal_nan=True)
+    names = epochs.columns.intersection(other_epochs.columns).difference(["key", "seconds"])
+    one, two = (own[names].to_numpy(float) for own in (epochs, other_epochs))
+    same = np.array_equal(one, two, equal_nan=True)
     difference, weight = other["test_accuracy"] - row["test_accuracy"], np.nan
     if file.exists() and other_file.exists():
         weight = _largest_difference(file, other_file)
     return {
-        **{name: plain(row[name]) for name in (*CELL, *CIRCUMSTANCES)},
-        **{f"{name}_other": plain(other[name]) for name in CIRCUMSTANCES},
+        **row[[*CELL, *CIRCUMSTANCES]],
+        **other[[*CIRCUMSTANCES]].add_suffix("_other"),
         "identical": same and row[_RESULTS].equals(other[_RESULTS]) and not weight > 0,
         "difference": difference,
         "accuracy": abs(difference),
@@ -202,12 +192,12 @@ def table_of(cells: DataFrame) -> DataFrame:
     one row; a row that says so where there are none."""
     if cells.empty:
         return DataFrame({"trainings": ["not measured yet"]})
-    words: dict[str, Callable[[Any], str]] = {
-        "device": str,
-        "precision": str,
-        "together": lambda count: "alone" if int(count) == 1 else f"{int(count)} together",
-        "engine": lambda name: "" if name == "local" else f"engine {name}",
-    }
+
+    def way(row: Series, end: str = "") -> list[str]:
+        device, precision, together, engine = row[[f"{name}{end}" for name in CIRCUMSTANCES]]
+        alone = "alone" if together == 1 else f"{together:.0f} together"
+        return [device, precision, alone, f"engine {engine}"]
+
     rows = []
     for _, group in cells.groupby([*MODEL, *SIDES], sort=False, dropna=False):
         row, whole = group.iloc[0], pooled(group)
@@ -217,10 +207,9 @@ def table_of(cells: DataFrame) -> DataFrame:
         sizes = ", ".join(f"{int(size):,}" for size in sorted(set(group["size"])))
         settings = ", ".join(name for name in SETTINGS if name in set(group["setting"]))
         model = f"{row['hidden_size']} units, {row['epochs']} epochs"
-        sides = [(write(row[side]), write(row[f"{side}_other"])) for side, write in words.items()]
-        local = "engine local"
-        differing = [f"{one or local} against {two or local}" for one, two in sides if one != two]
-        common = ", ".join(one for one, two in sides if one and one == two)
+        sides = list(zip(way(row), way(row, "_other"), strict=True))
+        differing = [f"{one} against {two}" for one, two in sides if one != two]
+        common = ", ".join(one for one, two in sides if one == two != "engine local")
         computed = ["; ".join(differing) or "twice the same", common]
         largest = f"accuracy {whole['largest_accuracy']:.2f}; loss {whole['largest_loss']:.1e}"
         if whole["with_weights"]:
@@ -261,9 +250,7 @@ def mean_text(row: Any) -> str:
     return f"{mean:+.3f}" + ("" if np.isnan(high) else f" ± {high - mean:.3f}")
 
 
-def beside_float32(
-    cells: DataFrame, precision: str, device: str, fused: bool = False
-) -> tuple[int, float]:
+def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -> tuple[int, float]:
     """How many pairs of ``comparisons.csv`` compare a precision with float32, on published corpora and by a
     model at least as large as the thesis's, and their mean difference of test accuracy in points, or NaN.
     ``fused``: of models trained together, whose recurrences round at other places."""
@@ -275,7 +262,7 @@ def beside_float32(
     counted = cells[
         (exact | (cells["precision_other"] == "float32"))
         & (way["precision"] == precision)
-        & (way["device"].map(_kind) == device)
+        & (way["device"].str.split(":").str[0] == device)
         & ((way["together"] > 1) == fused)
         & (cells["hidden_size"] >= THESIS_MODEL["hidden_size"])
         & (cells["epochs"] >= THESIS_MODEL["epochs"])
@@ -290,11 +277,10 @@ def beside_float32(
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
     """The rule on precision: which of some runs may become reference runs, by the rows of
     ``comparisons.csv``, and a line for each way of computing that may not yet, with what is known of it."""
-    precisions = column(runs, "precision").fillna("float32")
-    together = column(runs, "together").fillna(1) > 1
+    kinds = runs["device"].str.split(":").str[0]
+    ways = [column(runs, "precision").fillna("float32"), kinds, runs["together"].fillna(1) > 1]
     allowed, lines = Series(True, index=runs.index), []
-    for way, own in runs.groupby([precisions, runs["device"].map(_kind), together], sort=False):
-        precision, device, fused = way
+    for (precision, device, fused), own in runs.groupby(ways, sort=False):
         pairs, mean = beside_float32(cells, precision, device, fused)
         if precision == "float32" or (pairs >= PAIRS_NEEDED and abs(mean) < LARGEST_MEAN):
             continue
@@ -306,7 +292,3 @@ def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
             f"mean; there are {pairs}{apart} (`{COMMAND}` adds some)"
         )
     return allowed, lines
-
-
-def _kind(device: Any) -> str:
-    return str(device).partition(":")[0]

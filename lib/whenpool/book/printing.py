@@ -71,8 +71,8 @@ _FIT = """() => {
 
 
 class Chapter(NamedTuple):
-    """One page of the book: of a file such as "book/corpora", in a part of the table of contents; its text
-    has anchors and files named for where all pages are together."""
+    """One page of the book: of a file such as "book/corpora", in a part of the table of contents; its text,
+    whose anchors and files are named for where all pages are together."""
 
     name: str
     title: str

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pandas import DataFrame
 
 from whenpool.book.report.tables import duration
-from whenpool.book.report.verdicts import column
+from whenpool.book.report.verdicts import column, spread
 from whenpool.runs.compute import rows_of, standing, weights_needed
 from whenpool.runs.engine import Workforce, processors
 from whenpool.runs.estimates import ALONE, OTHER_MACHINE, OTHER_PRECISION, Estimate, Pace, together_takes
@@ -68,10 +68,8 @@ def status_table(
     groups[ALL] = list(dict.fromkeys([*every, *again]))
     pace = Pace.measured(place, workforce)
     expected = {run: pace.estimate(run) for run in groups[ALL]}
-    workers = workforce.workers
-    if not workers:  # a cluster elsewhere has at least one
-        elsewhere = workforce.device.startswith("cuda") or workforce.address
-        workers = 1 if elsewhere else processors()
+    elsewhere = workforce.device.startswith("cuda") or workforce.address  # a cluster has at least one
+    workers = workforce.workers or (1 if elsewhere else processors())
     rows = []
     for name, runs in groups.items():
         left = missing.union(again) if name in (NEEDED, ALL) else missing
@@ -123,20 +121,14 @@ def outcome_table(runs: Sequence[Run], place: Place) -> str:
             score=f1.fillna(rows["test_accuracy"]),
             of=f1.isna().map({True: "accuracy in %", False: "F1 in %"}),
         )
-        found = rows.groupby([*shown, "of"], sort=False)["score"].agg(["mean", "std", "count"])
-        table = found.index.to_frame(index=False).rename(columns={"of": ""})
-        spread = [f" ± {std:.1f}" if std == std else "" for std in found["std"]]
-        table["mean ± std"] = [
-            f"{mean:.1f}{std}" for mean, std in zip(found["mean"], spread, strict=True)
-        ]
-        table["n"] = found["count"].to_numpy()
+        found = rows.groupby([*shown, "of"], sort=False)["score"].agg(spread)
+        table = found.rename("mean ± std (n)").reset_index().rename(columns={"of": ""})
         if "types" in KINDS[kind].histories:
             types = rows.merge(place.store.history(kind, "types"), on="key")
             f1 = types.groupby([*shown, "of", "type"])["type_f1"].mean()
-            groups = (f1.loc[group] if group in f1 else {} for group in found.index)
+            of_types = (f1.loc[group] if group in f1 else {} for group in found.index)
             table["by type"] = [
-                ", ".join(f"{name} {value:.1f}" for name, value in of_types.items())
-                for of_types in groups
+                ", ".join(f"{name} {value:.1f}" for name, value in own.items()) for own in of_types
             ]
         parts.append(table.to_string(index=False))
     return "\n\n".join(parts)

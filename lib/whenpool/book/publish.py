@@ -35,8 +35,6 @@ def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = p
     their precision, see `whenpool.book.compare.admitted`."""
     store, about = place.store, KINDS[kind]
     found, recorded = store.current(kind), store.recorded(kind)
-    if found.empty:
-        return 0
     chosen = found[OF_RECORD[kind](found)] if kind in OF_RECORD else found
     here = chosen["key"].isin(recorded["key"])
     exact, lines = admitted(chosen[~here], read_comparisons(folder))

@@ -1,9 +1,8 @@
 """Models for the page "Try it", in a form that a browser reads from disk: one JavaScript file.
 
-Five poolings were trained on the same reviews from the same seed, so they start from the same word
-vectors, and training changed these mostly along a few directions. So the file has the first vectors once,
-and for each model what training added to them as a matrix of rank `RANK`. A matrix has a scale for each row,
-and one printable character for each value, a whole number from -45 to 45.
+Its models start from the same word vectors, which training changes mostly along a few directions. So the
+file has the first vectors once, and what each training added to them as a matrix of rank `RANK`. A matrix has
+a scale for each row, and one printable character for each value, a whole number from -45 to 45.
 
 Letters: V words, E units of an embedding, R rows and C columns of a matrix.
 """
@@ -112,19 +111,12 @@ def read_model(content: dict[str, Any], name: str) -> TextClassifier:
 
 @dataclass(frozen=True)
 class OnPage:
-    """What the page has, for chapters that show how its models read a review.
+    """What the page has, for chapters that show how its models read a review."""
 
-    Attributes:
-        models: the trained ones, by the name that the page calls them by.
-        reviews: words and class of each review, by its title.
-        filler: sentences, as lists of words.
-        numbers: of the words that the models know.
-    """
-
-    models: Mapping[str, TextClassifier]
-    reviews: Mapping[str, tuple[list[str], int]]
-    filler: Sequence[list[str]]
-    numbers: Mapping[str, int]
+    models: Mapping[str, TextClassifier]  # the trained ones, by the name that the page calls them by
+    reviews: Mapping[str, tuple[list[str], int]]  # words and class of each, by its title
+    filler: Sequence[list[str]]  # sentences, as lists of words
+    numbers: Mapping[str, int]  # of the words that the models know
 
     def ids(self, words: Sequence[str]) -> Tensor:
         """Numbers of the words of one text, (1, T)."""

@@ -315,8 +315,6 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
     """A measure of one model at a scale, over the seeds that were run; none where none was. ``selection``:
     what the runs have where it is not what `SCALES` says, such as ``model="last"``."""
     own = MEASURES[measure]
-    if scale not in own.fixed:
-        return None
     chosen = {**own.fixed[scale], **selection}
     return _sample(runs.numbers(measure), chosen, own, lambda place: True)
 
@@ -375,8 +373,6 @@ def by_runs(claim: Claim, runs: Runs, scale: str, pilots: bool = False) -> Findi
     if measure.drawn and pilots:
         return Finding()
     numbers = runs.numbers(claim.measure, **claim.options)
-    if numbers.rows.empty:
-        return Finding()
     began, complete = numbers.columns.get("began"), numbers.columns.get("corpus_complete")
     part_will_do = measure.drawn or measure.exact or scale == "compact"
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from whenpool.book.report import tables
 from whenpool.book.report.tables import CORPUS_NAMES, CaptionedTable, in_order
-from whenpool.book.report.verdicts import MARKS, NOT_RUN, cell_of, fullest, published, verdict_of
+from whenpool.book.report.verdicts import MARKS, NOT_RUN, cell_of, fullest, has, published, verdict_of
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import READ_BY_ENCODER, UNLABELLED, FewShot
 from whenpool.runs.plans.few_shot import PAPER, PAPER_UNLABELLED
@@ -92,9 +92,9 @@ def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
     corpora before parts."""
     numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
     runs, cells = arranged(stored), []
-    runs = runs[(runs["per_class"] == PER_CLASS) & (runs["length"] == "any")]
     for row in numbers.itertuples():
-        ours = runs[(runs["corpus"] == row.corpus) & (runs["system"] == row.system)]
+        asked = {"corpus": row.corpus, "system": row.system, "per_class": PER_CLASS, "length": "any"}
+        ours = runs[has(runs, asked)]
         if ours.empty:
             cells.append(NOT_RUN)
             continue
@@ -130,15 +130,11 @@ def what_it_is(runs: pd.DataFrame) -> str:
 
     corpora = dict.fromkeys(str(name).split(":")[0] for name in runs["corpus"])
     names = ", ".join(_CORPORA.get(name, tables.corpus_name(name)) for name in corpora)
-    whole = runs["tokens_read"].isna().all()
-    read = "whole texts" if whole else f"texts cut at {span('tokens_read')} tokens"
-    part = (
-        ""
-        if runs["corpus_complete"].eq(True).all()
-        else "; not the thesis's corpus, a stand-in or a part"
-    )
+    cut = runs["tokens_read"].notna().any()
+    read = f"texts cut at {span('tokens_read')} tokens" if cut else "whole texts"
+    whole = runs["corpus_complete"].eq(True).all()
+    part = "" if whole else "; not the thesis's corpus, a stand-in or a part"
     return (
         f"{names}: {span('labelled_texts')} labelled, {span('validation_texts')} validation and "
-        f"{span('test_texts')} test texts; "
-        f"{read}; {span('steps_done')} steps{part}."
+        f"{span('test_texts')} test texts; {read}; {span('steps_done')} steps{part}."
     )

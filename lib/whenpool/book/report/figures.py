@@ -1,17 +1,14 @@
-"""Figures in one style: a colour for each pooling throughout the book, safe for the colour-blind.
-
-Matplotlib is loaded when something is drawn: the colours are read by commands that draw nothing.
-"""
+"""Figures in one style: a colour for each pooling throughout the book, safe for the colour-blind."""
 
 import warnings
-from typing import TYPE_CHECKING
+
+import matplotlib.pyplot as plt
+import seaborn as sns
+from matplotlib.figure import Figure
+from seaborn.axisgrid import Grid
 
 from whenpool.book.report.phones import drawn_twice
 from whenpool.models.registry import COLOURS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from seaborn.axisgrid import Grid
 
 TRICK_COLOURS = {
     "teacher_forcing": "#0072b2",
@@ -25,10 +22,6 @@ CHANCE_COLOUR = "#767676"
 
 def use_style() -> None:
     """Set the style, and sharp drawings where a notebook shows them, with a layout for phones."""
-    import matplotlib.pyplot as plt
-    import seaborn as sns
-    from matplotlib.figure import Figure
-
     sns.set_theme(context="notebook", style="whitegrid", font_scale=0.85)
     plt.rcParams |= {"figure.constrained_layout.use": True, "svg.hashsalt": "whenpool"}
     warnings.filterwarnings("ignore", "The figure layout has changed")  # by seaborn's grids, on purpose
@@ -43,18 +36,14 @@ def use_style() -> None:
         pass
 
 
-def legend_above(grid: "Grid", columns: int = 5) -> None:
+def legend_above(grid: Grid, columns: int = 5) -> None:
     """Put the legend of seaborn's panels above them, so that they have the whole width of a page."""
-    import seaborn as sns
-
     place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
     sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
 
 
-def nothing_yet() -> "Figure":
+def nothing_yet() -> Figure:
     """A figure for runs that are still to be done."""
-    import matplotlib.pyplot as plt
-
     figure, axes = plt.subplots(figsize=(6, 1))
     axes.text(0.5, 0.5, "no such runs yet", ha="center", va="center", color=CHANCE_COLOUR)
     axes.axis("off")

@@ -32,25 +32,26 @@ _SCALE_TEXT = {
 }
 
 
-def _shown(runs: Runs, scale: str) -> list[dict[str, Sample]]:
-    """Of each model the logarithm of its gradient in the middle over that at the ends, and its test accuracy
-    in both settings; each of the three is empty unless all models were run."""
-    found = []
+def shown(runs: Runs) -> tuple[str, list[dict[str, Sample]]]:
+    """The scale that the page shows, the thesis's once three seeds of all models are there; and of each
+    model the logarithm of its gradient in the middle over that at the ends, and its test accuracy in both
+    settings: each of the three is empty unless all models were run."""
     measures: list[tuple[str, dict[str, Any]]] = [("early_middle_to_ends", {})]
     measures += [("accuracy", {"size": SIZE, "setting": setting}) for setting in SETTINGS]
-    for measure, more in measures:
-        samples = {model: sample_of(runs, measure, scale, model=model, **more) for model in MODELS}
-        known = {model: sample for model, sample in samples.items() if sample}
-        found.append(known if len(known) == len(MODELS) else {})
-    return found
+    for scale in SCALES:
+        found = []
+        for measure, more in measures:
+            samples = {model: sample_of(runs, measure, scale, model=model, **more) for model in MODELS}
+            known = {model: sample for model, sample in samples.items() if sample}
+            found.append(known if len(known) == len(MODELS) else {})
+        if all(own and min(one.n for one in own.values()) >= SEEDS_NEEDED for own in found):
+            break
+    return scale, found
 
 
 def scale_shown(runs: Runs) -> str:
-    """The scale that the page shows: the thesis's once three seeds of all models are there."""
-    enough = [
-        own and min(one.n for one in own.values()) >= SEEDS_NEEDED for own in _shown(runs, "thesis")
-    ]
-    return "thesis" if all(enough) else "compact"
+    """The scale that the page shows."""
+    return shown(runs)[0]
 
 
 def facts(runs: Runs) -> dict[str, str]:
@@ -59,10 +60,9 @@ def facts(runs: Runs) -> dict[str, str]:
     def text(value: float) -> str:
         return "?" if math.isnan(value) else f"{value:,.0f}"
 
-    scale = scale_shown(runs)
-    shown = _shown(runs, scale)
+    scale, found_there = shown(runs)
     reaching, *reached = [
-        {name: own[name].mean if own else math.nan for name in MODELS} for own in shown
+        {name: own[name].mean if own else math.nan for name in MODELS} for own in found_there
     ]
     found = {
         "gradient_last": text(float(f"{math.exp(-reaching['last']):.2g}")),  # so many times smaller
@@ -82,11 +82,10 @@ def facts(runs: Runs) -> dict[str, str]:
 
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}
     found["padding_cost"] = text(mean(model="last") - mean(model="last", masked=False))
-    seeds = [sample.n for own in shown for sample in own.values()]
+    seeds = [sample.n for own in found_there for sample in own.values()]
     found |= {"seeds": str(min(seeds, default="?")), "scale": _SCALE_TEXT[scale]}
-    few = few_shot.on_record(runs.few_shots) if len(runs.few_shots) else runs.few_shots
-    few = few[few["per_class"] == few_shot.PER_CLASS] if len(few) else few
-    means = few.groupby("system")["test_accuracy"].mean() if len(few) else {}
+    few = few_shot.on_record(runs.few_shots).query(f"per_class == {few_shot.PER_CLASS}")
+    means = few.groupby("system")["test_accuracy"].mean()
     return found | {
         f"few_{name}": text(means.get(name, math.nan)) for name in ("max_attention", "vampire")
     }
@@ -130,19 +129,15 @@ class VerdictBars:
 def profiles_of(runs: Runs, scale: str) -> pd.DataFrame:
     """The gradient profiles that the figure draws: after the first 500 reviews, seen once."""
     points = runs.points("gradients")
-    if points.empty:
-        return points
     own = has(points, SCALES[scale] | {"epochs": 1, "size": 500})
     return points[own & points["model"].isin(MODELS)]
 
 
 def provenance(runs: Runs) -> str:
     """Where the figure and the sentences come from, in a line."""
-    scale = scale_shown(runs)
-    profiles = profiles_of(runs, scale)
-    keys = set(profiles["key"]) if len(profiles) else set()
-    for own in _shown(runs, scale)[1:]:
-        keys |= {key for sample in own.values() for key in sample.keys}
+    scale, (_, *accuracies) = shown(runs)
+    keys = {key for own in accuracies for sample in own.values() for key in sample.keys}
+    keys |= {*profiles_of(runs, scale)["key"]}
     return f"{provenance_line(runs.of(keys)).rstrip('.')}; {_SCALE_TEXT[scale]}."
 
 
@@ -152,9 +147,8 @@ def draw_front(runs: Runs) -> Figure:
 
     Dots are lines of no length: a marker takes far more bytes of a page.
     """
-    scale = scale_shown(runs)
+    scale, (reaching, plain, mid) = shown(runs)
     profiles = profiles_of(runs, scale)
-    reaching, plain, mid = _shown(runs, scale)
     if not (reaching and plain and mid):
         return nothing_yet()
     figure, (left, right) = plt.subplots(1, 2, figsize=(5.7, 2.5), width_ratios=(1, 1.1))

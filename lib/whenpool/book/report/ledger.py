@@ -49,10 +49,13 @@ def shares(runs: Runs) -> DataFrame:
     """How much of each table of the thesis is reproduced, a row each: how many cells it has, and how many
     have each verdict or `NO_RULE`, a number of the compact replication (``compact``), and one of `JUDGED`."""
     stored = runs.trainings
-    cells = {table: judged(stored, rows) for table, rows in published("accuracy").groupby("table")}
-    cells |= {"2.1": tricks.thesis_cells(stored).query("table == '2.1'")}
-    cells |= {"1.9": few_shot.thesis_cells(runs.few_shots)}
-    cells |= dict(list(_without_rule(runs).groupby("table")))
+    judged_cells = (
+        judged(stored, published("accuracy")),
+        tricks.thesis_cells(stored).query("table == '2.1'"),  # beside which it has cells of another
+        few_shot.thesis_cells(runs.few_shots),
+        _without_rule(runs),
+    )
+    cells = {table: own for every in judged_cells for table, own in every.groupby("table")}
     found = DataFrame(
         {"table": table, "chapter": chapter, "shows": shows, "cells": len(cells[table])}
         | dict.fromkeys((*CELL_MARKS, NO_RULE), 0)
@@ -74,8 +77,7 @@ def _without_rule(runs: Runs) -> DataFrame:
                 sample_of(runs, measure, scale, model=row.pooling, size=row.size) for scale in SCALES
             )
             cells.append((row.table, NO_RULE if large else "not run", "there" if small else ""))
-    recorded = recorded_statistics()
-    seen = set(zip(recorded["corpus"], recorded["length"], strict=True))
+    seen = recorded_statistics().set_index(["corpus", "length"]).index
     for row in published("corpora").itertuples():
         verdict = NO_RULE if (row.corpus, row.length) in seen else "not run"
         cells += [(row.table, verdict, "")] * len(FIGURES)
@@ -230,9 +232,8 @@ def ledger_html(decided: Sequence[Decision]) -> str:
 
     def place_of(claim: Claim) -> str:
         """What the sources are sorted by: sections as numbers, then blog post and slides, then ours."""
-        section = {"slides": "9", "blog": "9", "ours": "99"}.get(
-            claim.section, claim.section.split(",")[0]
-        )
+        section = {"slides": "9", "blog": "9", "ours": "99"}.get(claim.section, claim.section)
+        section = section.split(",")[0]
         return "§" + ".".join(part.zfill(2) for part in section.split("."))
 
     def rules(claim: Claim) -> str:

@@ -7,10 +7,12 @@ A measure is a table with a row for each number: the configuration of its run (c
 """
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,16 +23,17 @@ from whenpool.base.paths import project_root
 from whenpool.book.report.few_shot import READ_BY_ENCODER, STEPS
 from whenpool.book.report.probes import ends_and_middle, where_the_text_stands
 from whenpool.book.report.tricks import cost_of_ending, mass_before_the_end, mean_squared_error
-from whenpool.book.report.verdicts import RUNS_PER_CELL, THESIS_MODEL, Sample, column, has, published
+from whenpool.book.report.verdicts import RUNS_PER_CELL, THESIS_MODEL, Sample, has, published
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, WordImportance
+from whenpool.runs.kinds.probe import SATURATED, DirectionUse, PaddingSweep, Probe, WordImportance
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import Training, variant_of
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import SMALL_TAGGERS
 from whenpool.runs.plans.networks import TIMED_SEEDS
 from whenpool.runs.run import VECTORS, Place
+from whenpool.runs.store import Store
 from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
@@ -48,10 +51,11 @@ USED |= {"scale", "attention", "network", "input_variance"}
 
 
 class Runs:
-    """The finished runs of a place as tables, each read once."""
+    """The finished runs of a place as tables, each read once; without a place there are none. Each table has
+    all columns of its kind of run."""
 
     def __init__(self, place: Place | None) -> None:
-        self._store = place.store if place else None
+        self._store = place.store if place else Store(Path(os.devnull))
         self._tables: dict[Any, Any] = {}
 
     trainings = cached_property(lambda self: self._rows("training"))
@@ -61,13 +65,14 @@ class Runs:
 
     @cached_property
     def epochs(self) -> DataFrame:
-        return self._store.history("training") if self._store else DataFrame()
+        return self._store.history("training")
 
     def points(self, kind: str) -> DataFrame:
         """What the probe runs of one kind measured, a row for each point, beside their configuration."""
         if kind not in self._tables:
-            store = self._store
-            self._tables[kind] = store.measured_on(self.probes, kind) if store else DataFrame()
+            found = self._store.measured_on(self.probes, kind)
+            names = [*found, *f"{Probe.histories[kind]} {Probe.points}".split(), *self.probes]
+            self._tables[kind] = found.reindex(columns=[*dict.fromkeys(names)])
         return self._tables[kind]
 
     def numbers(self, measure: str, **options: Any) -> "Numbers":
@@ -81,23 +86,19 @@ class Runs:
     def of(self, keys: set[str]) -> DataFrame:
         """The runs with some keys, a row each, for their provenance."""
         tables = (self.trainings, self.probes, self.few_shots, self.taggings)
-        parts = [rows[rows["key"].isin(keys)] for rows in tables if len(rows)]
-        return pd.concat([part for part in parts if len(part)] or [self.trainings.head(0)])
+        parts = [part for rows in tables if len(part := rows[rows["key"].isin(keys)])]
+        return pd.concat(parts or [self.trainings.head(0)])
 
     def _rows(self, kind: str) -> DataFrame:
-        rows = self._store.current(kind) if self._store else DataFrame()
-        if rows.empty:
-            return rows
+        rows = self._store.current(kind)
         ended = pd.to_datetime(rows["finished"], utc=True, format="ISO8601")
         rows = rows.assign(began=ended - pd.to_timedelta(rows["seconds"].fillna(0), unit="s"))
         if "pooling" in rows:
             names = ("pooling", "forget_bias", "orthogonal", "trick")
-            rows["model"] = list(map(variant_of, *(column(rows, name) for name in names)))
+            rows["model"] = list(map(variant_of, *(rows[name] for name in names)))
         if "size" not in rows:  # few-shot runs and taggers call what they learn from by other names
-            rows["size"] = column(rows, "labelled_texts" if kind == "few-shot" else "train_texts")
-        if "vectors" in rows:
-            rows["vectors"] = rows["vectors"].astype(object).fillna("random")
-        return rows
+            rows["size"] = rows["labelled_texts" if kind == "few-shot" else "train_texts"]
+        return rows.assign(vectors=rows["vectors"].astype(object).fillna("random"))
 
 
 class Numbers:
@@ -145,9 +146,7 @@ def _values(table: str, select: Rows, read: Callable[..., Series]) -> Rows:
     """The selected rows of a table, a name of `Runs` or a kind of probe, that have a value, with it."""
 
     def values(runs: Runs, **options: Any) -> DataFrame:
-        found = getattr(runs, table) if table in _TABLES else runs.points(table)
-        if len(found):  # a table without rows may lack columns
-            found = select(found)
+        found = select(getattr(runs, table) if table in _TABLES else runs.points(table))
         if found.empty:
             signature(read).bind(found, **options)  # which raises `TypeError` for options of no use
             return found
@@ -157,25 +156,22 @@ def _values(table: str, select: Rows, read: Callable[..., Series]) -> Rows:
 
 
 def _tested(rows: DataFrame) -> DataFrame:
-    """Trainings that were tested on as many texts as their scale says, with the λ that is in use."""
+    """Those that were tested on as many texts as their scale says, with the λ that is in use."""
     wanted = rows["corpus"].map(COMPACT_TEST).where(rows["max_words"].eq(COMPACT["max_words"]))
     rows = rows[(rows["test"].isna() & wanted.isna()) | (rows["test"] == wanted)]
     for name in ("strength", "divergence"):
-        own = column(rows, name)
-        rows = rows[own.isna() | own.eq(getattr(Training, name))]
+        rows = rows[rows[name].isna() | rows[name].eq(getattr(Training, name))]
     return rows.dropna(subset=["test_accuracy"])
 
 
 def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows:
-    """A number of the epochs of each training, which ``read`` gives by the key of the run; ``timed``: of the
-    trainings that are there to be timed, with nothing else running."""
+    """A number of the epochs of each training, which ``read`` gives by key; ``timed``: of those that are
+    there to be timed, with nothing else running."""
 
     def values(runs: Runs) -> DataFrame:
-        if runs.trainings.empty:
-            return runs.trainings
         found = _tested(runs.trainings)
         if timed:
-            alone = column(found, "together").fillna(1).eq(1) & column(found, "threads").fillna(1).eq(1)
+            alone = found["together"].fillna(1).eq(1) & found["threads"].fillna(1).eq(1)
             found = found[found["seed"].isin(TIMED_SEEDS) & alone]
         epochs = runs.epochs[runs.epochs["key"].isin(found["key"])]
         epochs = epochs.reindex(columns=["key", *Training.points.split()])  # what no run has is empty
@@ -186,7 +182,7 @@ def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows
 
 def _gain_after_saturation(epochs: DataFrame) -> Series:
     """Validation accuracy of the best epoch after the first with `SATURATED` training accuracy, minus that
-    of this epoch; none for runs that never reach it, or only at their end."""
+    of this epoch; none without both."""
     ordered = epochs.sort_values(["key", "epoch"])
     late = ordered[(ordered["train_accuracy"] >= SATURATED).groupby(ordered["key"]).cummax()]
     return late.groupby("key")["validation_accuracy"].agg(lambda own: own.iloc[1:].max() - own.iloc[0])
@@ -214,7 +210,7 @@ def _early(read: Callable[[Any], float], kind: str = "gradients") -> Measure:
     early = {"size": 500, "epochs": 1}
     rows = _by_run(
         kind,
-        lambda points: points[has(points, early) & ~column(points, "untrained").eq(True)],
+        lambda points: points[has(points, early) & ~points["untrained"].eq(True)],
         lambda own: read(own["mean"].to_numpy()),
     )
     return Measure(rows, True, fixed={name: fixed | early for name, fixed in SCALES.items()})
@@ -231,7 +227,7 @@ def _looks(read: Callable[..., float]) -> Rows:
 
 def _ratio_at_95(looks: DataFrame, column: str = "ratio") -> float:
     reached = looks[looks["train_accuracy"] >= SATURATED]
-    return float(reached[column].iloc[0]) if len(reached) and column in reached else np.nan
+    return float(reached[column].iloc[0]) if len(reached) else np.nan
 
 
 def _nearest(column: str) -> Rows:
@@ -246,8 +242,8 @@ def _nearest(column: str) -> Rows:
 
 
 def _looked_at(rows: DataFrame, texts: int) -> DataFrame:
-    """The probes that looked at as many texts as claims are about; some chapters look at fewer in passing."""
-    return rows[column(rows, "texts").fillna(texts).eq(texts)]
+    """The probes that looked at as many texts as claims are about."""
+    return rows[rows["texts"].fillna(texts).eq(texts)]
 
 
 def _swept(points: DataFrame) -> DataFrame:
@@ -269,22 +265,18 @@ def _sides(read: Callable[[DataFrame], Series]) -> Rows:
     return _values("sweep", _swept, values)
 
 
-def _importance(read: Callable[..., float]) -> Measure:
-    """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any."""
+def _importance(read: Callable[..., float], mixed: bool = False) -> Measure:
+    """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any; ``mixed``:
+    on texts with filler alone."""
 
     def profiles(points: DataFrame) -> DataFrame:
-        points = _looked_at(points, WordImportance.texts)
+        points = _looked_at(points[~(mixed & points["setting"].eq("standard"))], WordImportance.texts)
         bins = points["length"].map({"long": 400, "short": 50})
-        bins = bins.where(column(points, "max_words").isna())
-        given = column(points, "shortest").astype(float)
+        bins = bins.where(points["max_words"].isna())
+        given = points["shortest"].astype(float)
         return points[(given == bins) | (given.isna() & bins.isna())]
 
     return Measure(_by_run("nwi", profiles, read), ratio=True)
-
-
-def _ends_to_middle(points: DataFrame) -> float:
-    ends, middle = ends_and_middle(points["mean"].to_numpy())
-    return ends / middle
 
 
 def _text_to_filler(points: DataFrame, minimum: str = "text") -> float:
@@ -292,16 +284,14 @@ def _text_to_filler(points: DataFrame, minimum: str = "text") -> float:
     profile, filler = points["mean"].to_numpy(), _filler(points)
     if minimum == "curve":
         profile = profile - profile.min()
-    return float(profile[~filler].mean() / profile[filler].mean()) if filler.any() else np.nan
+    return float(profile[~filler].mean() / profile[filler].mean())
 
 
 def _end_peaks(points: DataFrame) -> float:
     profile, filler = points["mean"].to_numpy(), _filler(points)
     ends = np.zeros(len(profile), bool)
     ends[[*range(5), *range(-5, 0)]] = True
-    return (
-        float(profile[ends & filler].mean() / profile[filler & ~ends].mean()) if filler.any() else np.nan
-    )
+    return float(profile[ends & filler].mean() / profile[filler & ~ends].mean())
 
 
 def _filler(points: DataFrame) -> Any:
@@ -327,7 +317,7 @@ def _tagged(rows: DataFrame) -> DataFrame:
         encoding=rows["encoding"].astype(object).fillna("own"),
     )
     wanted = {name: settings["epochs"] for name, settings in SMALL_TAGGERS.items()}
-    usual = (rows["layers"] == 1) & column(rows, "filters").fillna(0).eq(0)
+    usual = (rows["layers"] == 1) & rows["filters"].fillna(0).eq(0)
     return rows[(rows["epochs"] == rows["corpus"].map(wanted)) & usual]
 
 
@@ -447,9 +437,9 @@ MEASURES: dict[str, Measure] = {
         "probes", lambda rows: _looked_at(rows[rows.probe == "directions"], DirectionUse.texts),
         lambda rows: rows.accuracy_forward - rows.accuracy_backward,
     )),
-    "ends_to_middle": _importance(_ends_to_middle),
-    "text_to_filler": _importance(_text_to_filler),
-    "end_peaks": _importance(_end_peaks),
+    "ends_to_middle": _importance(lambda points: np.divide(*ends_and_middle(points["mean"].to_numpy()))),
+    "text_to_filler": _importance(_text_to_filler, mixed=True),
+    "end_peaks": _importance(_end_peaks, mixed=True),
     "few_shot_accuracy": Measure(
         _values("few_shots", _few_shot, lambda rows: rows.test_accuracy),
         fixed=_FEW, published=_published_few_shot,

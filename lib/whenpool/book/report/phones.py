@@ -9,12 +9,11 @@ import re
 import textwrap
 from html import escape, unescape
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.legend import Legend
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from matplotlib.text import Text
 
 PHONE = "-phone"  # What is appended to the name of the narrow file
 _OPEN, _CLOSE = '<metadata id="phone">', "</metadata></svg>"
@@ -23,7 +22,7 @@ _PIXELS = 360  # The same of drawings made by hand
 _TALLEST = 2.6  # Inches of a panel
 
 
-def drawn_twice(figure: "Figure") -> str | None:
+def drawn_twice(figure: Figure) -> str | None:
     """A figure as SVG, with its layout for a phone in the metadata; None where nothing is drawn. The figure
     is left in that layout."""
     from IPython.core.pylabtools import print_figure
@@ -61,7 +60,7 @@ def _panels_in_lines(svg: str) -> str | None:
     return f'<svg{before} viewBox="0 0 {widest} {line}"{after}>{"".join(parts)}</svg>'
 
 
-def stack(figure: "Figure") -> None:
+def stack(figure: Figure) -> None:
     """Lay a figure out for a phone: legends above, panels in one column, or in two where several share an
     axis, with the labels that the outer ones then need."""
     panels = sorted(figure.axes, key=_place)
@@ -105,26 +104,21 @@ def stack(figure: "Figure") -> None:
     for text in figure.texts:
         text.set_text(textwrap.fill(text.get_text(), 42))
     figure.canvas.draw()
-    wide = [
-        legend
-        for axes in panels
-        if (legend := axes.get_legend())
-        and legend.get_window_extent().width > 0.7 * axes.get_window_extent().width
-    ]
-    if wide:  # they hide too much of their panels
-        _put_above(figure, wide)
-        figure.canvas.draw()
+    inside = [(legend, axes) for axes in panels if (legend := axes.get_legend())]
+    widths = {legend: legend.get_window_extent().width / axes.bbox.width for legend, axes in inside}
+    _put_above(figure, [legend for legend, width in widths.items() if width > 0.7])  # they hide too much
+    figure.canvas.draw()
     for axes in panels:
         _fit(axes)
 
 
-def _place(axes: "Axes") -> tuple[int, int]:
+def _place(axes: Axes) -> tuple[int, int]:
     """The row and column of a panel in the wide figure."""
     place = axes.get_subplotspec()
     return (place.rowspan.start, place.colspan.start) if place else (0, 0)
 
 
-def _labels(rows: list[list["Axes"]]) -> dict["Axes", tuple[str, str]]:
+def _labels(rows: list[list[Axes]]) -> dict[Axes, tuple[str, str]]:
     """The labels of both axes of each panel, which the wide figure may have at the last of its column and
     the first of its row alone."""
     found = {}
@@ -138,7 +132,7 @@ def _labels(rows: list[list["Axes"]]) -> dict["Axes", tuple[str, str]]:
     return found
 
 
-def _put_above(figure: "Figure", legends: "list[Legend]") -> None:
+def _put_above(figure: Figure, legends: list[Legend]) -> None:
     """Put legends above the panels, in as many columns as fit."""
     for legend in legends:
         handles = [handle for handle in legend.legend_handles if handle is not None]
@@ -154,11 +148,9 @@ def _put_above(figure: "Figure", legends: "list[Legend]") -> None:
             above.remove()
 
 
-def _fit(axes: "Axes") -> None:
+def _fit(axes: Axes) -> None:
     """Break titles and labels that are longer than a panel, and names beside it that take half of the
     screen. Turn words below an axis that run into each other, and leave out every other of such numbers."""
-    from matplotlib.text import Text
-
     box = axes.get_window_extent()
     titles = [text for text in axes.get_children() if isinstance(text, Text) and text not in axes.texts]
     rooms: dict[Text, float] = dict.fromkeys(titles, box.width)

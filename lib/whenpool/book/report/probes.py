@@ -17,8 +17,7 @@ DASHES = dict.fromkeys(PALETTE, "") | {LOW: (4, 1.5)}
 
 def named(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with ``model`` as figures call it, the pooling or `LOW`, and ``texts``, what was learnt from:
-    corpus and length of text where there are several, and the training size. Both are in order.
-    """
+    corpus and length of text where there are several, and the training size. Both are in order."""
     if rows.empty:
         return rows.assign(model=[], texts=[])
     several = len(rows[["corpus", "length"]].drop_duplicates()) > 1
@@ -49,9 +48,8 @@ def largest_whole(rows: pd.DataFrame) -> pd.DataFrame:
 def where_the_text_stands(setting: str, share: float, points: int = 100) -> Any:
     """Which of the positions of a profile, (points,) bool, lie in the original text by construction (§1.8.1)
     where filler has a ``share`` of all words."""
-    place = np.linspace(0, 1, points)
     low, high = text_span(setting, share)
-    return (place >= low) & (place <= high)
+    return pd.Series(np.linspace(0, 1, points)).between(low, high).to_numpy()
 
 
 def text_span(setting: str, share: float) -> tuple[float, float]:

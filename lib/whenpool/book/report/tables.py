@@ -131,7 +131,7 @@ def as_html(text: str) -> str:
 def judged(runs: DataFrame, theirs: DataFrame) -> DataFrame:
     """The published cells with ours beside, see `whenpool.book.report.verdicts.cell_of`."""
     keys = ["corpus", "length", "setting", "size", "pooling"]
-    groups = dict(iter(runs.groupby(keys))) if len(runs) else {}
+    groups = dict(iter(runs.groupby(keys)))
     cells = [judge(groups.get(tuple(row[keys]), runs.head(0)), row) for _, row in theirs.iterrows()]
     return theirs.join(DataFrame(cells, theirs.index, list(NOT_RUN)))
 
@@ -219,13 +219,13 @@ def accuracy_table(
     # empty cells in the first row, so that the columns come in the order of places
     first = runs[list(rows)].iloc[0].to_dict()
     cells = [first | place | {"text": ""} for place in places.to_dict("records")]
+    below = {rows[outer]: MAJORITY} | dict.fromkeys(rows[outer + 1 :], "")
     for _, block in runs.groupby(blocks, sort=False) if blocks else [((), runs)]:
         for key, own in block.groupby(names, sort=False):
             cells.append(dict(zip(names, key, strict=True)) | {"text": text(own)})
-        guessing = dict.fromkeys(rows, "") | {rows[outer]: MAJORITY}
-        for key, own in block.groupby([*blocks, *columns], sort=False):
-            place = dict(zip([*blocks, *columns], key, strict=True))
-            cells.append(guessing | place | {"text": f"{own['majority_accuracy'].mean():.1f}"})
+        for key, own in block.assign(**below).groupby(names, sort=False):
+            chance = f"{own['majority_accuracy'].mean():.1f}"
+            cells.append(dict(zip(names, key, strict=True)) | {"text": chance})
     return grid(DataFrame(cells), rows, columns, heads)
 
 
@@ -254,9 +254,7 @@ CORPUS_NAMES = {"imdb": "IMDb", "yahoo": "Yahoo", "amazon": "Amazon", "yelp": "Y
 
 def record_runs(stored: DataFrame) -> DataFrame:
     """The runs that follow the thesis's protocol on a whole corpus of its."""
-    if stored.empty:
-        return stored
-    return stored[of_record(stored) & stored["masked"].astype(bool)].reset_index(drop=True)
+    return stored[of_record(stored) & stored["masked"].eq(True)].reset_index(drop=True)
 
 
 def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:
@@ -269,7 +267,7 @@ def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> Ca
         theirs, block, columns = theirs[theirs["corpus"] == corpus], "setting", ["size"]
     keys = ["corpus", "length", "setting", "size"]
     evidence = record_runs(stored)
-    guessing = evidence.groupby(keys)["majority_accuracy"].first().to_dict() if len(evidence) else {}
+    guessing = evidence.groupby(keys)["majority_accuracy"].first().to_dict()
     cells = []
     for _, own in judged(stored, theirs).groupby(block, sort=False):
         chance = own[keys].drop_duplicates()

@@ -40,15 +40,8 @@ def with_variant(runs: pd.DataFrame) -> pd.DataFrame:
 
 def small_runs(stored: pd.DataFrame, size: int) -> pd.DataFrame:
     """Runs of the quick profile's model on whole IMDb, one training size, which decide nothing."""
-    return with_variant(small_models(stored, size))
-
-
-def small_models(stored: pd.DataFrame, size: int) -> pd.DataFrame:
-    """The same, whatever their variant and options."""
-    if stored.empty:
-        return stored
     chosen = verdicts.of_learnability(stored) & ~verdicts.of_record(as_plain(stored))
-    return verdicts.of_one_kind(stored[chosen & (stored["size"] == size)])
+    return with_variant(verdicts.of_one_kind(stored[chosen & (stored["size"] == size)]))
 
 
 def mean_squared_error(epochs: pd.DataFrame) -> pd.Series:
@@ -86,9 +79,8 @@ def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
     )
     table = published("learnability").rename(columns={"method": "pooling", "accuracy": "mean"})
     cells = pd.concat([table.assign(length="long", std=float("nan")), best], ignore_index=True)
-    if len(stored):
-        stored = as_plain(finished(with_variant(stored)))
-        stored = stored.assign(pooling=stored["variant"])
+    stored = as_plain(finished(with_variant(stored)))
+    stored = stored.assign(pooling=stored["variant"])
     found = judged(stored, cells.fillna({"std": 0.0}))
     return found.assign(std=cells["std"]).rename(columns={"pooling": "variant"})
 

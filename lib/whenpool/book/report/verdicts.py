@@ -26,7 +26,6 @@ from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import LARGE_TAGGERS, LETTERS, SMALL_TAGGERS
 from whenpool.runs.run import VECTORS
-from whenpool.runs.store import Store
 
 COLUMNS = {
     name: Columns(f"table {names} {numbers}", numbers=numbers)
@@ -94,9 +93,8 @@ class Sample:
 
 
 def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
-    """A sum of means, each with its sign, and its 95 % interval (value, low, high): t for one mean, Welch's
-    for a difference, and Satterthwaite's degrees of freedom for more. Without a deviation for each there is
-    no interval.
+    """A sum of means, each with its sign, and its 95 % interval (value, low, high), NaN where a deviation is
+    missing: t for one mean, Welch's for a difference, Satterthwaite's degrees of freedom for more.
 
     Examples:
         >>> a, b = Sample(10.0, 1.0, 4), Sample(7.0, 1.0, 4)
@@ -141,15 +139,13 @@ def mean_text(mean: float, std: float, n: int) -> str:
 
 def spread(values: Series) -> str:
     """The same of the values of several seeds."""
-    return mean_text(values.mean(), values.std(), len(values))
+    return mean_text(values.mean(), values.std(), values.count())
 
 
 def judge(ours: DataFrame, published: Series) -> dict[str, Any]:
     """The verdict on one row of ``data/paper/accuracy.csv`` from our runs of its corpus, length, setting,
-    size and pooling (rows of `Store.rows`), as `cell_of` has it."""
+    size and pooling, as `cell_of` has it."""
     cell = NOT_RUN
-    if ours.empty:
-        return cell
     used = ours[ours["corpus_complete"].eq(True) & follows_protocol(ours)]
     if len(used):
         thesis = used[used["vectors"] == VECTORS[0]]
@@ -164,16 +160,16 @@ def judge(ours: DataFrame, published: Series) -> dict[str, Any]:
     model = {name: value for name, value in SMALL_MODEL.items() if name != "test"}
     small = ours[has(ours, model | {"vectors": VECTORS[0]}) & tested & is_plain(ours)]
     small = small.dropna(subset=["test_accuracy"]).drop_duplicates("seed", keep="last")
-    if small.empty:
-        return cell
-    whole = small["corpus_complete"].eq(True).all()
-    text = spread(small["test_accuracy"]) + ("" if whole else "*")  # a part of the corpus, or a stand-in
-    return cell | {"compact": text, "keys": (*cell["keys"], *small["key"])}
+    if len(small):
+        whole = small["corpus_complete"].eq(True).all()  # no part of the corpus, and no stand-in
+        text = spread(small["test_accuracy"]) + "*" * (not whole)
+        cell = cell | {"compact": text, "keys": (*cell["keys"], *small["key"])}
+    return cell
 
 
 def fullest(runs: DataFrame, varied: list[str], *then: str) -> DataFrame:
-    """The runs of one configuration (configurations differ in the columns ``varied``): that with the most
-    seeds, then the largest values in some columns; each seed once."""
+    """The runs of the configuration (they differ in the columns ``varied``) with the most seeds, then the
+    largest values in some columns; each seed once."""
     groups = [own for _, own in runs.groupby(varied, dropna=False, sort=False)]
     largest = max(groups, key=lambda own: [own["seed"].nunique(), *own[list(then)].max().tolist()])
     return largest.drop_duplicates("seed", keep="last")
@@ -198,19 +194,17 @@ def follows_protocol(runs: DataFrame) -> Series:
 
 
 def is_plain(runs: DataFrame) -> Series:
-    """Which runs are trained and started as the thesis's first chapter has it: no trick of its second,
-    and none of the other starts that go with it."""
-    started = ~column(runs, "orthogonal").eq(True) & ~runs["forget_bias"].isin(OTHER_BIASES)
-    return column(runs, "trick").isna() & started
+    """Which runs have no trick and no other start of the thesis's second chapter."""
+    started = ~runs["orthogonal"].eq(True) & ~runs["forget_bias"].isin(OTHER_BIASES)
+    return runs["trick"].isna() & started
 
 
 def as_plain(runs: DataFrame) -> DataFrame:
-    """Runs of chapter 2 as if they were of chapter 1: without what sets them apart from the model
-    without pooling, a trick or another start (§2.2)."""
+    """Runs of chapter 2 as if they were of chapter 1: models without pooling lose trick and start (§2.2)."""
     last = runs["pooling"] == "last"
     return runs.assign(
-        trick=column(runs, "trick").where(~last, None),
-        orthogonal=column(runs, "orthogonal").eq(True) & ~last,
+        trick=runs["trick"].where(~last, None),
+        orthogonal=runs["orthogonal"].eq(True) & ~last,
         forget_bias=runs["forget_bias"].mask(last & runs["forget_bias"].isin(OTHER_BIASES), "thesis"),
     )
 
@@ -218,11 +212,9 @@ def as_plain(runs: DataFrame) -> DataFrame:
 def of_one_kind(runs: DataFrame) -> DataFrame:
     """Those of one kind of word vectors, since numbers of two kinds are not compared: the thesis's, once they
     have at least half as many runs as the most frequent kind, before that one."""
-    if runs.empty:
-        return runs
     counts = runs["vectors"].value_counts()
-    enough = counts.get(VECTORS[0], 0) >= counts.iloc[0] / 2
-    return runs[runs["vectors"] == (VECTORS[0] if enough else counts.index[0])]
+    enough = counts.get(VECTORS[0], 0) >= counts.max() / 2
+    return runs[runs["vectors"] == (VECTORS[0] if enough else counts.idxmax())] if len(runs) else runs
 
 
 def of_record(runs: DataFrame) -> Series:
@@ -231,8 +223,8 @@ def of_record(runs: DataFrame) -> Series:
 
 
 def of_either_scale(runs: DataFrame) -> Series:
-    """Which runs have the thesis's model and training on a whole corpus of its, or those of the compact
-    replication on whatever there is of it; with padding masked or not, any start, trick and vectors."""
+    """Which runs have the thesis's model and training on a whole corpus of its, or the compact replication's
+    on any part of it; with padding masked or not, any start, trick and vectors."""
     same = THESIS_MODEL.keys() - {"masked", "forget_bias", "test"} - COMPACT.keys()
     base = has(runs, {name: THESIS_MODEL[name] for name in same}) & runs["corpus"].isin(THESIS_CORPORA)
     large = has(runs, {name: THESIS_MODEL[name] for name in COMPACT} | {"corpus_complete": True})
@@ -250,9 +242,8 @@ def of_learnability(runs: DataFrame) -> Series:
 
 
 def of_breadth(runs: DataFrame) -> Series:
-    """Which runs on the whole of IMDb, 1K reviews, compare what the thesis leaves to others or mentions
-    in passing: the model of the quick profile, but for its cell, layers, directions, regularisation,
-    learning rate and epochs (§1.4.2, §1.11)."""
+    """Which runs on the whole of IMDb, 1K reviews, have the model of the quick profile but for its cell,
+    layers, directions, regularisation, learning rate and epochs (§1.4.2, §1.11)."""
     varied = "cell layers bidirectional hidden_size drop_connect weight_decay learning_rate epochs"
     fixed = {name: value for name, value in SMALL_MODEL.items() if name not in varied.split()}
     fixed |= {"corpus": "imdb", "length": "long", "size": 1_000, "corpus_complete": True}
@@ -266,11 +257,9 @@ def of_breadth(runs: DataFrame) -> Series:
 def probes_of_breadth(probes: DataFrame) -> Series:
     """Which probe runs looked at such a model once it was trained, or for the gradients at the start on
     the first 500 texts (§1.5)."""
-    start = _at_the_start(probes)
-    as_trained = probes.assign(
-        size=probes["size"].mask(start, 1_000), test=probes["test"].mask(start, SMALL_MODEL["test"])
-    )
-    return of_breadth(as_trained) & ~column(probes, "untrained").eq(True)
+    start, usual = _at_the_start(probes), {"size": 1_000, "test": SMALL_MODEL["test"]}
+    as_trained = probes.assign(**{name: probes[name].mask(start, usual[name]) for name in usual})
+    return of_breadth(as_trained) & ~probes["untrained"].eq(True)
 
 
 def _at_the_start(probes: DataFrame) -> Series:
@@ -282,8 +271,7 @@ def memory_of_record(probes: DataFrame) -> Series:
     models of its width, of one layer, on texts of up to 4,000 words (§1.3.3)."""
     same = ("hidden_size", "embedding_size", "layers", "masked", "bidirectional")
     wide = {name: THESIS_MODEL[name] for name in same} | {"probe": "memory", "longest": 4_000}
-    wide |= {"corpus": "imdb", "corpus_complete": True}
-    return has(probes.assign(longest=column(probes, "longest")), wide) & probes["vectors"].notna()
+    return has(probes, wide | {"corpus": "imdb", "corpus_complete": True}) & probes["vectors"].notna()
 
 
 def probes_of_either_scale(probes: DataFrame) -> Series:
@@ -294,9 +282,8 @@ def probes_of_either_scale(probes: DataFrame) -> Series:
 
 
 def probes_of_record(probes: DataFrame) -> Series:
-    """Which probe runs looked at a model of the thesis's on a whole corpus of its: trained by the
-    protocol, or for the gradients at the start on the first 500 texts (§1.5), there also with the
-    forget gates of BiLSTM_LowF."""
+    """Which probe runs looked at a model that the protocol trained on a whole corpus of the thesis's, or for
+    the gradients at the start on the first 500 texts (§1.5), there also with the gates of BiLSTM_LowF."""
     start = _at_the_start(probes)
     low = start & has(probes, {"forget_bias": "low", "pooling": "last"})
     as_protocol = probes.assign(
@@ -304,7 +291,7 @@ def probes_of_record(probes: DataFrame) -> Series:
         test=probes["test"].astype(object).mask(start, None),
         forget_bias=probes["forget_bias"].mask(low, "thesis"),
     )
-    return of_record(as_protocol) & ~column(probes, "untrained").eq(True)
+    return of_record(as_protocol) & ~probes["untrained"].eq(True)
 
 
 def taggings_of_record(runs: DataFrame) -> Series:
@@ -318,37 +305,11 @@ def compact_taggings(runs: DataFrame, more: Mapping[str, Any] | None = None) -> 
     runs = runs.fillna({"filters": Tagging.filters})  # which older runs lack
     compared = ("corpus", "seed", "cell", "bidirectional", "encoding", "vectors")
     usual = {own.name: own.default for own in fields(Tagging) if own.name not in compared}
-    found = pd.Series(False, index=runs.index)
-    for corpus in PUBLISHED:
-        given = {k: v for k, v in {**SMALL_TAGGERS[corpus], **(more or {})}.items() if k in usual}
-        found |= has(runs, usual | given | {"corpus": corpus, "corpus_complete": True})
-    return found & runs["vectors"].notna()
-
-
-# The reference runs that figures draw, trained from one kind of word vectors, see `of_one_kind`.
+    found = runs["corpus_complete"].eq(True) & runs["vectors"].notna()
+    own = [{**usual, **SMALL_TAGGERS[name], **(more or {}), "corpus": name} for name in PUBLISHED]
+    return found & pd.concat([has(runs, settings) for settings in own], axis=1).any(axis=1)
 
 
 def finished(runs: DataFrame) -> DataFrame:
     """The runs that did not diverge."""
     return runs[~column(runs, "diverged").eq(True)]
-
-
-def small_trainings(store: Store) -> DataFrame:
-    """Those that `of_breadth` admits."""
-    runs = store.current("training")
-    return finished(of_one_kind(runs[of_breadth(runs)])) if len(runs) else runs
-
-
-def on_imdb(store: Store, kind: str) -> DataFrame:
-    """What one kind of probe measured at the thesis's scale on long IMDb reviews, on models whose padding is
-    masked; word importance only on texts of the thesis's lengths."""
-    probes = store.current("probe")
-    if len(probes):
-        probes = of_one_kind(probes[probes_of_record(probes) & (probes["probe"] == kind)])
-    rows = store.measured_on(probes, kind)
-    if rows.empty:
-        return rows
-    chosen = has(rows, {"corpus": "imdb", "length": "long", "masked": True})
-    if kind == "nwi":
-        chosen &= column(rows, "shortest") == 400
-    return rows[chosen]

@@ -20,7 +20,6 @@ from whenpool.corpora.tokens import WordVectors
 from whenpool.models.sequence_tagger import Spelling
 from whenpool.probes import tagging_gradient_norms
 from whenpool.runs.compute import standing
-from whenpool.runs.engine import read_ahead
 from whenpool.runs.kinds.tagging import PLACES, TAGGING_PROTOCOL, Tagging
 from whenpool.runs.plans.chapters import SMALL_TAGGERS, plan
 from whenpool.runs.request import Choice
@@ -300,7 +299,9 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
         "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
         "1 test words have a tag that no training word has: they count as errors."
     )
-    assert " ".join(read_ahead(runs, place)) == result["corpus_notes"]  # told before any work
+    assert (
+        " ".join(Tagging.read_ahead(runs, place, "cpu")) == result["corpus_notes"]
+    )  # told before any work
 
 
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):

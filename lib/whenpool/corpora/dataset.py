@@ -150,7 +150,8 @@ def _numbered(
     for split, count in zip(SPLITS, counts, strict=True):
         have = len(encoded.texts[split])
         if not 1 <= count <= have:
-            raise InputError(f"the corpus has {have:,} {split} texts, {count:,} were asked for")
+            few = f"the corpus has {have:,} {split} texts, {count:,} were asked for"
+            raise InputError(f"{few}; choose from 1 to {have:,}")
         composed[split], passes[split] = _composed(encoded, split, setting, share, count, max_words)
     occurrences = torch.bincount(composed["train"].ids.flat, minlength=len(encoded.words)).tolist()
     vocabulary = build_vocabulary(dict(zip(encoded.words, occurrences, strict=True)))

@@ -135,7 +135,9 @@ def strings(texts: Iterable[str]) -> list[str]:
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):
-            raise InputError(f"text {place} is not a string but {type(text).__name__}")
+            raise InputError(
+                f"text {place} is not a string but {type(text).__name__}: give a list of strings"
+            )
     return found
 
 

@@ -187,7 +187,7 @@ WIKITEXT = "".join(
 
 
 @pytest.mark.parametrize(("name", "content", "example"), [
-    ("wiki_sentences.jsonl.gz", gzip.compress(JSON.encode()), "fact 1 of 7 ."),
+    ("wiki_sentences.jsonl.gz", gzip.compress(JSON.encode(), mtime=0), "fact 1 of 7 ."),
     ("wiki_sentences.txt", TEXT.encode(), "fact 2 of 7 ."),
     ("wikitext-103-raw/wiki.train.raw", WIKITEXT.encode(), "It has 1,000 of 7 ."),
 ])  # fmt: skip

@@ -118,7 +118,7 @@ without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
         (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
         (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
         (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
-        (Encoder, {"layers": 0}, "layers=0 and hidden_size=6 must be at least 1"),
+        (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
         (Encoder, {"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
         (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
         (TransformerEncoder, {"heads": 0}, "at least 1"),

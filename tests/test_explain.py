@@ -143,7 +143,7 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     (["--text", "a", "--file", "x"], "give either"),
     (["--text", ""], "--text: the text has no words"),
     (["--text", "-"], "standard input is not UTF-8 text (byte 3)"),
-    (["--text", "a", "--label", "x"], "whenpool: the model has no class 'x'; it has 'neg',"),
+    (["--text", "a", "--label", "x"], "--label: the model has no class 'x'; it has 'neg',"),
     (["--text", "a", "--k", "0"], "0 is not in the range"),
     (["--file", "nowhere.txt"], "nowhere.txt cannot be read: No such file"),
     (["--file", "latin.txt"], "latin.txt, line 1: not UTF-8 text (byte 0xe9"),

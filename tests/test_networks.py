@@ -217,9 +217,9 @@ def test_what_a_cell_lacks_is_left_out(place):
 
 @pytest.mark.parametrize(("wrong", "message"), [
     ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm, gru, elman"),
-    ({"layers": 0}, "layers=0 and hidden_size=256 must be at least 1"),
-    ({"cell": "sum"}, "input_size=100 must equal hidden_size=256"),
-    ({"cell": "sum", "hidden_size": 100, "layers": 2}, "input_size=200 must equal hidden_size=100"),
+    ({"layers": 0}, "layers must be at least 1, not 0"),
+    ({"cell": "sum"}, "input_size=100, the embedding_size of a classifier, must equal hidden_size=256"),
+    ({"cell": "sum", "hidden_size": 100, "layers": 2}, "for several layers set bidirectional=False"),
     ({"cell": "gru", "forget_bias": 1.0}, "needs a forget gate, which cell 'gru' lacks"),
     ({"cell": "mingru", "orthogonal": True}, "cell 'mingru' has no recurrent weights"),
     ({"drop_connect": 1.5}, "drop_connect is a rate"),

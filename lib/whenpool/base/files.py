@@ -62,7 +62,7 @@ def lines_of(path: Path) -> Iterator[str]:
                         "as UTF-8"
                     )
                 yield line
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, EOFError, zlib.error, ValueError) as error:  # the last for names with a null byte
         raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', '') or error}") from None
 
 

@@ -75,7 +75,15 @@ def execute(
     notebook, executing = jupytext.read(source), target.with_suffix(".executing.ipynb")
     for cell in notebook.cells:
         if "parameters" in cell.metadata.get("tags", []):
-            cell.source = "\n".join(with_value(line, parameters) for line in cell.source.splitlines())
+            lines = cell.source.splitlines()
+            if unread := [
+                line for line in lines if line.strip(" #") and not _ASSIGNMENT.fullmatch(line)
+            ]:
+                raise BookError(
+                    f"{source}, parameters cell: {unread[0]!r} is not NAME = VALUE on one line, so no "
+                    "option could replace it: write it so"
+                )
+            cell.source = "\n".join(with_value(line, parameters) for line in lines)
     jupytext.write(notebook, executing)
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
     if notes:

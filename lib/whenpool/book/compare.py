@@ -64,7 +64,8 @@ def compare(first: Store, second: Store) -> DataFrame:
         runs = store.current("training").set_index("key")
         known = {name: column(runs, name).astype(object).fillna(value) for name, value in usual.items()}
         runs = runs.assign(**known).astype({"together": int})
-        sides.append((store, runs, store.history("training")))
+        history = store.history("training")
+        sides.append((store, runs, dict(iter(history.groupby("key"))) if len(history) else {}))
     common = sides[0][1].index.intersection(sides[1][1].index, sort=False)
     if common.empty:
         found = [
@@ -75,7 +76,7 @@ def compare(first: Store, second: Store) -> DataFrame:
     pairs = []
     for key in common:
         both = [
-            (runs.loc[key], epochs[epochs["key"] == key], store.weights_file(key))
+            (runs.loc[key], epochs.get(key, DataFrame()), store.weights_file(key))
             for store, runs, epochs in sides
         ]
         if all(np.isfinite(row["test_accuracy"]) for row, _, _ in both):

@@ -32,10 +32,11 @@ def check_machine(
     further where packages or the device are missing. Raises `InputError` for an unknown profile or device."""
 
     def complete(findings: Iterator[Finding]) -> bool:
-        found = list(findings)
-        for mark, text in found:
+        marks = []
+        for mark, text in findings:  # said at once: reading corpora takes its time
             say(f"{mark:8}{text}")
-        return all(mark != "missing" for mark, _ in found)
+            marks.append(mark)
+        return "missing" not in marks
 
     if not complete(_packages(*_requirements())):
         return False

@@ -372,7 +372,10 @@ def explain(
     from whenpool.explain.checkpoint import load_checkpoint
 
     checkpoint = load_checkpoint(model)
-    explaining.check_label(checkpoint, label)
+    try:
+        explaining.check_label(checkpoint, label)
+    except InputError as error:
+        raise InputError(f"--label: {error}") from None
     try:
         given = sys.stdin.buffer.read().decode("utf-8-sig") if text == "-" else text or ""
     except UnicodeDecodeError as error:

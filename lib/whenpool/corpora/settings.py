@@ -104,8 +104,11 @@ def find_filler(directory: Path) -> Path:
     for name in FILES:
         if (directory / name).is_file():
             return directory / name
-    own = f"put {FILES[2]} there, a sentence a line and an empty line between articles"
-    raise InputError(f"no filler sentences in {directory}: `whenpool data fetch wikitext`, or {own}")
+    raise InputError(
+        f"no filler sentences in {directory}: run `whenpool data fetch wikitext`, or put {FILES[0]} "
+        f'there, one {{"sentence", "title"}} a line, or {FILES[2]}, one sentence a line and an empty '
+        "line between articles"
+    )
 
 
 def load_filler(path: Path) -> dict[str, list[str]]:

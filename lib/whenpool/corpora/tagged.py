@@ -136,7 +136,10 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
                 continue
             if cells[0] != str(len(sentence) + 1):
                 wrong = f"word {cells[0]!r:.40} where number {len(sentence) + 1} should stand"
-                raise InputError(f"{where}: {wrong}; put a blank line between sentences")
+                mend = (
+                    "number the words of a sentence 1, 2, 3, ..., and put a blank line between sentences"
+                )
+                raise InputError(f"{where}: {wrong}; {mend}")
             word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
         else:
             cells = cells if "\t" in line else line.split()
@@ -144,7 +147,9 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
                 raise InputError(f"{where}: a word without a tag; write both, or a blank line")
             first, width = first or number, width or len(cells)
             if len(cells) != width:
-                raise InputError(f"{where}: {len(cells)} columns, line {first} has {width}")
+                raise InputError(
+                    f"{where}: {len(cells)} columns, line {first} has {width}; give each as many"
+                )
             word, tag = cells[0].strip(), cells[-1].strip()
         if not word or not tag or (is_conllu and tag == "_"):
             missing = "tag" if word else "word"

@@ -231,7 +231,9 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
                 shapes[name] = tuple(part.get_shape())
         outline = _outline(facts, str(facts_file), shapes, str(weights_file))
         if hashlib.sha256(weights).hexdigest() != facts["weights"]:
-            raise InputError(f"{weights_file} is damaged, or belongs to another {FACTS_FILE}")
+            raise InputError(
+                f"{weights_file} is damaged, or belongs to another {FACTS_FILE}: save again"
+            )
         tensors = safetensors.torch.load(weights)
     except safetensors.SafetensorError as error:
         raise InputError(f"{weights_file} is damaged: {error!s:.200}; save it again") from None
@@ -250,8 +252,10 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
         raise InputError(f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS")
     encoder = model.encoder
     if isinstance(encoder, TransformerEncoder) and (encoder.heads, encoder.norm) != (HEADS, "pre"):
-        made = f"{encoder.heads} heads and norm {encoder.norm!r}"
-        raise InputError(f"a checkpoint's Transformer has {HEADS} heads and norm 'pre', not {made}")
+        made = f"not {encoder.heads} heads and norm {encoder.norm!r}"
+        raise InputError(
+            f"a checkpoint's Transformer is as TextClassifier makes it: {HEADS} heads and norm 'pre', {made}"
+        )
     return {
         "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),

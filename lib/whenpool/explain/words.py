@@ -280,7 +280,10 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     with evaluating(model):
         weights = model.pool(model.encode(model.embed(ids), lengths), lengths)[1]  # type: ignore[operator]
     if weights is None:
-        pooling, others = type(getattr(model, "pooling", model)).__name__, "mean or an attention"
+        pooling, others = (
+            type(getattr(model, "pooling", model)).__name__,
+            "mean, attention, max_attention or last_attention",
+        )
         raise InputError(f"{pooling} gives words no weights; choose {others}")
     return [row[:n] for row, n in zip(weights.cpu(), lengths.tolist(), strict=True)]
 

@@ -21,7 +21,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils._pytree import tree_map
 
 from whenpool.base.errors import InputError
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
@@ -95,7 +94,7 @@ class FineTuned(nn.Module):
             return value[longest] if is_mask else value
 
         def merge_masks(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return tree_map(of_longest, (args, kwargs))
+            return tuple(map(of_longest, args)), {n: of_longest(value) for n, value in kwargs.items()}
 
         with ExitStack() as hooks:
             hooks.callback(layers[layer - 1].register_forward_hook(mix).remove)
@@ -390,7 +389,8 @@ class MixText(SemiSupervised):
     def loss(self, model: FineTuned, batch: Batch, indices: Tensor) -> Learnt:
         B, device = len(batch.labels), batch.ids.device
         texts = self.next_texts(device)
-        plain = model(texts[0].ids, texts[0].lengths).softmax(1)  # (U, C)
+        with torch.set_grad_enabled(self.margin_weight > 0 and torch.is_grad_enabled()):
+            plain = model(texts[0].ids, texts[0].lengths).softmax(1)  # (U, C)
         with torch.no_grad():  # the guess: the mean to the power of 1 / T, normalised again (§4)
             predictions = [plain, *(model(v.ids, v.lengths).softmax(1) for v in texts[1:])]
             mean = torch.stack(predictions).sum(0) / len(predictions)

@@ -34,8 +34,8 @@ def run_together(
     order = sorted(range(len(inputs)), key=lambda r: -inputs[r].shape[1])  # longest first
     B = max(map(len, inputs))
     by_word = (pad(inputs[r].transpose(0, 1), (0, 0, 0, B - len(inputs[r]))) for r in order)
-    alike = zip(*(lstms[r].parameters() for r in order), strict=True)
-    into, across, b_in, b_state = map(torch.stack, alike)
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    into, across, b_in, b_state = (torch.stack([getattr(lstms[r], n) for r in order]) for n in names)
     loops = loops or loops_for(across)
     found = _Recurrences.apply(loops, into, across, b_in + b_state, *(x.contiguous() for x in by_word))
     states = dict(zip(order, found, strict=True))  # (T_r, B, H) each

@@ -112,8 +112,9 @@ class Sum(Cell):
     def add_weights(self) -> None:
         if self.input_size != self.hidden_size:
             raise InputError(
-                f"cell {type(self).__name__} adds words to the state: input_size={self.input_size} must "
-                f"equal hidden_size={self.hidden_size} (and with layers that of both directions)"
+                f"cell {type(self).__name__} adds words to the state: input_size={self.input_size}, the "
+                f"embedding_size of a classifier, must equal hidden_size={self.hidden_size}; for several "
+                "layers set bidirectional=False"
             )
 
     def step(self, x: Tensor, s: Tensor) -> Tensor:

@@ -86,10 +86,13 @@ class Encoder(nn.Module):
     ) -> None:
         super().__init__()
         check_known("cell", cell, CELLS)
-        if layers < 1 or hidden_size < 1:
-            raise InputError(f"layers={layers} and hidden_size={hidden_size} must be at least 1")
+        sizes = {"layers": layers, "hidden_size": hidden_size, "input_size (of words)": input_size}
+        for name, size in sizes.items():
+            if size < 1:
+                raise InputError(f"{name} must be at least 1, not {size}")
         if forget_bias is not None and not LISTED_CELLS[cell].forgets:
-            raise InputError(f"a forget bias needs a forget gate, which cell {cell!r} lacks")
+            lacks = f"forget_bias needs a forget gate, which cell {cell!r} lacks"
+            raise InputError(f"{lacks}: leave it out or choose another cell")
         if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
             raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
         if not 0 <= drop_connect < 1:

@@ -46,6 +46,9 @@ class Wish:
             check_known("pooling", pooling, POOLINGS)
         if len(set(self.poolings)) < len(self.poolings) or not self.poolings:
             raise InputError(f"poolings are some different ones of {', '.join(POOLINGS)}")
+        for name in ("seeds", "epochs", "limit", "words"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError(f"{name} is at least 1, not {getattr(self, name)}")
 
     @property
     def output(self) -> Path:

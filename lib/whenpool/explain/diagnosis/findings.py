@@ -103,6 +103,8 @@ def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
     one, several = ("the one model", "has"), ("the models", "have")
     what, learnt = one if len(judges) == 1 else several
     who = f"{together(judges)}, {what} with a pooling that {learnt} learnt,"
+    if where == "unknown" and len(judges) > 1:
+        return f"{together(judges)} do not all single out the same part of {texts}."
     if where == "unknown":
         return f"To {who} no one part of {texts} matters most."
     if where == "everywhere":

@@ -58,11 +58,10 @@ def _of_poolings(found: Findings) -> Verdict:
     else:
         chosen, why = _chosen(found, tied)
         names = together([score.name for score in tied])
-        sentences = [
-            f"{names} cannot be told apart by {size}: {best.name} is right on {best.accuracy:.1f} % of them, "
-            "and a lead over the others may be chance.",
-            *why,
-        ]
+        right = f"is right on {best.accuracy:.1f} % of them, and its lead may be chance"
+        if all(math.isclose(score.accuracy, best.accuracy) for score in tied):
+            right = f"and the others are right on {best.accuracy:.1f} % of them"
+        sentences = [f"{names} cannot be told apart by {size}: {best.name} {right}.", *why]
         any_may = f"any {'that has learnt ' if left else ''}may do"
         doubt = f", though {any_may if len(tied) == len(found.learnt) else 'others may do as well'}"
     if left:

@@ -22,7 +22,7 @@ from whenpool.corpora.settings import SHARE, check_setting
 from whenpool.corpora.synthetic import Grammar
 from whenpool.corpora.tokens import WordVectors, load_vectors
 from whenpool.learnability import DropoutAttention, GradientDirected, PenaltyAttention, TeacherForcing
-from whenpool.models.registry import LISTED
+from whenpool.models.registry import LISTED, LISTED_CELLS
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
 from whenpool.runs.run import Place, key
@@ -233,6 +233,7 @@ class Training(Run):
         """Raises `InputError` for what cannot be trained."""
         check_setting(self.setting)
         check_known("length", self.length, LENGTHS)
+        check_known("cell", self.cell, LISTED_CELLS)
         check_model(**{name: getattr(self, name) for name in SHAPE})
         if self.trick != "gradient_directed" and {"strength", "divergence"} & self.changed().keys():
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")

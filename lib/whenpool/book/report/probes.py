@@ -62,6 +62,11 @@ def text_span(setting: str, share: float) -> tuple[float, float]:
     }[setting]
 
 
+def geometric_means(rows: pd.DataFrame) -> pd.Series:
+    """Of the values of a measure, as `whenpool.book.chapter.Chapter.reference` gives them, by model."""
+    return np.exp(np.log(rows["value"]).groupby(rows["model"]).mean())
+
+
 def ends_and_middle(profile: Any) -> tuple[float, float]:
     """Mean NWI of both outer tenths together, and of the middle fifth, of (100,) positions."""
     return (profile[:10].mean() + profile[90:].mean()) / 2, profile[40:60].mean()

@@ -20,7 +20,7 @@ __all__ = ["Report", "Workforce", "check_device", "processors", "run_all"]
 
 @dataclass(frozen=True)
 class Workforce:
-    """What executes runs; it changes no result."""
+    """What executes runs. It changes no run, and is part of the provenance of each result."""
 
     engine: str = "local"  # processes on this machine, or "ray", a cluster
     address: str | None = None  # of the Ray cluster; None: this machine's, or one of it alone

@@ -38,7 +38,6 @@ from whenpool.runs.plans.chapters import PLANS, needed, plan
 from whenpool.runs.request import NARROWING, Choice
 from whenpool.runs.run import Place
 
-_ASSIGNMENT = re.compile(r"(?P<name>\w+) = (?P<value>[^#]*?)(?P<remark>\s*#.*)?")
 CELL_SECONDS = 3600  # A cell that takes longer is stopped: the runs it needs were computed before
 AT_ONCE = 2  # So many chapters are executed at a time; each has a kernel of its own, of about 1 GB
 STATUS = "status"  # The page that reports on the chapters
@@ -69,22 +68,12 @@ def execute(
     source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
 ) -> None:
     """Execute a chapter in a kernel, which writes the names of the files that it opens into ``notes``, and
-    put the notebook where pages are rendered from. ``parameters`` replace the values in the chapter's
+    put the notebook where pages are rendered from. papermill sets ``parameters`` behind the chapter's
     parameters cell; those that it does not have are left out. Raises `BookError` when a cell fails; the
     notebook as far as it got stays beside ``target``."""
-    notebook, executing = jupytext.read(source), target.with_suffix(".executing.ipynb")
-    for cell in notebook.cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            lines = cell.source.splitlines()
-            if unread := [
-                line for line in lines if line.strip(" #") and not _ASSIGNMENT.fullmatch(line)
-            ]:
-                raise BookError(
-                    f"{source}, parameters cell: {unread[0]!r} is not NAME = VALUE on one line, so no "
-                    "option could replace it: write it so"
-                )
-            cell.source = "\n".join(with_value(line, parameters) for line in lines)
-    jupytext.write(notebook, executing)
+    executing = target.with_suffix(".executing.ipynb")
+    jupytext.write(jupytext.read(source), executing)
+    known = papermill.inspect_notebook(executing)
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
     if notes:
         kernel.append(f"--IPKernelApp.exec_lines={watching(notes)}")
@@ -92,6 +81,7 @@ def execute(
         executed = papermill.execute_notebook(
             executing,
             executing,
+            {name: value for name, value in parameters.items() if name in known},
             # not papermill's cwd, which changes the folder of this whole process
             resources={"metadata": {"path": str(target.parent.resolve())}},
             kernel_name="python3",
@@ -105,28 +95,18 @@ def execute(
             f"chapter {source.stem}, cell {error.cell_index + 1} ({line}): {error.ename}: {error.evalue}\n"
             f"The notebook as far as it got: {executing}"
         ) from None
-    except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
+    except (NoSuchKernel, RuntimeError, OSError, UnicodeError) as error:  # also of one that dies
         reason = InputError(str(error))  # in one line
         raise BookError(
             f"chapter {source.stem}: its kernel does not start or answer: {reason}"
         ) from None
     record = executed.metadata.papermill
     del record["input_path"], record["output_path"]  # folders of this machine
-    record["parameters"] = dict(parameters)
+    for cell in executed.cells:  # pages show what can be set, and each figure says which runs it has
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.metadata.tags.append("remove-cell")
     nbformat.write(executed, executing)
     executing.replace(target)
-
-
-def with_value(line: str, parameters: Mapping[str, Any]) -> str:
-    """A line ``name = default  # remark`` with the value that is given."""
-    match = _ASSIGNMENT.fullmatch(line)
-    if not match or match["name"] not in parameters:
-        return line
-    value = parameters[match["name"]]
-    shown = repr(value)
-    if isinstance(value, str):  # in double quotes, whatever it holds: a file can have any name
-        shown = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
-    return f"{match['name']} = {shown.ljust(len(match['value']))}{match['remark'] or ''}"
 
 
 def render(stage: Path, output: Path) -> Path:

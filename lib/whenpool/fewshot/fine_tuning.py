@@ -316,7 +316,7 @@ class UDA(SemiSupervised):
 
     @property
     def threshold(self) -> float:
-        """η_t of the next step: labelled texts whose class is more probable are left out."""
+        """η_t of the next step. Labelled texts whose class is more probable are left out."""
         return self.progress * (1 - 1 / self.classes) + 1 / self.classes
 
     def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:

@@ -22,7 +22,7 @@ from whenpool.models.registry import LISTED
 
 
 class Pooling(nn.Module):
-    """What all poolings share: the constructor.
+    """The base class of all poolings.
 
     Args:
         size: D, the units of a state. Needed only where something is learnt.

@@ -59,7 +59,7 @@ def padding_sweep(
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
         settings: where the original stands, see `whenpool.corpora.settings.compose`.
-        padding_index: the word number that stands behind the end of a text.
+        padding_index: the word number that stands after the end of a text.
         max_words: padded words in a batch (B x T), unless a single text has more.
 
     Raises:

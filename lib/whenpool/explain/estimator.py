@@ -107,6 +107,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         """Train on N texts and their labels.
 
         Args:
+            texts: N strings.
+            labels: the N labels, of any type that can be sorted.
             validation: texts and labels that choose the epoch; None: a part of the texts is held out.
 
         Raises:

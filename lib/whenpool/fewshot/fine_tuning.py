@@ -165,8 +165,10 @@ class MixDraws:
 class TMix(Objective):
     """Cross-entropy between the prediction on mixtures and their mixed labels (`MixDraws`).
 
-    ``alpha`` is 2 in the command that Chen et al. released; they advise 2 or 16 below 100 labels per class
-    (§5.3).
+    Args:
+        seed: of what is drawn, such as partners and shares.
+        alpha: of the Beta distribution of shares; 2 in the command that Chen et al. (2020) released. They
+            advise 2 or 16 below 100 labels per class (§5.3).
 
     Examples:
         >>> from whenpool.corpora.batches import Batch

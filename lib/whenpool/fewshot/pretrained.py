@@ -337,7 +337,8 @@ def contextual_classifier(
 
     Args:
         size: E, units of an embedding.
-        options: see `whenpool.TextClassifier`.
+        classes: how many there are, C.
+        pooling, hidden_size, options: see `whenpool.TextClassifier`.
 
     Examples:
         >>> model = contextual_classifier(384, classes=2, hidden_size=16)

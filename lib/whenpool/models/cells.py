@@ -122,7 +122,7 @@ class Sum(Cell):
 
 
 class TanhSum(Sum):
-    """The slides' second suggestion: s_t = tanh(s_{t-1} + x_t + b), which is bounded and has no weights but b.
+    """The slides' second suggestion: s_t = tanh(s_{t-1} + x_t + b), bounded, with no weights but b.
 
     Examples:
         >>> TanhSum(3, 3)(torch.randn(2, 7, 3))[0].abs().max() < 1

@@ -48,7 +48,7 @@ class Encoder(nn.Module):
         input_size, hidden_size: E; H, per direction.
         cell: a name in `whenpool.models.cells.CELLS`, such as "lstm", "gru" or "elman".
         layers, bidirectional: how many are stacked; whether each also reads from right to left.
-        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's start; a
+        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's values; a
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
             ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).
@@ -139,7 +139,7 @@ class Encoder(nn.Module):
 
     @property
     def shape(self) -> tuple[str, int, int, int, int]:
-        """The cell, E, H, and the numbers of layers and directions. Encoders of one shape can run together."""
+        """The cell, E, H, layers and directions; encoders of one shape can run together."""
         return self.cell, self.input_size, self.hidden_size, len(self.layers), self.directions
 
     def load_torch(self, module: nn.RNNBase) -> "Encoder":

@@ -163,6 +163,8 @@ class LastAttention(Pooling):
         """The attention of each direction: one or two of (B, T).
 
         Args:
+            states: (B, T, D).
+            mask: (B, T) bool, true on words.
             kept: for each direction, which words take part in its softmax, (B, T) bool; None: all.
         """
         directions = 2 if self.bidirectional else 1

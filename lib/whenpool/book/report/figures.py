@@ -47,9 +47,11 @@ def legend_above(grid: Grid, columns: int = 5) -> None:
 
 def mark_generated(runs: DataFrame) -> None:
     """Write SYNTHETIC below the current figure if all its runs read generated texts."""
-    names = runs["corpus"].str.partition(":")[0] if len(runs) else []
-    if len(names) and names.isin(["synthetic", "generated"]).all():
-        plt.gcf().text(1, 0, "SYNTHETIC", ha="right", va="top", size="small", color=CHANCE_COLOUR)
+    names = {str(name).partition(":")[0] for name in runs["corpus"]} if len(runs) else set()
+    if names and names <= {"synthetic", "generated"}:
+        figure = plt.gcf()
+        right = max(axes.get_position().x1 for axes in figure.axes)
+        figure.text(right, 0, "SYNTHETIC", ha="right", va="top", size="small", color=CHANCE_COLOUR)
 
 
 def nothing_yet() -> Figure:

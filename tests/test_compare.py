@@ -194,7 +194,7 @@ def test_the_command_prints_a_table_and_publishes_it(stores, folder, monkeypatch
     words = ["compare", *(str(store.directory) for store in stores)]
     told = CliRunner().invoke(cli, words, catch_exceptions=False).output
     assert "twice the same; cpu: A, float32, alone" in told
-    assert "1 trainings that were run twice in the same way, 1 are identical" in told
+    assert "Run twice in the same way: 1 of 1 pairs are identical" in told
     told = CliRunner().invoke(cli, [*words, "--record", "--results", str(folder)]).output
     assert f"1 rows of {folder}/comparisons.csv were written" in told
     assert len(read_comparisons(folder)) == 1

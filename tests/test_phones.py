@@ -11,6 +11,7 @@ import pytest
 import seaborn as sns
 
 from whenpool.book.pages import lighten
+from whenpool.book.report import figures
 from whenpool.book.report.phones import drawn_twice, parted, stack
 
 DRAWINGS = Path(__file__).parents[1] / "book" / "_static" / "drawings"
@@ -31,6 +32,17 @@ def grid_of(columns, rows=1):
     places = [(row, column, x, x) for row in range(rows) for column in range(columns) for x in range(3)]
     frame = pd.DataFrame(places, columns=["row", "column", "x", "y"]).assign(kind="one")
     return sns.relplot(frame, x="x", y="y", col="column", row="row", hue="kind", kind="line", height=2)
+
+
+@pytest.mark.parametrize(
+    ("corpora", "said"),
+    [(["synthetic", "synthetic:classes=10"], ["SYNTHETIC"]), (["synthetic", "imdb"], []), ([], [])],
+)
+def test_a_figure_of_generated_texts_alone_says_so_on_a_phone_too(corpora, said):
+    figure = grid_of(2).figure
+    figures.mark_generated(pd.DataFrame({"corpus": corpora}))
+    stack(figure)
+    assert [text.get_text() for text in figure.texts] == said
 
 
 @pytest.mark.parametrize(

@@ -72,21 +72,19 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
     runs, other = [replace(TINY, seed=seed) for seed in range(6)], replace(TINY, cell="gru")
     table, notes = status([TINY, other], place)
     assert table.loc["mine", ["time left", "time of all"]].tolist() == ["?", "?"]
-    assert notes == ["?: nothing like 2 runs was run yet"]
+    assert notes == ["?: no stored run is like 2 of the runs"]
     done(place, runs[0], 60.0)
     done(place, runs[1], 60.0)
     table, notes = status([*runs, other], place)
     assert table.loc["mine", [*COUNTS, "time left"]].tolist() == [2, 5, 0, 0, 7, "4 min 0 s + ?"]
-    assert notes[-1] == "?: nothing like 1 runs was run yet"
+    assert notes[-1] == "?: no stored run is like 1 of the runs"
     for workers, left, whole in (
         (3, "1 min 20 s", "2 min 0 s"),
         (100, "1 min 0 s", "1 min 0 s"),  # no shorter than one run
     ):
         table, notes = status(runs, place, workers=workers)
         assert table.loc[ALL, ["time left", "time of all"]].tolist() == [left, whole]
-        said = (
-            f"Times are for {workers} workers on cpu and rest on 2 stored runs: of 6 times 6 are those"
-        )
+        said = f"Times are for {workers} workers on cpu, estimated from 2 stored runs: 6 from the same"
         assert notes[0].startswith(said)
 
 

@@ -1,7 +1,6 @@
-"""Why and when should you pool? The models, probes and runs behind the book.
+"""Why and when should you pool? The models, probes and runs behind the book."""
 
-Names are imported at first use, so that what needs no torch starts fast.
-"""
+# Names are imported at first use, so that what needs no torch starts fast.
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -229,7 +229,7 @@ def table_of(cells: DataFrame) -> DataFrame:
 
 
 def meaning(cells: DataFrame) -> str:
-    """What the comparisons say, in a sentence or two; how to make them where there are none."""
+    """What the comparisons say, in a few sentences; how to make them where there are none."""
     if cells.empty:
         return f"No training was run twice yet; `{COMMAND}` compares two stores."
     same = np.logical_and.reduce([cells[name] == cells[f"{name}_other"] for name in CIRCUMSTANCES])
@@ -238,11 +238,11 @@ def meaning(cells: DataFrame) -> str:
         if len(chosen):
             whole = pooled(chosen)
             parts.append(
-                f"Of {whole['pairs']} trainings that were run twice {how}, {whole['identical']} are "
-                "identical in every result that does not depend on time; the test accuracies differ by "
-                f"{mean_text(whole)} points in the mean and {whole['largest_accuracy']:.2f} at most."
+                f"Run twice {how}: {whole['identical']} of {whole['pairs']} pairs are identical but for "
+                f"times; the mean difference of test accuracy is {mean_text(whole)} points, the largest "
+                f"{whole['largest_accuracy']:.2f}."
             )
-    return " ".join(parts) + " The 95 % t-interval over pairs follows ±."
+    return " ".join(parts) + " After ±: the 95 % t-interval over pairs."
 
 
 def mean_text(row: Any) -> str:

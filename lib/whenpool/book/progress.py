@@ -23,9 +23,9 @@ from whenpool.runs.run import Place, Run, key
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
 _ELSEWHERE = {
-    ALONE: "{} of the times are those of runs made one by one; none like them was made together",
-    OTHER_PRECISION: "{} of the times are those of another precision on this machine",
-    OTHER_MACHINE: "{} of the times are those of another machine, {}",
+    ALONE: "{:,} times are of runs made one by one; none like them was made together",
+    OTHER_PRECISION: "{:,} times are of another precision on this machine",
+    OTHER_MACHINE: "{:,} times are of another machine, {}",
 }
 _Expected = Mapping[Run, Estimate | None]
 
@@ -162,11 +162,11 @@ def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
         stored = {name for estimate in known for name in estimate.rests_on}
         same = sum(estimate.same_shape for estimate in known)
         others = len(known) - same
-        told = [f"{same} are those of the same run, seed apart"] * (same > 0)
-        told += [f"{others} are in proportion to the work of other runs"] * (others > 0)
+        told = [f"{same:,} from the same run with another seed"] * (same > 0)
+        told += [f"{others:,} in proportion to the work of other runs"] * (others > 0)
         lines.append(
-            f"Times are for {workers} worker{'s' * (workers > 1)} on {device} and rest on {len(stored)} "
-            f"stored runs: of {len(known)} times {' and '.join(told)}"
+            f"Times are for {workers} worker{'s' * (workers > 1)} on {device}, estimated from "
+            f"{len(stored):,} stored runs: {' and '.join(told)}"
         )
     for distance, line in _ELSEWHERE.items():
         those = [estimate for estimate in known if estimate.distance == distance]
@@ -174,5 +174,5 @@ def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
             devices = sorted({device for estimate in those for device in estimate.devices})
             lines.append(line.format(len(those), ", ".join(devices)))
     if len(known) < len(expected):
-        lines.append(f"?: nothing like {len(expected) - len(known)} runs was run yet")
+        lines.append(f"?: no stored run is like {len(expected) - len(known):,} of the runs")
     return lines

@@ -29,8 +29,8 @@ class Example(NamedTuple):
         'what a film'
     """
 
-    text: str
-    label: int
+    text: str  #: as it was published
+    label: int  #: the number of its class, from 0
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _is_conllu(path: Path) -> bool:
 
 
 def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
-    """The sentences of a file.
+    """Read the sentences of a file.
 
     Args:
         path: ``.conllu`` is read as CoNLL-U, anything else as columns; ``.gz`` is unpacked.
@@ -167,7 +167,7 @@ CLAUSES = _TABLES["clauses"]
 
 @dataclass(frozen=True)
 class SentenceGrammar:
-    """The parameters of the embedded tagged corpus.
+    """The parameters of the small grammar that makes tagged sentences.
 
     Examples:
         >>> sentence = make_tagged(SentenceGrammar("pos", train=20)).train[0]
@@ -175,11 +175,11 @@ class SentenceGrammar:
         ('.', 'PUNCT')
     """
 
-    task: str = "entities"  #: which templates and which of their tags: "entities", in IOB2, or "pos"
-    clauses: int = 4  #: of a sentence at most; all numbers from 1 on are equally likely
-    train: int = 1_000  #: sentences of each split
-    validation: int = 200
-    test: int = 400
+    task: str = "entities"  #: "entities", tagged in IOB2, or "pos", parts of speech
+    clauses: int = 4  #: most clauses of a sentence; all numbers from 1 on are equally likely
+    train: int = 1_000  #: sentences for training
+    validation: int = 200  #: sentences for validation
+    test: int = 400  #: sentences for testing
     seed: int = 0  #: another seed gives other sentences by the same rules
 
     def __post_init__(self) -> None:
@@ -189,7 +189,7 @@ class SentenceGrammar:
 
 
 def make_tagged(grammar: SentenceGrammar) -> TaggedCorpus:
-    """The sentences of all splits.
+    """Make sentences by a small grammar, for training, validation and test.
 
     Examples:
         >>> corpus = make_tagged(SentenceGrammar(train=3, validation=1, test=1))
@@ -370,30 +370,30 @@ OUTSIDE = "O"
 
 
 class Entity(NamedTuple):
-    """Words ``start`` to ``stop``, the latter not among them.
+    """An entity is a run of words of one type in a sentence.
 
     Examples:
         >>> Entity("PER", 3, 5) in entities(["O", "O", "O", "B-PER", "I-PER"])
         True
     """
 
-    type: str
-    start: int
-    stop: int
+    type: str  #: such as "PER"
+    start: int  #: its first word, counted from 0
+    stop: int  #: the word after its last one
 
 
 class Encoding(NamedTuple):
-    """What the tags of some sentences look like: one of `ENCODINGS` or "mixed", the number of entities, and
-    how many of them begin with ``I-``. Where several encodings fit, it is the first of iob2, iob1, io.
+    """How the tags of some sentences mark entities. Where several encodings fit, it is the first of iob2,
+    iob1, io.
 
     Examples:
         >>> encoding_of([["B-PER", "I-PER", "O"]]).name
         'iob2'
     """
 
-    name: str
-    entities: int
-    begun_inside: int
+    name: str  #: one of `ENCODINGS`, or "mixed"
+    entities: int  #: how many entities the sentences have
+    begun_inside: int  #: how many of them begin with ``I-``
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:

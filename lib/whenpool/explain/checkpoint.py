@@ -61,7 +61,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A classifier that can be given texts.
+    """A trained classifier with its vocabulary: texts in, classes out.
 
     Attributes:
         model: in evaluation mode, on the CPU.

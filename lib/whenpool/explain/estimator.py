@@ -38,8 +38,9 @@ except ModuleNotFoundError:
 
 @dataclass(eq=False, repr=False)
 class PoolingClassifier(ClassifierMixin, BaseEstimator):
-    """Embedding, recurrent encoder, pooling and linear classifier of the thesis (§1.3), trained by Adam; the
-    weights of the epoch with the best validation accuracy are kept (§1.4.2).
+    """The model of the thesis as a scikit-learn estimator (§1.3).
+
+    It is trained by Adam, and keeps the weights of the epoch with the best validation accuracy (§1.4.2).
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" is the BiLSTM without pooling.
@@ -106,6 +107,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         """Train on N texts and their labels.
 
         Args:
+            texts: N strings.
+            labels: the N labels, of any type that can be sorted.
             validation: texts and labels that choose the epoch; None: a part of the texts is held out.
 
         Raises:

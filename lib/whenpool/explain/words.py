@@ -147,7 +147,7 @@ def figure(
     scale: float | None = None,
     width: float = 7.0,
 ) -> "Figure":
-    """The same for print: words in coloured boxes, as many on a line as fit.
+    """A text with its weights as a figure for print: words in coloured boxes.
 
     Args:
         words, weights, title, scale: as for `strip`.
@@ -263,7 +263,7 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
 
     Returns:
         A tensor for each text, as long as the text, on the CPU; it sums to 1, or less where the
-        model lets padding into its pooling (``masked=False``).
+        model also pools padding (``masked=False``).
 
     Raises:
         InputError: for a model that lacks a method or whose pooling has no weights, and for ids and

@@ -165,8 +165,10 @@ class MixDraws:
 class TMix(Objective):
     """Cross-entropy between the prediction on mixtures and their mixed labels (`MixDraws`).
 
-    ``alpha`` is 2 in the command that Chen et al. released; they advise 2 or 16 below 100 labels per class
-    (§5.3).
+    Args:
+        seed: of what is drawn, such as partners and shares.
+        alpha: of the Beta distribution of shares; 2 in the command that Chen et al. (2020) released. They
+            advise 2 or 16 below 100 labels per class (§5.3).
 
     Examples:
         >>> from whenpool.corpora.batches import Batch
@@ -316,7 +318,7 @@ class UDA(SemiSupervised):
 
     @property
     def threshold(self) -> float:
-        """η_t of the next step: labelled texts whose class is more probable are left out."""
+        """η_t of the next step. Labelled texts whose class is more probable are left out."""
         return self.progress * (1 - 1 / self.classes) + 1 / self.classes
 
     def loss(self, model: nn.Module, batch: Batch, indices: Tensor) -> Learnt:

@@ -279,7 +279,7 @@ class EmbeddedTexts(Texts):
         return replace(self, labels=self.labels.to(device), device=device)
 
     def batch(self, indices: Tensor, padding_index: int) -> Batch:
-        """The texts of these numbers: as ``ids`` the embeddings, (B, T, E) float32, with zeros behind the
+        """The texts of these numbers: as ``ids`` the embeddings, (B, T, E) float32, with zeros after the
         end of each text, since there is no index of padding."""
         rows = [self.ids.row(index) for index in indices.tolist()]
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).to(self.device).float()
@@ -337,7 +337,8 @@ def contextual_classifier(
 
     Args:
         size: E, units of an embedding.
-        options: see `whenpool.TextClassifier`.
+        classes: how many there are, C.
+        pooling, hidden_size, options: see `whenpool.TextClassifier`.
 
     Examples:
         >>> model = contextual_classifier(384, classes=2, hidden_size=16)

@@ -10,10 +10,10 @@ penalty attention    §2.2.5  it attends at first, and attending to other states
 dropout attention    §2.2.6  it attends at first, and other states are dropped more and more often
 gradient-directed    §2.2.7  gradients spread evenly over the words at first, less and less so
 ===================  ======  ===================================================================
-
-Letters: B texts, N texts of the training set, T words of the longest, n words of one text, E units of an
-embedding, D units of a state (both directions together), C classes.
 """
+
+# Letters: B texts, N texts of the training set, T words of the longest, n words of one text, E units of an
+# embedding, D units of a state (both directions together), C classes.
 
 import math
 import warnings
@@ -207,7 +207,10 @@ class LastAttentionObjective(Objective):
 
 class DropoutAttention(LastAttentionObjective):
     """Cross-entropy of last-attention whose scores of states other than the last are dropped before
-    the softmax, each with probability p = min(1, (epoch / 10)²); ``power`` is η, here 2.
+    the softmax, each with probability p = min(1, (epoch / m)²), where m is half of the epochs (§2.2.6).
+
+    Args:
+        epochs: of the whole training.
 
     Examples:
         >>> objective = DropoutAttention(epochs=20)
@@ -226,10 +229,14 @@ class DropoutAttention(LastAttentionObjective):
 
 
 class PenaltyAttention(LastAttentionObjective):
-    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = (epoch / 10)⁴, then 1; ``power`` is η, here 4.
+    """ℓ = cross-entropy + λ Σ_{t<n} α_t / α_n, with λ = min(1, (epoch / m)⁴), where m is half of the epochs
+    (§2.2.5).
 
-    α is the attention of `whenpool.models.pooling.LastAttention`; of two directions the mean of the two
-    penalties counts, and of a batch the mean over its texts.
+    α is the attention of `whenpool.models.pooling.LastAttention`. The penalty is the mean over directions
+    and over the texts of a batch.
+
+    Args:
+        epochs: of the whole training.
 
     Examples:
         >>> objective = PenaltyAttention(epochs=20)
@@ -248,7 +255,7 @@ class PenaltyAttention(LastAttentionObjective):
 
 class GradientDirected(Objective):
     """ℓ = ℓ₁ + λ ℓ₂: ℓ₁ is the cross-entropy, ℓ₂ the KL between the norms of ∂ℓ₁/∂x over the words, which sum
-    to 1, and the uniform distribution; λ = strength (1 - epoch / 10), then 0.
+    to 1, and the uniform distribution; λ = strength max(0, 1 - epoch / m), where m is half of the epochs.
 
     Learning from ℓ₂ takes second derivatives through the recurrence, see `exact_backward` and
     `estimated_backward`.

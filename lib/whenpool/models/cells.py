@@ -3,9 +3,9 @@
 These are for reading, and for what torch lacks; a cell that torch has computes the same faster from the
 same weights under the same names, and a seed gives both the same start. A step reads the words x_t of all
 texts of a batch and the state s_{t-1}, and returns s_t (Goldberg 2017, chapters 14 and 15).
-
-Letters: B texts, T words of the longest, E units of an input, H units of a state.
 """
+
+# Letters: B texts, T words of the longest, E units of an input, H units of a state.
 
 from typing import Any
 
@@ -122,7 +122,7 @@ class Sum(Cell):
 
 
 class TanhSum(Sum):
-    """The second: s_t = tanh(s_{t-1} + x_t + b), which is bounded and has no weights but b.
+    """The slides' second suggestion: s_t = tanh(s_{t-1} + x_t + b), bounded, with no weights but b.
 
     Examples:
         >>> TanhSum(3, 3)(torch.randn(2, 7, 3))[0].abs().max() < 1

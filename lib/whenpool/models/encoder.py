@@ -40,7 +40,7 @@ def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
 
 
 class Encoder(nn.Module):
-    """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
+    """A recurrence that returns one state for each word, and zeros after the end of each text.
 
     Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights.
 
@@ -48,7 +48,7 @@ class Encoder(nn.Module):
         input_size, hidden_size: E; H, per direction.
         cell: a name in `whenpool.models.cells.CELLS`, such as "lstm", "gru" or "elman".
         layers, bidirectional: how many are stacked; whether each also reads from right to left.
-        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's start; a
+        forget_bias: of an LSTM or its prototype, at every forget gate: None leaves torch's values; a
             number is the *sum* of the gate's two bias vectors (§1.3.1: between 1 and 2); "low"
             is BiLSTM_LowF, uniform in ±1/√H (§1.5); "chrono" draws it so that memory lasts up to
             ``chrono_words`` words (Tallec and Ollivier 2018, named in §2.2.2).
@@ -57,8 +57,8 @@ class Encoder(nn.Module):
             et al. 2016 and others named in §2.2.2) instead of torch's uniform one.
         drop_connect: rate at which recurrent weights are dropped in training, one draw for all
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
-        masked: False lets padding into the recurrence. The authors' code does so, with
-            ``forget_bias=2.0`` where nothing is pooled.
+        masked: False reads padding as words, as the authors' code does, with ``forget_bias=2.0``
+            where nothing is pooled.
 
     Raises:
         InputError: for an unknown cell, an option that it lacks the weights for, a rate outside [0, 1),
@@ -139,7 +139,7 @@ class Encoder(nn.Module):
 
     @property
     def shape(self) -> tuple[str, int, int, int, int]:
-        """Cell, E, H, layers and directions: recurrences of one shape can be run together."""
+        """The cell, E, H, layers and directions; encoders of one shape can run together."""
         return self.cell, self.input_size, self.hidden_size, len(self.layers), self.directions
 
     def load_torch(self, module: nn.RNNBase) -> "Encoder":

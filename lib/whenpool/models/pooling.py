@@ -22,7 +22,7 @@ from whenpool.models.registry import LISTED
 
 
 class Pooling(nn.Module):
-    """What all poolings share: the constructor.
+    """The base class of all poolings.
 
     Args:
         size: D, the units of a state. Needed only where something is learnt.
@@ -163,6 +163,8 @@ class LastAttention(Pooling):
         """The attention of each direction: one or two of (B, T).
 
         Args:
+            states: (B, T, D).
+            mask: (B, T) bool, true on words.
             kept: for each direction, which words take part in its softmax, (B, T) bool; None: all.
         """
         directions = 2 if self.bidirectional else 1

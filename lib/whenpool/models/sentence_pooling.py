@@ -16,7 +16,7 @@ except ModuleNotFoundError:
 class SentencePooling(Module):
     """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`.
 
-    It stands behind a transformer, is saved and loaded with the model, and is trained with it.
+    It comes after a transformer, is saved and loaded with the model, and is trained with it.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" takes the last token.

@@ -49,7 +49,7 @@ class Spelling(nn.Module):
 
 
 class SequenceTagger(nn.Module):
-    """Words in, logits of the tags of each out.
+    """Word numbers in, logits of the tags of each word out.
 
     The three steps ``embed``, ``encode`` and ``classify`` are the protocol of `whenpool.probes`, with
     logits for every word where a classifier has them for a text.
@@ -121,7 +121,7 @@ class SequenceTagger(nn.Module):
 
     def forward(self, ids: Tensor, lengths: Tensor | None = None) -> Tensor:
         """(B, T) or (B, T, F) int64 numbers, right-padded, and (B,) lengths -> (B, T, C) logits; those
-        behind the end of a sentence mean nothing."""
+        after the end of a sentence mean nothing."""
         words = cast(Tensor, lengths)  # if they are missing, the encoder says so
         return self.classify(self.encode(self.embed(ids), words), words)
 
@@ -134,7 +134,7 @@ class SequenceTagger(nn.Module):
         return torch.cat([table(of) for table, of in zip(tables, columns, strict=True)], dim=-1)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T, E), (B,) -> (B, T, D), zeros behind the end of each sentence."""
+        """(B, T, E), (B,) -> (B, T, D), zeros after the end of each sentence."""
         return self.encoder(self.dropout(embedded), lengths)
 
     def classify(self, states: Tensor, lengths: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
 
 
 class TextClassifier(nn.Module):
-    """Words in, logits out (thesis §1.3, §1.4.2).
+    """The model of the thesis: word numbers in, logits of the classes out (§1.3, §1.4.2).
 
     The three steps ``embed``, ``encode`` and ``classify`` are the protocol by which probes look
     inside a model; any module that offers them can be probed.
@@ -108,7 +108,7 @@ class TextClassifier(nn.Module):
         return self.embedding(ids)
 
     def encode(self, embedded: Tensor, lengths: Tensor) -> Tensor:
-        """(B, T, E), (B,) -> (B, T, D), zeros behind the end of each text."""
+        """(B, T, E), (B,) -> (B, T, D), zeros after the end of each text."""
         return self.encoder(embedded, lengths)
 
     def classify(self, states: Tensor, lengths: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def plain_attention(
 def fused_attention(
     queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor | None, causal: bool
 ) -> Tensor:
-    """The same by torch's kernel, block by block, which keeps no scores."""
+    """Attention by torch's kernel, block by block, which keeps no scores; shapes as in `plain_attention`."""
     return functional.scaled_dot_product_attention(
         queries, keys, values, attn_mask=allowed, is_causal=causal
     )
@@ -73,12 +73,12 @@ def sinusoids(words: int, size: int) -> Tensor:
 
 
 class TransformerEncoder(nn.Module):
-    """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
+    """A Transformer that returns one state for each word, and zeros after the end of each text.
 
     Each layer is self-attention and two linear maps with a ReLU between, each added to what it was given;
     a linear map brings the input to D units, and sinusoids say where a word stands. The input of a layer
     is normalised (*pre-norm*, Xiong et al. 2020), which needs no warm-up of the learning rate; with
-    ``norm="post"`` it is ``nn.TransformerEncoder`` behind the same input. Weights start as Xavier's
+    ``norm="post"`` it is ``nn.TransformerEncoder`` on the same input. Weights start as Xavier's
     uniform ones, biases at zero. Precision is always float32.
 
     Args:

@@ -35,7 +35,7 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         labels: (B,) int64.
 
     Returns:
-        (B, T), NaN behind the end of each text.
+        (B, T), NaN after the end of each text.
 
     Raises:
         InputError: for a model without the three steps or whose recurrence cannot be seen, or a bad batch.
@@ -92,7 +92,7 @@ def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tenso
 def _total_norms(
     model: Any, ids: Tensor, lengths: Tensor, loss_of: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN behind the end of each text."""
+    """‖∂L/∂h_t‖, (B, T), of the loss that logits have; NaN after the end of each text."""
     with evaluating(model), torch.inference_mode(False), torch.enable_grad(), tapped(model) as taps:
         states = model.encode(model.embed(ids).detach(), lengths)
         if not states.requires_grad:  # nothing before the classifier learns
@@ -167,7 +167,7 @@ def tagging_gradient_norms(
         word: (B,), counted from 0: the one word whose loss L is; default: all.
 
     Returns:
-        (B, T), NaN behind the end of each sentence.
+        (B, T), NaN after the end of each sentence.
 
     Raises:
         InputError: for a model without the three steps, or a batch that does not fit it.

@@ -99,9 +99,9 @@ def window_importance(
     reuse: bool = True,
 ) -> Tensor:
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
-    NaN behind the last full window of each text.
+    NaN after the last full window of each text.
 
-    Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words behind the last one
+    Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words after the last one
     are never replaced. The arguments are those of `nwi`; without ``reuse`` every text is read in full,
     whatever the model.
 

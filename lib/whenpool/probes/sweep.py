@@ -44,8 +44,7 @@ def padding_sweep(
     padding_index: int = 1,
     max_words: int = 32_768,
 ) -> list[SweepPoint]:
-    """Add filler to test texts, more and more of it, and see what a trained model makes of them: a point
-    for each setting and share, settings in the outer loop, both in the order given.
+    """The accuracy of a trained model on test texts as more and more filler is added to them (§1.7.1).
 
     Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
     and starts over when they run out. So every model reads the same, whichever other settings and shares
@@ -59,8 +58,13 @@ def padding_sweep(
         filler: sentences, each a sequence of word numbers.
         shares: filler's parts of all words; 0 is computed once and reported for each setting.
         settings: where the original stands, see `whenpool.corpora.settings.compose`.
-        padding_index: the word number that stands behind the end of a text.
+        padding_index: the word number that stands after the end of a text.
         max_words: padded words in a batch (B x T), unless a single text has more.
+
+    Returns:
+        A point for each setting and share, settings in the outer loop, both in the order given. It has
+        the ``setting``, the ``share``, the ``accuracy`` in %, the ``loss`` (mean cross-entropy in nats)
+        and ``words``, the mean length of the texts, filler counted.
 
     Raises:
         InputError: for what cannot be read or does not fit, naming it.

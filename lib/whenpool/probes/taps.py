@@ -35,7 +35,7 @@ class Tap(NamedTuple):
     """One call of a recurrence; of a stack of torch's, the call of its top layer.
 
     `total` takes the gradients at ``wanted``, None where the loss does not depend on one, and returns
-    ∂L/∂h_t of every state: for each direction (B, T, H), zeros behind the end of a packed text. It raises
+    ∂L/∂h_t of every state: for each direction (B, T, H), zeros after the end of a packed text. It raises
     `InputError` where the loss depends on the final state as it is returned beside the others.
     """
 

@@ -5,6 +5,7 @@ import warnings
 import matplotlib.pyplot as plt
 import seaborn as sns
 from matplotlib.figure import Figure
+from pandas import DataFrame
 from seaborn.axisgrid import Grid
 
 from whenpool.book.report.phones import drawn_twice
@@ -18,6 +19,8 @@ TRICK_COLOURS = {
 }
 """For what is no pooling."""
 CHANCE_COLOUR = "#767676"
+START_COLOURS = {"forget 2": "#000000", "chrono": "#7b3294", "orthogonal": CHANCE_COLOUR}
+"""For other initialisations of the BiLSTM."""
 
 
 def use_style() -> None:
@@ -40,6 +43,15 @@ def legend_above(grid: Grid, columns: int = 5) -> None:
     """Put the legend of seaborn's panels above them, so that they have the whole width of a page."""
     place = {"loc": "lower center", "bbox_to_anchor": (0.45, 1)}
     sns.move_legend(grid, **place, ncols=columns, title=None, frameon=False)
+
+
+def mark_generated(runs: DataFrame) -> None:
+    """Write SYNTHETIC below the current figure if all its runs read generated texts."""
+    names = {str(name).partition(":")[0] for name in runs["corpus"]} if len(runs) else set()
+    if names and names <= {"synthetic", "generated"}:
+        figure = plt.gcf()
+        right = max(axes.get_position().x1 for axes in figure.axes)
+        figure.text(right, 0, "SYNTHETIC", ha="right", va="top", size="small", color=CHANCE_COLOUR)
 
 
 def nothing_yet() -> Figure:

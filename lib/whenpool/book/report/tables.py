@@ -47,7 +47,7 @@ def together(names: Sequence[str]) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number as a reader sees it: 0.0003 -> 3·10⁻⁴, 12.34 -> 12.3, 100 -> 100."""
+    """A number as a reader sees it: 0.0003 -> 3·10⁻⁴, 12.34 -> 12.3, 1234.5 -> 1,234."""
     if math.isinf(value):
         return "∞"
     if value != 0 and not 1e-3 <= abs(value) < 1e4:
@@ -55,8 +55,8 @@ def number_text(value: float) -> str:
         raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         mantissa = mantissa.removesuffix(".0")
         return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
-    if value == round(value):
-        return f"{value:.0f}"
+    if value == round(value) or abs(value) >= 100:
+        return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
 
 

@@ -11,6 +11,7 @@ from check_pages import as_python
 from whenpool.base.paths import project_root
 from whenpool.book.report import few_shot
 from whenpool.book.report.claims import rows_at
+from whenpool.book.report.front import POOLED
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
@@ -79,9 +80,16 @@ def padding_turns_the_model(means):
     return left[True] < 0 < left[False]
 
 
+def more_reviews_leave_less_to_gain(means):
+    found = means("accuracy", ["size", "model"], size=[1_000, 5_000, 10_000]).unstack()
+    gains = found[list(POOLED)].max(axis=1) - found["last"]
+    return gains.is_monotonic_decreasing
+
+
 @pytest.mark.parametrize(
     ("finding", "is_so"),
     [
+        ("the more of them you\nhave, the less it helps", more_reviews_leave_less_to_gain),
         ("Filler on both sides hurts the BiLSTM and MeanPool most", filler_costs_two_models_most),
         ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
         ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),

@@ -58,6 +58,8 @@ def facts(runs: Runs) -> dict[str, str]:
     """The numbers that the text of the page names; "?" for what was not run."""
 
     def text(value: float) -> str:
+        if value >= 1e6:
+            return f"{value / 1e6:,.0f} million"
         return "?" if math.isnan(value) else f"{value:,.0f}"
 
     scale, found_there = shown(runs)
@@ -76,10 +78,13 @@ def facts(runs: Runs) -> dict[str, str]:
         }  # fmt: skip
         found |= {f"{setting}_{name}": text(value) for name, value in values.items()}
 
-    def mean(**asked: Any) -> float:
-        sample = sample_of(runs, "accuracy", scale, size=SIZE, **asked)
+    def mean(model: str, scale: str = scale, size: int = SIZE, **asked: Any) -> float:
+        sample = sample_of(runs, "accuracy", scale, size=size, model=model, **asked)
         return sample.mean if sample else math.nan
 
+    for name, size in {"1k": SIZE, "10k": 10_000}.items():
+        last, *pooled = (mean(model, "compact", size) for model in MODELS)
+        found[f"compact_gain_{name}"] = text(max(pooled) - last)
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}
     found["padding_cost"] = text(mean(model="last") - mean(model="last", masked=False))
     seeds = [sample.n for own in found_there for sample in own.values()]

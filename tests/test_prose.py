@@ -6,12 +6,16 @@ from contextlib import suppress
 from importlib import import_module
 
 import pytest
+import torch
 from check_pages import as_python
 
 from whenpool.base.paths import project_root
-from whenpool.book.report import few_shot
+from whenpool.book import try_it
+from whenpool.book.report import few_shot, tables
 from whenpool.book.report.claims import rows_at
 from whenpool.book.report.front import POOLED
+from whenpool.book.report.verdicts import published
+from whenpool.probes import window_importance
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
@@ -102,6 +106,25 @@ def test_findings_in_captions_are_what_the_runs_say(finding, is_so, recorded):
 
     assert any(finding in page.read_text() for page in PAGES)
     assert is_so(means)
+
+
+def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorded):
+    evidence = tables.record_runs(recorded.trainings)
+    cells = tables.judged(evidence, published("accuracy").query("table in ('1.5', '1.6', '1.8')"))
+    apart = cells[cells["verdict"] == "differs"]
+    assert len(apart)
+    assert (apart["ours"] > apart["mean"]).all()
+
+
+def test_the_words_that_matter_most_are_those_of_the_caption():
+    text = "the music is beautiful but the plot is a mess and the last hour is boring".split()
+    source = (project_root() / "book" / "word_importance.md").read_text()
+    assert f'first = "{" ".join(text)}".split()' in source
+    page, length = try_it.on_page(), torch.tensor([len(text)])
+    model, ids = page.models["max_attention"], page.ids(text)
+    moved = window_importance(model, ids, length, torch.tensor([0]), k=2)[0]
+    most = [" ".join(text[2 * n : 2 * n + 2]) for n in moved.argsort(descending=True)[:2]]
+    assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source
 
 
 def test_with_few_labels_vampire_is_ahead_as_the_captions_say(recorded):

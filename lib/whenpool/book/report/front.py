@@ -54,12 +54,18 @@ def scale_shown(runs: Runs) -> str:
     return shown(runs)[0]
 
 
+def times_smaller(ratio: float) -> str:
+    """How many times smaller than one, as one says it: "37 million", "1.3 million", "1,000"; "?" for NaN."""
+    times = float(f"{1 / ratio:.2g}")
+    if times >= 1e6:
+        return f"{times / 1e6:g} million"
+    return "?" if math.isnan(times) else f"{times:,.0f}"
+
+
 def facts(runs: Runs) -> dict[str, str]:
     """The numbers that the text of the page names; "?" for what was not run."""
 
     def text(value: float) -> str:
-        if value >= 1e6:
-            return f"{value / 1e6:,.0f} million"
         return "?" if math.isnan(value) else f"{value:,.0f}"
 
     scale, found_there = shown(runs)
@@ -67,7 +73,7 @@ def facts(runs: Runs) -> dict[str, str]:
         {name: own[name].mean if own else math.nan for name in MODELS} for own in found_there
     ]
     found = {
-        "gradient_last": text(float(f"{math.exp(-reaching['last']):.2g}")),  # so many times smaller
+        "gradient_last": times_smaller(math.exp(reaching["last"])),
         "gradient_pooled": text(100 * math.exp(min(reaching[name] for name in POOLED))),
     }
     for setting, own in zip(SETTINGS, reached, strict=True):

@@ -129,5 +129,9 @@ def test_the_words_that_matter_most_are_those_of_the_caption():
 
 def test_with_few_labels_vampire_is_ahead_as_the_captions_say(recorded):
     runs = few_shot.on_record(recorded.few_shots)
-    best = runs.groupby(["per_class", "system"])["test_accuracy"].mean().unstack().idxmax(axis=1)
+    means = runs.groupby(["per_class", "system"])["test_accuracy"].mean().unstack()
+    best = means.idxmax(axis=1)
     assert set(best[best.index >= 3]) == {"vampire"}
+    behind = means.loc[[10, 100], ["bert", "tmix"]].rsub(means["vampire"].loc[[10, 100]], axis=0)
+    assert (behind.loc[10] > 10).all()  # "fine-tuning and TMix come close with a hundred"
+    assert (behind.loc[100] < 3).all()

@@ -55,6 +55,11 @@ def test_the_page_names_the_numbers_of_the_runs():
     assert facts["scale"].startswith("in the compact replication")
 
 
+def test_small_ratios_are_said_as_one_says_them():
+    said = [front.times_smaller(ratio) for ratio in (2.7e-8, 7.5e-7, 1e-3, float("nan"))]
+    assert said == ["37 million", "1.3 million", "1,000", "?"]
+
+
 def test_the_page_shows_the_thesiss_scale_once_three_seeds_of_all_are_there():
     def scale(seeds=3, **others):
         settings = {"mid": both(50, 75, **others), "standard": both(72, 80)}

@@ -6,11 +6,16 @@ from contextlib import suppress
 from importlib import import_module
 
 import pytest
+import torch
 from check_pages import as_python
 
 from whenpool.base.paths import project_root
-from whenpool.book.report import few_shot
+from whenpool.book import try_it
+from whenpool.book.report import few_shot, tables
 from whenpool.book.report.claims import rows_at
+from whenpool.book.report.front import POOLED
+from whenpool.book.report.verdicts import published
+from whenpool.probes import window_importance
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
@@ -79,9 +84,16 @@ def padding_turns_the_model(means):
     return left[True] < 0 < left[False]
 
 
+def more_reviews_leave_less_to_gain(means):
+    found = means("accuracy", ["size", "model"], size=[1_000, 5_000, 10_000]).unstack()
+    gains = found[list(POOLED)].max(axis=1) - found["last"]
+    return gains.is_monotonic_decreasing
+
+
 @pytest.mark.parametrize(
     ("finding", "is_so"),
     [
+        ("the more of them you\nhave, the less it helps", more_reviews_leave_less_to_gain),
         ("Filler on both sides hurts the BiLSTM and MeanPool most", filler_costs_two_models_most),
         ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
         ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
@@ -96,7 +108,30 @@ def test_findings_in_captions_are_what_the_runs_say(finding, is_so, recorded):
     assert is_so(means)
 
 
+def test_our_accuracies_are_higher_wherever_they_differ_as_the_page_says(recorded):
+    evidence = tables.record_runs(recorded.trainings)
+    cells = tables.judged(evidence, published("accuracy").query("table in ('1.5', '1.6', '1.8')"))
+    apart = cells[cells["verdict"] == "differs"]
+    assert len(apart)
+    assert (apart["ours"] > apart["mean"]).all()
+
+
+def test_the_words_that_matter_most_are_those_of_the_caption():
+    text = "the music is beautiful but the plot is a mess and the last hour is boring".split()
+    source = (project_root() / "book" / "word_importance.md").read_text()
+    assert f'first = "{" ".join(text)}".split()' in source
+    page, length = try_it.on_page(), torch.tensor([len(text)])
+    model, ids = page.models["max_attention"], page.ids(text)
+    moved = window_importance(model, ids, length, torch.tensor([0]), k=2)[0]
+    most = [" ".join(text[2 * n : 2 * n + 2]) for n in moved.argsort(descending=True)[:2]]
+    assert "The words *{}* matter most to MaxAtt, then *{}*.".format(*most) in source
+
+
 def test_with_few_labels_vampire_is_ahead_as_the_captions_say(recorded):
     runs = few_shot.on_record(recorded.few_shots)
-    best = runs.groupby(["per_class", "system"])["test_accuracy"].mean().unstack().idxmax(axis=1)
+    means = runs.groupby(["per_class", "system"])["test_accuracy"].mean().unstack()
+    best = means.idxmax(axis=1)
     assert set(best[best.index >= 3]) == {"vampire"}
+    behind = means.loc[[10, 100], ["bert", "tmix"]].rsub(means["vampire"].loc[[10, 100]], axis=0)
+    assert (behind.loc[10] > 10).all()  # "fine-tuning and TMix come close with a hundred"
+    assert (behind.loc[100] < 3).all()

@@ -54,6 +54,14 @@ def scale_shown(runs: Runs) -> str:
     return shown(runs)[0]
 
 
+def times_smaller(ratio: float) -> str:
+    """How many times smaller than one, as one says it: "37 million", "1.3 million", "1,000"; "?" for NaN."""
+    times = float(f"{1 / ratio:.2g}")
+    if times >= 1e6:
+        return f"{times / 1e6:g} million"
+    return "?" if math.isnan(times) else f"{times:,.0f}"
+
+
 def facts(runs: Runs) -> dict[str, str]:
     """The numbers that the text of the page names; "?" for what was not run."""
 
@@ -65,7 +73,7 @@ def facts(runs: Runs) -> dict[str, str]:
         {name: own[name].mean if own else math.nan for name in MODELS} for own in found_there
     ]
     found = {
-        "gradient_last": text(float(f"{math.exp(-reaching['last']):.2g}")),  # so many times smaller
+        "gradient_last": times_smaller(math.exp(reaching["last"])),
         "gradient_pooled": text(100 * math.exp(min(reaching[name] for name in POOLED))),
     }
     for setting, own in zip(SETTINGS, reached, strict=True):
@@ -76,10 +84,13 @@ def facts(runs: Runs) -> dict[str, str]:
         }  # fmt: skip
         found |= {f"{setting}_{name}": text(value) for name, value in values.items()}
 
-    def mean(**asked: Any) -> float:
-        sample = sample_of(runs, "accuracy", scale, size=SIZE, **asked)
+    def mean(model: str, scale: str = scale, size: int = SIZE, **asked: Any) -> float:
+        sample = sample_of(runs, "accuracy", scale, size=size, model=model, **asked)
         return sample.mean if sample else math.nan
 
+    for name, size in {"1k": SIZE, "10k": 10_000}.items():
+        last, *pooled = (mean(model, "compact", size) for model in MODELS)
+        found[f"compact_gain_{name}"] = text(max(pooled) - last)
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}
     found["padding_cost"] = text(mean(model="last") - mean(model="last", masked=False))
     seeds = [sample.n for own in found_there for sample in own.values()]

@@ -1,7 +1,7 @@
 """Weights of words, such as attention or importance, shown on the words themselves.
 
 `strip` and `strips` make HTML without style sheet or script, which looks the same in the book, in a
-notebook and in an editor, on light and on dark backgrounds. `figure` is for print.
+notebook and in an editor, on light and on dark backgrounds.
 
 Letters: B texts, T words of a text.
 """
@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,10 +18,7 @@ from torch import Tensor, nn
 from whenpool.base.errors import InputError
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
-if TYPE_CHECKING:  # drawn by `figure` alone
-    from matplotlib.figure import Figure
-
-__all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
+__all__ = ["WordStrip", "WordStrips", "attention_weights", "per_word", "strip", "strips"]
 COLOUR, AGAINST = "#d55e00", "#0072b2"
 """Vermilion, and blue for weights below zero, of the palette of Okabe and Ito (2008), which the colour-blind
 see as well."""
@@ -140,73 +136,16 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
     return WordStrips(tuple(rows))
 
 
-def figure(
-    words: Sequence[str],
-    weights: Weights,
-    title: str = "",
-    scale: float | None = None,
-    width: float = 7.0,
-) -> "Figure":
-    """The same for print: words in coloured boxes, as many on a line as fit.
-
-    Args:
-        words, weights, title, scale: as for `strip`.
-        width: of the figure, in inches.
-
-    Raises:
-        InputError: as `strip`.
-
-    Examples:
-        >>> figure(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt", width=5).get_size_inches().round(1)
-        array([5. , 0.7])
-    """
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Rectangle
-
-    row = strip(words, weights, title, scale)
-    line, margin = 0.32, 0.05  # inches
-    look: dict[str, Any] = {"size": 10, "va": "center", "parse_math": False}
-    drawing = plt.figure(figsize=(width, 1), layout="none")
-    axes = drawing.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, width)  # so that one unit is an inch
-    x, y = margin, line * (1.5 if title else 0.5)
-    if title:
-        axes.text(margin, line / 2, title, weight="bold", **look)
-    for word, value in zip(row.words, row.weights, strict=True):
-        shown = axes.text(x, y, word, color="black", zorder=3, **look)
-        extent = shown.get_window_extent().width / drawing.dpi
-        if x > margin and x + extent > width - margin:
-            x, y = margin, y + line
-            shown.set_position((x, y))
-        share, colour, shade = _look(value, row.scale)
-        if share:
-            left, breadth, bar = x - 0.02, extent + 0.04, THICKEST * share / 96
-            axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=shade, lw=0))
-            axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=colour, lw=0))
-        x += extent + 0.09
-    height = y + line / 2 + margin
-    drawing.set_size_inches(width, height)
-    axes.set_ylim(height, 0)
-    axes.axis("off")
-    return drawing
-
-
-def _look(value: float, scale: float) -> tuple[float, str, str]:
-    """How deep a weight is shown, from 0 to 1, its colour, and that of the background."""
-    share = 0.0 if math.isnan(value) or not scale else min(abs(value) / scale, 1.0)
-    colour = AGAINST if value < 0 else COLOUR
-    return share, colour, f"{colour}{round(255 * DEEPEST * share):02x}"
-
-
 def _row_html(row: WordStrip, column: float) -> str:
     """A strip whose title has a column so many em wide."""
     words = []
     for word, value in zip(row.words, row.weights, strict=True):
-        share, colour, shade = _look(value, row.scale)
+        share = 0.0 if math.isnan(value) or not row.scale else min(abs(value) / row.scale, 1.0)
+        colour = AGAINST if value < 0 else COLOUR
         hint = "no weight" if math.isnan(value) else f"{value:.3g}"
         line = round(THICKEST * share)  # whole, since a browser draws a part of a pixel as one
         look = (
-            f' style="background:{shade};'
+            f' style="background:{colour}{round(255 * DEEPEST * share):02x};'
             f"border-bottom:{line}px {'dashed' if value < 0 else 'solid'} {colour};"
             'border-radius:2px;padding:0 1px"'
         )

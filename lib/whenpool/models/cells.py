@@ -314,8 +314,9 @@ class LinearCell(Cell):
 
     def add_weights(self) -> None:
         """As of other cells, without W^s and its bias."""
-        super().add_weights()
-        del self.weight_hh_l0, self.bias_hh_l0
+        rows = self.gates * self.hidden_size
+        self.weight_ih_l0 = nn.Parameter(torch.empty(rows, self.input_size))
+        self.bias_ih_l0 = nn.Parameter(torch.empty(rows))
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T, E) -> the states (B, T, H) and the last of them (B, H)."""

@@ -42,7 +42,8 @@ def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
 class Encoder(nn.Module):
     """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
 
-    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights.
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights, and
+    `torch.nn.utils.vector_to_parameters` takes over theirs, which stand in the same order.
 
     Args:
         input_size, hidden_size: E; H, per direction.
@@ -142,28 +143,8 @@ class Encoder(nn.Module):
         """Cell, E, H, layers and directions: recurrences of one shape can be run together."""
         return self.cell, self.input_size, self.hidden_size, len(self.layers), self.directions
 
-    def load_torch(self, module: nn.RNNBase) -> "Encoder":
-        """Take over the weights of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` of the same shape.
-
-        Raises `InputError` where the shapes differ.
-        """
-        copy_weights(list(self.parameters()), list(module.parameters()), "cell")
-        return self
-
     def _run(self, recurrences: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
-        aside = _second_stream(inputs[0]) if len(inputs) == 2 else None
-        if aside is None:
-            return [self._states(*each) for each in zip(recurrences, inputs, strict=True)]
-        # The directions are independent: a GPU that is given each on a stream of its own reads both at once.
-        here = torch.cuda.current_stream(inputs[0].device)
-        aside.wait_stream(here)
-        with torch.cuda.stream(aside):
-            left = self._states(recurrences[0], inputs[0])
-        right = self._states(recurrences[1], inputs[1])
-        here.wait_stream(aside)
-        inputs[0].record_stream(aside)  # neither stream may reuse this memory too early
-        left.record_stream(here)
-        return [left, right]
+        return [self._states(*each) for each in zip(recurrences, inputs, strict=True)]
 
     def _states(self, recurrence: Any, x: Tensor) -> Tensor:
         recorded = isinstance(recurrence, dict)
@@ -174,28 +155,6 @@ class Encoder(nn.Module):
         if recorded:
             return record_recurrence(x, weights, self.cell, self.hidden_size)
         return run_recurrence(recurrence, x, weights)
-
-
-_SECOND: dict[Any, Any] = {}  # of each stream in use, the one beside it
-
-
-def _second_stream(x: Tensor) -> Any:
-    """A stream beside the one in use, on a GPU; none on a processor."""
-    if not x.is_cuda or torch.compiler.is_compiling():
-        return None
-    here = torch.cuda.current_stream(x.device)
-    if here not in _SECOND:
-        _SECOND[here] = torch.cuda.Stream(x.device)
-    return _SECOND[here]
-
-
-def copy_weights(own: Sequence[Tensor], theirs: Sequence[Tensor], what: str) -> None:
-    """Copy weights between modules of one shape; ``what`` else of them may differ is in the message."""
-    if [p.shape for p in own] != [p.shape for p in theirs]:
-        raise InputError(f"the module has another {what}, size or number of layers than this encoder")
-    with torch.no_grad():
-        for mine, other in zip(own, theirs, strict=True):
-            mine.copy_(other)
 
 
 Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from whenpool.base.errors import InputError, check_known
-from whenpool.models.encoder import check_lengths, copy_weights, encode_where, word_mask
+from whenpool.models.encoder import check_lengths, encode_where, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
 HEADS = 4
@@ -165,21 +165,6 @@ class TransformerEncoder(nn.Module):
         for layer in self.layers:
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
         return self.last_norm(states) * words.unsqueeze(-1)
-
-    def load_torch(self, module: nn.TransformerEncoder) -> "TransformerEncoder":
-        """Take over the weights of the layers of an ``nn.TransformerEncoder`` of the same shape.
-
-        Raises `InputError` where the shapes differ.
-        """
-        own = [*self.layers.parameters(), *self.last_norm.parameters()]
-        theirs: list[Tensor] = []
-        for layer in module.layers:  # in the order of `_Layer`
-            attention: Any = layer.self_attn
-            theirs += [attention.in_proj_weight, attention.in_proj_bias]
-            for part in (attention.out_proj, layer.linear1, layer.linear2, layer.norm1, layer.norm2):
-                theirs += part.parameters()
-        copy_weights(own, theirs + ([*module.norm.parameters()] if module.norm else []), "norm")
-        return self
 
     def _positions(self, words: int, like: Tensor) -> Tensor:
         """(T, D), from a table that grows with the longest text."""

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 def listed(file: Path, what: str) -> list[Any]:
-    """The items of a YAML file that is one list, called ``what`` in messages. Raises `InputError` for a file
-    that cannot be read, or holds something else."""
+    """The items of a YAML file that is one list, called ``what`` in messages."""
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
         found = loader(file.read_text("utf-8")).get_single_data()
@@ -35,14 +34,8 @@ def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
 
 
 class Columns:
-    """What a table must be like, in names separated by spaces.
-
-    Args:
-        required: columns that are there, with a value in each row; numbers among them are finite.
-        present: columns that are there besides, and may have gaps.
-        numbers, flags: columns that hold numbers, or True and False, where they are there.
-        unique: the column without repeated values.
-    """
+    """What a table must be like: columns ``required`` in each row, or ``present`` with gaps, separated by
+    spaces; which of them hold ``numbers`` or ``flags``, and the ``unique`` one."""
 
     def __init__(
         self, required: str = "", present: str = "", numbers: str = "", flags: str = "", unique: str = ""
@@ -67,9 +60,8 @@ class Columns:
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
-    """A CSV file, called ``what`` in messages, with its columns checked; ``text`` are types of some. Raises
-    `InputError` for a file that cannot be read, a column that is missing, or a value that cannot be, named
-    by its row (the first below the header is row 1) and column."""
+    """A CSV file, called ``what`` in messages, with its columns checked; ``text`` are types of some. A
+    value that cannot be is named by its row (the first below the header is row 1) and column."""
     import pandas as pd
 
     try:

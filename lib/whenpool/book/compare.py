@@ -34,8 +34,7 @@ _RESULTS = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
 
 
 def open_side(name: str, records: Path | None) -> Store:
-    """A store by its folder, or the reference runs by the name `RECORD`, which lie in the folder
-    ``records``, None outside of a clone. Raises `InputError` when the folder is not there."""
+    """A store by its folder, or the reference runs, in the folder ``records``, by the name `RECORD`."""
     if name == RECORD:
         if records is None:
             raise InputError("the reference runs are in the repository: run this inside a clone")
@@ -47,16 +46,11 @@ def open_side(name: str, records: Path | None) -> Store:
 
 def compare(first: Store, second: Store) -> DataFrame:
     """A row for each cell of the grid and pair of circumstances, from the trainings that both stores hold
-    under the same key; raises `InputError` when there is none.
+    under the same key, but for those that diverged; raises `InputError` when there is none.
 
-    Of two computations the plainer one comes first, whichever store it is in: float32, the processor,
-    alone, the local engine. A training that diverged has no accuracy to compare and is left out.
-
-    Beside `CELL` and `SIDES` there are ``pairs``; ``identical``, those that agree in every result that does
-    not depend on time, epoch by epoch, and in their weights; ``with_weights``, the pairs of which both
-    stores have them; mean and standard deviation of second minus first test accuracy in points; the
-    largest absolute differences; commits, the newest date, and ``key``, the same for the same cell and
-    circumstances.
+    Of two computations the plainer one comes first: float32, the processor, alone, the local engine.
+    ``identical`` counts the pairs that agree in every result that does not depend on time, epoch by epoch,
+    and in their weights; differences are second minus first, in points of test accuracy.
     """
     usual = {"precision": "float32", "together": 1, "engine": "local"}  # of runs older than the columns
     sides = []
@@ -153,8 +147,7 @@ def _largest_difference(*files: Path) -> float:
 
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:
-    """Write comparisons into a folder of results; older rows of the same cells and circumstances are
-    replaced, others stay. Raises `InputError` when the file cannot be read or written."""
+    """Write comparisons into a folder of results, in the place of older rows with their keys."""
     older = read_comparisons(folder)
     older = older[~older["key"].isin(cells["key"])]
     table = pd.concat([part for part in (older, cells) if len(part)], ignore_index=True)
@@ -168,14 +161,12 @@ def write_table(file: Path, rows: DataFrame) -> None:
 
 
 def read_comparisons(folder: Path | None) -> DataFrame:
-    """The rows of ``comparisons.csv`` in a folder of results, see `compare`; none where there is no such
-    file. Raises `InputError` when it cannot be read."""
+    """The rows of ``comparisons.csv`` in a folder of results, see `compare`."""
     return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
 
 
 def pooled(cells: DataFrame) -> dict[str, Any]:
-    """Several cells made one: counts are added, mean and deviation are those of all pairs together, exactly,
-    and the largest differences are the largest of all."""
+    """Several cells made one, as if they had been compared together."""
     n, means = cells["pairs"].to_numpy(float), cells["mean_difference"].to_numpy(float)
     mean = float((n * means).sum() / n.sum())
     within = ((n - 1) * cells["std_difference"].fillna(0).to_numpy(float) ** 2).sum()
@@ -189,8 +180,7 @@ def pooled(cells: DataFrame) -> dict[str, Any]:
 
 
 def table_of(cells: DataFrame) -> DataFrame:
-    """Comparisons in a reader's words, those of one corpus and model in the same two circumstances in
-    one row; a row that says so where there are none."""
+    """Comparisons in a reader's words, a row for each corpus, model and pair of circumstances."""
     if cells.empty:
         return DataFrame({"trainings": ["not measured yet"]})
 

@@ -30,8 +30,7 @@ def find_browser() -> str | None:
 
 @contextmanager
 def opened_browser() -> "Iterator[Browser]":
-    """A browser that is closed in the end. Raises `InputError` where there is none, or the package that
-    drives it is missing."""
+    """A browser that is closed in the end."""
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
@@ -81,9 +80,8 @@ class Chapter(NamedTuple):
 
 
 def print_book(root: Path, paper: bool = False) -> Path:
-    """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the PDF,
-    ``_build/whenpool.pdf`` or ``_build/whenpool-paper.pdf``. Raises `InputError` when no book is built, or
-    there is no browser."""
+    """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the
+    PDF. Raises `InputError` when no book is built, or there is no browser."""
     from pypdf import PdfReader
 
     html, together = root / "_build" / "html", root / "_build" / "print.html"
@@ -193,8 +191,7 @@ def _anchor(name: str, fragment: str = "") -> str:
 def assembled(
     root: Path, html: Path, front: Chapter, others: Sequence[Chapter], numbers: Sequence[int] = ()
 ) -> str:
-    """All chapters as one page, which ``front`` opens; ``numbers`` are the pages of the PDF on which the
-    others begin, for the table of contents."""
+    """All chapters as one page, opened by ``front``; ``numbers`` are the pages on which the others begin."""
     static = html / "_static"
     template = Path(__file__).with_name("print.html").read_text("utf-8")
     return Environment(autoescape=True).from_string(template).render(

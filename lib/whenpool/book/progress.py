@@ -41,10 +41,8 @@ class Progress(NamedTuple):
 def status_table(
     chapters: Mapping[str, Sequence[Run]], choice: Choice, place: Place, workforce: Workforce
 ) -> Progress:
-    """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the
-    thesis or chapter; nothing is computed. "time left" is what the workforce needs for the runs that can be
-    computed here and are missing or failed, "time of all" what it needs for all; "?" means that no run like
-    them was done yet."""
+    """How far the runs of some chapters are, per table of the thesis or chapter. "time left" is for runs
+    that are missing or failed, "time of all" for all; "?" means that no run like them was done yet."""
     by_table: dict[str, dict[Run, None]] = {}  # or by chapter, of runs in none; one can be in several
     for chapter, runs in chapters.items():
         for run in runs:
@@ -106,8 +104,7 @@ ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
 
 
 def outcome_table(runs: Sequence[Run], place: Place) -> str:
-    """What came out of the finished ones among some runs, over the seeds: a table of each kind that has an
-    accuracy, in which taggers of entities have their F1."""
+    """What came out of finished runs, over the seeds: a table of each kind that has an accuracy or F1."""
     parts = []
     for kind in dict.fromkeys(run.kind for run in runs):
         rows = rows_of([run for run in runs if run.kind == kind], place)

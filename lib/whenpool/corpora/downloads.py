@@ -38,8 +38,7 @@ SOURCES = {name: [Download(**facts)] for name, facts in _TABLE.items()} | {
 
 
 def fetch(name: str, directory: Path) -> list[Path]:
-    """Download what is not there yet; returns the files. Raises `InputError` for an unknown name, a
-    download that fails, or a checksum that differs."""
+    """Download what is not there yet; returns the files."""
     if name not in SOURCES:
         raise InputError(f"{name!r} cannot be fetched; choose one of {', '.join(SOURCES)}")
     import pooch  # brings requests along, which takes its time

@@ -112,8 +112,7 @@ def find_filler(directory: Path) -> Path:
 
 
 def load_filler(path: Path) -> dict[str, list[str]]:
-    """Sentences for each split, from articles that no other split draws from; raises `InputError` for a
-    line that cannot be read, or a split that gets no article."""
+    """Sentences for each split, from articles that no other split draws from."""
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
     lists, borders = [*sentences.values()], [*accumulate(SHARES.values())]
     read = _read_json if ".jsonl" in path.name else _read_text

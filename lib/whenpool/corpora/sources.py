@@ -173,8 +173,7 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
 
 
 def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
-    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order; raises
-    `InputError` for an option that it does not have, or a value that it does not take."""
+    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order."""
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
     for key, value in given.items():
@@ -195,8 +194,7 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
 
 
 def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
-    """Counts of a corpus's texts, and of their words between white space over all splits, remembered in the
-    cache; raises `InputError` for files that cannot be read."""
+    """Counts of a corpus's texts and of their words between white space, remembered in the cache."""
 
     def measure() -> str:
         corpus = source.load(length)

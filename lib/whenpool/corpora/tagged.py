@@ -353,8 +353,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
 
 
 def is_tagged(name: str) -> bool:
-    """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may hold
-    either: one of texts begins with the names of its columns."""
+    """Whether a corpus is one of tagged words; a ``.tsv`` of texts begins with the names of its columns."""
     name, _, options = name.partition(":") if not isfile(Path(name)) else (name, "", "")
     path = Path(name)
     if path.suffix.lower() == ".tsv" and isfile(path):

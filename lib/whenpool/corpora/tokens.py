@@ -23,8 +23,7 @@ VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two sp
 
 
 def tokenize(text: str) -> list[str]:
-    """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``. Raises
-    `InputError` where torchtext is missing."""
+    """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``."""
     words: list[str] = _torchtext().data.utils.get_tokenizer("basic_english")(text)
     return words
 
@@ -53,8 +52,7 @@ class WordVectors:
 
 def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -> dict[str, int]:
     """The number of each word: ``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare
-    (§1.4.2), words of one frequency by the alphabet; it equals torchtext's, and works where torchtext is
-    missing."""
+    (§1.4.2), words of one frequency by the alphabet; it equals torchtext's."""
     special = [UNKNOWN, PADDING]
     seen = [word for word, count in counts.items() if count > 0 and word not in special]
     words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
@@ -77,9 +75,8 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
-    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped. torchtext
-    parses the file once; the copy kept in ``cache_directory``, safetensors and plain text, loads fast.
-    Raises `InputError` when the file is missing, or its lines differ in their number of values."""
+    """Read vectors in GloVe's text format, maybe gzipped. torchtext parses the file once; the copy kept in
+    ``cache_directory``, safetensors and plain text, loads fast."""
     if not path.is_file():
         raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")
     words_file = _words_file(path, cache_directory)

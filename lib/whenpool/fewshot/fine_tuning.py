@@ -118,8 +118,7 @@ def mix_layers(layers: int) -> tuple[int, ...]:
 
 
 def find_layers(encoder: nn.Module) -> nn.ModuleList:
-    """The list of an encoder's layers; raises `InputError` where no list, or more than one, has as many
-    entries as its configuration says."""
+    """The list of an encoder's layers: the only one as long as its configuration says."""
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     found = [module for module in lists if len(module) == wanted]

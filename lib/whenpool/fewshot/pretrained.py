@@ -106,12 +106,8 @@ class Pretrained:
 
 
 def locate(name: str, download: bool = False) -> Path:
-    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub; `MINILM` is also
-    found in its package.
-
-    Raises `InputError` when it is not here and is not to be, or cannot be, downloaded, or when something
-    it needs is missing.
-    """
+    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub, or `MINILM`'s in
+    its package. Raises `InputError` where it is not here and is not to be, or cannot be, downloaded."""
     if importlib.util.find_spec("transformers") is None:
         needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
         raise InputError(f"encoder {name!r} {needs}")
@@ -140,8 +136,7 @@ def locate(name: str, download: bool = False) -> Path:
 
 
 def encoder_fingerprint(name: str) -> str:
-    """A hash of an encoder's configuration, weights and tokenizer; raises `InputError` when it is not
-    here."""
+    """A hash of an encoder's configuration, weights and tokenizer."""
     folder = locate(name)
     parts = {f"{file.name} {fingerprint(file)}" for pattern in FILES for file in folder.glob(pattern)}
     return hash_of(*sorted(parts))

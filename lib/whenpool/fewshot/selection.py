@@ -83,12 +83,8 @@ class TfIdfReplacement:
     2020, Appendix A.2).
 
     A word is the likelier to go, the lower its TF-IDF in the text; what comes is drawn from the
-    vocabulary, the likelier, the lower its frequency times IDF. Of a word w in a text x, TF is its share
-    of the n words, and IDF is ln(N / texts with w); a word that no fitted text has counts like one that
-    a single text has. Where all words of a text are alike, as in a text of one word, all stay.
-
-    ``texts`` are N texts as words, to count in; p is the mean probability of a word to be replaced, where
-    none is certain to be, 0.7 in the paper for DBPedia, the one corpus that it names.
+    vocabulary of the N ``texts``, the likelier, the lower its frequency times IDF, ln(N / texts with the
+    word). p is the mean probability to be replaced, 0.7 in the paper for DBPedia, the one corpus it names.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
@@ -111,10 +107,8 @@ class TfIdfReplacement:
         self._until = np.cumsum(room) / room.sum()  # (V,), each word's part of 0 to 1 ends here
 
     def probabilities(self, words: Sequence[str]) -> np.ndarray:
-        """Of each word of a text to be replaced, min(p (C - TFIDF) / Z, 1): (n,).
-
-        C is the largest TF-IDF of the text, Z the mean of C - TFIDF over its words.
-        """
+        """Of each word to be replaced, (n,): min(p (C - TFIDF) / Z, 1), with the largest TF-IDF C of the
+        text, and the mean Z of C - TFIDF over its words."""
         count = Counter(words)
         tf_idf = {w: c / len(words) * self._idf.get(w, self._idf_of_others) for w, c in count.items()}
         values = np.array([tf_idf[word] for word in words])
@@ -131,10 +125,7 @@ class TfIdfReplacement:
         return version
 
     def augment(self, texts: Sequence[str], seed: int) -> list[str]:
-        """A version of each text, as lower-case words with spaces between.
-
-        What is drawn for a text depends on the seed and its place among the texts, nothing else.
-        """
+        """A version of each text, lower-case words with spaces between, by the seed and its place alone."""
         return [
             " ".join(self.replace(tokenize(text), np.random.default_rng([seed, place])))
             for place, text in enumerate(texts)

@@ -53,10 +53,7 @@ class BagOfWordsVAE(nn.Module):
 
     def elbo(self, bag: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """The two parts of each bag's evidence lower bound, reconstruction - kl: (B, V) -> log p(bag | θ),
-        with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each.
-
-        While the module is trained, BatchNorm makes a text's reconstruction depend on its batch.
-        """
+        with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each."""
         hidden = self.hidden(bag)[-1]  # (B, K)
         mean, log_variance = self.mean(hidden), self.log_variance(hidden)
         noise = torch.randn(mean.shape, generator=generator, device=generator.device)
@@ -90,10 +87,8 @@ def pretrain(
     to 1 over the first half of the steps. Returns for each pass over the texts the means of
     ``reconstruction`` and ``kl``.
 
-    The VAE is moved to the device and left in evaluation mode. A batch of the N unlabelled texts,
-    numbered by its vocabulary, has ``batch_size``, at least 2, or up to twice as many; its bags are made
-    when it is read, so that memory does not grow with N · V. The seed is that of the order of texts and
-    of ε. Raises `InputError` for fewer than two texts, or a loss that is no longer a finite number.
+    The VAE is moved to the device and left in evaluation mode. Bags are made when they are read, so that
+    memory does not grow with N · V; the seed is that of the order of texts and of ε.
     """
     if len(texts) < 2:
         raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
@@ -177,12 +172,8 @@ class BagVocabulary:
 
 
 def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
-    """The most frequent words that can tell texts apart, at most ``limit``.
-
-    Left out are words without a letter, such as punctuation and numbers, words in more than half of the
-    texts, which takes the place of a list of stop words, and words in fewer than 3 of them. Raises
-    `InputError` when fewer than two are left.
-    """
+    """The most frequent words that can tell texts apart, at most ``limit``: words with a letter, in 3 texts
+    or more, and in at most half of them, which takes the place of a list of stop words."""
     counts, spread = Counter[str](), Counter[str]()
     for text in texts:
         words = Counter(tokenize(text))

@@ -44,11 +44,8 @@ DIVERGENCES = ("forward", "reverse")
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:
-    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6); the higher the power η,
-    the slower the beginning.
-
-    Of the thesis's 20 epochs, counted from 0, the last ten are at 1.
-    """
+    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6): of the thesis's 20, counted
+    from 0, the last ten are at 1; the higher the power η, the slower the beginning."""
     return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
 
 
@@ -178,8 +175,7 @@ class AttentionForm(nn.Module):
 
 
 class LastAttentionObjective(Objective):
-    """What penalty and dropout attention share: the model attends while it is trained. Raises `InputError`
-    for epochs below 1."""
+    """What penalty and dropout attention share: the model attends while it is trained."""
 
     power: float  # η of the curriculum
 

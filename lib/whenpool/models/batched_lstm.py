@@ -43,8 +43,7 @@ def run_together(
 
 
 def loops_for(weights: Tensor) -> Loops:
-    """For weights on a GPU and a precision other than float32 the kernels, if there are `kernels_on` it;
-    else the loops of torch."""
+    """On a GPU with `kernels_on` it, and less exact than float32, the kernels; else torch's loops."""
     usable = weights.is_cuda and weights.dtype == torch.float32 and precision_used() != "float32"
     if usable and kernels_on(weights.device):
         from whenpool.models.triton_lstm import LOOPS

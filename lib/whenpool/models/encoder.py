@@ -201,8 +201,7 @@ def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
 
 
 def check_lengths(inputs: Tensor, lengths: Any) -> None:
-    """Raises `InputError` where lengths do not fit inputs (B, T, ·), right-padded. Values on a GPU are not
-    looked at: it would cost a wait."""
+    """Raises `InputError` for lengths that do not fit (B, T, ·); values on a GPU would cost a wait."""
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]

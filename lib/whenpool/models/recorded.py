@@ -43,10 +43,7 @@ def run_recurrence(module: nn.Module, inputs: Tensor, weights: Sequence[Tensor] 
 
 
 def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidden_size: int) -> Tensor:
-    """The same as a node of the graph that is being recorded.
-
-    Raises `InputError` for a cell that ONNX does not know.
-    """
+    """The same as a node of the graph that is being recorded."""
     if not torch.onnx.is_in_onnx_export():
         return _recurrence(inputs, list(weights), cell, hidden_size)
     if cell not in _ONNX_GATES:

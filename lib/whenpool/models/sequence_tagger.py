@@ -17,17 +17,8 @@ from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 class Spelling(nn.Module):
     """What the letters of a word say of it: a convolution over three letters at a time, then the largest
-    value of each filter.
-
-    Args:
-        letters: (forms, L) int64, numbers of the letters of each written form, 0 behind its last; each form
-            has one at least.
-        filters: how many, which is also the size of the result.
-        letter_size: numbers of a letter's embedding.
-
-    Raises:
-        InputError: for a form without letters.
-    """
+    value of each of the ``filters``. ``letters`` (forms, L) int64 are the numbers of the letters of each
+    written form, which has one at least, 0 behind its last."""
 
     letters: Tensor
 

@@ -63,8 +63,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
 
 class _LiveBytes(TorchDispatchMode):
-    """The most bytes at one time of all tensors that are made while it is on; those that are ``there``
-    already do not count."""
+    """The most bytes at one time of all tensors made while it is on, those ``there`` not counted."""
 
     def __init__(self, there: list[Tensor]) -> None:
         super().__init__()

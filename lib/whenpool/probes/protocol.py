@@ -24,10 +24,7 @@ def check_steps(
 def checked_batch(
     model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A batch as probes take it: ids (B, T), lengths (B,), labels (B,), by default 0, on the model's device.
-
-    Raises `InputError` for what does not fit, naming the text.
-    """
+    """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or all 0."""
     if ids.dim() != 2:
         raise InputError(f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
     B, T = ids.shape
@@ -73,10 +70,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last of
-    its ``counts`` (B,) values included: (B, points). What stands behind them does not matter.
-
-    Raises `InputError` for fewer than one point.
-    """
+    its ``counts`` (B,) values included: (B, points). What stands behind them does not matter."""
     if points < 1:
         raise InputError(f"points must be at least 1, not {points}")
     share = torch.linspace(0, 1, points, dtype=values.dtype, device=values.device)

@@ -46,8 +46,7 @@ class Pace:
 
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
-        """From the runs of a place, published ones too. A run that shared its process counts for workforces
-        that train several together alone, and there before runs made one by one."""
+        """From all runs of a place. Those that shared a process count only if ``together`` was asked for."""
         here = f"cpu: {processor()}"
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""

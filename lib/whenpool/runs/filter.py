@@ -46,8 +46,7 @@ class Only:
 
     @classmethod
     def parse(cls, text: str | None) -> "Only":
-        """From ``key=value,key=value+value``; None admits every run. Raises `InputError` for another form, an
-        unknown key or value, or a key given twice."""
+        """From ``key=value,key=value+value``; None admits every run."""
         wanted: dict[str, tuple[str, ...]] = {}
         for part in text.split(",") if text is not None else ():
             key, equals, values = (word.strip() for word in part.partition("="))

@@ -43,8 +43,7 @@ class Store:
         weights: bytes | None = None,
         kind: str | None = None,
     ) -> str:
-        """Store a finished run and return its key; without ``kind`` the configuration shows it. Raises
-        `InputError` when the store cannot be written."""
+        """Store a finished run and return its key; without ``kind`` the configuration shows it."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
         row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}
@@ -52,8 +51,7 @@ class Store:
         return key
 
     def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
-        """Store a run that another store has under the same key, byte for byte; raises `InputError` for
-        content that is damaged or of another key, and when the store cannot be written."""
+        """Store a run that another store has under the same key, byte for byte."""
         if reason := parse_run(content, key)[1]:
             raise InputError(f"run {key} cannot be taken over from another store: {reason}")
         self._write(key, content, weights)
@@ -141,8 +139,7 @@ class Store:
         return table.assign(**{name: pd.Series(None, table.index, object) for name in absent})
 
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
-        """A row for each point of a history that the runs of a kind have left, such as an epoch of a
-        training or a position that a probe looked at, and the run's ``key``."""
+        """A row for each point of a history, such as an epoch, and the run's ``key``."""
         about = KINDS[kind]
         rows = self._rows(kind)
         found = [{"key": key, **point} for key, row in rows for point in about.points_of(name, row)]
@@ -162,8 +159,7 @@ class Store:
         return self.read_record(KINDS[kind].table)
 
     def read_record(self, name: str) -> pd.DataFrame:
-        """A published file, ``<name>.csv``, or no rows; raises `InputError` for a column or value that is not
-        as its kind of run says."""
+        """A published file, ``<name>.csv``, or no rows."""
         return self._record(name)[0]
 
     def _record(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:

@@ -30,12 +30,8 @@ def train_together(
     """Train several models by cross-entropy, each as if it were alone; gives for each its outcome, or what
     `train` would have raised for it. They may differ in pooling, start, data, number of texts and epochs;
     seconds of an outcome are its share of the time of all. ``on_end`` is told the number of each student
-    that ends, and its outcome or error, at once.
-
-    Raises:
-        InputError: unless all are LSTMs of one shape without DropConnect.
-        torch.OutOfMemoryError: when there are too many models for the device.
-    """
+    that ends, and its outcome or error, at once. Raises `InputError` unless all are LSTMs of one shape
+    without DropConnect, and `torch.OutOfMemoryError`."""
     encoders = [student.model.encoder for student in students]
     shapes = {encoder.shape for encoder in encoders if isinstance(encoder, Encoder)}
     if len(shapes) > 1:

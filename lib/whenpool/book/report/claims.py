@@ -35,12 +35,7 @@ Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
 @dataclass(frozen=True)
 class Rule:
-    """Where a quantity must lie.
-
-    Examples:
-        >>> Rule.parse(">= 10"), Rule.parse("-3 to 3")
-        (Rule(low=10.0, high=inf, open=False), Rule(low=-3.0, high=3.0, open=False))
-    """
+    """Where a quantity must lie, such as ">= 10" or "-3 to 3"."""
 
     low: float
     high: float
@@ -187,8 +182,7 @@ class Decision:
 
     @property
     def scale(self) -> str:
-        """The scale that a sentence quotes: the thesis's, unless only the compact replication has enough
-        seeds for a verdict, or any runs at all."""
+        """The scale that a sentence quotes: compact where only that is decided, or run at all."""
         run = [scale for scale in SCALES if self.at.get(scale, Finding()).n]
         decided = [scale for scale in run if not self.at[scale].verdict.startswith("so far")]
         return (decided or run or ["thesis"])[0]
@@ -320,9 +314,8 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
 
 
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
-    """The numbers of a measure at a scale, a row for each, to be drawn or tabulated; ``selection`` is as for
-    `sample_of`, and a list stands for each of its values. Raises `InputError` for a measure, scale, column or
-    value that there is not, naming those there are."""
+    """The numbers of a measure at a scale, a row for each; ``selection`` is as for `sample_of`, and a list
+    stands for each of its values. Raises `InputError` for what there is not, naming those there are."""
     check_known("measure", measure, MEASURES)
     scales = MEASURES[measure].fixed
     check_known("scale", scale, scales)

@@ -34,8 +34,7 @@ _SCALE_TEXT = {
 
 def shown(runs: Runs) -> tuple[str, list[dict[str, Sample]]]:
     """The scale that the page shows, the thesis's once three seeds of all models are there; and of each
-    model the logarithm of its gradient in the middle over that at the ends, and its test accuracy in both
-    settings: each of the three is empty unless all models were run."""
+    model the logarithm of its gradient in the middle over that at the ends, and both test accuracies."""
     measures: list[tuple[str, dict[str, Any]]] = [("early_middle_to_ends", {})]
     measures += [("accuracy", {"size": SIZE, "setting": setting}) for setting in SETTINGS]
     for scale in SCALES:
@@ -142,11 +141,8 @@ def provenance(runs: Runs) -> str:
 
 
 def draw_front(runs: Runs) -> Figure:
-    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings, also
-    of the BiLSTM that starts with chrono where it was run in both.
-
-    Dots are lines of no length: a marker takes far more bytes of a page.
-    """
+    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings. Dots
+    are lines of no length: a marker takes far more bytes of a page."""
     scale, (reaching, plain, mid) = shown(runs)
     profiles = profiles_of(runs, scale)
     if not (reaching and plain and mid):

@@ -51,8 +51,7 @@ USED |= {"scale", "attention", "network", "input_variance"}
 
 
 class Runs:
-    """The finished runs of a place as tables, each read once; without a place there are none. Each table has
-    all columns of its kind of run."""
+    """The finished runs of a place as tables, each read once, with all columns of their kind."""
 
     def __init__(self, place: Place | None) -> None:
         self._store = place.store if place else Store(Path(os.devnull))
@@ -102,8 +101,7 @@ class Runs:
 
 
 class Numbers:
-    """A table whose rows are looked up by the values of several columns at once: claims do so thousands of
-    times, for which filters of pandas are too slow."""
+    """A table looked up by the values of several columns, thousands of times: pandas is too slow for it."""
 
     def __init__(self, rows: DataFrame) -> None:
         plain = rows.astype(object).where(rows.notna(), None)
@@ -165,8 +163,7 @@ def _tested(rows: DataFrame) -> DataFrame:
 
 
 def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows:
-    """A number of the epochs of each training, which ``read`` gives by key; ``timed``: of those that are
-    there to be timed, with nothing else running."""
+    """What ``read`` gives by key of epochs; ``timed``: of trainings with nothing else running."""
 
     def values(runs: Runs) -> DataFrame:
         found = _tested(runs.trainings)
@@ -266,8 +263,7 @@ def _sides(read: Callable[[DataFrame], Series]) -> Rows:
 
 
 def _importance(read: Callable[..., float], mixed: bool = False) -> Measure:
-    """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any; ``mixed``:
-    on texts with filler alone."""
+    """Word importance, at the thesis's scale on texts as long as in its figures; ``mixed``: among filler."""
 
     def profiles(points: DataFrame) -> DataFrame:
         points = _looked_at(points[~(mixed & points["setting"].eq("standard"))], WordImportance.texts)

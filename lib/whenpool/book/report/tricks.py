@@ -69,10 +69,7 @@ def cost_of_ending(epochs: pd.DataFrame) -> pd.Series:
 
 
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
-    """The cells of Table 2.1, and MaxAtt's of Table 1.3 beside them, with ours and verdicts.
-
-    The thesis gives Table 2.1 one number a cell: our interval is compared with that number alone.
-    """
+    """The cells of Table 2.1, one number each, and MaxAtt's of Table 1.3 beside, with ours and verdicts."""
     best = published("accuracy").query(
         "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention' "
         f"and setting in {SETTINGS}"

@@ -132,14 +132,9 @@ class Survey:
 
 
 def survey(wish: Wish, words: int) -> Survey:
-    """Read the file of a wish, choose at most about as many of its texts as that says, and write those into
-    its folder.
-
-    Texts are cut first, to the ``words`` that the models read of them, so that none is in two splits.
-    Which are chosen depends on nothing but the texts; each class keeps its share, and at least `FEWEST`
-    texts. Raises `InputError` for a file that cannot be read, texts without spaces between words, fewer
-    than two classes, or a class with too few texts.
-    """
+    """Read the file of a wish, choose about as many of its texts as that says, and write those into its
+    folder. Texts are cut first, to the ``words`` that models read of them, so that none is in two splits;
+    which are chosen depends on the texts alone; each class keeps its share, and at least `FEWEST` texts."""
     path, column = wish.path, wish.text_column
     tokenizer = "characters" if wish.characters else "untagged"
     gaps = list[str]()

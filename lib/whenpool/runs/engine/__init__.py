@@ -80,20 +80,15 @@ def run_all(
     label: str = "runs",
     seconds: Callable[[Run], float | None] = lambda run: None,
 ) -> Report:
-    """Execute the runs that are not stored yet, most informative first.
-
-    Each is stored the moment it ends. A worker that dies is replaced and its run tried again; several
-    commands on one store share the work.
+    """Execute the runs that are not stored yet, most informative first; each is stored the moment it ends. A
+    worker that dies is replaced and its run tried again; several commands on one store share the work.
 
     Args:
-        workforce: default: `Workforce.default`.
         keep_weights: the runs whose weights are wanted; those stored without are run again.
-        label: is written before the progress bar.
         seconds: that a run is expected to take, None if nothing is known; for a workforce with a deadline.
 
     Raises:
-        InputError: for data that are missing, a store that cannot be written, or a workforce that is
-            not to be had.
+        InputError: for data that are missing, a store that cannot be written, or no such workforce.
         KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
     """
     workforce = workforce or Workforce.default()

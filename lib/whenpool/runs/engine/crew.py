@@ -191,8 +191,7 @@ class Pool(Protocol):
         """Hand a task to a worker, and return what it goes by in messages."""
 
     def listen(self, seconds: float | None) -> list[Told]:
-        """Wait for messages of workers, for some time at most. The last one of a worker is "idle" or
-        "died"."""
+        """Wait for messages; the last one of a worker is "idle" or "died"."""
 
     def close(self) -> None:
         """Stop all workers, whatever they are doing."""

@@ -158,8 +158,7 @@ class _Sent:
 
 class RayPool:
     """As many tasks at a time as the cluster has room for, or ``workforce.workers``; these are shared out
-    evenly over its GPUs, one on each where no number is given. Raises `InputError` when Ray is not installed,
-    or there is no cluster that can do it."""
+    evenly over its GPUs, one on each where no number is given."""
 
     tries = 5  # a node that is lost says nothing about the run
 
@@ -299,8 +298,7 @@ def _end(error: Exception) -> tuple[str, str, str]:
 
 
 def _connect(workforce: Workforce) -> bool:
-    """Be in a cluster: the one named, one that this machine belongs to, or one of this machine alone;
-    returns whether this call has connected."""
+    """Be in a cluster: that named, this machine's, or one of it alone; returns whether we connected."""
     address = workforce.address or os.environ.get("RAY_ADDRESS")
     if address not in (None, "", "auto", "local"):
         _check_address(address)

@@ -69,13 +69,11 @@ class Run:
 
     @property
     def shape(self) -> Self:
-        """The run without its word vectors and the folders of its files: published runs of the same shape
-        count for it where these are not here."""
+        """The run without its vectors and folders: a published one like it counts where they are not here."""
         return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
     def alike(self) -> Iterable[tuple[Hashable, float]]:
-        """Groups of runs that are less and less like this one, and its work in the unit of the group, by
-        which its time is estimated."""
+        """Groups of runs less and less like this one, with its work in their unit; its time is theirs."""
         yield ("the same", self.shape), 1.0
         yield (self.kind,), self.work
 
@@ -104,21 +102,18 @@ class Run:
         return cls(**values_of(row, cls))
 
     def identity(self, place: "Place") -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a configuration
-        that cannot be run, or data that are not there."""
+        """What makes a run this run: configuration, data, protocol."""
         raise NotImplementedError
 
     def execute(
         self, place: "Place", device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
-        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, too
-        few texts, a loss that diverges, or a training that is needed and whose weights are not here."""
+        """Execute and store the run; returns its key."""
         raise NotImplementedError
 
     @classmethod
     def read_ahead(cls, runs: Sequence[Any], place: "Place", device: str) -> Iterable[str]:
-        """Read what some runs of this kind share, here their word vectors, before workers start that would
-        each do it; returns notes on their corpora, a sentence each."""
+        """Read once what runs of this kind share; returns notes on their corpora, a sentence each."""
         for name in {run.vectors for run in runs if getattr(run, "vectors", None)}:
             load_vectors(place.vectors_file(name), place.cache)
         return ()
@@ -171,8 +166,7 @@ class Run:
 
 
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
-    """What every training stores of its outcome (`whenpool.training.loop.Outcome`); with the test labels
-    also the accuracy in % of always naming the most frequent one."""
+    """What every training stores of its outcome; with test labels how often the commonest is right."""
     scores = {
         "test_accuracy": outcome.test.accuracy,
         "test_loss": outcome.test.loss,

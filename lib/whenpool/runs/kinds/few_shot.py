@@ -63,8 +63,7 @@ UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts
 
 @dataclass(frozen=True)
 class FewShot(Run):
-    """One system trained on some labelled texts of each class, and the test of its best weights. What a
-    system does not use is set back to its default."""
+    """One system trained on some labelled texts of each class; fields that it does not use are reset."""
 
     kind, table, protocol = "few-shot", "few_shots", FEW_SHOT_PROTOCOL
     required = "corpus length seed system per_class"
@@ -266,8 +265,7 @@ USED_BY = {
 
 
 def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
-    """How often a run looks at the validation texts, and passes over its labelled texts between two looks, so
-    that it makes about as many steps as it asks for."""
+    """How often a run looks at the validation texts, and passes over its texts between two looks."""
     per_pass = math.ceil(labelled / run.batch_size)
     passes = math.ceil(run.steps / run.looks / per_pass)
     return max(1, round(run.steps / (passes * per_pass))), passes

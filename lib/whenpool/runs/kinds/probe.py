@@ -129,8 +129,7 @@ class Probe(Run):
         return Training.read_ahead([run.training for run in runs], place, device)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        """What the probe finds on a model, trained where the probe needs it. Raises `InputError` when the
-        corpus has no text that the probe asks for."""
+        """What the probe finds on a model, trained where the probe needs it."""
         raise NotImplementedError
 
     def execute(
@@ -416,8 +415,7 @@ class Tracer:
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
-    """The exponent of the number of words by which memory grows over the two longest doublings of some
-    rows, shortest text first, by least squares."""
+    """The exponent by which memory grows with words over the two longest doublings, by least squares."""
     last = rows[-3:]
     words, megabytes = (np.log([row[name] for row in last]) for name in ("words", "megabytes"))
     return float(np.polyfit(words, megabytes, 1)[0])

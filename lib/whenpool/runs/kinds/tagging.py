@@ -254,8 +254,7 @@ def _rates(scores: EntityScores, prefix: str = "") -> dict[str, float]:
 
 
 def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
-    """Accuracy in % of always saying the most frequent tag, and of saying of each word what it most
-    often is in the training sentences."""
+    """Accuracy in % of the most frequent tag, and of that which each word most often has in training."""
     usual = Counter(tag for sentence in corpus.train for tag in sentence.tags).most_common(1)[0][0]
     of_word: dict[str, Counter[str]] = defaultdict(Counter)
     for sentence in corpus.train:

@@ -338,8 +338,7 @@ def vectors_of(run: Any, place: Place) -> WordVectors | None:
 
 
 def prepare(run: Training, place: Place) -> Prepared:
-    """A training's texts, and its model before training; raises `InputError` for data that cannot be read, or
-    too few texts."""
+    """A training's texts, and its model before training."""
     encoded = encode(place.source(run), run.length, place.cache)
     options = "size setting share validation test max_words seed"
     read = {name: getattr(run, name) for name in options.split()}
@@ -353,8 +352,7 @@ def prepare(run: Training, place: Place) -> Prepared:
 
 
 def trained(run: Training, place: Place) -> Prepared:
-    """As `prepare`, the model with the weights of its best epoch; raises `InputError` also when these are
-    not here, or their file is damaged or holds another model's."""
+    """As `prepare`, the model with the weights of its best epoch."""
     prepared, file = prepare(run, place), place.store.weights_file(key(run, place))
     if not file.exists():
         raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
@@ -388,9 +386,7 @@ def execute_together(
 ) -> None:
     """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
     when it ends; those that were stopped go on. ``on_epoch`` is called with the number of a run at the end
-    of each of its epochs, ``on_end`` with that of a run that has ended, and why it failed, or "". Raises
-    `InputError` for data that cannot be read, too few texts, or models of different shape, `StorageError`
-    and `torch.OutOfMemoryError`."""
+    of each of its epochs, ``on_end`` with that of a run that has ended, and why it failed, or ""."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
     students = []

@@ -138,8 +138,7 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
 
 
 def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
-    """Padding masked or not, and where the forget gate starts: at the thesis's sum of biases, at that of the
-    public code, and spread over time (chrono)."""
+    """Padding masked or not; the forget gate of the thesis, of the public code, and chrono."""
     base = replace(base_run("imdb", "long", 1_000, choice, place), masked=False)
     compact = choice.profile == "compact"
     if base.size not in (choice.sizes or (base.size,)):

@@ -127,8 +127,7 @@ GRID: tuple[Changes, ...] = (
 
 
 def regularised(choice: Choice, place: Place) -> Iterable[Training]:
-    """The grids, the learning rates and the sustained trainings, without DropConnect where a cell that
-    the reader asks for has no recurrent weights."""
+    """The grids, learning rates and sustained trainings, DropConnect where there are recurrent weights."""
     remembers = LISTED_CELLS[choice.cell or Training.cell].remembers
     paper, smoke = choice.profile == "paper", choice.profile == "smoke"
     for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
@@ -146,8 +145,7 @@ def regularised(choice: Choice, place: Place) -> Iterable[Training]:
 
 
 def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
-    """What decides claims: on unmixed texts, and without pooling in the middle of filler. Of other
-    settings the plain model."""
+    """What decides claims: unmixed texts, and of other settings models without pooling."""
     settings, poolings = choice.settings or ("standard", "mid"), choice.poolings or COMPARED
     both = [name for name in _BOTH if name in poolings]
     if "standard" in settings:
@@ -162,8 +160,7 @@ def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
 
 
 def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
-    """On the embedded corpus, or a file of the reader's: what two processors do in a minute, on unmixed texts
-    whatever settings are asked for."""
+    """What two processors do in a minute, on unmixed texts whatever settings are asked for."""
     poolings, epochs = choice.poolings or _BOTH, [2 if smoke else 20]
     for pooled in each(plain, pooling=poolings):
         yield from (pooled, replace(pooled, drop_connect=0.3), replace(pooled, weight_decay=1e-4))

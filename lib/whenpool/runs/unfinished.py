@@ -3,14 +3,11 @@ write a file of their last epoch one after the other, and keep that of the epoch
 so they go on from the same epoch and, the same ones together, bit for bit as if nothing had stopped them.
 """
 
-import io
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from whenpool.base.errors import StorageError
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
@@ -53,9 +50,9 @@ class Unfinished:
         """The state that a training goes on from; None where there is none, or its file is damaged."""
         file = self._file(number, self._first[number])
         with suppress(Exception):  # of many kinds; a training can always begin anew
-            state: State = torch.load(file, map_location="cpu", weights_only=True)
-            if state["together"] > self.together:
-                self.together, self.group = state["together"], state["group"]
+            state = State.read(file)
+            if state.facts["together"] > self.together:
+                self.together, self.group = state.facts["together"], state.facts["group"]
             return state
         self._first[number] = 0
         return None
@@ -71,21 +68,20 @@ class Unfinished:
 
     def save(self, number: int, state: State) -> None:
         """Called after each epoch of a training; saves when it is time to."""
-        done = len(state["history"]) - self._first[number]  # epochs since this process began
+        done = len(state.facts["history"]) - self._first[number]  # epochs since this process began
         if done != self._done:  # the first one decides for all
             if time.monotonic() - self._time < EVERY:
                 return
             self._done, self._time = done, time.monotonic()
-        written = io.BytesIO()
-        torch.save(state | {"together": self.together, "group": self.group}, written)
+        state.facts.update(together=self.together, group=self.group)
         with suppress(StorageError):  # a disk that is too full for it may have room for the result
-            write_atomically(self._file(number, self._first[number] + done), written.getvalue())
+            write_atomically(self._file(number, self._first[number] + done), state.as_bytes())
         kept = {self._file(own, self._first[own] + done) for own in self._open}
         if all(file.exists() for file in kept):
             self._unlink(self._open, kept)
 
     def _file(self, number: int, epoch: int | str) -> Path:
-        return self._folder / f"{self._keys[number]}-{self._made}.{epoch}.pt"
+        return self._folder / f"{self._keys[number]}-{self._made}.{epoch}.safetensors"
 
     def _unlink(self, numbers: Iterable[int], kept: Collection[Path] = ()) -> None:
         """Delete all files of some trainings, those of other versions and half-written ones included."""

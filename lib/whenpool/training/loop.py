@@ -3,12 +3,16 @@
 Letters: B texts, T words of the longest, C classes.
 """
 
+import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -158,33 +162,65 @@ class DivergenceError(InputError):
         self.left = left
 
 
-State = dict[str, Any]
-"""A training after an epoch, see `state_of`: tensors and plain values, which `torch.save` writes."""
+@dataclass(frozen=True)
+class State:
+    """A training after an epoch: all that it goes on from, bit for bit as if it had not been stopped; numbers
+    in tensors, and others that JSON can hold."""
 
+    tensors: dict[str, Tensor]
+    facts: dict[str, Any]
 
-def state_of(
-    model: nn.Module, best: dict[str, Tensor], optimizer: torch.optim.Optimizer, order: torch.Generator,
-    device: str, **facts: Any,
-) -> State:  # fmt: skip
-    """All that a training goes on from, bit for bit as if it had not been stopped: model, best weights,
-    optimiser, order of texts, the generators that dropouts draw from, and more ``facts``."""
-    state = {"model": model.state_dict(), "best": best, "optimizer": optimizer.state_dict()["state"]}
-    state |= {"order": order.get_state(), "random": torch.get_rng_state()}
-    if device.startswith("cuda"):
-        state["random_on_gpu"] = torch.cuda.get_rng_state(device)
-    return state | facts
+    def as_bytes(self) -> bytes:
+        """In the format of safetensors."""
+        return safetensors.torch.save(self.tensors, {"facts": json.dumps(self.facts)})
 
+    @classmethod
+    def read(cls, file: Path) -> "State":
+        """From a file of `as_bytes`."""
+        with safetensors.safe_open(file, "pt") as opened:
+            tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
+            return cls(tensors, json.loads(opened.metadata()["facts"]))
 
-def restore(
-    state: State, model: nn.Module, optimizer: torch.optim.Optimizer, order: torch.Generator, device: str
-) -> None:
-    """Bring a new training to where the saved one was."""
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(optimizer.state_dict() | {"state": state["optimizer"]})
-    order.set_state(state["order"])
-    torch.set_rng_state(state["random"])
-    if device.startswith("cuda"):
-        torch.cuda.set_rng_state(state["random_on_gpu"], device)
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        best: dict[str, Tensor],
+        optimizer: torch.optim.Optimizer,
+        order: torch.Generator,
+        device: str,
+        facts: dict[str, Any],
+    ) -> "State":
+        """Of a model, its best weights so far, and what the next steps depend on besides: the optimiser, the
+        order of texts, and the generators that dropouts draw from."""
+        tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
+        tensors |= {f"best.{name}": value for name, value in best.items()}
+        for number, own in optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{name}": value for name, value in own.items()}
+        tensors |= {"order": order.get_state(), "random": torch.get_rng_state()}
+        if device.startswith("cuda"):
+            tensors["random_on_gpu"] = torch.cuda.get_rng_state(device)
+        return cls(tensors, facts)
+
+    def restore(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, order: torch.Generator, device: str
+    ) -> dict[str, Tensor]:
+        """Bring a new training to where the saved one was; returns the best weights so far."""
+        model.load_state_dict(self._part("model"))
+        state: dict[int, dict[str, Tensor]] = defaultdict(dict)
+        for name, value in self._part("optimizer").items():
+            number, _, own = name.partition(".")
+            state[int(number)][own] = value
+        optimizer.load_state_dict(optimizer.state_dict() | {"state": dict(state)})
+        order.set_state(self.tensors["order"])
+        torch.set_rng_state(self.tensors["random"])
+        if device.startswith("cuda"):
+            torch.cuda.set_rng_state(self.tensors["random_on_gpu"], device)
+        return self._part("best")
+
+    def _part(self, name: str) -> dict[str, Tensor]:
+        names = (key for key in self.tensors if key.startswith(f"{name}."))
+        return {key.removeprefix(f"{name}."): self.tensors[key] for key in names}
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
@@ -265,10 +301,10 @@ def training_steps(
     best, weights, highest = 0, dict[str, Tensor](), -math.inf
     seen, looked = 0, 0.0  # texts learnt from, and the seconds of ``watch``
     if saved := student.saved:
-        restore(saved, model, optimizer, order, device)
-        best, weights, highest = saved["best_epoch"], saved["best"], saved["highest"]
-        started -= saved["seconds"]
-        history = [Epoch(**epoch) for epoch in saved["history"]]
+        weights = saved.restore(model, optimizer, order, device)
+        best, highest = saved.facts["best"], saved.facts["highest"]
+        started -= saved.facts["seconds"]
+        history = [Epoch(**epoch) for epoch in saved.facts["history"]]
         for epoch in history:
             on_epoch(epoch)
 
@@ -318,9 +354,9 @@ def training_steps(
             best, weights, highest = number - 1, weights_of(model), value
         on_epoch(history[-1])
         if student.save:
-            facts = {"highest": highest, "history": [asdict(epoch) for epoch in history]}
-            facts |= {"best_epoch": best, "seconds": clock() - started - looked}
-            student.save(state_of(model, weights, optimizer, order, device, **facts))
+            facts = {"best": best, "highest": highest, "history": [asdict(epoch) for epoch in history]}
+            facts["seconds"] = clock() - started - looked
+            student.save(State.of(model, weights, optimizer, order, device, facts))
     if not weights:  # the objective let no epoch be chosen
         best, weights = recipe.epochs - 1, weights_of(model)
     model.load_state_dict(weights)

@@ -128,8 +128,7 @@ def with_value(line: str, parameters: Mapping[str, Any]) -> str:
 
 
 def render(stage: Path, output: Path) -> Path:
-    """Render a folder of sources and executed notebooks into ``output/_build/html``; returns the first page.
-    Raises `BookError` for anything that jupyter-book or Sphinx warns of, with what they say."""
+    """Render a folder into ``output/_build/html``; raises `BookError` for all that Sphinx warns of."""
     log = output / "_build" / "render.log"
     command = [
         sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",

@@ -66,8 +66,7 @@ class Chapter:
         return self.place.store.current(kind)
 
     def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """What some probe runs of one kind measured, a row for each point, beside what they ran on. Raises
-        `InputError` for a kind that is not in `whenpool.runs.kinds.probe.PROBES`, or rows of other runs."""
+        """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
         check_known("kind", kind, PROBES)
         if len(probes) and "probe" not in probes:
             raise InputError('these are no rows of probes, such as chapter.rows("probe") gives')
@@ -95,11 +94,10 @@ class Chapter:
         return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
 
     def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
-        """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs
-        gave at a scale, "compact" or "thesis", a row for each; none where no such run is finished yet.
-        ``selection`` is what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``;
-        what is not named is the scale's model on unmixed, masked, long IMDb reviews. Raises `InputError`
-        for a measure, scale, column or value that there is not."""
+        """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs gave
+        at a scale, "compact" or "thesis", a row for each. ``selection`` is what the runs have, such as
+        ``size=1000`` or ``setting=["standard", "mid"]``; what is not named is the scale's model on unmixed,
+        masked, long IMDb reviews. Raises `InputError` for what there is not."""
         return rows_at(self.finished, measure, scale, **selection)
 
     def claims(self) -> list[Decision]:

@@ -16,7 +16,7 @@ from whenpool.book.report.verdicts import THESIS_MODEL, Sample, column, estimate
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.precision import PRECISIONS
-from whenpool.runs.store import Store, key_of
+from whenpool.runs.store import NO_FOLDER, Store, key_of
 
 RECORD = "record"  # Means the reference runs where a folder is asked for
 COMPARISONS_OF_RECORD = "comparisons"  # Their file in data/results, without its ending
@@ -162,7 +162,7 @@ def write_table(file: Path, rows: DataFrame) -> None:
 
 def read_comparisons(folder: Path | None) -> DataFrame:
     """The rows of ``comparisons.csv`` in a folder of results, see `compare`."""
-    return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
+    return Store(NO_FOLDER, folder).read_record(COMPARISONS_OF_RECORD)
 
 
 def pooled(cells: DataFrame) -> dict[str, Any]:
@@ -266,8 +266,7 @@ def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -
 
 
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
-    """The rule on precision: which of some runs may become reference runs, by the rows of
-    ``comparisons.csv``, and a line for each way of computing that may not yet, with what is known of it."""
+    """Which runs may become reference runs by the rule on precision, and lines on those that may not."""
     kinds = runs["device"].str.split(":").str[0]
     ways = [column(runs, "precision").fillna("float32"), kinds, runs["together"].fillna(1) > 1]
     allowed, lines = Series(True, index=runs.index), []

@@ -70,8 +70,7 @@ _FIT = """() => {
 
 
 class Chapter(NamedTuple):
-    """One page of the book: of a file such as "book/corpora", in a part of the table of contents; its text,
-    whose anchors and files are named for where all pages are together."""
+    """One page of the book, in a part of the contents, whose anchors and files fit into one long page."""
 
     name: str
     title: str

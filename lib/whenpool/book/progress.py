@@ -25,7 +25,7 @@ ALL, NEEDED = "all, each once", "trainings they need"
 _ELSEWHERE = {
     ALONE: "{} of the times are those of runs made one by one; none like them was made together",
     OTHER_PRECISION: "{} of the times are those of another precision on this machine",
-    OTHER_MACHINE: "{} of the times are those of another machine, {}",
+    OTHER_MACHINE: "{} of the times are those of another machine",
 }
 _Expected = Mapping[Run, Estimate | None]
 
@@ -154,22 +154,11 @@ def _time(runs: Sequence[Run], expected: _Expected, workers: int) -> str:
 def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
     """What the times rest on."""
     known = [estimate for estimate in expected.values() if estimate]
-    lines = []
-    if known:
-        stored = {name for estimate in known for name in estimate.rests_on}
-        same = sum(estimate.same_shape for estimate in known)
-        others = len(known) - same
-        told = [f"{same} are those of the same run, seed apart"] * (same > 0)
-        told += [f"{others} are in proportion to the work of other runs"] * (others > 0)
-        lines.append(
-            f"Times are for {workers} worker{'s' * (workers > 1)} on {device} and rest on {len(stored)} "
-            f"stored runs: of {len(known)} times {' and '.join(told)}"
-        )
+    workers_are = f"{workers} worker{'s' * (workers > 1)} on {device}"
+    lines = [f"Times are for {workers_are}, by the stored runs most like each"] if known else []
     for distance, line in _ELSEWHERE.items():
-        those = [estimate for estimate in known if estimate.distance == distance]
-        if those:
-            devices = sorted({device for estimate in those for device in estimate.devices})
-            lines.append(line.format(len(those), ", ".join(devices)))
+        if count := sum(estimate.distance == distance for estimate in known):
+            lines.append(line.format(count))
     if len(known) < len(expected):
         lines.append(f"?: nothing like {len(expected) - len(known)} runs was run yet")
     return lines

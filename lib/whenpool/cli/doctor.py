@@ -28,8 +28,7 @@ Finding = tuple[str, str]
 def check_machine(
     device: str, profile: str, data: Path | None, store: Path | None, say: Callable[[str], None] = print
 ) -> bool:
-    """Look at everything that runs need, and say it, a line each; returns whether they can start. Looks no
-    further where packages or the device are missing. Raises `InputError` for an unknown profile or device."""
+    """Look at everything that runs need, and say it, a line each; returns whether they can start."""
 
     def complete(findings: Iterator[Finding]) -> bool:
         marks = []

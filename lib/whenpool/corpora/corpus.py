@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, overload
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 LENGTHS = ("long", "any", "short")  # Over 100 words, whatever, or at most 100 (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
@@ -160,8 +160,7 @@ def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Ra
     """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
     shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
     pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
-    if not all(pieces):
-        raise InputError(f"{source}: {len(items)} usable texts are too few for three splits")
+    check(all(pieces), f"{source}: {len(items)} usable texts are too few for three splits")
     return pieces
 
 

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import json_lines, lines_of
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split, split_classes
 from whenpool.corpora.published import LARGEST_TEXT
@@ -29,8 +29,7 @@ def load_own(
 ) -> Corpus:
     """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
     texts count once, and each class gives as many as the rarest one has, unless ``balanced="no"``."""
-    if balanced not in ("yes", "no"):
-        raise InputError(f"option balanced is yes or no, not {balanced!r}")
+    check(balanced in ("yes", "no"), f"option balanced is yes or no, not {balanced!r}")
     rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
     texts: dict[str, str] = {}
     several = {row.text for row in rows if texts.setdefault(row.text, row.label) != row.label}
@@ -64,8 +63,7 @@ def read_own(
 ) -> Iterator[Raw]:
     """The rows of a file, as they come; one that cannot be read is named by its line. Those without text or
     label are left out and named in the list of ``gaps``, where there is one."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path} is not a {FORMATS} file")
+    check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     if text_column == label_column:
         raise InputError(f"{path}: text and label are both column {text_column!r}; name two columns")
     read = _read_jsonl if path.suffix.lower() == ".jsonl" else _read_table

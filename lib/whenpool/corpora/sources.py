@@ -9,7 +9,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, remembered
 from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
@@ -128,10 +128,8 @@ def load(
 def find(
     name: str, directory: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> CorpusSource:
-    """Resolve a corpus name, with its options, to its source.
-
-    Raises:
-        InputError: for an unknown name or option, or files that are not there.
+    """Resolve a corpus name, with its options, to its source. Raises `InputError` for an unknown name or
+    option, or files that are not there.
 
     Examples:
         >>> find("synthetic", options={"density": 0.1}).options
@@ -157,8 +155,7 @@ def find(
             raise InputError(f"{path} is no {own.FORMATS} file of texts; {tagged}")
         choices = f"{', '.join(NAMES)}, or give the path of a {own.FORMATS} file"
         raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
-    if not isfile(path):
-        raise InputError(f"corpus file {path} is not there")
+    check(isfile(path), f"corpus file {path} is not there")
     for option in given:
         check_known(f"option of {path}", option, ("text_column", "label_column", "balanced"))
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)

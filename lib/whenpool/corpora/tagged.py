@@ -25,7 +25,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
@@ -130,8 +130,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
         if is_conllu:
             if line.startswith("#"):
                 continue
-            if len(cells) != 10:
-                raise InputError(f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
+            check(len(cells) == 10, f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
             if re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
                 continue
             if cells[0] != str(len(sentence) + 1):
@@ -143,8 +142,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
             word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
         else:
             cells = cells if "\t" in line else line.split()
-            if len(cells) < 2:
-                raise InputError(f"{where}: a word without a tag; write both, or a blank line")
+            check(len(cells) >= 2, f"{where}: a word without a tag; write both, or a blank line")
             first, width = first or number, width or len(cells)
             if len(cells) != width:
                 raise InputError(
@@ -155,8 +153,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
             missing = "tag" if word else "word"
             raise InputError(f"{where}: the {missing} is missing; every word has a tag")
         sentence.append((number, word, tag))
-    if not found:
-        raise InputError(f"{path} has no sentence: a line must be a word and its tag")
+    check(found, f"{path} has no sentence: a line must be a word and its tag")
     return found
 
 
@@ -347,8 +344,7 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
             raise InputError(f"{path}: give dev= and test= both, or none to have it split")
         paths = [path, *(path.with_name(given[key]) for key in ("dev", "test") if key in given)]
         for other in paths[1:]:
-            if not isfile(other):
-                raise InputError(f"{other} is not there; dev= and test= name files beside {path.name}")
+            check(isfile(other), f"{other} is not there; dev= and test= name files beside {path.name}")
     return TaggedSource(name, tuple(sorted(given.items())), tuple(paths))
 
 
@@ -525,8 +521,7 @@ def entity_scores(
         from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
     except ImportError:
         raise InputError("entity scores need seqeval: pip install 'whenpool[tagging]'") from None
-    if len(true) != len(predicted):
-        raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
+    check(len(true) == len(predicted), f"{len(true)} sentences have tags, {len(predicted)} were tagged")
     counts = Counter(dict.fromkeys(COUNTED, 0))
     written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
     for number, pair in enumerate(zip(true, predicted, strict=True), 1):

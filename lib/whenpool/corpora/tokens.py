@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, write_atomically
 from whenpool.corpora.batches import PADDING, UNKNOWN
 
@@ -77,8 +77,7 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
     """Read vectors in GloVe's text format, maybe gzipped. torchtext parses the file once; the copy kept in
     ``cache_directory``, safetensors and plain text, loads fast."""
-    if not path.is_file():
-        raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")
+    check(path.is_file(), f"word vectors {path} are not there; `whenpool data` tells where to get them")
     words_file = _words_file(path, cache_directory)
     if not words_file.exists():
         keep_vectors(_parse(path), path, cache_directory)
@@ -113,8 +112,7 @@ def _parse(path: Path) -> WordVectors:
     finally:  # it also switches off the checking of https certificates in the whole process
         ssl._create_default_https_context, reading.tqdm = trust, bar
     read.vectors = read.vectors[: len(read.itos)]  # words that are not UTF-8 are left out
-    if not read.itos:
-        raise InputError(f"word vectors {path} cannot be read: no line has a word and its numbers")
+    check(read.itos, f"word vectors {path} cannot be read: no line has a word and its numbers")
     finite = torch.isfinite(read.vectors).all(1)
     if not bool(finite.all()):
         word = read.itos[int(finite.int().argmin())]

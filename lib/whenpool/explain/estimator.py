@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
@@ -116,8 +116,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         if len(words) != len(given):
             raise InputError(f"there are {len(words)} texts and {len(given)} labels: give one for each")
         self.classes_, targets = np.unique(given, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError("labels must have at least two classes")
+        check(len(self.classes_) >= 2, "labels must have at least two classes")
         if validation is not None:
             held_words, named = self._words(validation[0]), np.asarray(list(validation[1]))
             if not np.isin(named, self.classes_).all():

@@ -13,7 +13,7 @@ import click
 import torch
 from jinja2 import Environment, PackageLoader
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import lines_of
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint
@@ -99,8 +99,7 @@ def explain(
         raise InputError(f"k, the words of a window, must be at least 1, not {k}")
     words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
     notes = list[str]()
-    if not words:
-        raise InputError("the text has no words; give one with at least a word")
+    check(words, "the text has no words; give one with at least a word")
     if checkpoint.max_words is None and whole > LONGEST:
         words = words[:LONGEST]
         notes.append(
@@ -152,8 +151,7 @@ def check_label(checkpoint: Checkpoint, label: str | None) -> None:
 def in_file(path: Path) -> list[str]:
     """The texts of a file, one a line; empty lines are left out."""
     texts = [line.rstrip("\r\n") for line in lines_of(path) if line.strip()]
-    if not texts:
-        raise InputError(f"{path} has no text; give one a line")
+    check(texts, f"{path} has no text; give one a line")
     return texts
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
 __all__ = ["WordStrip", "WordStrips", "attention_weights", "per_word", "strip", "strips"]
@@ -107,8 +107,7 @@ def strip(
     if isinstance(words, str):
         raise InputError("words are a list, not one string: split it first, as the model's text was")
     names, values = tuple(map(str, words)), tuple(_floats(weights))
-    if not names:
-        raise InputError("there are no words to show: give at least one")
+    check(names, "there are no words to show: give at least one")
     if len(names) != len(values):
         raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
     for place, value in enumerate(values):
@@ -131,8 +130,7 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
         >>> [row.title for row in both.rows]
         ['MaxPool', 'MaxAtt']
     """
-    if not rows:
-        raise InputError("there are no strips to show: give at least one, as strip(words, weights)")
+    check(rows, "there are no strips to show: give at least one, as strip(words, weights)")
     return WordStrips(tuple(rows))
 
 
@@ -181,8 +179,7 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
         >>> per_word([0.5, 0.1], words=5, k=2)
         [0.5, 0.5, 0.1, 0.1, nan]
     """
-    if k < 1:
-        raise InputError(f"a window has at least one word, not k={k}")
+    check(k >= 1, f"a window has at least one word, not k={k}")
     values = _floats(window_weights)
     full = words // k
     if len(values) < full or not all(math.isnan(value) for value in values[full:]):

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.models.encoder import word_mask
 from whenpool.training.loop import Accuracy, Learnt, Objective
@@ -61,14 +61,11 @@ class FineTuned(nn.Module):
         The layers from 1 to ``layer`` read each text alone. The state of a token t of text i then becomes
         λ · h_i,t + (1 - λ) · h_j,t, with λ the ``share`` and j the ``partner`` (B,) of i in this batch,
         and the layers above read that. A text that has ended counts as 0; the mixture is as long as the
-        longer text, in attention and in the mean.
-
-        Raises:
-            InputError: for a layer that is not there, or an encoder whose layers cannot be found.
+        longer text, in attention and in the mean. Raises `InputError` for a layer that is not there, or
+        an encoder whose layers cannot be found.
         """
         layers = find_layers(self.encoder)
-        if not 1 <= layer <= len(layers):
-            raise InputError(f"layer {layer} is not one of {len(layers)}, counted from 1")
+        check(1 <= layer <= len(layers), f"layer {layer} is not one of {len(layers)}, counted from 1")
         is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
         # of two right-padded texts the longer one's mask is the union of both
         own_place = torch.arange(len(ids), device=ids.device)
@@ -148,8 +145,7 @@ class MixDraws:
     larger α, the closer λ is to 1/2; raises `InputError` where it is not above 0."""
 
     def __init__(self, seed: int, alpha: float) -> None:
-        if not 0 < alpha < np.inf:
-            raise InputError(f"alpha is the parameter of a Beta distribution, above 0, not {alpha}")
+        check(0 < alpha < np.inf, f"alpha is the parameter of a Beta distribution, above 0, not {alpha}")
         self.alpha = alpha
         self._random = np.random.default_rng(seed)  # torch's Beta takes no generator
 
@@ -203,8 +199,7 @@ class Unlabelled:
 
     def __post_init__(self) -> None:
         texts, versions = len(self.original), [len(version) for version in self.augmented]
-        if not texts:
-            raise InputError("there are no unlabelled texts; give some, or choose a system without them")
+        check(texts, "there are no unlabelled texts; give some, or choose a system without them")
         if set(versions) != {texts}:
             raise InputError(
                 f"{texts:,} unlabelled texts have augmented versions of {versions} texts; give at least one "
@@ -233,8 +228,7 @@ def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
 
 @dataclass(eq=False)
 class SemiSupervised(Objective):
-    """Learns from labelled texts and, in each step, from the next few unlabelled ones; for its arguments
-    see `UDA`."""
+    """Learns from labelled texts and, in each step, from the next unlabelled ones; see `UDA`."""
 
     unlabelled: Unlabelled
     classes: int
@@ -247,8 +241,7 @@ class SemiSupervised(Objective):
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "temperature"):
-            if not 0 < (value := getattr(self, name)) < math.inf:
-                raise InputError(f"{name} is above 0, not {value}")
+            check(0 < (value := getattr(self, name)) < math.inf, f"{name} is above 0, not {value}")
         self._generator = torch.Generator().manual_seed(self.seed)
         self._rounds = rounds(len(self.unlabelled.original), self._generator)
         self._step = 0

@@ -27,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from tqdm import TqdmWarning, tqdm
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
 from whenpool.corpora.batches import Batch, Ragged, Texts, evaluation_batches
 from whenpool.models.encoder import word_mask
@@ -79,8 +79,7 @@ class Pretrained:
 
         Raises `InputError` for fewer than 8 tokens, of which two are special, or more than the encoder reads.
         """
-        if max_tokens < 8:
-            raise InputError(f"max_tokens is {max_tokens}; texts keep at least 8 tokens")
+        check(max_tokens >= 8, f"max_tokens is {max_tokens}; texts keep at least 8 tokens")
         if max_tokens > self.max_tokens:
             raise InputError(
                 f"max_tokens is {max_tokens}, and {self.name} reads at most {self.max_tokens} tokens; "
@@ -143,11 +142,9 @@ def encoder_fingerprint(name: str) -> str:
 
 
 def load_encoder(name: str) -> Pretrained:
-    """An encoder, downloaded if it is not here; asked for again, it is the same object.
-
-    Raises:
-        InputError: when it is neither here nor can be downloaded, cannot be read, is no encoder of text,
-            or its tokenizer has no fast version.
+    """An encoder, downloaded if it is not here; asked for again, it is the same object. Raises
+    `InputError` when it is neither here nor can be downloaded, cannot be read, is no encoder of text, or
+    its tokenizer has no fast version.
 
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
@@ -287,11 +284,9 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
 
     The header of the file, which is safetensors, says what it was made of. It gets its name when it is
     whole, so a computation that is stopped leaves nothing that looks finished. Where it is there, it is
-    read. Texts are numbers of the encoder's tokens, see `Pretrained.tokenize`.
-
-    Raises:
-        InputError: for texts that the encoder cannot read, or a file that is not of these texts and this
-            encoder, is no whole cache, or cannot be written.
+    read. Texts are numbers of the encoder's tokens, see `Pretrained.tokenize`. Raises `InputError` for
+    texts that the encoder cannot read, or a file that is not of these texts and this encoder, is no whole
+    cache, or cannot be written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -302,8 +297,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> embed(encoder, texts, file).batch(torch.arange(1), padding_index=0).ids.shape
         torch.Size([1, 5, 384])
     """
-    if not len(texts):
-        raise InputError("there are no texts to embed")
+    check(len(texts), "there are no texts to embed")
     lengths, longest = texts.ids.lengths, pretrained.max_tokens
     for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
         raise InputError(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import json_lines
 from whenpool.corpora import Corpus
 from whenpool.corpora.corpus import Split
@@ -44,12 +44,10 @@ def select(
     """Draw the texts of a run: ``per_class`` labelled ones of each class, so many ``unlabelled`` others, and
     the first of ``validation`` and ``test``; where there are fewer, all.
 
-    A seed puts the training texts into one order. The first of each class are labelled, so that
-    fewer labels are part of more, and the last are the unlabelled ones, the same for any number of
-    labels where there are enough. Systems with the same seed read the same texts.
-
-    Raises:
-        InputError: for a class with fewer training texts than asked for.
+    A seed puts the training texts into one order. The first of each class are labelled, so that fewer
+    labels are part of more, and the last are the unlabelled ones, the same for any number of labels where
+    there are enough. Systems with the same seed read the same texts. Raises `InputError` for a class with
+    fewer training texts than asked for.
 
     Examples:
         >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
@@ -88,15 +86,13 @@ class TfIdfReplacement:
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
-        if not 0 <= p <= 1:
-            raise InputError(f"p is the mean probability of a replacement, from 0 to 1, not {p}")
+        check(0 <= p <= 1, f"p is the mean probability of a replacement, from 0 to 1, not {p}")
         frequency, holding, N = Counter[str](), Counter[str](), 0
         for words in texts:
             frequency.update(words)
             holding.update(set(words))
             N += 1
-        if not frequency:
-            raise InputError("word replacement counts words first, and the texts have none; give others")
+        check(frequency, "word replacement counts words first, and the texts have none; give others")
         self.p = p
         self.words = sorted(frequency)
         self._idf = {word: math.log(N / holding[word]) for word in self.words}
@@ -133,10 +129,8 @@ class TfIdfReplacement:
 
 
 def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
-    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line,
-    ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first
-    K, where K is the smallest number that any of these texts has. Raises `InputError` for a file or line
-    that cannot be used, a text in two lines, and texts without paraphrases."""
+    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line: of each
+    text, looked up letter by letter, the first K, the smallest number that any of these texts has."""
     found: dict[str, list[str]] = {}
     form = '{"text": "...", "paraphrases": ["...", ...]}'
     expected = f"{form}, with at least one paraphrase, and nothing empty"

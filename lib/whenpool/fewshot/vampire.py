@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 
-FIRST = 2  # The number of the first word; before it are the unknown word and padding
+FIRST = PADDING_INDEX + 1  # The number of the first word, behind the unknown word and padding
 
 
 class BagOfWordsVAE(nn.Module):
@@ -39,8 +39,7 @@ class BagOfWordsVAE(nn.Module):
 
     def __init__(self, counts: Tensor, topics: int = 64) -> None:
         super().__init__()
-        if topics < 2:
-            raise InputError(f"a text is a mixture of at least 2 topics, not {topics}")
+        check(topics >= 2, f"a text is a mixture of at least 2 topics, not {topics}")
         self.words, self.topics = len(counts), topics
         self.register_buffer("background", (counts / counts.sum()).log())  # d
         self.layers = nn.ModuleList([nn.Linear(self.words, topics), nn.Linear(topics, topics)])
@@ -90,8 +89,7 @@ def pretrain(
     The VAE is moved to the device and left in evaluation mode. Bags are made when they are read, so that
     memory does not grow with N · V; the seed is that of the order of texts and of ε.
     """
-    if len(texts) < 2:
-        raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
+    check(len(texts) >= 2, f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
     optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate)
@@ -191,8 +189,7 @@ def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
 
 
 def bags(ids: Tensor, words: int) -> Tensor:
-    """Counts of the words of each text: (B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V)
-    float32; padding and the unknown word are not counted."""
+    """(B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V) float32, counts of the known ones."""
     counts = torch.zeros(len(ids), FIRST + words, device=ids.device)
     ones = torch.ones((), device=ids.device).expand(ids.shape)
     return counts.scatter_add_(1, ids, ones)[:, FIRST:]

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import LastAttention, LastState
@@ -93,8 +93,7 @@ class TeacherForcing(Objective):
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> Learnt:
-        if not len(self._targets):
-            raise InputError("the teacher has read no texts yet: call begin(model, texts) first")
+        check(len(self._targets), "the teacher has read no texts yet: call begin(model, texts) first")
         states = model.encode(model.embed(batch.ids), batch.lengths)
         embedding = model.pool(states, batch.lengths)[0]  # (B, D)
         target = self._targets[indices.to(self._targets.device)]
@@ -180,8 +179,7 @@ class LastAttentionObjective(Objective):
     power: float  # η of the curriculum
 
     def __init__(self, epochs: int) -> None:
-        if epochs < 1:
-            raise InputError(f"a training has at least one epoch, not {epochs}")
+        check(epochs >= 1, f"a training has at least one epoch, not {epochs}")
         self.epochs = epochs
         self.factor = 0.0
 
@@ -194,8 +192,7 @@ class LastAttentionObjective(Objective):
         return self.factor == 1
 
     def end_epoch(self, model: TextClassifier, accuracy: Accuracy) -> dict[str, float]:
-        """The factor of this epoch, the validation accuracy with attention, and what attention is left
-        on other states."""
+        """The factor, the validation accuracy with attention, and the attention on other states."""
         form = AttentionForm(model)
         found = {"factor": self.factor, "attention_accuracy": accuracy(form)}
         return found | {"mass_left": form.mass_left}
@@ -269,10 +266,8 @@ class GradientDirected(Objective):
         self, epochs: int, strength: float = 0.3, divergence: str = "forward", exact: bool = False
     ) -> None:
         check_known("divergence", divergence, DIVERGENCES)
-        if epochs < 1:
-            raise InputError(f"a training has at least one epoch, not {epochs}")
-        if not 0 <= strength < math.inf:
-            raise InputError(f"strength is λ of the first epoch, at least 0, not {strength}")
+        check(epochs >= 1, f"a training has at least one epoch, not {epochs}")
+        check(0 <= strength < math.inf, f"strength is λ of the first epoch, at least 0, not {strength}")
         self.epochs, self.strength, self.divergence = epochs, strength, divergence
         self.exact = exact or divergence == "reverse"
         self.factor = strength

@@ -106,15 +106,9 @@ class _Recurrences(torch.autograd.Function):
 
 
 class _Rows:
-    """Where the row of each word of each recurrence stands; recurrences are numbered longest first.
-
-    Attributes:
-        count: of all rows.
-        active: how many recurrences have a word at each position.
-        starts: the first row of each position, and behind the last one ``count``.
-        before: of each row that of the word before; of first words their own.
-        places, words: the starts but the last, (T,), and the words of each recurrence, (R,), on the device.
-    """
+    """Where the row of each word of each recurrence stands; recurrences are numbered longest first: how many
+    are ``active`` at each position, where its rows begin (``starts``, and their ``count`` behind), the row
+    of the word ``before`` each; on the device ``places``, the starts (T,), and ``words`` of each, (R,)."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         self._lengths = lengths

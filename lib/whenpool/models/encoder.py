@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.models.cells import CELLS
 from whenpool.models.recorded import record_recurrence, run_recurrence
 from whenpool.models.registry import LISTED_CELLS
@@ -89,15 +89,13 @@ class Encoder(nn.Module):
         check_known("cell", cell, CELLS)
         sizes = {"layers": layers, "hidden_size": hidden_size, "input_size (of words)": input_size}
         for name, size in sizes.items():
-            if size < 1:
-                raise InputError(f"{name} must be at least 1, not {size}")
+            check(size >= 1, f"{name} must be at least 1, not {size}")
         if forget_bias is not None and not LISTED_CELLS[cell].forgets:
             lacks = f"forget_bias needs a forget gate, which cell {cell!r} lacks"
             raise InputError(f"{lacks}: leave it out or choose another cell")
         if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
             raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
-        if not 0 <= drop_connect < 1:
-            raise InputError(f"drop_connect is a rate in [0, 1), not {drop_connect}")
+        check(0 <= drop_connect < 1, f"drop_connect is a rate in [0, 1), not {drop_connect}")
         if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
             raise InputError(
                 f"cell {cell!r} has no recurrent weights to drop or to start orthogonal: "
@@ -212,8 +210,7 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if lengths.shape != (B,):
         hint = "; an encoder takes a mask as mask=mask" if lengths.shape == (B, T) else ""
         raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}{hint}")
-    if T == 0:
-        raise InputError("the batch has no words, T = 0: give each text at least one, if only unknown")
+    check(T != 0, "the batch has no words, T = 0: give each text at least one, if only unknown")
     if lengths.device.type != "cpu":
         return
     if (lengths > T).any():

@@ -102,10 +102,8 @@ class MaxPool(Pooling):
 
 
 class Attention(Pooling):
-    """Luong attention with one learnt query for the whole corpus (§1.3.1).
-
-    Raises:
-        InputError: without a size, since the query has D entries.
+    """Luong attention with one learnt query for the whole corpus (§1.3.1). Raises `InputError` without a
+    size, since the query has D entries.
 
     Examples:
         >>> embedding, weights = Attention(4)(torch.randn(2, 3, 4), torch.ones(2, 3))

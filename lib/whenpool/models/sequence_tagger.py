@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
@@ -24,8 +24,7 @@ class Spelling(nn.Module):
 
     def __init__(self, letters: Tensor, filters: int, letter_size: int = 25) -> None:
         super().__init__()
-        if not (letters[:, 0] > 0).all():
-            raise InputError("each written form has at least one letter")
+        check((letters[:, 0] > 0).all(), "each written form has at least one letter")
         self.register_buffer("letters", letters, persistent=False)
         self.embedding = nn.Embedding(int(letters.max()) + 1, letter_size, padding_idx=0)
         self.convolution = nn.Conv1d(letter_size, filters, 3, padding=1)
@@ -94,8 +93,7 @@ class SequenceTagger(nn.Module):
             raise InputError(
                 "a tagger's vocabulary, tags, embeddings, features, filters are at least 1 each"
             )
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
+        check(0 <= dropout < 1, f"dropout is a rate in [0, 1), not {dropout}")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         self.features = nn.ModuleList(
             nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features

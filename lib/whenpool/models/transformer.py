@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.models.encoder import check_lengths, encode_where, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
@@ -129,8 +129,7 @@ class TransformerEncoder(nn.Module):
             )
         check_known("attention", attention, ATTENTIONS)
         check_known("norm", norm, ("pre", "post"))
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
+        check(0 <= dropout < 1, f"dropout is a rate in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
         self.directions, self.heads, self.attention = directions, heads, attention
         self.dropout, self.norm = dropout, norm

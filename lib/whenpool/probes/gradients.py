@@ -59,11 +59,9 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
     """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text, (B,): the lower, the more the gradient vanishes (§1.5).
 
-    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word (footnote 3; the caption of Figure 1.3
-    has the ratio upside down). It takes norms (B, T) from `gradient_norms` and lengths (B,).
-
-    Raises:
-        InputError: when lengths are not B, or not between 1 and T.
+    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word (footnote 3; the caption of Figure
+    1.3 has the ratio upside down). It takes norms (B, T) from `gradient_norms` and lengths (B,). Raises
+    `InputError` when lengths are not B, or not between 1 and T.
 
     Examples:
         >>> vanishing_ratio(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]))
@@ -75,11 +73,8 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
 
 
 def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tensor:
-    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first to
-    its last word: (B, points) (§1.5).
-
-    Raises:
-        InputError: when lengths are not B, or not between 1 and T.
+    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first to its
+    last word: (B, points) (§1.5). Raises `InputError` when lengths are not B, or not between 1 and T.
 
     Examples:
         >>> gradient_profile(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]), points=5)

@@ -27,17 +27,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
 
 
 class Tap(NamedTuple):
-    """One call of a recurrence; of a stack of torch's, the call of its top layer.
-
-    `total` takes the gradients at ``wanted``, None where the loss does not depend on one, and returns
-    ∂L/∂h_t of every state: for each direction (B, T, H), zeros behind the end of a packed text. It raises
-    `InputError` where the loss depends on the final state as it is returned beside the others.
-    """
+    """One call of a recurrence; of a stack of torch's, the call of its top layer. `total` takes the gradients
+    at ``wanted``, None where the loss does not depend on one, and returns ∂L/∂h_t of every state: for each
+    direction (B, T, H), zeros behind the end of a packed text."""
 
     module: nn.Module
     inputs: Tensor  # (B, T, E), or the data of a packed sequence
@@ -80,8 +77,7 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     """As the forward of a recurrence of torch's; its top layer leaves a `Tap`."""
     is_packed, inputs = isinstance(input, PackedSequence), input
     if not is_packed:
-        if input.dim() != 3:
-            raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
+        check(input.dim() == 3, f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
         inputs = input if module.batch_first else input.transpose(0, 1)
     below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
 
@@ -197,8 +193,7 @@ def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
     """As the forward of a cell, which leaves a `Tap`: the gradients at what is ``wanted``, T states (B, H)
     or all that a linear cell adds (B, T, H), are the total ones."""
-    if inputs.dim() != 3:
-        raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
+    check(inputs.dim() == 3, f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
     linear = isinstance(module, LinearCell)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
@@ -54,8 +54,7 @@ class Only:
                 raise InputError(f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
             if key not in KEYS:
                 raise InputError(f"--only {key!r} is unknown; choose among {', '.join(KEYS)}")
-            if key in wanted:
-                raise InputError(f"--only {key} is given twice; several values are joined by +")
+            check(key not in wanted, f"--only {key} is given twice; several values are joined by +")
             wanted[key] = tuple(_checked(key, value.strip()) for value in values.split("+"))
         return cls(tuple(wanted.items()))
 
@@ -77,8 +76,7 @@ class Only:
 
 def _checked(key: str, value: str) -> str:
     """A value in the form that runs have."""
-    if not value:
-        raise InputError(f"--only {key} is given no value; write {EXAMPLE}")
+    check(value, f"--only {key} is given no value; write {EXAMPLE}")
     if key in NUMBERS:
         if not (value.isascii() and value.isdigit() and len(value) < 18):
             raise InputError(f"--only {key} takes whole numbers such as 1000+2000, not {value!r:.60}")
@@ -91,8 +89,7 @@ def _checked(key: str, value: str) -> str:
 def planned(
     choice: Choice, place: Place, only: Only, chapters: Iterable[str] = ()
 ) -> dict[str, list[Run]]:
-    """The wanted runs by chapter, of some ``chapters`` or all; one can be in several. Raises `InputError` for
-    an unknown chapter, a table outside the profile "paper", or when no run is left."""
+    """The wanted runs by chapter, of some ``chapters`` or all; one can be in several."""
     if only.names_table and choice.profile != "paper":
         other = f"add --profile paper to it (the profile is {choice.profile})"
         raise InputError(f"--only table is of the thesis's runs: {other}")

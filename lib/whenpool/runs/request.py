@@ -12,7 +12,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
@@ -60,8 +60,7 @@ class Choice:
         for name in ("seeds", "unlabelled", "labels", "sizes"):
             value = getattr(self, name)
             for count in (value,) if isinstance(value, int) else value or ():
-                if count < 1:
-                    raise InputError(f"{name} must be at least 1, not {count}")
+                check(count >= 1, f"{name} must be at least 1, not {count}")
 
     @property
     def corpus_names(self) -> tuple[str, ...]:

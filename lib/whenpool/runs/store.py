@@ -6,6 +6,7 @@ deleted and never counted. Published runs are the same rows in CSV files of the 
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from whenpool.base.files import write_atomically
 from whenpool.base.tables import Columns, checked_table
 from whenpool.runs.kinds.base import KINDS, key_of
 
+NO_FOLDER = Path(os.devnull)  # Of a store without runs
 _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 """The state and content of each stored file that was read, to read it again only when it has changed."""
 
@@ -253,9 +255,16 @@ _COMPARED = """size hidden_size epochs together together_other pairs identical w
 _STATISTICS = "classes average_length max_length train_size test_size"
 OTHERS = {
     "comparisons": Columns(
-        f"key {_SIDES} {_COMPARED}", "", f"{_COMPARED} std_difference largest_weight", "masked", "key"
+        required=f"key {_SIDES} {_COMPARED}",
+        numbers=f"{_COMPARED} std_difference largest_weight",
+        flags="masked",
+        unique="key",
     ),
-    "corpora": Columns(f"corpus length {_STATISTICS}", "", f"{_STATISTICS} validation_size", "complete"),
+    "corpora": Columns(
+        required=f"corpus length {_STATISTICS}",
+        numbers=f"{_STATISTICS} validation_size",
+        flags="complete",
+    ),
 }
 """Published files that hold no runs: trainings that were run twice, and statistics of corpora."""
 

@@ -16,7 +16,7 @@ import torch
 from scipy.special import lambertw
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.pooling import MaxPool
 
 OPEN = 40.0  # σ(40) is 1 in float64: a gate that is held open loses nothing
@@ -41,10 +41,8 @@ class Slopes(NamedTuple):
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
     """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3)."""
-    if not 0 < precision < 1:
-        raise InputError(f"precision is an error between 0 and 1, not {precision}; take 1e-3")
-    if longest < 1:
-        raise InputError(f"longest counts words, at least 1, not {longest}")
+    check(0 < precision < 1, f"precision is an error between 0 and 1, not {precision}; take 1e-3")
+    check(longest >= 1, f"longest counts words, at least 1, not {longest}")
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)

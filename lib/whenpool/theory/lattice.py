@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 
 def longest_chain(units: int, values: int) -> int:
@@ -70,8 +70,7 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
 
     Raises `InputError` for a grid of no or of more than seven numbers.
     """
-    if not 1 <= len(grid) <= 7:
-        raise InputError(f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
+    check(1 <= len(grid) <= 7, f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
     bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each
     h = c = np.zeros(bias.shape[1])
     steps = np.empty((longest, len(h)), dtype=np.int16)

@@ -77,13 +77,12 @@ class Objective:
         return {}
 
 
-def evaluation_words(device: torch.device, models: int = 1) -> int:
-    """Padded words of an evaluation batch of each of some models: a GPU is only busy with many, of which
-    each takes some 20 KB in a BiLSTM of 256 units."""
+def evaluation_words(device: torch.device) -> int:
+    """Padded words of an evaluation batch: a GPU is only busy with many, of some 20 KB each."""
     if device.type == "cpu":
         return EVALUATION_WORDS
     fit = torch.cuda.mem_get_info(device)[0] // 20_000 if device.type == "cuda" else 2**20
-    return max(EVALUATION_WORDS, min(2**20, fit)) // models
+    return max(EVALUATION_WORDS, min(2**20, fit))
 
 
 @torch.inference_mode()

@@ -87,8 +87,7 @@ def _rank_with_few_labels(runs: Runs) -> str:
 
 
 def support(advice: Advice) -> str:
-    """How far our runs support an advice: wholly where every claim holds, in part where some do; they
-    contradict it where some do not hold and none does."""
+    """How far our runs support an advice; they contradict it where a claim fails and none holds."""
     full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
     bare = [verdict.removeprefix("so far ") for verdict in full]
     if all(verdict == "holds" for verdict in bare):

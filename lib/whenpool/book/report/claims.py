@@ -217,8 +217,7 @@ def claims(file: Path | None = None) -> list[Claim]:
 
 
 def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
-    """What ``make`` gives of each entry of a YAML file with ``what``, of which each is ``one`` and has an
-    ``id``. Raises `InputError` for an incomplete entry, by its id, and for an id that two entries have."""
+    """What ``make`` gives of each entry of a YAML file with ``what``; a fault is told with the entry's id."""
     found = []
     for entry in listed(file, what):
         if not isinstance(entry, dict):

@@ -20,11 +20,10 @@ from whenpool.book.report.ledger import SCALE_NAMES, counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import provenance_line
 from whenpool.book.report.verdicts import has
-from whenpool.models.registry import COLOURS, POOLING_NAMES
+from whenpool.models.registry import COLOURS, POOLING_NAMES, THESIS_POOLINGS
 
 SIZE = 1_000  # Training texts of the accuracies
-POOLED = ("mean", "max", "attention", "max_attention")
-MODELS = ("last", *POOLED)
+MODELS, POOLED = THESIS_POOLINGS, THESIS_POOLINGS[1:]
 SETTINGS = ("standard", "mid")
 _SCALE_TEXT = {
     "thesis": "at the thesis's scale: 256 units, 20 epochs, whole reviews",
@@ -92,8 +91,7 @@ def facts(runs: Runs) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class VerdictBars:
-    """A bar for each scale: how many claims of the thesis have which verdict, each part a link to them. A
-    notebook that is opened by itself has no ledger beside it, and shows the numbers alone."""
+    """A bar for each scale: how many claims of the thesis have which verdict, each part a link to them."""
 
     decided: Sequence[Decision]
 

@@ -221,8 +221,7 @@ def written(
 
 
 def ledger_html(decided: Sequence[Decision]) -> str:
-    """A form that is hidden until a script works it, and the table of all claims, where each row has the
-    id ``claim-<id>``. Claims that were run at no scale are in a second table, which is folded."""
+    """The table of all claims, with ids ``claim-<id>``; those run at no scale are in a second, folded one."""
     waiting = [d for d in decided if {d.verdict(scale) for scale in SCALES} <= {"not run", ""}]
     source = Path(__file__).with_name("ledger.html").read_text("utf-8")
 

@@ -7,12 +7,10 @@ A measure is a table with a row for each number: the configuration of its run (c
 """
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +31,7 @@ from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import SMALL_TAGGERS
 from whenpool.runs.plans.networks import TIMED_SEEDS
 from whenpool.runs.run import VECTORS, Place
-from whenpool.runs.store import Store
+from whenpool.runs.store import NO_FOLDER, Store
 from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
@@ -54,7 +52,7 @@ class Runs:
     """The finished runs of a place as tables, each read once, with all columns of their kind."""
 
     def __init__(self, place: Place | None) -> None:
-        self._store = place.store if place else Store(Path(os.devnull))
+        self._store = place.store if place else Store(NO_FOLDER)
         self._tables: dict[Any, Any] = {}
 
     trainings = cached_property(lambda self: self._rows("training"))
@@ -178,8 +176,7 @@ def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows
 
 
 def _gain_after_saturation(epochs: DataFrame) -> Series:
-    """Validation accuracy of the best epoch after the first with `SATURATED` training accuracy, minus that
-    of this epoch; none without both."""
+    """Validation accuracy of the best epoch after the first with `SATURATED` accuracy, minus that one's."""
     ordered = epochs.sort_values(["key", "epoch"])
     late = ordered[(ordered["train_accuracy"] >= SATURATED).groupby(ordered["key"]).cummax()]
     return late.groupby("key")["validation_accuracy"].agg(lambda own: own.iloc[1:].max() - own.iloc[0])

@@ -60,8 +60,7 @@ def _panels_in_lines(svg: str) -> str | None:
 
 
 def stack(figure: Figure) -> None:
-    """Lay a figure out for a phone: legends above, panels in one column, or in two where several share an
-    axis, with the labels that the outer ones then need."""
+    """Lay a figure out for a phone: legends above, panels in one column, or in two that share an axis."""
     panels = sorted(figure.axes, key=_place)
     rows = [list(row) for _, row in groupby(panels, key=lambda axes: _place(axes)[0])]
     legends = list(figure.legends)

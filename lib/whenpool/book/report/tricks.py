@@ -60,8 +60,7 @@ def mass_before_the_end(epochs: pd.DataFrame) -> pd.Series:
 
 
 def cost_of_ending(epochs: pd.DataFrame) -> pd.Series:
-    """Validation accuracy with attention in the last epoch before the factor reaches 1, minus that
-    without attention in the first epoch at 1: points lost when attention goes, by run."""
+    """Points of validation accuracy lost when attention goes, as the factor reaches 1, by run."""
     ordered = epochs.sort_values("epoch")
     before = ordered[ordered["factor"] < 1].groupby("key")["attention_accuracy"].last()
     after = ordered[ordered["factor"] == 1].groupby("key")["validation_accuracy"].first()

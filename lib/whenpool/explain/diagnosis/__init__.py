@@ -75,8 +75,7 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
 
 
 def _words_that_fit(workers: int) -> int:
-    """The longest texts that may be trained on, a power of two, so that all trainings at once take a
-    quarter of this machine's memory; by its size, not by what is free, so that it stays the same."""
+    """The longest texts, a power of two, with which all trainings take a quarter of this machine's memory."""
     model, size = TextClassifier(10, 2, embedding_size=100, hidden_size=HIDDEN), Training.batch_size
     batch = torch.ones(size, 64).long(), torch.full((size,), 64), torch.zeros(size).long()
     each = step_megabytes(model, *batch) / 64

@@ -291,8 +291,7 @@ class Findings:
 
     @property
     def judges(self) -> list[Score]:
-        """Those that say where the evidence is: of the poolings that have learnt those with word importance,
-        but not the last state, which reads the ends of a text."""
+        """Those that say where the evidence is: not the last state, which reads the ends of a text."""
         return [score for score in self.learnt if score.pooling in self.importance.keys() - {"last"}]
 
     @property

@@ -34,9 +34,8 @@ def verdict_on(found: Findings) -> Verdict:
 
 
 def _of_poolings(found: Findings) -> Verdict:
-    """Only poolings that have learnt are recommended. The most accurate one is taken unless others may be as
-    good, as far as chance goes; then the one among them that does best on the texts as they are and under
-    added filler taken together, each counting half."""
+    """Of the poolings that have learnt, and may be the best as far as chance goes, the one that does best
+    on the texts as they are and under added filler taken together, each counting half."""
     best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
         advice = f"give {5 * FEW + 10} texts or more, of which a fifth is for the test"

@@ -32,8 +32,7 @@ class Workforce:
 
     @classmethod
     def default(cls) -> "Workforce":
-        """The one that the environment names, for notebooks, which have no options: ``WHENPOOL_ENGINE`` and
-        so on, without a deadline. Raises `InputError` for what is no whole number where one is needed."""
+        """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
         given: dict[str, Any] = {}
         for name in ("engine", "address", "workers", "device", "together", "precision"):
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
@@ -48,12 +47,12 @@ class Workforce:
         given = {name: value for name, value in asdict(self).items() if name != "until"}
         return {f"WHENPOOL_{name.upper()}": str(v) for name, v in given.items() if v is not None}
 
-    def check(self) -> None:
-        """Raises `InputError` for an unknown engine, device or precision, or a GPU that is not here."""
+    def check(self, here: bool = True) -> None:
+        """Raises `InputError` for an unknown engine, device or precision, or a GPU needed ``here``."""
         check_known("engine", self.engine, ("local", "ray"))
         if self.address and self.engine != "ray":
             raise InputError("an address is of a Ray cluster: choose --engine ray as well")
-        check_device(self.device, here=self.engine == "local")
+        check_device(self.device, here and self.engine == "local")
         check_known("precision", self.precision, PRECISIONS)
 
 

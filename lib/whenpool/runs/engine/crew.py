@@ -97,8 +97,7 @@ class DeviceLostError(RuntimeError):
 
 
 def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) -> None:
-    """Execute and store the runs of a task, and say how it goes. Several that are too much for the memory
-    of a GPU are tried again, half of them at a time. Raises `DeviceLostError`."""
+    """Execute and store the runs of a task, half at a time if they are too much for a GPU's memory."""
     for job in task:
         say(Message("begun", job.key))
     open_jobs = {job.key: job for job in task}

@@ -56,8 +56,7 @@ Letter = tuple[Message, tuple[tuple[str, bytes, bytes | None], ...]]
 
 
 def perform(version: str, order: Order) -> Iterator[Letter]:
-    """Do a task, and say how it goes while it is done. The order of another version of the library, which
-    might mean something else, is refused."""
+    """Do a task, and say how it goes; the order of another version of the library is refused."""
     if version != __version__:
         both = f"{platform.node()} has whenpool {__version__}, this machine {version}"
         yield Message("stopped", text=f"node {both}: install the same version on both"), ()
@@ -286,15 +285,7 @@ def _end(error: Exception) -> tuple[str, str, str]:
             text = f"node {node[1] if node else 'of the Ray cluster'} cannot load whenpool {__version__}"
             return "stopped", "", f"{text}: install it there, as it is on this machine"
         return "died", "", f" ({type(error.cause).__name__}: {' '.join(str(error.cause).split())})"
-    reasons = {
-        exceptions.OutOfMemoryError: "ended by Ray, since its node was out of memory",
-        exceptions.WorkerCrashedError: "killed, or crashed",
-        exceptions.NodeDiedError: "its node was lost",
-        exceptions.ObjectLostError: "its node was lost",
-        exceptions.TaskCancelledError: "cancelled",
-    }
-    found = (reason for kind, reason in reasons.items() if isinstance(error, kind))
-    return "died", "", f" ({next(found, type(error).__name__)})"
+    return "died", "", f" (Ray's {type(error).__name__})"
 
 
 def _connect(workforce: Workforce) -> bool:

@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import fingerprint
 from whenpool.corpora import Corpus
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
@@ -44,13 +44,7 @@ from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphr
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import (
-    CORPORA,
-    EVALUATION,
-    loaded,
-    place_in,
-    test_texts,
-)
+from whenpool.runs.kinds.training import CORPORA, EVALUATION, loaded, place_in, test_texts
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
@@ -112,8 +106,7 @@ class FewShot(Run):
         for name in counts.split():
             if (value := getattr(self, name)) is not None and value < 1:
                 raise InputError(f"{name} of a few-shot run must be at least 1, not {value}")
-        if not 0 < self.replaced <= 1:
-            raise InputError(f"replaced is a part of all words in (0, 1], not {self.replaced}")
+        check(0 < self.replaced <= 1, f"replaced is a part of all words in (0, 1], not {self.replaced}")
 
     @property
     def epochs(self) -> int:
@@ -292,8 +285,7 @@ class System:
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
-    """A run's model before training, with what its objective needs; weights are drawn from torch's global
-    generator. Raises `InputError` for an encoder, vectors, paraphrases or texts that are not here."""
+    """A run's model before training, drawn from torch's generator, with what its objective needs."""
     if run.reads_unlabelled and not chosen.unlabelled:
         none = "needs unlabelled texts, and all training texts are labelled"
         raise InputError(f"{run.system} {none}; ask for fewer labels, or add texts")

@@ -102,8 +102,10 @@ def architectures(choice: Choice, place: Place) -> Iterable[Run]:
         # the memory at the thesis's width, whatever the profile
         words: Changes = {"longest": 64, "halvings": 2}
         if choice.profile != "smoke":
-            words = {"longest": 4_000}  # of the longest of the thesis's texts (§1.3.3)
-            base = replace(base, hidden_size=256, embedding_size=100)
+            words = {}
+            base = replace(
+                base, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size
+            )
         for own in each(replace(base, pooling="max_attention"), seed=seeds):
             yield MemoryUse(own, **words)
             for attention in ("plain", "fused"):

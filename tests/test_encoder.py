@@ -102,7 +102,6 @@ without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
         (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
         (TransformerEncoder, {"heads": 0}, "at least 1"),
         (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
-        (TransformerEncoder, {"norm": "none"}, "norm 'none' is unknown"),
         (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
     ],
 )
@@ -213,14 +212,13 @@ def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("attention", ["fused", "plain"])
-@pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_the_transformer_equals_torch_with_its_weights(attention, norm, bidirectional, inputs):
-    options = {"attention": attention, "norm": norm, "bidirectional": bidirectional, "dropout": 0.0}
+def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional, inputs):
+    options = {"attention": attention, "bidirectional": bidirectional, "dropout": 0.0}
     made = TransformerEncoder(5, 6, layers=2, heads=3, **options).double()
     D = made.output_size
-    layer = nn.TransformerEncoderLayer(D, 3, 4 * D, 0.0, batch_first=True, norm_first=norm == "pre")
-    module = nn.TransformerEncoder(layer, 2, nn.LayerNorm(D) if norm == "pre" else None).double()
+    layer = nn.TransformerEncoderLayer(D, 3, 4 * D, 0.0, batch_first=True, norm_first=True)
+    module = nn.TransformerEncoder(layer, 2, nn.LayerNorm(D)).double()
     with torch.no_grad():  # norms and biases that are not one and zero
         for parameter in module.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))

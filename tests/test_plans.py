@@ -251,7 +251,7 @@ def test_which_other_runs_are_admitted(run, admitted, refused):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("", "'' is not key=value, such as table=1.3"), ("size=1000,2000", "'2000' is not key=value"),
-    ("=imdb", "'=imdb' is not key=value"), ("copus=imdb", "'copus' is unknown; choose among table, corpus"),
+    ("=imdb", "'=imdb' is not key=value"), ("copus=imdb", "'copus' is unknown; choose one of table, corpus"),
     ("size=1K", "size takes whole numbers such as 1000+2000, not '1K'"),
     ("seed=²", "seed takes whole numbers"), ("size=1000+", "size is given no value; write table=1.3"),
     ("table=1.7", "table=1.7 is unknown; choose among 1.3, 1.4"), ("size=1,size=2", "size is given twice"),

@@ -1,12 +1,12 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,13 +24,6 @@ def listed(file: Path, what: str) -> list[Any]:
     if found is not None and not isinstance(found, list):
         raise InputError(f"{file} is not a list of {what}")
     return found or []
-
-
-def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
-    """Raises `InputError` for an id that two entries of a file have."""
-    for name in ids:
-        if ids.count(name) > 1:
-            raise InputError(f"{file}: the {what} {name!r} stands there twice")
 
 
 class Columns:
@@ -70,8 +63,7 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
         reason = getattr(error, "strerror", "") or str(error)
         raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
     for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
-        if name not in found:
-            raise InputError(f"{what} {file} cannot be read: there is no column {name!r}")
+        check(name in found, f"{what} {file} cannot be read: there is no column {name!r}")
     for name, values in found.items():
         missing, kind = values.isna(), values.dtype.kind
         faults = []  # which rows are wrong, and why

@@ -9,7 +9,7 @@ from pandas import DataFrame, Series
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
 from whenpool.book.report.tables import corpus_name
 from whenpool.book.report.verdicts import THESIS_MODEL, Sample, column, estimate
@@ -75,8 +75,7 @@ def compare(first: Store, second: Store) -> DataFrame:
         ]
         if all(np.isfinite(row["test_accuracy"]) for row, _, _ in both):
             pairs.append(_pair(*sorted(both, key=lambda side: _plainness(side[0]))))
-    if not pairs:
-        raise InputError(f"all {len(common)} trainings that are in both diverged")
+    check(pairs, f"all {len(common)} trainings that are in both diverged")
 
     def once(commits: Series) -> str:
         return " ".join(sorted({str(one) for one in commits.dropna() if one}))
@@ -242,9 +241,8 @@ def mean_text(row: Any) -> str:
 
 
 def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -> tuple[int, float]:
-    """How many pairs of ``comparisons.csv`` compare a precision with float32, on published corpora and by a
-    model at least as large as the thesis's, and their mean difference of test accuracy in points, or NaN.
-    ``fused``: of models trained together, whose recurrences round at other places."""
+    """The pairs that compare a precision with float32, on published corpora and at the thesis's size, and
+    their mean difference, or NaN. ``fused``: of models trained together, which round at other places."""
     if cells.empty:
         return 0, np.nan
     # the way of the side that is not float32, if one of them is

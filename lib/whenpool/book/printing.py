@@ -12,7 +12,7 @@ import matplotlib
 import yaml
 from jinja2 import Environment
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.runs.run import commit
 
 if TYPE_CHECKING:  # the packages of the extra "print"
@@ -84,8 +84,7 @@ def print_book(root: Path, paper: bool = False) -> Path:
     from pypdf import PdfReader
 
     html, together = root / "_build" / "html", root / "_build" / "print.html"
-    if not (html / "index.html").exists():
-        raise InputError("there is no book yet: run make book")
+    check((html / "index.html").exists(), "there is no book yet: run make book")
     target = root / "_build" / (PAPER_NAME if paper else NAME)
     pages = {chapter.name: chapter for chapter in chapters_of(root, html)}
     if not paper:
@@ -132,8 +131,7 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         parts |= dict.fromkeys((page["file"] for page in part["chapters"]), part.get("caption", ""))
     for name, caption in parts.items():
         file = html / f"{name}.html"
-        if not file.exists():
-            raise InputError(f"{file} is not built: run make book")
+        check(file.exists(), f"{file} is not built: run make book")
         soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
         article = soup.select_one("article.bd-article")
         heading = article and article.find("h1")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import check
 
 if TYPE_CHECKING:
     from whenpool.runs.engine import Workforce
@@ -147,8 +147,7 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
     named = corpora_named(options["corpus"])
     choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
     data = options["data"]
-    if data is not None and not data.is_dir():
-        raise InputError(f"data folder {data} is not there")
+    check(data is None or data.is_dir(), f"data folder {data} is not there")
     if packed := options["packed"]:
         from whenpool.runs.pack import check_pack
 

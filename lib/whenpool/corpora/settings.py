@@ -45,7 +45,8 @@ def compose(
     share: float = SHARE,
     rng: Any = None,
 ) -> list[Word]:
-    """Surround a text with filler, the original kept in one piece where the setting says.
+    """Surround a text with filler, the original kept in one piece where the setting says. Raises
+    `InputError` for an unknown setting, a share outside [0, 1), or filler that runs out.
 
     Args:
         words: the original, as words (or as their numbers).
@@ -55,9 +56,6 @@ def compose(
         share: filler's part of all words of the result, in [0, 1).
         rng: a generator of ``random`` or numpy, which tosses for the side that gets the odd word in
             "mid"; without it, the right side.
-
-    Raises:
-        InputError: for an unknown setting, a share outside [0, 1), or filler that runs out.
 
     Examples:
         >>> filler = iter([["the", "river"], ["is", "long", "and", "blue"]])

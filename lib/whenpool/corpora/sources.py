@@ -102,7 +102,8 @@ class CorpusSource:
 def load(
     name: str | Path, directory: str | Path | None = None, length: str | None = None, **options: Any
 ) -> Corpus:
-    """Load a corpus by name.
+    """Load a corpus by name. Raises `InputError` for an unknown name or option, or files that are missing
+    or cannot be read.
 
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
@@ -112,9 +113,6 @@ def load(
         length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
             100) or "any" (the default for others).
         options: the same options as arguments.
-
-    Raises:
-        InputError: for an unknown name or option, or files that are missing or cannot be read.
 
     Examples:
         >>> corpus = load("synthetic:classes=10,train=60,validation=20,test=40")

@@ -96,15 +96,13 @@ def _is_conllu(path: Path) -> bool:
 
 
 def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
-    """The sentences of a file.
+    """The sentences of a file. Raises `InputError` for a file that is missing or not UTF-8, a line
+    without word or tag or with another number of columns, named by its number, or a file without
+    sentences.
 
     Args:
         path: ``.conllu`` is read as CoNLL-U, anything else as columns; ``.gz`` is unpacked.
         column: "upos" or "xpos", of CoNLL-U alone.
-
-    Raises:
-        InputError: for a file that is missing or not UTF-8, a line without word or tag or with another
-            number of columns, named by its number, or a file without sentences.
 
     Examples:
         >>> from pathlib import Path; import tempfile
@@ -302,7 +300,8 @@ class TaggedSource:
 
 
 def find_tagged(name: str, data: Path) -> TaggedSource:
-    """Resolve the name of a tagged corpus, with its options, to its source.
+    """Resolve the name of a tagged corpus, with its options, to its source. Raises `InputError` for an
+    unknown name or option, or files that are not there.
 
     Args:
         name: "generated", "ud_ewt", "wnut17", or a file (see `read_tagged`), which alone is split by a
@@ -310,9 +309,6 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
             colon: ``generated:task=pos``, ``ud_ewt:column=xpos``,
             ``train.conllu:dev=dev.conllu,test=test.conllu`` with files of the same folder.
         data: the folder of published corpora.
-
-    Raises:
-        InputError: for an unknown name or option, or files that are not there.
 
     Examples:
         >>> from pathlib import Path
@@ -499,16 +495,14 @@ class EntityScores:
 def entity_scores(
     true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], strict: bool = False
 ) -> EntityScores:
-    """Scores of some sentences together (micro-averaged), by ``seqeval``.
+    """Scores of some sentences together (micro-averaged), by ``seqeval``. Raises `InputError` for other
+    numbers of sentences or words, a tag that is none, or without seqeval.
 
     Args:
         true, predicted: tags of each sentence, in any encoding, not necessarily the same: a tagger that was
             trained in IO is compared with the true entities.
         strict: read entities as ``seqeval``'s ``mode="strict"`` with IOB2 does: what does not begin with
             ``B-`` is none. By default an ``I-`` may begin one, as for conlleval.
-
-    Raises:
-        InputError: for other numbers of sentences or words, a tag that is none, or without seqeval.
 
     Examples:
         >>> true = [["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"]]  # First Bank of Chicago announced

@@ -149,7 +149,9 @@ def save_checkpoint(
     tokenizer: str = "basic_english",
     **about: Scalar,
 ) -> Path:
-    """Write a classifier into a folder, which is made; returns the folder.
+    """Write a classifier into a folder, which is made; returns the folder. Raises `InputError` for
+    another model than a `whenpool.TextClassifier`, a vocabulary or classes that do not fit it,
+    ``max_words`` below 1, weights that are not finite, or a folder that cannot be written.
 
     Args:
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first, as
@@ -158,11 +160,6 @@ def save_checkpoint(
         max_words: so many of a text's first words are read, if it was so in training; None: all.
         tokenizer: a name in `TOKENIZERS`.
         about: where the model comes from, plain values such as ``test_accuracy=81.5``.
-
-    Raises:
-        InputError: for another model than a `whenpool.TextClassifier`, a vocabulary or classes that do
-            not fit it, ``max_words`` below 1, weights that are not finite, or a folder that cannot be
-            written.
 
     Examples:
         >>> import tempfile
@@ -245,11 +242,9 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
     names = [name for name, kind in POOLINGS.items() if type(model.pooling) is kind]
     check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS")
     encoder = model.encoder
-    if isinstance(encoder, TransformerEncoder) and (encoder.heads, encoder.norm) != (HEADS, "pre"):
-        made = f"not {encoder.heads} heads and norm {encoder.norm!r}"
-        raise InputError(
-            f"a checkpoint's Transformer is as TextClassifier makes it: {HEADS} heads and norm 'pre', {made}"
-        )
+    if isinstance(encoder, TransformerEncoder) and encoder.heads != HEADS:
+        made = f"as TextClassifier makes it: {HEADS} heads, not {encoder.heads}"
+        raise InputError(f"a checkpoint's Transformer is {made}")
     return {
         "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),

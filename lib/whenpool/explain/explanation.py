@@ -95,8 +95,7 @@ def explain(
     likeliest class. ``k`` is the words of a window, by default 5 (§1.9.3), and fewer in a text that has less
     than 10 such windows. Raises `InputError` for a text without words, or an unknown class."""
     check_label(checkpoint, label)
-    if k is not None and k < 1:
-        raise InputError(f"k, the words of a window, must be at least 1, not {k}")
+    check(k is None or k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
     notes = list[str]()
     check(words, "the text has no words; give one with at least a word")

@@ -87,7 +87,9 @@ class WordStrips:
 def strip(
     words: Sequence[str], weights: Weights, title: str = "", scale: float | None = None
 ) -> WordStrip:
-    """A text with its weights, to be shown by a notebook.
+    """A text with its weights, to be shown by a notebook. Raises `InputError` for no words, one string
+    instead of words, another number of weights than of words, a weight that is infinite, or a scale that
+    is not positive.
 
     Args:
         words: T words.
@@ -95,10 +97,6 @@ def strip(
         title: stands before the words.
         scale: the weight to show deepest; default: the largest one. Give several strips the same
             one to compare their colours.
-
-    Raises:
-        InputError: for no words, one string instead of words, another number of weights than of
-            words, a weight that is infinite, or a scale that is not positive.
 
     Examples:
         >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
@@ -163,7 +161,8 @@ def _row_html(row: WordStrip, column: float) -> str:
 
 
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
-    """Each word's share in the importance of windows of k words: that of its window.
+    """Each word's share in the importance of windows of k words: that of its window. Raises `InputError`
+    for k below 1, or another number of windows.
 
     Args:
         window_weights: one for each of the ⌊words/k⌋ full windows, as `whenpool.probes.nwi` cuts
@@ -171,9 +170,6 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 
     Returns:
         T numbers for as many ``words``, NaN for those after the last full window.
-
-    Raises:
-        InputError: for k below 1, or another number of windows.
 
     Examples:
         >>> per_word([0.5, 0.1], words=5, k=2)
@@ -189,7 +185,8 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 
 @torch.no_grad()
 def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Tensor]:
-    """The weight that a classifier's pooling gives to each word.
+    """The weight that a classifier's pooling gives to each word. Raises `InputError` for a model that
+    lacks a method or whose pooling has no weights, and for ids and lengths that do not fit.
 
     Args:
         model: a `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and
@@ -200,10 +197,6 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     Returns:
         A tensor for each text, as long as the text, on the CPU; it sums to 1, or less where the
         model lets padding into its pooling (``masked=False``).
-
-    Raises:
-        InputError: for a model that lacks a method or whose pooling has no weights, and for ids and
-            lengths that do not fit.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

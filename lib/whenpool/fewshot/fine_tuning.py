@@ -276,9 +276,9 @@ class SemiSupervised(Objective):
 class UDA(SemiSupervised):
     """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
 
-    The released scripts for BERT-base use neither masking nor sharpening; the defaults of both are
-    the paper's for CIFAR-10 (§2.4), which names none for texts. ``weight`` is the paper's, and
-    the linear annealing the scripts'.
+    The released scripts for BERT-base use neither masking nor sharpening; the defaults of both are the
+    paper's for CIFAR-10 (§2.4), which names none for texts. ``weight`` is the paper's, and the linear
+    annealing the scripts'. Raises `InputError` for a number out of range.
 
     Args:
         unlabelled: with K augmented versions, one of which is drawn for each batch.
@@ -289,9 +289,6 @@ class UDA(SemiSupervised):
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
         weight: λ of the consistency.
-
-    Raises:
-        InputError: for a number out of range.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged
@@ -345,8 +342,8 @@ class MixText(SemiSupervised):
        max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
 
     The losses on unlabelled texts grow in evenly over the training, as in the released code. Its own
-    margin, max(0, H(p) - γ) with the entropy H, has weight 0 there; of two classes H is at most
-    ln 2 < 0.7, so that it would always be 0.
+    margin, max(0, H(p) - γ) with the entropy H, has weight 0 there; of two classes H is at most ln 2 <
+    0.7, so that it would always be 0. Raises `InputError` for a number out of range.
 
     Args:
         unlabelled, classes, steps, seed: as for `UDA`; all versions are read in a step.
@@ -356,9 +353,6 @@ class MixText(SemiSupervised):
         weight: of the KL.
         margin: γ; 0.7 is that of the released code, for its own margin.
         margin_weight: of the margin.
-
-    Raises:
-        InputError: for a number out of range.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged

@@ -120,14 +120,12 @@ def pretrain(
 
 
 class VampireClassifier(nn.Module):
-    """A few labelled texts, classified by the layers of a pretrained VAE.
+    """A few labelled texts, classified by the layers of a pretrained VAE, which is frozen and may be shared.
 
-    r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, and λ a softmax of learnt
-    weights. Two linear layers, with dropout before each and a ReLU between, make it into logits.
-    The layers are normalised so that θ, whose units are small, counts like the others. Gururangan et
-    al. also join to r the mean of word embeddings, which would have to be learnt from the labelled
-    texts; here r is used alone. The VAE is frozen and stays in the mode for evaluation, so several
-    classifiers may share it.
+    r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, whose units are small, and λ a
+    softmax of learnt weights. Two linear layers, with dropout before each and a ReLU between, make it into
+    logits. Gururangan et al. also join to r the mean of word embeddings, which would have to be learnt from
+    the labelled texts.
     """
 
     def __init__(self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5) -> None:

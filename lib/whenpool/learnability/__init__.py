@@ -121,15 +121,13 @@ class Attended(NamedTuple):
 
 
 class AttentionForm(nn.Module):
-    """The same model with `LastAttention` instead of its last states. Both share all weights.
+    """The same model with `LastAttention` instead of its last states. Both share all weights. Raises
+    `InputError` for a model with another pooling.
 
     Args:
         model: a `TextClassifier` with pooling "last".
         drop: the probability p that the score of a state other than the last is dropped before
             the softmax (§2.2.6), drawn for each text, word and direction from torch's generator.
-
-    Raises:
-        InputError: for a model with another pooling.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
@@ -244,16 +242,14 @@ class GradientDirected(Objective):
     to 1, and the uniform distribution; λ = strength (1 - epoch / 10), then 0.
 
     Learning from ℓ₂ takes second derivatives through the recurrence, see `exact_backward` and
-    `estimated_backward`.
+    `estimated_backward`. Raises `InputError` for an unknown divergence, a strength below 0, or epochs
+    below 1.
 
     Args:
         epochs: of the whole training.
         strength: λ of the first epoch.
         divergence: "forward", KL(norms ‖ uniform), or "reverse", KL(uniform ‖ norms).
         exact: differentiate twice instead of taking differences; with "reverse" always.
-
-    Raises:
-        InputError: for an unknown divergence, a strength below 0, or epochs below 1.
 
     Examples:
         >>> objective = GradientDirected(epochs=20)
@@ -305,12 +301,9 @@ def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:
 
 
 def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
-    """log P(label) - log P(not label): (B, C), (B,) -> (B,).
-
-    Its gradient with respect to the words is that of the cross-entropy but for one factor a text,
-    -1 / P(not label), so that both spread alike over the words; but it does not flatten out once a
-    text is classified with confidence.
-    """
+    """log P(label) - log P(not label): (B, C), (B,) -> (B,). Its gradient at the words is that of the
+    cross-entropy but for a factor a text, -1 / P(not label), so that both spread alike over the words; but
+    it does not flatten out once a text is classified with confidence."""
     is_label = functional.one_hot(labels, logits.shape[1]).bool()
     others = logits.masked_fill(is_label, -torch.inf).logsumexp(1)
     return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - others
@@ -339,10 +332,8 @@ def estimated_backward(
     """The same by central differences, with the gradients of ℓ₁ exact and those of ℓ₂ estimated.
 
     With g = ∂ℓ₁/∂x and v = ∂ℓ₂/∂g, held fixed, the order of derivatives may be changed: ∂ℓ₂/∂θ =
-    ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv). A central difference over ε needs two plain gradients, which any
-    fused kernel gives. It is off by O(ε²) and by rounding (bench/README.md): with "reverse" v is largest
-    at the words that matter least, where rounding drowns the difference. Each text is moved along its own
-    v, by so much that its word that is moved most goes ``step``.
+    ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv), for which two plain gradients do. It is off by O(ε²) and by rounding
+    (bench/README.md). Each text is moved along its v until its word that is moved most went ``step``.
     """
     B = len(batch.lengths)
     words, logits, odds = _read(model, batch)

@@ -62,12 +62,9 @@ def kernels_on(device: torch.device | str) -> bool:
 
 
 class _Recurrences(torch.autograd.Function):
-    """The R recurrences, longest first, so that those that still have words are the first of them.
-
-    What belongs to a word of a recurrence is a row of B texts; the rows of all recurrences that have a
-    first word come first, then those of second words, and so on (`_Rows`): nothing is kept for words
-    that are not there. The gates are in torch's order: input, forget, candidate, output.
-    """
+    """The R recurrences, longest first, so that those that still have words are the first of them. What
+    belongs to a word of a recurrence is a row of B texts; first words come first, then second ones, and so on
+    (`_Rows`): nothing is kept for words that are not there. Gates: input, forget, candidate, output."""
 
     @staticmethod
     def forward(

@@ -42,8 +42,10 @@ def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
 class Encoder(nn.Module):
     """Reads a batch of texts and returns one state a word, zeros behind the end of each text.
 
-    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights, and
-    `torch.nn.utils.vector_to_parameters` takes over theirs, which stand in the same order.
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights,
+    and `torch.nn.utils.vector_to_parameters` takes over theirs, which stand in the same order. Raises
+    `InputError` for an unknown cell, an option that it lacks the weights for, a rate outside [0, 1), or a
+    cell that adds words to the state where they differ in size.
 
     Args:
         input_size, hidden_size: E; H, per direction.
@@ -60,10 +62,6 @@ class Encoder(nn.Module):
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
         masked: False lets padding into the recurrence. The authors' code does so, with
             ``forget_bias=2.0`` where nothing is pooled.
-
-    Raises:
-        InputError: for an unknown cell, an option that it lacks the weights for, a rate outside [0, 1),
-            or a cell that adds words to the state where they differ in size.
 
     Examples:
         >>> encoder = Encoder(input_size=100, hidden_size=256)

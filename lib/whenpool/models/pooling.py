@@ -206,10 +206,7 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
-    """ĥ_t·q, where ĥ_t = h_t/‖h_t‖ and the query keeps its length. -> (B, T)
-
-    Dividing the products instead of the states spares a copy of all states.
-    """
+    """ĥ_t·q, (B, T), where ĥ_t = h_t/‖h_t‖: to divide the products spares a copy of all states."""
     products = torch.bmm(states, query.unsqueeze(-1)).squeeze(-1)
     lengths = torch.linalg.vector_norm(states, dim=-1)
     return products / lengths.masked_fill(lengths == 0, 1.0)

@@ -42,7 +42,8 @@ class SequenceTagger(nn.Module):
     """Words in, logits of the tags of each out.
 
     The three steps ``embed``, ``encode`` and ``classify`` are the protocol of `whenpool.probes`, with
-    logits for every word where a classifier has them for a text.
+    logits for every word where a classifier has them for a text. Raises `InputError` for an unknown cell,
+    sizes below 1, or vectors of another shape.
 
     Args:
         vocabulary_size: rows of the embedding of words.
@@ -56,9 +57,6 @@ class SequenceTagger(nn.Module):
         dropout: in training, of inputs and of states.
         padding_index: the row of each embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, embedding_size), the embedding of words to start from.
-
-    Raises:
-        InputError: for an unknown cell, sizes below 1, or vectors of another shape.
 
     Examples:
         >>> tagger = SequenceTagger(50, tags=5, embedding_size=8, hidden_size=16)

@@ -25,7 +25,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     one that the model calls last: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
     ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
-    recurrence that is written in another way cannot be seen and must not be probed.
+    recurrence that is written in another way cannot be seen and must not be probed. Raises `InputError`
+    for a model without the three steps or whose recurrence cannot be seen, or a bad batch.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -36,9 +37,6 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
     Returns:
         (B, T), NaN behind the end of each text.
-
-    Raises:
-        InputError: for a model without the three steps or whose recurrence cannot be seen, or a bad batch.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -152,7 +150,8 @@ def tagging_gradient_norms(
 ) -> Tensor:
     """‖∂L/∂h_t‖ of every sentence and word of a tagger: the *total* gradient, as for `gradient_norms`.
 
-    L is the sum of the cross-entropies of all words of the sentence, or that of one word alone.
+    L is the sum of the cross-entropies of all words of the sentence, or that of one word alone. Raises
+    `InputError` for a model without the three steps, or a batch that does not fit it.
 
     Args:
         model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
@@ -163,9 +162,6 @@ def tagging_gradient_norms(
 
     Returns:
         (B, T), NaN behind the end of each sentence.
-
-    Raises:
-        InputError: for a model without the three steps, or a batch that does not fit it.
 
     Examples:
         >>> model = whenpool.SequenceTagger(50, tags=4, embedding_size=8, hidden_size=16)

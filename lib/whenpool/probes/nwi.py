@@ -50,10 +50,11 @@ def nwi(
 ) -> Tensor:
     """Normalised word importance by position, Algorithm 1 of the thesis (§1.9.3).
 
-    δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided
-    by its maximum, less the minimum of these quotients, read by linear interpolation at ``points``
-    places from the first window to the last. So it lies in [0, 1]. Where all windows matter alike up to
-    rounding, or there is only one, it is 0 throughout.
+    δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided by
+    its maximum, less the minimum of these quotients, read by linear interpolation at ``points`` places
+    from the first window to the last. So it lies in [0, 1]. Where all windows matter alike up to
+    rounding, or there is only one, it is 0 throughout. Raises `InputError` as `window_importance`, and
+    for fewer than one point.
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). For a `whenpool.TextClassifier` of one
@@ -69,9 +70,6 @@ def nwi(
 
     Returns:
         (B, points), in [0, 1]
-
-    Raises:
-        InputError: as `window_importance`, and for fewer than one point.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

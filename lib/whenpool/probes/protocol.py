@@ -27,8 +27,7 @@ def checked_batch(
     """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or all 0."""
     check(ids.dim() == 2, f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
     B, T = ids.shape
-    if not B or not T:
-        raise InputError(f"there are no texts in this batch: ids have the shape {(B, T)}")
+    check(B and T, f"there are no texts in this batch: ids have the shape {(B, T)}")
     lengths = torch.as_tensor(lengths)
     labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
     for name, values in (("lengths", lengths), ("labels", labels)):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import Ragged, Texts, batches_for
 from whenpool.corpora.settings import compose, filler_lengths
 from whenpool.probes.protocol import check_labels, evaluating
@@ -49,7 +49,8 @@ def padding_sweep(
 
     Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
     and starts over when they run out. So every model reads the same, whichever other settings and shares
-    are asked for; and a text has the same filler on its right in "left" as on its left in "right".
+    are asked for; and a text has the same filler on its right in "left" as on its left in "right". Raises
+    `InputError` for what cannot be read or does not fit, naming it.
 
     Args:
         model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C). If its attribute
@@ -61,9 +62,6 @@ def padding_sweep(
         settings: where the original stands, see `whenpool.corpora.settings.compose`.
         padding_index: the word number that stands behind the end of a text.
         max_words: padded words in a batch (B x T), unless a single text has more.
-
-    Raises:
-        InputError: for what cannot be read or does not fit, naming it.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -80,8 +78,7 @@ def padding_sweep(
     sentences = _numbers(filler, "filler sentence")
     check(sentences, "there is no filler: give at least one sentence of word numbers")
     for setting in settings:
-        if setting not in SWEPT:
-            raise InputError(f"setting {setting!r} cannot be swept; choose from {', '.join(SWEPT)}")
+        check_known("swept setting", setting, SWEPT)
         for share in shares:
             filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
 

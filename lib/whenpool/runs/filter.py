@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from whenpool.base.errors import InputError, check
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
@@ -52,8 +52,7 @@ class Only:
             key, equals, values = (word.strip() for word in part.partition("="))
             if not equals or not key:
                 raise InputError(f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
-            if key not in KEYS:
-                raise InputError(f"--only {key!r} is unknown; choose among {', '.join(KEYS)}")
+            check_known("--only", key, KEYS)
             check(key not in wanted, f"--only {key} is given twice; several values are joined by +")
             wanted[key] = tuple(_checked(key, value.strip()) for value in values.split("+"))
         return cls(tuple(wanted.items()))

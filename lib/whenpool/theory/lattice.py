@@ -24,8 +24,7 @@ def longest_chain(units: int, values: int) -> int:
 
 def parity_told(embeddings: np.ndarray) -> np.ndarray:
     """On how many prefixes some label of the embedding is right about parity, (N,) (§2.1.3): as long as no
-    embedding belongs to an odd and to an even one. ``embeddings`` (T, N) has a number for each embedding,
-    of the prefixes of 1, 2, ... T ones."""
+    embedding, a number of ``embeddings`` (T, N), belongs to an odd and to an even one."""
     T, N = embeddings.shape
     told = np.full(N, T)
     for t in reversed(range(T)):  # so that the first clash is what stays

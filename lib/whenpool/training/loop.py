@@ -36,12 +36,9 @@ class Score:
 
 
 class Objective:
-    """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from.
-
-    A training calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and after the
-    last one `evaluate` and `end_epoch`. Here the model is any that maps ids (B, T) and lengths (B,) to
-    logits; what derives from this may ask for more.
-    """
+    """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from. A training
+    calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and after the last one
+    `evaluate` and `end_epoch`. The model maps ids (B, T) and lengths (B,) to logits."""
 
     per_word = False  # whether the loss is averaged over words instead of texts
     chosen_by = ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy

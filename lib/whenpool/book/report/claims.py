@@ -10,6 +10,7 @@ Verdicts read only runs that began after the rule was registered; what older run
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,8 +21,8 @@ from typing import Any
 import numpy as np
 from pandas import DataFrame
 
-from whenpool.base.errors import InputError, check_known
-from whenpool.base.tables import check_once, listed
+from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.tables import listed
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text, spoken_number
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_file
@@ -227,7 +228,8 @@ def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]],
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             told = f"the {one} {entry.get('id')!r:.40} cannot be used: {error}"
             raise InputError(f"{file}: {told}") from None
-    check_once(file, one, [made.id for made in found])
+    for name, times in Counter(made.id for made in found).items():
+        check(times == 1, f"{file}: the {one} {name!r} stands there twice")
     return found
 
 

@@ -87,11 +87,8 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class CaptionedTable:
-    """A table that the book numbers and refers to by name, and that a notebook shows as it is; one without
-    rows says that there are no runs yet.
-
-    Cells, caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`.
-    """
+    """A table that the book numbers and refers to by name, and that a notebook shows as it is. Cells,
+    caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`."""
 
     frame: DataFrame
     caption: str  # one sentence

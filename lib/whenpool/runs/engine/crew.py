@@ -65,9 +65,8 @@ class Report:
 
 
 def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
-    """Tasks, most informative first, so that one can stop at any time. Up to ``together`` trainings form one.
-    They differ in pooling and the place of the filler alone, so that their batches have the same lengths
-    at every step, and nothing is padded for others."""
+    """Tasks, most informative first. Up to ``together`` trainings form one: they differ in pooling and the
+    place of the filler alone, so that batches have the same lengths, and nothing is padded for others."""
     groups: list[list[Job]] = []
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from whenpool.base.errors import InputError, StorageError
+from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import write_atomically
 from whenpool.base.memory import keep_freed_memory
 from whenpool.base.paths import cache_directory, data_directory, variables
@@ -173,8 +173,7 @@ class RayPool:
         if workforce.device.startswith("cuda"):
             try:
                 gpus = sum(int(node.get("GPU", 0)) for node in self._nodes())
-                if not gpus:
-                    raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
+                check(gpus, "no node of the Ray cluster has a GPU; use --device cpu")
             except BaseException:
                 self.close()
                 raise

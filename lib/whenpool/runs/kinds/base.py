@@ -12,6 +12,7 @@ from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from whenpool.base.files import fingerprint
 from whenpool.base.tables import Columns
 from whenpool.corpora.tokens import load_vectors
 
@@ -45,6 +46,7 @@ class Run:
     training: "Training | None" = None  # the training itself, or that whose model is probed
 
     if TYPE_CHECKING:  # fields of most kinds
+        vectors: str | None  # the name of word vectors
 
         @property
         def epochs(self) -> int: ...  # parts of the work that progress counts
@@ -78,9 +80,8 @@ class Run:
         yield (self.kind,), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """A sort key, the most informative runs first: by seed, training texts (of few-shot runs the thesis's
-        ten of each class first), setting, length, corpus and pooling. Wherever such a list is cut, what
-        comes before is a grid with fewer seeds, and so on. A probe has the place of its training."""
+        """A sort key, the most informative runs first, so that wherever a list is cut, what comes before is a
+        grid with fewer seeds, then sizes, settings, lengths, corpora and poolings."""
         return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
@@ -104,6 +105,12 @@ class Run:
     def identity(self, place: "Place") -> dict[str, Any]:
         """What makes a run this run: configuration, data, protocol."""
         raise NotImplementedError
+
+    def identified(self, place: "Place", label: str, **data: str) -> dict[str, Any]:
+        """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the vectors."""
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        return {"run": self.changed() | {"corpus": label}, "data": data, "protocol": self.protocol}
 
     def execute(
         self, place: "Place", device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None

@@ -13,12 +13,11 @@ from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, plan, thesis_table
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run
 
-TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")  # Of the thesis, that have runs
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
 NUMBERS = ("size", "seed", "labels")
 CHOICES: dict[str, Sequence[str]] = {
-    "table": TABLES,
+    "table": ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1"),  # of the thesis, that have runs
     "length": ("long", "short", "any"),
     "setting": SETTINGS,
     "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),

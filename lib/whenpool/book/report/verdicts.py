@@ -37,7 +37,6 @@ COLUMNS = {
         ("learnability", "method corpus setting", "size accuracy"),
     )
 }
-FILES = tuple(COLUMNS)
 RUNS_PER_CELL = 5  # Seeds behind each mean and standard deviation of the thesis (§1.4.2)
 MARGIN = 3.0  # Points of accuracy
 SEEDS_NEEDED = 3
@@ -67,7 +66,7 @@ def paper_file(name: str, what: str) -> Path:
 
 
 def published(name: str) -> DataFrame:
-    """The rows of one of `FILES`, a number of the thesis each; ``table`` says in which table."""
+    """The rows of one of `COLUMNS`, a number of the thesis each; ``table`` says in which table."""
     file = paper_file(f"{name}.csv", "the thesis's numbers are")
     return _read(file, name, file.stat().st_mtime_ns if file.is_file() else 0).copy()
 

@@ -41,7 +41,7 @@ def test_the_docstring_says_what_a_user_needs(room, name):
         takes = [parameter.annotation for parameter in inspect.signature(thing).parameters.values()]
         if torch.Tensor in takes:
             assert re.search(r"\([BN](, \w+)*,?\)", doc), f"{name} takes tensors: say their shapes"
-        if "raise InputError" in inspect.getsource(thing):
+        if re.search(r"raise InputError|\bcheck\(", inspect.getsource(thing)):
             assert re.search("Raises:?\\s+`?InputError", doc), f"{name} refuses something: say what"
 
 

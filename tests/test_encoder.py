@@ -2,15 +2,14 @@
 Transformer against its formulas written slowly and against torch's."""
 
 from functools import partial
-from unittest.mock import MagicMock
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
-from whenpool.models import encoder
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
 from whenpool.models.precision import precision, product_precision
@@ -46,31 +45,11 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
     torch.testing.assert_close(found, wanted, **CLOSE)
 
 
-def test_a_gpu_reads_both_directions_at_once(inputs, monkeypatch):
-    """Mocks stand for the GPU's streams: the second one waits for the inputs and has the first direction, the
-    one in use has the other, and goes on when both are done."""
-    made, noted, run = Encoder(5, 3).double(), MagicMock(), encoder.run_recurrence
-    expected = made(inputs, LENGTHS)
-    monkeypatch.setattr(encoder, "run_recurrence", lambda *given: (noted.run(), run(*given))[1])
-    monkeypatch.setattr(encoder, "_second_stream", lambda x: noted.second)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: noted.main)
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: stream.keeps())
-    torch.testing.assert_close(made(inputs, LENGTHS), expected)
-    assert [name for name, *_ in noted.mock_calls] == [
-        "second.wait_stream", "second.__enter__", "run", "second.__exit__", "run", "main.wait_stream",
-        "second.keeps", "main.keeps",
-    ]  # fmt: skip
-    noted.second.wait_stream.assert_called_with(noted.main)
-    noted.main.wait_stream.assert_called_with(noted.second)
-
-
 def test_weights_of_torch_are_taken_over_and_unmasked_it_is_torch_on_padded_input(inputs):
     module = nn.LSTM(5, 6, bidirectional=True, batch_first=True).double()
-    encoder = Encoder(5, 6, masked=False).double().load_torch(module)
+    encoder = Encoder(5, 6, masked=False).double()
+    vector_to_parameters(parameters_to_vector(module.parameters()), encoder.parameters())
     torch.testing.assert_close(encoder(inputs, LENGTHS), module(inputs)[0], rtol=0, atol=1e-14)
-    with pytest.raises(InputError, match="another cell, size or number of layers"):
-        encoder.load_torch(nn.GRU(5, 6, bidirectional=True))
 
 
 def test_forget_biases_have_their_distributions():
@@ -123,7 +102,6 @@ without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
         (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
         (TransformerEncoder, {"heads": 0}, "at least 1"),
         (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
-        (TransformerEncoder, {"norm": "none"}, "norm 'none' is unknown"),
         (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
     ],
 )
@@ -234,18 +212,18 @@ def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit
 
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("attention", ["fused", "plain"])
-@pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_the_transformer_equals_torch_with_its_weights(attention, norm, bidirectional, inputs):
-    options = {"attention": attention, "norm": norm, "bidirectional": bidirectional, "dropout": 0.0}
+def test_the_transformer_equals_torch_with_its_weights(attention, bidirectional, inputs):
+    options = {"attention": attention, "bidirectional": bidirectional, "dropout": 0.0}
     made = TransformerEncoder(5, 6, layers=2, heads=3, **options).double()
     D = made.output_size
-    layer = nn.TransformerEncoderLayer(D, 3, 4 * D, 0.0, batch_first=True, norm_first=norm == "pre")
-    module = nn.TransformerEncoder(layer, 2, nn.LayerNorm(D) if norm == "pre" else None).double()
+    layer = nn.TransformerEncoderLayer(D, 3, 4 * D, 0.0, batch_first=True, norm_first=True)
+    module = nn.TransformerEncoder(layer, 2, nn.LayerNorm(D)).double()
     with torch.no_grad():  # norms and biases that are not one and zero
         for parameter in module.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    made.load_torch(module)
+    own = [*made.layers.parameters(), *made.last_norm.parameters()]
+    vector_to_parameters(parameters_to_vector(module.parameters()), own)
     longer = torch.cat([inputs, torch.full((4, 3, 5), 1e6, dtype=torch.float64)], dim=1)
     padding, later = ~word_mask(LENGTHS, 12), torch.ones(12, 12, dtype=torch.bool).triu(1)
     angles = torch.arange(12.0).double()[:, None] / 10_000 ** (torch.arange(0, D, 2).double() / D)

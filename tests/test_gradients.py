@@ -136,7 +136,9 @@ class Theirs(nn.Module):
     def as_ours(self, cell):
         rnn = self.rnn
         ours = TextClassifier(20, 3, "mean", cell, 6, 5, rnn.num_layers, rnn.bidirectional).double()
-        ours.encoder.load_torch(rnn)
+        nn.utils.vector_to_parameters(
+            nn.utils.parameters_to_vector(rnn.parameters()), ours.encoder.parameters()
+        )
         ours.embedding.load_state_dict(self.table.state_dict())
         ours.classifier.load_state_dict(self.out.state_dict())
         return ours

@@ -20,7 +20,7 @@ from whenpool.book.report import few_shot, ledger, tables, tricks
 from whenpool.book.report.claims import Claim, Decision, Finding, claims
 from whenpool.book.report.ledger import NO_RULE
 from whenpool.book.report.measures import MEASURES, SCALES, Runs
-from whenpool.book.report.verdicts import FILES, MARKS, published
+from whenpool.book.report.verdicts import COLUMNS, MARKS, published
 from whenpool.cli import cli
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +61,7 @@ def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
 
 def test_shares_are_those_of_the_chapters(recorded):
     found = ledger.shares(recorded).set_index("table")
-    assert set(found.index) == {table for name in FILES for table in published(name)["table"]}
+    assert set(found.index) == {table for name in COLUMNS for table in published(name)["table"]}
     for name in ("accuracy", "few_shot", "learnability"):
         for table, rows in published(name).groupby("table"):
             assert (found.loc[table, "cells"], found.loc[table, NO_RULE]) == (len(rows), 0)

@@ -19,7 +19,7 @@ from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER
 from whenpool.models.registry import COMPARED, LISTED, THESIS_POOLINGS
-from whenpool.runs.filter import TABLES, Only, planned
+from whenpool.runs.filter import CHOICES, Only, planned
 from whenpool.runs.kinds.few_shot import FewShot
 from whenpool.runs.kinds.probe import GradientProfile, GradientTrace, PaddingSweep, Probe
 from whenpool.runs.kinds.tagging import Tagging
@@ -251,7 +251,7 @@ def test_which_other_runs_are_admitted(run, admitted, refused):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("", "'' is not key=value, such as table=1.3"), ("size=1000,2000", "'2000' is not key=value"),
-    ("=imdb", "'=imdb' is not key=value"), ("copus=imdb", "'copus' is unknown; choose among table, corpus"),
+    ("=imdb", "'=imdb' is not key=value"), ("copus=imdb", "'copus' is unknown; choose one of table, corpus"),
     ("size=1K", "size takes whole numbers such as 1000+2000, not '1K'"),
     ("seed=²", "seed takes whole numbers"), ("size=1000+", "size is given no value; write table=1.3"),
     ("table=1.7", "table=1.7 is unknown; choose among 1.3, 1.4"), ("size=1,size=2", "size is given twice"),
@@ -288,8 +288,8 @@ def test_each_table_of_the_thesis_has_its_runs(place):
         return {run for runs in chapters.values() for run in runs}
 
     everything = [run for chapter in PLANS for run in plan(chapter, Choice("paper"), place)]
-    assert {table for run in everything for table in thesis_table(run)} == set(TABLES)
-    for table in TABLES:
+    assert {table for run in everything for table in thesis_table(run)} == set(CHOICES["table"])
+    for table in CHOICES["table"]:
         assert found(table) == {run for run in everything if table in thesis_table(run)}
     assert (len(found("1.5+1.6")), len(found("1.8"))) == (2_000, 1_000)
 

@@ -84,8 +84,7 @@ def test_the_time_is_that_of_the_missing_runs_for_these_workers(place):
     ):
         table, notes = status(runs, place, workers=workers)
         assert table.loc[ALL, ["time left", "time of all"]].tolist() == [left, whole]
-        said = f"Times are for {workers} workers on cpu, estimated from 2 stored runs: 6 from the same"
-        assert notes[0].startswith(said)
+        assert notes == [f"Times are for {workers} workers on cpu, by the stored runs most like each"]
 
 
 def test_trainings_that_probes_read_are_done_again_where_their_weights_are_not_here(place):
@@ -139,14 +138,11 @@ def test_the_same_but_for_seed_and_vectors_counts_first(place):
         store(place, IMDB, seconds)
     assert estimate(place, IMDB) is None  # runs without a time say nothing
     assert Pace().seconds(IMDB) is None
-    keys = {store(place, replace(IMDB, seed=seed), 10.0 + seed) for seed in range(3)}
+    for seed in range(3):
+        store(place, replace(IMDB, seed=seed), 10.0 + seed)
     store(place, replace(IMDB, pooling="last"), 99.0)
-    found = estimate(place, replace(IMDB, seed=7, vectors=None))
-    assert found.seconds == 11.0  # the median
-    assert set(found.rests_on) == keys
-    assert (found.devices, found.distance, found.same_shape) == ((HERE_NAME,), HERE, True)
-    larger = estimate(place, replace(IMDB, size=2_000))
-    assert (set(larger.rests_on), larger.same_shape) == (keys, False)  # not on another pooling
+    assert estimate(place, replace(IMDB, seed=7, vectors=None)) == (11.0, HERE)  # the median
+    assert estimate(place, replace(IMDB, size=2_000)).seconds < 30.0  # not by another pooling
 
 
 @pytest.mark.parametrize(
@@ -187,8 +183,7 @@ def test_probes_of_another_kind_go_by_trainings(place):
 
 def test_another_machine_counts_only_where_nothing_here_does(place):
     store(place, IMDB, 500.0, device="cpu: another")
-    found = estimate(place, IMDB)
-    assert (found.seconds, found.distance, found.devices) == (500.0, OTHER_MACHINE, ("cpu: another",))
+    assert estimate(place, IMDB) == (500.0, OTHER_MACHINE)
     store(place, IMDB, 1.0, device="cuda: NVIDIA H200")
     assert estimate(place, IMDB).seconds == 500.0  # a GPU says nothing of a processor
     assert estimate(place, IMDB, device="cuda").distance == OTHER_MACHINE

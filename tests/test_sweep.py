@@ -105,7 +105,10 @@ TRANSFORMER = replace(BASE, cell="transformer")
         ({"filler": [[2], []]}, "filler sentence 1 is empty"),
         ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
         ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
-        ({"settings": ("left", "top")}, "setting 'top' cannot be swept; choose from left, mid, right"),
+        (
+            {"settings": ("left", "top")},
+            "swept setting 'top' is unknown; choose one of left, mid, right",
+        ),
         ({"model": Flat()}, r"logits are \(B, C\), and here \(2,\)"),
         (MemoryUse(BASE, attention="plain"), "attention='plain' is of a Transformer"),
         (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),

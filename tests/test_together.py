@@ -9,7 +9,6 @@ from small_runs import SMALL
 
 from whenpool import InputError
 from whenpool.runs.kinds.training import prepare
-from whenpool.training import batched, loop
 from whenpool.training.batched import train_together
 from whenpool.training.loop import DivergenceError, Student, train
 
@@ -43,11 +42,7 @@ UNLIKE_RUNS = [replace(SHORT, batch_size=5 + n, **one) for n, one in enumerate(U
 
 
 @pytest.mark.parametrize("runs", [FAMILY, *BOTH, UNLIKE_RUNS])
-@pytest.mark.parametrize("at_once", [False, True], ids=["judged alone", "judged at once"])
-def test_models_trained_together_equal_those_trained_alone(place, monkeypatch, runs, at_once):
-    if at_once:  # as on a GPU, and in several batches
-        monkeypatch.setattr(batched, "_evaluate", batched.evaluate_together)
-        monkeypatch.setattr(loop, "EVALUATION_WORDS", 200)
+def test_models_trained_together_equal_those_trained_alone(place, runs):
     students = students_of(runs, place)
     expected = each_alone(students)
     check_equal(train_together(students), expected, 1e-9)

@@ -8,7 +8,8 @@ import pytest
 from made_up import trained
 
 from whenpool.book.report.tables import CaptionedTable, by_source, grid, judged
-from whenpool.book.report.verdicts import FILES, judge, published
+from whenpool.book.report.verdicts import COLUMNS as PAPER_COLUMNS
+from whenpool.book.report.verdicts import judge, published
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
 PLAIN = {"forget_bias": "thesis", "trick": None, "orthogonal": False}
@@ -168,7 +169,7 @@ def test_every_cell_is_there_once_and_the_short_tables_repeat_the_full_ones():
 
 
 def test_the_other_tables():
-    assert set(FILES) == {"accuracy", "corpora", "vanishing", "few_shot", "learnability"}
+    assert set(PAPER_COLUMNS) == {"accuracy", "corpora", "vanishing", "few_shot", "learnability"}
     learnability = published("learnability")
     row = learnability.query("method == 'last'").set_index("setting")["accuracy"]
     cells = "table == '1.3' and corpus == 'imdb' and size == 10000 and pooling == 'last'"

@@ -28,10 +28,15 @@ class InputError(ValueError):
         super().__init__(line)
 
 
+def check(holds: Any, message: str) -> None:
+    """Raises `InputError` with a message unless what must hold does."""
+    if not holds:
+        raise InputError(message)
+
+
 def check_known(what: str, given: Any, known: Collection[str]) -> None:
     """Raises `InputError` for a name that there is not, with those there are."""
-    if given not in known:
-        raise InputError(f"{what} {given!r} is unknown; choose one of {', '.join(known)}")
+    check(given in known, f"{what} {given!r} is unknown; choose one of {', '.join(known)}")
 
 
 class StorageError(InputError):

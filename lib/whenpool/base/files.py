@@ -27,8 +27,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 def whole_file(
     path: Path, what: str = "", advice: str = "what is finished stays finished"
 ) -> Iterator[BinaryIO]:
-    """A stream to a file that gets its name in one step when all is written; otherwise nothing is left.
-    Raises `StorageError`; its message says ``what`` the file holds and ends with ``advice``."""
+    """A stream to a file that gets its name when all is written; ``what`` and ``advice`` are for messages."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -49,8 +48,7 @@ def whole_file(
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their ends; a name that ends with .gz is unpacked. Raises
-    `InputError` for a file that cannot be read, or a line that is not UTF-8."""
+    """The lines of a UTF-8 file with their ends, unpacked where its name ends with .gz."""
     opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
@@ -67,8 +65,7 @@ def lines_of(path: Path) -> Iterator[str]:
 
 
 def json_lines(path: Path, expected: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The place and the content of each object in a file of JSON lines. Raises `InputError` as `lines_of`,
-    and for a line that is not an object, with what is ``expected``."""
+    """The place and the content of each object in a file of JSON lines, ``expected`` in messages."""
     for number, line in enumerate(lines_of(path), 1):
         if line.strip():
             where = f"{path}, line {number}"
@@ -94,8 +91,7 @@ def write_pointer(path: Path, original: Path) -> None:
 
 
 def fingerprint(path: Path) -> str:
-    """The SHA-256 of a file, or of the names and hashes of a folder's files; remembered by name, size and
-    time of change, since corpora can be large."""
+    """The SHA-256 of a file, or of a folder's names and hashes; remembered, since corpora can be large."""
     if path.is_dir():
         parts = [f"{file.name} {fingerprint(file)}" for file in sorted(path.iterdir()) if file.is_file()]
         return hash_of(*parts)

@@ -1,20 +1,19 @@
 """Tables and lists that people write by hand, read so that a mistake in one is a line."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def listed(file: Path, what: str) -> list[Any]:
-    """The items of a YAML file that is one list, called ``what`` in messages. Raises `InputError` for a file
-    that cannot be read, or holds something else."""
+    """The items of a YAML file that is one list, called ``what`` in messages."""
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
         found = loader(file.read_text("utf-8")).get_single_data()
@@ -27,22 +26,9 @@ def listed(file: Path, what: str) -> list[Any]:
     return found or []
 
 
-def check_once(file: Path, what: str, ids: Sequence[str]) -> None:
-    """Raises `InputError` for an id that two entries of a file have."""
-    for name in ids:
-        if ids.count(name) > 1:
-            raise InputError(f"{file}: the {what} {name!r} stands there twice")
-
-
 class Columns:
-    """What a table must be like, in names separated by spaces.
-
-    Args:
-        required: columns that are there, with a value in each row; numbers among them are finite.
-        present: columns that are there besides, and may have gaps.
-        numbers, flags: columns that hold numbers, or True and False, where they are there.
-        unique: the column without repeated values.
-    """
+    """What a table must be like: columns ``required`` in each row, or ``present`` with gaps, separated by
+    spaces; which of them hold ``numbers`` or ``flags``, and the ``unique`` one."""
 
     def __init__(
         self, required: str = "", present: str = "", numbers: str = "", flags: str = "", unique: str = ""
@@ -67,9 +53,8 @@ class Columns:
 
 
 def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.DataFrame":
-    """A CSV file, called ``what`` in messages, with its columns checked; ``text`` are types of some. Raises
-    `InputError` for a file that cannot be read, a column that is missing, or a value that cannot be, named
-    by its row (the first below the header is row 1) and column."""
+    """A CSV file, called ``what`` in messages, with its columns checked; ``text`` are types of some. A
+    value that cannot be is named by its row (the first below the header is row 1) and column."""
     import pandas as pd
 
     try:
@@ -78,8 +63,7 @@ def checked_table(file: Path, what: str, columns: Columns, **text: type) -> "pd.
         reason = getattr(error, "strerror", "") or str(error)
         raise InputError(f"{what} {file} cannot be read: {reason:.300}") from None
     for name in sorted(columns.required | columns.present, key=lambda name: (name != "key", name)):
-        if name not in found:
-            raise InputError(f"{what} {file} cannot be read: there is no column {name!r}")
+        check(name in found, f"{what} {file} cannot be read: there is no column {name!r}")
     for name, values in found.items():
         missing, kind = values.isna(), values.dtype.kind
         faults = []  # which rows are wrong, and why

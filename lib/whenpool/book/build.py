@@ -46,8 +46,7 @@ ALIASES = {"nwi": "word_importance", "tricks": "learnability", "gradients": "gra
 
 
 def chapter_named(name: str, names: Sequence[str]) -> str:
-    """The chapter that is meant by its name, an alias or a part of its name. Raises `InputError` when there
-    is none, or several."""
+    """The chapter that is meant by its name, an alias or a part of its name."""
     name = Path(name).stem if name.endswith(".md") else name
     name = ALIASES.get(name, name) if name not in names else name
     if name in names:
@@ -110,8 +109,7 @@ def execute(
 
 
 def render(stage: Path, output: Path) -> Path:
-    """Render a folder of sources and executed notebooks into ``output/_build/html``; returns the first page.
-    Raises `BookError` for anything that jupyter-book or Sphinx warns of, with what they say."""
+    """Render a folder into ``output/_build/html``; raises `BookError` for all that Sphinx warns of."""
     log = output / "_build" / "render.log"
     command = [
         sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build",
@@ -140,8 +138,7 @@ class Builder:
 
     @property
     def output(self) -> Path:
-        """The folder that `jupyter-book` writes ``_build/html`` into: pages with smoke-sized runs never
-        replace the published ones."""
+        """What ``_build/html`` is written into: smoke-sized runs never replace the published pages."""
         return self.root / "_build" / "smoke" if self.choice.profile == "smoke" else self.root
 
     @property
@@ -150,17 +147,9 @@ class Builder:
         return self.output / "_build" / "stage"
 
     def build(self, only: Sequence[str] = (), force: bool = False) -> Path:
-        """Compute missing runs, execute the chapters that need it (`whenpool.book.fresh`) or with ``force``
-        all, and render the pages; returns the first page.
-
-        Args:
-            only: the chapters to execute, see `chapter_named`, whether something changed or not; the
-                others stay as they were executed last.
-
-        Raises:
-            BookError: when a chapter fails or the pages cannot be rendered.
-            InputError: for data that are missing, or an unknown chapter.
-        """
+        """Compute missing runs, execute the chapters that need it (`whenpool.book.fresh`), or all with
+        ``force``, or ``only`` some, and render the pages; returns the first page. Raises `BookError` when a
+        chapter fails or the pages cannot be rendered."""
         started = time.perf_counter()
         toc = yaml.safe_load((self.root / "_toc.yml").read_text("utf-8"))
         parts = [toc, *toc.get("parts", [])]
@@ -220,9 +209,8 @@ class Builder:
             unused.unlink(missing_ok=True)
 
     def _execute(self, chapters: Sequence[str], pages: Sequence[str], asked: Sequence[str]) -> None:
-        """Execute those chapters that were asked for or that are not fresh, `AT_ONCE` of them at a time, and
-        the status last, since it reports on the others; ``executed.json`` says when and from what each was
-        made. Raises `BookError` for the first chapter that fails, when those under way have ended."""
+        """Execute the chapters that were asked for or are not fresh, `AT_ONCE` at a time, and the status
+        last, which reports on them; ``executed.json`` says when and from what each was made."""
         log_file, parameters = self.stage / "executed.json", self._parameters()
         fresh = Freshness(self.root, parameters, *self._folders().values())
         try:
@@ -326,9 +314,8 @@ class Builder:
 
 
 def with_own_repository(config: dict[str, Any], root: Path) -> dict[str, Any]:
-    """A book's configuration whose buttons open this clone's own repository, where that is on GitHub:
-    what ``GITHUB_REPOSITORY`` (set by its workflows) or the remote "origin" names, so that the buttons
-    of a fork open the fork; else the one that is configured."""
+    """A book's configuration whose buttons open this clone's own repository: what ``GITHUB_REPOSITORY``
+    or the remote "origin" names, so that those of a fork open the fork; else the one that is configured."""
     name = os.environ.get("GITHUB_REPOSITORY")
     if not name and shutil.which("git") and (root / ".git").exists():  # else another's clone around it
         command = ["git", "remote", "get-url", "origin"]

@@ -49,16 +49,14 @@ class Chapter:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """The runs that the chapter needs; what is missing is computed now, unless `whenpool book`
-        has done so already."""
+        """The runs that the chapter needs; what is missing is computed, unless it was before."""
         runs = plan(self.name, self.choice, self.place)
         if not os.environ.get(COMPUTED):
             compute(runs, self.place, skip_absent=self.choice.lets_lack, label=self.name)
         return runs
 
     def rows(self, kind: str) -> pd.DataFrame:
-        """The results of the runs of one kind among them, "training", "probe", "few-shot" or "tagging", a row
-        each. Raises `InputError` for another kind."""
+        """The results of the runs of a kind in `whenpool.runs.kinds.KINDS` among them, a row each."""
         check_known("kind", kind, KINDS)
         return rows_of([run for run in self.runs if run.kind == kind], self.place)
 
@@ -68,8 +66,7 @@ class Chapter:
         return self.place.store.current(kind)
 
     def measured(self, probes: pd.DataFrame, kind: str) -> pd.DataFrame:
-        """What some probe runs of one kind measured, a row for each point, beside what they ran on. Raises
-        `InputError` for a kind that is not in `whenpool.runs.kinds.probe.PROBES`, or rows of other runs."""
+        """What some probe runs of one kind measured, a row for each point, beside what they ran on."""
         check_known("kind", kind, PROBES)
         if len(probes) and "probe" not in probes:
             raise InputError('these are no rows of probes, such as chapter.rows("probe") gives')
@@ -93,22 +90,19 @@ class Chapter:
 
     @cached_property
     def finished(self) -> Runs:
-        """Every finished run there is, those of ``data/results`` included, as `whenpool.book.report.claims`
-        reads them; in the profile "smoke" those alone."""
+        """Every finished run, those of ``data/results`` included; in the profile "smoke" those alone."""
         return Runs(Place.default() if self.choice.profile == "smoke" else self.place)
 
     def reference(self, measure: str, scale: str = "compact", **selection: Any) -> pd.DataFrame:
-        """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs
-        gave at a scale, "compact" or "thesis", a row for each; none where no such run is finished yet.
-        ``selection`` is what the runs have, such as ``size=1000`` or ``setting=["standard", "mid"]``;
-        what is not named is the scale's model on unmixed, masked, long IMDb reviews. Raises `InputError`
-        for a measure, scale, column or value that there is not."""
+        """The numbers of a ``measure`` in `whenpool.book.report.measures.MEASURES` that reference runs gave
+        at a scale, "compact" or "thesis", a row for each. ``selection`` is what the runs have, such as
+        ``size=1000`` or ``setting=["standard", "mid"]``; what is not named is the scale's model on unmixed,
+        masked, long IMDb reviews. Raises `InputError` for what there is not."""
         return rows_at(self.finished, measure, scale, **selection)
 
     def claims(self) -> list[Decision]:
         """The claims of this chapter with their verdicts, which are glued as verbs, ``claim_<id>``, and what
-        was measured as ``measured_<id>``: at the thesis's scale once it is decided there, else
-        compact."""
+        was measured, as ``measured_<id>``."""
         decided = decisions(self.finished, self.name)
         for decision in decided:
             glue(f"claim_{decision.claim.id}", decision.said)
@@ -120,8 +114,7 @@ class Chapter:
         return self.finished.of({key for decision in decided for key in decision.keys})
 
     def provenance(self, runs: pd.DataFrame) -> Provenance:
-        """The line that says where a figure or table comes from, by rows of runs or of anything that has
-        their ``key``, as `reference` gives."""
+        """Where a figure or table comes from, by rows of runs or of anything with their ``key``."""
         if "device" not in runs and "key" in runs:
             runs = self.finished.of(set(runs["key"]))
         return Provenance(provenance_line(runs))
@@ -156,8 +149,7 @@ def open_chapter(
 
 
 def glue(name: str, value: Any) -> None:
-    """Make a value available to the text of the chapter as ``{glue:text}`name```; in a notebook that is
-    opened by itself, whose text names it alone, say it."""
+    """Make a value available to the text as ``{glue:text}`name```; a notebook opened by itself prints it."""
     if not os.environ.get(COMPUTED):
         print(f"{name} = {value}")
         return

@@ -9,14 +9,14 @@ from pandas import DataFrame, Series
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
 from whenpool.book.report.tables import corpus_name
 from whenpool.book.report.verdicts import THESIS_MODEL, Sample, column, estimate
 from whenpool.corpora.published import PUBLICATIONS
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.precision import PRECISIONS
-from whenpool.runs.store import Store, key_of
+from whenpool.runs.store import NO_FOLDER, Store, key_of
 
 RECORD = "record"  # Means the reference runs where a folder is asked for
 COMPARISONS_OF_RECORD = "comparisons"  # Their file in data/results, without its ending
@@ -34,8 +34,7 @@ _RESULTS = ["test_accuracy", "test_loss", "validation_accuracy", "best_epoch"]
 
 
 def open_side(name: str, records: Path | None) -> Store:
-    """A store by its folder, or the reference runs by the name `RECORD`, which lie in the folder
-    ``records``, None outside of a clone. Raises `InputError` when the folder is not there."""
+    """A store by its folder, or the reference runs, in the folder ``records``, by the name `RECORD`."""
     if name == RECORD:
         if records is None:
             raise InputError("the reference runs are in the repository: run this inside a clone")
@@ -47,16 +46,11 @@ def open_side(name: str, records: Path | None) -> Store:
 
 def compare(first: Store, second: Store) -> DataFrame:
     """A row for each cell of the grid and pair of circumstances, from the trainings that both stores hold
-    under the same key; raises `InputError` when there is none.
+    under the same key, but for those that diverged; raises `InputError` when there is none.
 
-    Of two computations the plainer one comes first, whichever store it is in: float32, the processor,
-    alone, the local engine. A training that diverged has no accuracy to compare and is left out.
-
-    Beside `CELL` and `SIDES` there are ``pairs``; ``identical``, those that agree in every result that does
-    not depend on time, epoch by epoch, and in their weights; ``with_weights``, the pairs of which both
-    stores have them; mean and standard deviation of second minus first test accuracy in points; the
-    largest absolute differences; commits, the newest date, and ``key``, the same for the same cell and
-    circumstances.
+    Of two computations the plainer one comes first: float32, the processor, alone, the local engine.
+    ``identical`` counts the pairs that agree in every result that does not depend on time, epoch by epoch,
+    and in their weights; differences are second minus first, in points of test accuracy.
     """
     usual = {"precision": "float32", "together": 1, "engine": "local"}  # of runs older than the columns
     sides = []
@@ -81,8 +75,7 @@ def compare(first: Store, second: Store) -> DataFrame:
         ]
         if all(np.isfinite(row["test_accuracy"]) for row, _, _ in both):
             pairs.append(_pair(*sorted(both, key=lambda side: _plainness(side[0]))))
-    if not pairs:
-        raise InputError(f"all {len(common)} trainings that are in both diverged")
+    check(pairs, f"all {len(common)} trainings that are in both diverged")
 
     def once(commits: Series) -> str:
         return " ".join(sorted({str(one) for one in commits.dropna() if one}))
@@ -153,8 +146,7 @@ def _largest_difference(*files: Path) -> float:
 
 
 def put_on_record(cells: DataFrame, folder: Path) -> None:
-    """Write comparisons into a folder of results; older rows of the same cells and circumstances are
-    replaced, others stay. Raises `InputError` when the file cannot be read or written."""
+    """Write comparisons into a folder of results, in the place of older rows with their keys."""
     older = read_comparisons(folder)
     older = older[~older["key"].isin(cells["key"])]
     table = pd.concat([part for part in (older, cells) if len(part)], ignore_index=True)
@@ -168,14 +160,12 @@ def write_table(file: Path, rows: DataFrame) -> None:
 
 
 def read_comparisons(folder: Path | None) -> DataFrame:
-    """The rows of ``comparisons.csv`` in a folder of results, see `compare`; none where there is no such
-    file. Raises `InputError` when it cannot be read."""
-    return Store(folder or Path(), folder).read_record(COMPARISONS_OF_RECORD)
+    """The rows of ``comparisons.csv`` in a folder of results, see `compare`."""
+    return Store(NO_FOLDER, folder).read_record(COMPARISONS_OF_RECORD)
 
 
 def pooled(cells: DataFrame) -> dict[str, Any]:
-    """Several cells made one: counts are added, mean and deviation are those of all pairs together, exactly,
-    and the largest differences are the largest of all."""
+    """Several cells made one, as if they had been compared together."""
     n, means = cells["pairs"].to_numpy(float), cells["mean_difference"].to_numpy(float)
     mean = float((n * means).sum() / n.sum())
     within = ((n - 1) * cells["std_difference"].fillna(0).to_numpy(float) ** 2).sum()
@@ -189,8 +179,7 @@ def pooled(cells: DataFrame) -> dict[str, Any]:
 
 
 def table_of(cells: DataFrame) -> DataFrame:
-    """Comparisons in a reader's words, those of one corpus and model in the same two circumstances in
-    one row; a row that says so where there are none."""
+    """Comparisons in a reader's words, a row for each corpus, model and pair of circumstances."""
     if cells.empty:
         return DataFrame({"trainings": ["not measured yet"]})
 
@@ -252,9 +241,8 @@ def mean_text(row: Any) -> str:
 
 
 def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -> tuple[int, float]:
-    """How many pairs of ``comparisons.csv`` compare a precision with float32, on published corpora and by a
-    model at least as large as the thesis's, and their mean difference of test accuracy in points, or NaN.
-    ``fused``: of models trained together, whose recurrences round at other places."""
+    """The pairs that compare a precision with float32, on published corpora and at the thesis's size, and
+    their mean difference, or NaN. ``fused``: of models trained together, which round at other places."""
     if cells.empty:
         return 0, np.nan
     # the way of the side that is not float32, if one of them is
@@ -276,8 +264,7 @@ def beside_float32(cells: DataFrame, precision: str, device: str, fused: bool) -
 
 
 def admitted(runs: DataFrame, cells: DataFrame) -> tuple[Series, list[str]]:
-    """The rule on precision: which of some runs may become reference runs, by the rows of
-    ``comparisons.csv``, and a line for each way of computing that may not yet, with what is known of it."""
+    """Which runs may become reference runs by the rule on precision, and lines on those that may not."""
     kinds = runs["device"].str.split(":").str[0]
     ways = [column(runs, "precision").fillna("float32"), kinds, runs["together"].fillna(1) > 1]
     allowed, lines = Series(True, index=runs.index), []

@@ -41,8 +41,7 @@ _UNLESS = (
 
 
 def lighten(html: Path) -> None:
-    """Take out of rendered pages what they load without need; doing it twice changes nothing more. ``html``:
-    the folder that Sphinx has written."""
+    """Take out of the pages in ``html`` what they load without need; twice changes nothing more."""
     pages = [page for page in html.rglob("*.html") if "_static" not in page.parts]
     texts = {page: lighter(page.read_text("utf-8")) for page in pages}
     terms = {term: said for text in texts.values() for term, said in defined(text).items()}
@@ -126,8 +125,7 @@ def smaller(svg: str) -> str:
 
 
 def pruned(sheet: str, known: Set[str]) -> str:
-    """A stylesheet without the rules that need a class or id which nothing has. ``known``: every word of the
-    pages, and of the scripts that may set classes."""
+    """A stylesheet without the rules that need a class or id which is not among the ``known`` words."""
     rules = tinycss2.parse_stylesheet(sheet, skip_comments=True, skip_whitespace=True)
     return "".join(_used(rules, known))
 

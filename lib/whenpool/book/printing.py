@@ -12,7 +12,7 @@ import matplotlib
 import yaml
 from jinja2 import Environment
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.runs.run import commit
 
 if TYPE_CHECKING:  # the packages of the extra "print"
@@ -30,8 +30,7 @@ def find_browser() -> str | None:
 
 @contextmanager
 def opened_browser() -> "Iterator[Browser]":
-    """A browser that is closed in the end. Raises `InputError` where there is none, or the package that
-    drives it is missing."""
+    """A browser that is closed in the end."""
     try:
         from playwright.sync_api import sync_playwright
     except ModuleNotFoundError:
@@ -71,8 +70,7 @@ _FIT = """() => {
 
 
 class Chapter(NamedTuple):
-    """One page of the book: of a file such as "book/corpora", in a part of the table of contents; its text,
-    whose anchors and files are named for where all pages are together."""
+    """One page of the book, in a part of the contents, whose anchors and files fit into one long page."""
 
     name: str
     title: str
@@ -81,14 +79,12 @@ class Chapter(NamedTuple):
 
 
 def print_book(root: Path, paper: bool = False) -> Path:
-    """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the PDF,
-    ``_build/whenpool.pdf`` or ``_build/whenpool-paper.pdf``. Raises `InputError` when no book is built, or
-    there is no browser."""
+    """Print the built pages of a clone but its article, or with ``paper`` the article alone; returns the
+    PDF. Raises `InputError` when no book is built, or there is no browser."""
     from pypdf import PdfReader
 
     html, together = root / "_build" / "html", root / "_build" / "print.html"
-    if not (html / "index.html").exists():
-        raise InputError("there is no book yet: run make book")
+    check((html / "index.html").exists(), "there is no book yet: run make book")
     target = root / "_build" / (PAPER_NAME if paper else NAME)
     pages = {chapter.name: chapter for chapter in chapters_of(root, html)}
     if not paper:
@@ -135,8 +131,7 @@ def chapters_of(root: Path, html: Path) -> Iterator[Chapter]:
         parts |= dict.fromkeys((page["file"] for page in part["chapters"]), part.get("caption", ""))
     for name, caption in parts.items():
         file = html / f"{name}.html"
-        if not file.exists():
-            raise InputError(f"{file} is not built: run make book")
+        check(file.exists(), f"{file} is not built: run make book")
         soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
         article = soup.select_one("article.bd-article")
         heading = article and article.find("h1")
@@ -193,8 +188,7 @@ def _anchor(name: str, fragment: str = "") -> str:
 def assembled(
     root: Path, html: Path, front: Chapter, others: Sequence[Chapter], numbers: Sequence[int] = ()
 ) -> str:
-    """All chapters as one page, which ``front`` opens; ``numbers`` are the pages of the PDF on which the
-    others begin, for the table of contents."""
+    """All chapters as one page, opened by ``front``; ``numbers`` are the pages on which the others begin."""
     static = html / "_static"
     template = Path(__file__).with_name("print.html").read_text("utf-8")
     return Environment(autoescape=True).from_string(template).render(

@@ -25,7 +25,7 @@ ALL, NEEDED = "all, each once", "trainings they need"
 _ELSEWHERE = {
     ALONE: "{:,} times are of runs made one by one; none like them was made together",
     OTHER_PRECISION: "{:,} times are of another precision on this machine",
-    OTHER_MACHINE: "{:,} times are of another machine, {}",
+    OTHER_MACHINE: "{:,} times are of another machine",
 }
 _Expected = Mapping[Run, Estimate | None]
 
@@ -41,10 +41,8 @@ class Progress(NamedTuple):
 def status_table(
     chapters: Mapping[str, Sequence[Run]], choice: Choice, place: Place, workforce: Workforce
 ) -> Progress:
-    """How far the runs of some chapters (see `whenpool.runs.filter.planned`) are, per table of the
-    thesis or chapter; nothing is computed. "time left" is what the workforce needs for the runs that can be
-    computed here and are missing or failed, "time of all" what it needs for all; "?" means that no run like
-    them was done yet."""
+    """How far the runs of some chapters are, per table of the thesis or chapter. "time left" is for runs
+    that are missing or failed, "time of all" for all; "?" means that no run like them was done yet."""
     by_table: dict[str, dict[Run, None]] = {}  # or by chapter, of runs in none; one can be in several
     for chapter, runs in chapters.items():
         for run in runs:
@@ -106,8 +104,7 @@ ASKED = ("corpus", "size", "setting", "pooling", "system", "per_class")
 
 
 def outcome_table(runs: Sequence[Run], place: Place) -> str:
-    """What came out of the finished ones among some runs, over the seeds: a table of each kind that has an
-    accuracy, in which taggers of entities have their F1."""
+    """What came out of finished runs, over the seeds: a table of each kind that has an accuracy or F1."""
     parts = []
     for kind in dict.fromkeys(run.kind for run in runs):
         rows = rows_of([run for run in runs if run.kind == kind], place)
@@ -157,22 +154,11 @@ def _time(runs: Sequence[Run], expected: _Expected, workers: int) -> str:
 def _about_times(expected: _Expected, workers: int, device: str) -> list[str]:
     """What the times rest on."""
     known = [estimate for estimate in expected.values() if estimate]
-    lines = []
-    if known:
-        stored = {name for estimate in known for name in estimate.rests_on}
-        same = sum(estimate.same_shape for estimate in known)
-        others = len(known) - same
-        told = [f"{same:,} from the same run with another seed"] * (same > 0)
-        told += [f"{others:,} in proportion to the work of other runs"] * (others > 0)
-        lines.append(
-            f"Times are for {workers} worker{'s' * (workers > 1)} on {device}, estimated from "
-            f"{len(stored):,} stored runs: {' and '.join(told)}"
-        )
+    workers_are = f"{workers} worker{'s' * (workers > 1)} on {device}"
+    lines = [f"Times are for {workers_are}, by the stored runs most like each"] if known else []
     for distance, line in _ELSEWHERE.items():
-        those = [estimate for estimate in known if estimate.distance == distance]
-        if those:
-            devices = sorted({device for estimate in those for device in estimate.devices})
-            lines.append(line.format(len(those), ", ".join(devices)))
+        if count := sum(estimate.distance == distance for estimate in known):
+            lines.append(line.format(count))
     if len(known) < len(expected):
         lines.append(f"?: no stored run is like {len(expected) - len(known):,} of the runs")
     return lines

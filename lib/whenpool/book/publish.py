@@ -30,9 +30,8 @@ on whole ones. Of another kind all are."""
 
 
 def export(kind: str, place: Place, folder: Path, say: Callable[[str], None] = print) -> int:
-    """Write the finished reference runs of a kind in `whenpool.runs.kinds.KINDS`, and their histories; what
-    is there already stays. Returns how many there are now; ``say`` is told of the runs that are left out for
-    their precision, see `whenpool.book.compare.admitted`."""
+    """Write the finished reference runs of a kind, and their histories, beside those that are there; returns
+    how many there are now. ``say`` is told of those that are left out for their precision."""
     store, about = place.store, KINDS[kind]
     found, recorded = store.current(kind), store.recorded(kind)
     chosen = found[OF_RECORD[kind](found)] if kind in OF_RECORD else found

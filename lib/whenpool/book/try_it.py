@@ -52,9 +52,8 @@ def export(
     words: int = WORDS,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Write the models of some trainings on the same texts, before and after training. Beside each is the
-    test accuracy of the stored run, and what the form written here reaches on the same texts, in which all
-    but the most frequent ``words`` are unknown. Raises `InputError` where weights or data are not here."""
+    """Write the models of some trainings on the same texts, before and after training, with the accuracy of
+    the stored run, and of what is written, in which all but the most frequent ``words`` are unknown."""
     content: dict[str, Any] = {"matrices": {}, "models": {}}
     for name, run in runs.items():
         after, before = trained(run, place), prepare(run, place).model

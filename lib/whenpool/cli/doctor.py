@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.paths import project_root
 
 if TYPE_CHECKING:
@@ -28,8 +28,7 @@ Finding = tuple[str, str]
 def check_machine(
     device: str, profile: str, data: Path | None, store: Path | None, say: Callable[[str], None] = print
 ) -> bool:
-    """Look at everything that runs need, and say it, a line each; returns whether they can start. Looks no
-    further where packages or the device are missing. Raises `InputError` for an unknown profile or device."""
+    """Look at everything that runs need, and say it, a line each; returns whether they can start."""
 
     def complete(findings: Iterator[Finding]) -> bool:
         marks = []
@@ -222,8 +221,7 @@ def _folders(place: "Place") -> Iterator[Finding]:
         try:
             Store(folder).check_writable()
             free = shutil.disk_usage(folder).free / GIGABYTE
-            if free < ROOM_NEEDED:
-                raise InputError(f"{free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some")
+            check(free >= ROOM_NEEDED, f"{free:.1f} GB free, {ROOM_NEEDED:.0f} GB is needed: free some")
             yield "ok", f"{name} {folder}: writable, {free:.0f} GB free"
         except InputError as error:
             yield "missing", f"{name} {folder}: {error}; or name another with {option}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import check
 
 if TYPE_CHECKING:
     from whenpool.runs.engine import Workforce
@@ -147,8 +147,7 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
     named = corpora_named(options["corpus"])
     choice = Choice(options["profile"], named, **narrow, masked=not options["unmasked"])
     data = options["data"]
-    if data is not None and not data.is_dir():
-        raise InputError(f"data folder {data} is not there")
+    check(data is None or data.is_dir(), f"data folder {data} is not there")
     if packed := options["packed"]:
         from whenpool.runs.pack import check_pack
 
@@ -159,19 +158,13 @@ def chosen(options: dict[str, Any]) -> "tuple[Choice, Place]":
 
 
 def workforce_of(options: dict[str, Any]) -> "Workforce":
-    """What `engine_options` or `speed_options` ask for; a deadline counts from now. Raises `InputError` for a
-    workforce that is not to be had; without an engine nothing is executed, and a GPU need not be here."""
-    from whenpool.models.precision import PRECISIONS
-    from whenpool.runs.engine import Workforce, check_device
+    """What `engine_options` or `speed_options` ask for; without an engine a GPU need not be here."""
+    from whenpool.runs.engine import Workforce
 
     names = ("engine", "address", "workers", "device", "together", "precision")
     workforce = Workforce(
         **{name: options[name] for name in names if name in options},
         until=time.monotonic() + options["deadline"] if options.get("deadline") else None,
     )
-    if "engine" in options:
-        workforce.check()
-    else:
-        check_device(workforce.device, here=False)
-        check_known("precision", workforce.precision, PRECISIONS)
+    workforce.check(here="engine" in options)
     return workforce

@@ -298,7 +298,7 @@ def compare(folder: str, other: str, record: bool, results: Path | None) -> None
     click.echo(comparing.table_of(cells).to_string(index=False))
     click.echo(comparing.meaning(cells))
     if record:
-        target = results or _clone()  # which says that there is none
+        target = results or _clone() / "data" / "results"
         comparing.put_on_record(cells, target)
         click.echo(f"{len(cells)} rows of {target / comparing.COMPARISONS_OF_RECORD}.csv were written")
 

@@ -55,9 +55,8 @@ class Ragged:
         return self.offsets.diff()
 
     def places(self, indices: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Where the rows of these numbers (B,) stand, padded to the longest of them: on the device of the
-        values, places in ``flat`` (B, T), whether there is a value (B, T), the lengths (B,), and the indices
-        themselves."""
+        """Where the rows of these numbers (B,) stand, padded to the longest: on the device of the values
+        places in ``flat`` (B, T), whether there is a value (B, T), the lengths (B,), and the indices."""
         device, lengths = self.flat.device, self.lengths[indices]
         position = torch.arange(int(lengths.max()), device=device).unsqueeze(0)  # (1, T)
         facts = torch.stack([self.offsets[indices], lengths, indices])
@@ -105,9 +104,8 @@ class Texts:
 
 
 def training_batches(lengths: Tensor, batch_size: int, generator: torch.Generator) -> list[Tensor]:
-    """Numbers of the texts of each batch of one epoch, by their ``lengths`` (N,): texts of similar
-    length, batches shuffled by the ``generator``. The scheme is that of torchtext's ``BucketIterator``,
-    which the authors used, since without masking it decides how much padding a text sees."""
+    """Numbers of the texts of each batch of one epoch, by their ``lengths`` (N,): those of torchtext's
+    ``BucketIterator``, as the authors', since without masking they decide how much padding a text sees."""
     shuffled = torch.randperm(len(lengths), generator=generator)
     batches: list[Tensor] = []
     for pool in shuffled.split(100 * batch_size):  # sorted by length, then cut into batches
@@ -126,8 +124,7 @@ def evaluation_batches(lengths: Tensor, words: int) -> Iterator[Tensor]:
 
 
 def batches_for(model: object, lengths: Tensor, words: int) -> Iterator[Tensor]:
-    """Numbers of all texts as `evaluation_batches` has them; for a model whose ``masked`` is False 32 at
-    a time, as the thesis trains (§1.4.2), since what it reads then depends on the padding."""
+    """As `evaluation_batches`; 32 at a time for a model that reads padding, as the thesis trains (§1.4.2)."""
     if getattr(model, "masked", True):
         return evaluation_batches(lengths, words)
     return iter(torch.argsort(lengths, stable=True).split(32))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple, overload
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 LENGTHS = ("long", "any", "short")  # Over 100 words, whatever, or at most 100 (§1.4.1, §1.8.5)
 VALIDATION_LIMIT = 5_000
@@ -96,10 +96,7 @@ class SplitSizes(NamedTuple):
 
 
 def has_length(text: str, length: str, longest: int | None = None) -> bool:
-    """Whether a text is "long" (over 100 words), "short" (at most 100) or "any"; never empty.
-
-    Words stand between white space in the text as published, as in the thesis's limits.
-    """
+    """Whether a text is "long" (over 100 words between white space), "short" or "any"; never empty."""
     words = len(text.split())
     if length == "long":
         return words > 100 and (longest is None or words <= longest)
@@ -109,8 +106,7 @@ def has_length(text: str, length: str, longest: int | None = None) -> bool:
 def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corpus:
     """Drop repeated texts, take equally many of each class, and split by a hash of the text. Where texts
     carry a publisher's part, training texts come from its "train" and the others from its "test"; where
-    there are too few, all splits shrink alike. Raises `InputError` when fewer than two classes, or too
-    few texts, are left."""
+    there are too few, all splits shrink alike."""
     ordered = sorted(raw, key=lambda row: row.part)  # "test" keeps a text that both have
     rows = {row.text: row for row in reversed(ordered)}.values()
     parts = {}
@@ -129,9 +125,8 @@ def select_and_split(raw: Iterable[Raw], sizes: SplitSizes, source: str) -> Corp
 
 
 def split_classes(raw: Iterable[Raw], source: str) -> Corpus:
-    """Drop repeated texts, and split each class by a hash of the text: a fifth each for validation and
-    test, at least one, and the rest for training. So every split has the classes' own shares. Raises
-    `InputError` for fewer than two classes, or a class of fewer than three texts."""
+    """Drop repeated texts, and split each class by a hash of the text, so that every split has the classes'
+    own shares: a fifth each for validation and test, at least one, and the rest for training."""
     parts: tuple[list[Raw], ...] = [], [], []
     by_class = _by_class({row.text: row for row in reversed([*raw])}.values(), source)
     for group in by_class.values():
@@ -165,8 +160,7 @@ def _cut(items: list[Raw], wanted: tuple[int, ...], source: str) -> list[list[Ra
     """Consecutive pieces of the wanted sizes, all shrunk alike when there are too few items."""
     shrink, rest = min(1.0, len(items) / sum(wanted)), iter(items)
     pieces = [list(islice(rest, int(size * shrink))) for size in wanted]
-    if not all(pieces):
-        raise InputError(f"{source}: {len(items)} usable texts are too few for three splits")
+    check(all(pieces), f"{source}: {len(items)} usable texts are too few for three splits")
     return pieces
 
 

@@ -59,8 +59,7 @@ class Dataset(Splits):
 
 @lru_cache(maxsize=4)
 def encode(source: CorpusSource, length: str, cache_directory: Path) -> EncodedCorpus:
-    """Tokenise a corpus and its filler, or read them from the cache; raises `InputError` for files that
-    cannot be read."""
+    """Tokenise a corpus and its filler, or read them from the cache."""
     numbers, has_filler = encoded_file(source, length, cache_directory)
     names = numbers.with_suffix(".json")
     if not names.exists():
@@ -125,14 +124,9 @@ def make_dataset(
     vectors: WordVectors | None = None,
     seed: int = 0,
 ) -> Dataset:
-    """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked for.
-
-    Args:
-        size, validation, test: texts; default: as many validation as training texts, and all test texts.
-        setting, share: see `whenpool.corpora.settings.compose`.
-        max_words: cut each original text to its first words before composing.
-        vectors, seed: to start the embedding from, and draw those of words that have none.
-    """
+    """Compose, count, and renumber. Raises `InputError` when the corpus has fewer texts than asked for; by
+    default there are as many validation as training texts, and all test texts. ``max_words`` cuts a text
+    before it is composed; ``vectors`` start the embedding, and the ``seed`` draws those that are missing."""
     if validation is None:
         validation = min(size, len(encoded.texts["validation"]))
     if test is None:

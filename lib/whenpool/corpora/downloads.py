@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check_known
 from whenpool.base.files import fingerprint
 from whenpool.corpora.published import AMAZON_CATEGORIES
 from whenpool.corpora.settings import FILES as FILLER_FILES
@@ -38,10 +38,8 @@ SOURCES = {name: [Download(**facts)] for name, facts in _TABLE.items()} | {
 
 
 def fetch(name: str, directory: Path) -> list[Path]:
-    """Download what is not there yet; returns the files. Raises `InputError` for an unknown name, a
-    download that fails, or a checksum that differs."""
-    if name not in SOURCES:
-        raise InputError(f"{name!r} cannot be fetched; choose one of {', '.join(SOURCES)}")
+    """Download what is not there yet; returns the files."""
+    check_known("download", name, SOURCES)
     import pooch  # brings requests along, which takes its time
 
     targets = [directory / download.file for download in SOURCES[name]]

@@ -113,22 +113,12 @@ def spelled(corpus: TaggedCorpus) -> tuple[dict[str, int], Tensor]:
 
 
 def suffix(word: str) -> str:
-    """The last three letters of a word, in lower case.
-
-    Examples:
-        >>> suffix("Walking")
-        'ing'
-    """
+    """The last three letters of a word, in lower case: "ing" of "Walking"."""
     return word[-3:].lower()
 
 
 def shape(word: str) -> str:
-    """What a word looks like: upper and lower case, digits and other signs, each run once.
-
-    Examples:
-        >>> [shape(word) for word in ("Chicago", "U.S.", "1990s", "--")]
-        ['Xx', 'X.X.', 'dx', '.']
-    """
+    """Upper and lower case, digits and other signs, each run once: "Xx" of "Chicago", "dx" of "1990s"."""
     tests = {"X": str.isupper, "x": str.islower, "d": str.isdigit}
     kinds = (next((kind for kind, holds in tests.items() if holds(letter)), ".") for letter in word)
     return "".join(kind for kind, _ in groupby(kinds))[:8]

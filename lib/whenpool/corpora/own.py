@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import json_lines, lines_of
 from whenpool.corpora.corpus import Corpus, Raw, SplitSizes, has_length, select_and_split, split_classes
 from whenpool.corpora.published import LARGEST_TEXT
@@ -27,14 +27,9 @@ def load_own(
     balanced: str = "yes",
     length: str = "any",
 ) -> Corpus:
-    """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test.
-
-    Repeated texts count once, and each class gives as many texts as the rarest one has, or all that it
-    has with ``balanced="no"``. Raises `InputError` as `read_own`, and for a class with fewer than
-    `FEWEST` texts.
-    """
-    if balanced not in ("yes", "no"):
-        raise InputError(f"option balanced is yes or no, not {balanced!r}")
+    """Read a file and split it by a hash of the text: 60 % training, 20 % validation, 20 % test. Repeated
+    texts count once, and each class gives as many as the rarest one has, unless ``balanced="no"``."""
+    check(balanced in ("yes", "no"), f"option balanced is yes or no, not {balanced!r}")
     rows = [row for row in read_own(path, text_column, label_column) if has_length(row.text, length)]
     texts: dict[str, str] = {}
     several = {row.text for row in rows if texts.setdefault(row.text, row.label) != row.label}
@@ -54,8 +49,7 @@ def load_own(
 
 
 def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
-    """Raises `InputError` for a class with fewer than `FEWEST` different texts; ``several`` texts carry
-    several labels."""
+    """Raises `InputError` for a class with fewer than `FEWEST` different texts."""
     if len(counts) > 1 and min(counts.values()) < FEWEST:
         rare = min(counts, key=lambda label: counts[label])
         found = f"class {_clipped(rare)} has {counts[rare]} different texts, {len(counts)} classes were found"
@@ -67,11 +61,9 @@ def check_classes(counts: Counter[str], path: Path, several: int = 0) -> None:
 def read_own(
     path: Path, text_column: str, label_column: str, gaps: list[str] | None = None
 ) -> Iterator[Raw]:
-    """The rows of a file, as they come. Raises `InputError` for a missing file or column, or a row that
-    cannot be read, named by its line. Where there is a list of ``gaps``, rows without text or label are
-    left out and named there instead."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path} is not a {FORMATS} file")
+    """The rows of a file, as they come; one that cannot be read is named by its line. Those without text or
+    label are left out and named in the list of ``gaps``, where there is one."""
+    check(path.suffix.lower() in SUFFIXES, f"{path} is not a {FORMATS} file")
     if text_column == label_column:
         raise InputError(f"{path}: text and label are both column {text_column!r}; name two columns")
     read = _read_jsonl if path.suffix.lower() == ".jsonl" else _read_table

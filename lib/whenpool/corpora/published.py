@@ -47,8 +47,7 @@ class Publication:
 
 
 def load_published(name: str, path: Path, length: str) -> Corpus:
-    """Read, select and split one of `PUBLICATIONS` from where it lies; raises `InputError` for an archive or
-    a row that cannot be read."""
+    """Read, select and split one of `PUBLICATIONS` from where it lies."""
     publication = PUBLICATIONS[name]
     total = 0
 

@@ -20,7 +20,7 @@ from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import json_lines, lines_of
 
 __all__ = ["SETTINGS", "SHARE", "check_setting", "compose", "filler_lengths"]
@@ -45,7 +45,8 @@ def compose(
     share: float = SHARE,
     rng: Any = None,
 ) -> list[Word]:
-    """Surround a text with filler, the original kept in one piece where the setting says.
+    """Surround a text with filler, the original kept in one piece where the setting says. Raises
+    `InputError` for an unknown setting, a share outside [0, 1), or filler that runs out.
 
     Args:
         words: the original, as words (or as their numbers).
@@ -55,9 +56,6 @@ def compose(
         share: filler's part of all words of the result, in [0, 1).
         rng: a generator of ``random`` or numpy, which tosses for the side that gets the odd word in
             "mid"; without it, the right side.
-
-    Raises:
-        InputError: for an unknown setting, a share outside [0, 1), or filler that runs out.
 
     Examples:
         >>> filler = iter([["the", "river"], ["is", "long", "and", "blue"]])
@@ -82,8 +80,7 @@ def filler_lengths(words: int, setting: str, share: float = SHARE, rng: Any = No
         (0, 100)
     """
     check_setting(setting)
-    if not 0 <= share < 1:
-        raise InputError(f"share is filler's part of all words, in [0, 1), not {share}")
+    check(0 <= share < 1, f"share is filler's part of all words, in [0, 1), not {share}")
     total = 0 if setting == "standard" else round(words * share / (1 - share))
     left = {"left": 0, "right": total}.get(setting, total // 2)
     if setting == "mid" and total % 2 and rng is not None and rng.random() < 0.5:
@@ -112,8 +109,7 @@ def find_filler(directory: Path) -> Path:
 
 
 def load_filler(path: Path) -> dict[str, list[str]]:
-    """Sentences for each split, from articles that no other split draws from; raises `InputError` for a
-    line that cannot be read, or a split that gets no article."""
+    """Sentences for each split, from articles that no other split draws from."""
     sentences: dict[str, list[str]] = {split: [] for split in SHARES}
     lists, borders = [*sentences.values()], [*accumulate(SHARES.values())]
     read = _read_json if ".jsonl" in path.name else _read_text
@@ -122,8 +118,7 @@ def load_filler(path: Path) -> dict[str, list[str]]:
         place = int.from_bytes(hashlib.sha256(article.encode()).digest()[:4]) / 2**32
         lists[bisect(borders, place)].append(sentence)
     for split, found in sentences.items():
-        if not found:
-            raise InputError(f"{path} has too few articles: none is left for the {split} texts")
+        check(found, f"{path} has too few articles: none is left for the {split} texts")
     return sentences
 
 
@@ -147,8 +142,7 @@ def _read_json(path: Path) -> Iterator[tuple[str, str]]:
     """The article and text of each sentence, from a JSON object a line."""
     expected = '{"sentence": ..., "title": ...}'
     for where, row in json_lines(path, expected):
-        if not {"title", "sentence"} <= row.keys():
-            raise InputError(f"{where}: expected {expected}")
+        check({"title", "sentence"} <= row.keys(), f"{where}: expected {expected}")
         title, sentence = (
             str(row[name]).encode("utf-8", "replace").decode() for name in ("title", "sentence")
         )

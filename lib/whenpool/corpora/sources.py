@@ -9,7 +9,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, remembered
 from whenpool.base.paths import data_directory
 from whenpool.corpora import downloads, own, synthetic
@@ -102,7 +102,8 @@ class CorpusSource:
 def load(
     name: str | Path, directory: str | Path | None = None, length: str | None = None, **options: Any
 ) -> Corpus:
-    """Load a corpus by name.
+    """Load a corpus by name. Raises `InputError` for an unknown name or option, or files that are missing
+    or cannot be read.
 
     Args:
         name: "synthetic", "imdb", "yahoo", "amazon", "yelp", or the path of a ``.csv``, ``.tsv``
@@ -112,9 +113,6 @@ def load(
         length: "long" (over 100 words; the default for the thesis's corpora), "short" (at most
             100) or "any" (the default for others).
         options: the same options as arguments.
-
-    Raises:
-        InputError: for an unknown name or option, or files that are missing or cannot be read.
 
     Examples:
         >>> corpus = load("synthetic:classes=10,train=60,validation=20,test=40")
@@ -128,10 +126,8 @@ def load(
 def find(
     name: str, directory: str | Path | None = None, options: Mapping[str, Any] | None = None
 ) -> CorpusSource:
-    """Resolve a corpus name, with its options, to its source.
-
-    Raises:
-        InputError: for an unknown name or option, or files that are not there.
+    """Resolve a corpus name, with its options, to its source. Raises `InputError` for an unknown name or
+    option, or files that are not there.
 
     Examples:
         >>> find("synthetic", options={"density": 0.1}).options
@@ -157,8 +153,7 @@ def find(
             raise InputError(f"{path} is no {own.FORMATS} file of texts; {tagged}")
         choices = f"{', '.join(NAMES)}, or give the path of a {own.FORMATS} file"
         raise InputError(f"corpus {name!r} is unknown; choose one of {choices}")
-    if not isfile(path):
-        raise InputError(f"corpus file {path} is not there")
+    check(isfile(path), f"corpus file {path} is not there")
     for option in given:
         check_known(f"option of {path}", option, ("text_column", "label_column", "balanced"))
     return CorpusSource(name, tuple(sorted(given.items())), path, folder)
@@ -173,8 +168,7 @@ def parsed(spec: str) -> tuple[str, dict[str, Any]]:
 
 
 def checked(grammar: Any, given: Mapping[str, Any], what: str) -> tuple[tuple[str, Any], ...]:
-    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order; raises
-    `InputError` for an option that it does not have, or a value that it does not take."""
+    """The options of a grammar, such as `synthetic.Grammar`, in their own types and in one order."""
     kinds: dict[str, Any] = {field.name: type(field.default) for field in fields(grammar)}
     options = {}
     for key, value in given.items():
@@ -195,8 +189,7 @@ def label_of(name: str, options: tuple[tuple[str, Any], ...]) -> str:
 
 
 def statistics_of(source: CorpusSource, length: str) -> dict[str, Any]:
-    """Counts of a corpus's texts, and of their words between white space over all splits, remembered in the
-    cache; raises `InputError` for files that cannot be read."""
+    """Counts of a corpus's texts and of their words between white space, remembered in the cache."""
 
     def measure() -> str:
         corpus = source.load(length)

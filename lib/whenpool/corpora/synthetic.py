@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, chain, count, islice
 from pathlib import Path
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.corpus import Corpus, Split
 
 
@@ -46,8 +46,7 @@ class Grammar:
             raise InputError(f"shortest={self.shortest} and longest={self.longest} bound no length")
         if not 0 <= self.density <= 0.2:
             raise InputError(f"density is a part of all words in [0, 0.2], not {self.density}")
-        if not 0 <= self.agreement <= 1:
-            raise InputError(f"agreement is a probability, not {self.agreement}")
+        check(0 <= self.agreement <= 1, f"agreement is a probability, not {self.agreement}")
         if min(self.train, self.validation, self.test) < 1:
             raise InputError("train, validation and test need at least one text each")
 

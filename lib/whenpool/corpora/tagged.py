@@ -25,7 +25,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import code_fingerprint, fingerprint, hash_of, lines_of, remembered
 from whenpool.corpora.own import SUFFIXES
 from whenpool.corpora.published import PUBLICATIONS
@@ -96,15 +96,13 @@ def _is_conllu(path: Path) -> bool:
 
 
 def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
-    """Read the sentences of a file.
+    """The sentences of a file. Raises `InputError` for a file that is missing or not UTF-8, a line
+    without word or tag or with another number of columns, named by its number, or a file without
+    sentences.
 
     Args:
         path: ``.conllu`` is read as CoNLL-U, anything else as columns; ``.gz`` is unpacked.
         column: "upos" or "xpos", of CoNLL-U alone.
-
-    Raises:
-        InputError: for a file that is missing or not UTF-8, a line without word or tag or with another
-            number of columns, named by its number, or a file without sentences.
 
     Examples:
         >>> from pathlib import Path; import tempfile
@@ -130,8 +128,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
         if is_conllu:
             if line.startswith("#"):
                 continue
-            if len(cells) != 10:
-                raise InputError(f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
+            check(len(cells) == 10, f"{where}: {len(cells)} columns, CoNLL-U has 10, separated by tabs")
             if re.fullmatch(r"[0-9]+[-.][0-9]+", cells[0]):  # several words in one, or one left out
                 continue
             if cells[0] != str(len(sentence) + 1):
@@ -143,8 +140,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
             word, tag = cells[1].strip(), cells[COLUMNS[column]].strip()
         else:
             cells = cells if "\t" in line else line.split()
-            if len(cells) < 2:
-                raise InputError(f"{where}: a word without a tag; write both, or a blank line")
+            check(len(cells) >= 2, f"{where}: a word without a tag; write both, or a blank line")
             first, width = first or number, width or len(cells)
             if len(cells) != width:
                 raise InputError(
@@ -155,8 +151,7 @@ def read_tagged(path: str | Path, column: str = "upos") -> list[Tagged]:
             missing = "tag" if word else "word"
             raise InputError(f"{where}: the {missing} is missing; every word has a tag")
         sentence.append((number, word, tag))
-    if not found:
-        raise InputError(f"{path} has no sentence: a line must be a word and its tag")
+    check(found, f"{path} has no sentence: a line must be a word and its tag")
     return found
 
 
@@ -305,7 +300,8 @@ class TaggedSource:
 
 
 def find_tagged(name: str, data: Path) -> TaggedSource:
-    """Resolve the name of a tagged corpus, with its options, to its source.
+    """Resolve the name of a tagged corpus, with its options, to its source. Raises `InputError` for an
+    unknown name or option, or files that are not there.
 
     Args:
         name: "generated", "ud_ewt", "wnut17", or a file (see `read_tagged`), which alone is split by a
@@ -313,9 +309,6 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
             colon: ``generated:task=pos``, ``ud_ewt:column=xpos``,
             ``train.conllu:dev=dev.conllu,test=test.conllu`` with files of the same folder.
         data: the folder of published corpora.
-
-    Raises:
-        InputError: for an unknown name or option, or files that are not there.
 
     Examples:
         >>> from pathlib import Path
@@ -347,14 +340,12 @@ def find_tagged(name: str, data: Path) -> TaggedSource:
             raise InputError(f"{path}: give dev= and test= both, or none to have it split")
         paths = [path, *(path.with_name(given[key]) for key in ("dev", "test") if key in given)]
         for other in paths[1:]:
-            if not isfile(other):
-                raise InputError(f"{other} is not there; dev= and test= name files beside {path.name}")
+            check(isfile(other), f"{other} is not there; dev= and test= name files beside {path.name}")
     return TaggedSource(name, tuple(sorted(given.items())), tuple(paths))
 
 
 def is_tagged(name: str) -> bool:
-    """Whether a corpus by its name is one of tagged words, and not of labelled texts. A ``.tsv`` may hold
-    either: one of texts begins with the names of its columns."""
+    """Whether a corpus is one of tagged words; a ``.tsv`` of texts begins with the names of its columns."""
     name, _, options = name.partition(":") if not isfile(Path(name)) else (name, "", "")
     path = Path(name)
     if path.suffix.lower() == ".tsv" and isfile(path):
@@ -504,16 +495,14 @@ class EntityScores:
 def entity_scores(
     true: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], strict: bool = False
 ) -> EntityScores:
-    """Scores of some sentences together (micro-averaged), by ``seqeval``.
+    """Scores of some sentences together (micro-averaged), by ``seqeval``. Raises `InputError` for other
+    numbers of sentences or words, a tag that is none, or without seqeval.
 
     Args:
         true, predicted: tags of each sentence, in any encoding, not necessarily the same: a tagger that was
             trained in IO is compared with the true entities.
         strict: read entities as ``seqeval``'s ``mode="strict"`` with IOB2 does: what does not begin with
             ``B-`` is none. By default an ``I-`` may begin one, as for conlleval.
-
-    Raises:
-        InputError: for other numbers of sentences or words, a tag that is none, or without seqeval.
 
     Examples:
         >>> true = [["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"]]  # First Bank of Chicago announced
@@ -526,8 +515,7 @@ def entity_scores(
         from seqeval.metrics.sequence_labeling import precision_recall_fscore_support
     except ImportError:
         raise InputError("entity scores need seqeval: pip install 'whenpool[tagging]'") from None
-    if len(true) != len(predicted):
-        raise InputError(f"{len(true)} sentences have tags, {len(predicted)} were tagged")
+    check(len(true) == len(predicted), f"{len(true)} sentences have tags, {len(predicted)} were tagged")
     counts = Counter(dict.fromkeys(COUNTED, 0))
     written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
     for number, pair in enumerate(zip(true, predicted, strict=True), 1):

@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, write_atomically
 from whenpool.corpora.batches import PADDING, UNKNOWN
 
@@ -23,8 +23,7 @@ VOCABULARY_LIMIT = 25_000  # Words of the largest vocabulary, besides the two sp
 
 
 def tokenize(text: str) -> list[str]:
-    """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``. Raises
-    `InputError` where torchtext is missing."""
+    """The lower-case words and punctuation marks of a text, by torchtext's ``basic_english``."""
     words: list[str] = _torchtext().data.utils.get_tokenizer("basic_english")(text)
     return words
 
@@ -53,8 +52,7 @@ class WordVectors:
 
 def build_vocabulary(counts: Mapping[str, int], limit: int = VOCABULARY_LIMIT) -> dict[str, int]:
     """The number of each word: ``<unk>``, ``<pad>``, then at most ``limit`` words from frequent to rare
-    (§1.4.2), words of one frequency by the alphabet; it equals torchtext's, and works where torchtext is
-    missing."""
+    (§1.4.2), words of one frequency by the alphabet; it equals torchtext's."""
     special = [UNKNOWN, PADDING]
     seen = [word for word, count in counts.items() if count > 0 and word not in special]
     words = special + sorted(seen, key=lambda word: (-counts[word], word))[:limit]
@@ -77,11 +75,9 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
-    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped. torchtext
-    parses the file once; the copy kept in ``cache_directory``, safetensors and plain text, loads fast.
-    Raises `InputError` when the file is missing, or its lines differ in their number of values."""
-    if not path.is_file():
-        raise InputError(f"word vectors {path} are not there; `whenpool data` tells where to get them")
+    """Read vectors in GloVe's text format, maybe gzipped. torchtext parses the file once; the copy kept in
+    ``cache_directory``, safetensors and plain text, loads fast."""
+    check(path.is_file(), f"word vectors {path} are not there; `whenpool data` tells where to get them")
     words_file = _words_file(path, cache_directory)
     if not words_file.exists():
         keep_vectors(_parse(path), path, cache_directory)
@@ -116,8 +112,7 @@ def _parse(path: Path) -> WordVectors:
     finally:  # it also switches off the checking of https certificates in the whole process
         ssl._create_default_https_context, reading.tqdm = trust, bar
     read.vectors = read.vectors[: len(read.itos)]  # words that are not UTF-8 are left out
-    if not read.itos:
-        raise InputError(f"word vectors {path} cannot be read: no line has a word and its numbers")
+    check(read.itos, f"word vectors {path} cannot be read: no line has a word and its numbers")
     finite = torch.isfinite(read.vectors).all(1)
     if not bool(finite.all()):
         word = read.itos[int(finite.int().argmin())]

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import write_atomically
 from whenpool.base.version import __version__
 from whenpool.corpora.batches import PADDING, PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
@@ -121,8 +121,7 @@ class Checkpoint:
 
     def _numbered(self, texts: Sequence[str]) -> Texts:
         rows = [[self.number(word) for word in self.words(text)] for text in strings(texts)]
-        if not rows:
-            raise InputError("there are no texts: give at least one")
+        check(rows, "there are no texts: give at least one")
         if [] in rows:
             raise InputError(f"text {rows.index([])} has no words: leave it out")
         return Texts(Ragged.of(rows), torch.zeros(len(texts), dtype=torch.int64))
@@ -150,7 +149,9 @@ def save_checkpoint(
     tokenizer: str = "basic_english",
     **about: Scalar,
 ) -> Path:
-    """Write a classifier into a folder, which is made; returns the folder.
+    """Write a classifier into a folder, which is made; returns the folder. Raises `InputError` for
+    another model than a `whenpool.TextClassifier`, a vocabulary or classes that do not fit it,
+    ``max_words`` below 1, weights that are not finite, or a folder that cannot be written.
 
     Args:
         vocabulary: the words by number, ``<unk>`` and ``<pad>`` first, as
@@ -159,11 +160,6 @@ def save_checkpoint(
         max_words: so many of a text's first words are read, if it was so in training; None: all.
         tokenizer: a name in `TOKENIZERS`.
         about: where the model comes from, plain values such as ``test_accuracy=81.5``.
-
-    Raises:
-        InputError: for another model than a `whenpool.TextClassifier`, a vocabulary or classes that do
-            not fit it, ``max_words`` below 1, weights that are not finite, or a folder that cannot be
-            written.
 
     Examples:
         >>> import tempfile
@@ -194,11 +190,8 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: str | Path) -> Checkpoint:
-    """Read what `save_checkpoint` has written.
-
-    Raises:
-        InputError: for files that are missing, damaged, of another format, or do not fit each other:
-            the line names the file and what is wrong in it.
+    """Read what `save_checkpoint` has written. Raises `InputError` for files that are missing, damaged,
+    of another format, or do not fit each other: the line names the file and what is wrong in it.
 
     Examples:
         >>> import tempfile
@@ -211,8 +204,7 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     folder = Path(folder)
     facts_file, weights_file = folder / FACTS_FILE, folder / WEIGHTS_FILE
     for file in (facts_file, weights_file):
-        if not file.is_file():
-            raise InputError(f"{folder} is not a checkpoint: {file.name} is not there")
+        check(file.is_file(), f"{folder} is not a checkpoint: {file.name} is not there")
     try:
         facts = json.loads(facts_file.read_bytes().decode("utf-8"))
         weights = weights_file.read_bytes()
@@ -248,14 +240,11 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
 def _arguments(model: TextClassifier) -> dict[str, Any]:
     """What the constructor is given to make a model of this shape; how it started is no part of it."""
     names = [name for name, kind in POOLINGS.items() if type(model.pooling) is kind]
-    if not names:
-        raise InputError(f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS")
+    check(names, f"pooling {type(model.pooling).__name__} is not in whenpool.POOLINGS")
     encoder = model.encoder
-    if isinstance(encoder, TransformerEncoder) and (encoder.heads, encoder.norm) != (HEADS, "pre"):
-        made = f"not {encoder.heads} heads and norm {encoder.norm!r}"
-        raise InputError(
-            f"a checkpoint's Transformer is as TextClassifier makes it: {HEADS} heads and norm 'pre', {made}"
-        )
+    if isinstance(encoder, TransformerEncoder) and encoder.heads != HEADS:
+        made = f"as TextClassifier makes it: {HEADS} heads, not {encoder.heads}"
+        raise InputError(f"a checkpoint's Transformer is {made}")
     return {
         "pooling": names[0], "cell": encoder.cell, "embedding_size": encoder.input_size,
         "hidden_size": encoder.hidden_size, "layers": len(encoder.layers),
@@ -266,8 +255,7 @@ def _arguments(model: TextClassifier) -> dict[str, Any]:
 
 def _check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, value in tensors.items():
-        if not bool(torch.isfinite(value).all()):
-            raise InputError(f"{where}: {name} holds numbers that are not finite")
+        check(bool(torch.isfinite(value).all()), f"{where}: {name} holds numbers that are not finite")
 
 
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -339,8 +327,7 @@ class _NothingDrawn(TorchFunctionMode):
 
 
 def _outline(facts: dict[str, Any], where: str, shapes: Shapes, weights: str) -> TextClassifier:
-    """The model that checked facts describe, without memory for its numbers. Raises `InputError` where the
-    weights have other shapes than its own, naming the tensor."""
+    """The model that checked facts describe, without memory for its numbers."""
     words, classes = len(facts["vocabulary"]), len(facts["classes"])
     sizes = {"embedding.weight": ("vocabulary", words), "classifier.weight": ("classes", classes)}
     for tensor, (name, size) in sizes.items():

@@ -11,17 +11,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.paths import cache_directory
+from whenpool.corpora import tokens
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import (
-    VOCABULARY_LIMIT,
-    build_vocabulary,
-    load_vectors,
-    start_from,
-    tokenize,
-)
 from whenpool.explain.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, strings
 from whenpool.explain.explanation import Explanation, explain
 from whenpool.models.text_classifier import TextClassifier
@@ -86,7 +80,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
     batch_size: int = 32
     learning_rate: float = 2e-3
     vectors: str | Path | None = None
-    vocabulary_limit: int = VOCABULARY_LIMIT
+    vocabulary_limit: int = tokens.VOCABULARY_LIMIT
     max_words: int | None = None
     validation_fraction: float = 0.1
     seed: int = 0
@@ -104,23 +98,20 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         labels: Iterable[Any],
         validation: tuple[Iterable[str], Iterable[Any]] | None = None,
     ) -> Self:
-        """Train on N texts and their labels.
+        """Train on N texts and their labels. Raises `InputError` for texts that are no strings, another
+        number of labels, fewer than two classes, a class in ``validation`` that the training texts do not
+        have, or an unknown pooling or cell.
 
         Args:
             texts: N strings.
             labels: the N labels, of any type that can be sorted.
             validation: texts and labels that choose the epoch; None: a part of the texts is held out.
-
-        Raises:
-            InputError: for texts that are no strings, another number of labels, fewer than two classes, a
-                class in ``validation`` that the training texts do not have, or an unknown pooling or cell.
         """
         words, given = self._words(texts), np.asarray(list(labels))
         if len(words) != len(given):
             raise InputError(f"there are {len(words)} texts and {len(given)} labels: give one for each")
         self.classes_, targets = np.unique(given, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise InputError("labels must have at least two classes")
+        check(len(self.classes_) >= 2, "labels must have at least two classes")
         if validation is not None:
             held_words, named = self._words(validation[0]), np.asarray(list(validation[1]))
             if not np.isin(named, self.classes_).all():
@@ -133,8 +124,8 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
                 words, held_words, targets, held = train_test_split(
                     words, targets, test_size=count, stratify=targets, random_state=self.seed
                 )
-        vectors = load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
-        vocabulary = build_vocabulary(Counter(chain(*words)), self.vocabulary_limit)
+        vectors = tokens.load_vectors(Path(self.vectors), cache_directory()) if self.vectors else None
+        vocabulary = tokens.build_vocabulary(Counter(chain(*words)), self.vocabulary_limit)
 
         def numbered(texts: list[list[str]], targets: np.ndarray) -> Texts:
             rows = ([vocabulary.get(word, UNKNOWN_INDEX) for word in text] for text in texts)
@@ -145,7 +136,7 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
             model = TextClassifier(
                 len(vocabulary), len(self.classes_), self.pooling, self.cell,
                 vectors.size if vectors else self.embedding_size, self.hidden_size,
-                padding_index=PADDING_INDEX, vectors=start_from(vectors, vocabulary, self.seed),
+                padding_index=PADDING_INDEX, vectors=tokens.start_from(vectors, vocabulary, self.seed),
             )  # fmt: skip
             learnt, judged = numbered(words, targets), numbered(held_words, held)
             recipe = Recipe(self.epochs, self.batch_size, self.learning_rate)
@@ -199,4 +190,4 @@ class PoolingClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _words(self, texts: Iterable[str]) -> list[list[str]]:
-        return [tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]
+        return [tokens.tokenize(text)[: self.max_words] or [UNKNOWN] for text in strings(texts)]

@@ -13,7 +13,7 @@ import click
 import torch
 from jinja2 import Environment, PackageLoader
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import lines_of
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.explain.checkpoint import TOKENIZERS, Checkpoint
@@ -51,8 +51,7 @@ class Explanation:
 
     @property
     def strips(self) -> list[WordStrip]:
-        """What speaks for and against the label and, of more than two classes, the four likeliest others;
-        and where there is one, attention."""
+        """What speaks for and against the label and the four likeliest others; and attention."""
         likely = [name for name, _ in self.by_probability if name != self.label]
         rows = []
         for name in [self.label, *(likely[:4] if len(likely) > 1 else [])]:
@@ -94,15 +93,12 @@ def explain(
 ) -> Explanation:
     """Predict the class of a text, and say how much each word mattered to ``label``, by default the
     likeliest class. ``k`` is the words of a window, by default 5 (§1.9.3), and fewer in a text that has less
-    than 10 such windows; a text shorter than a window is one. Raises `InputError` for a text without words, a
-    class that the model does not have, or ``k`` below 1."""
+    than 10 such windows. Raises `InputError` for a text without words, or an unknown class."""
     check_label(checkpoint, label)
-    if k is not None and k < 1:
-        raise InputError(f"k, the words of a window, must be at least 1, not {k}")
+    check(k is None or k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     words, whole = checkpoint.words(text), len(TOKENIZERS[checkpoint.tokenizer](text))
     notes = list[str]()
-    if not words:
-        raise InputError("the text has no words; give one with at least a word")
+    check(words, "the text has no words; give one with at least a word")
     if checkpoint.max_words is None and whole > LONGEST:
         words = words[:LONGEST]
         notes.append(
@@ -152,11 +148,9 @@ def check_label(checkpoint: Checkpoint, label: str | None) -> None:
 
 
 def in_file(path: Path) -> list[str]:
-    """The texts of a file, one a line; empty lines are left out. Raises `InputError` for a file that is
-    missing, not UTF-8, or has no text."""
+    """The texts of a file, one a line; empty lines are left out."""
     texts = [line.rstrip("\r\n") for line in lines_of(path) if line.strip()]
-    if not texts:
-        raise InputError(f"{path} has no text; give one a line")
+    check(texts, f"{path} has no text; give one a line")
     return texts
 
 

@@ -1,7 +1,7 @@
 """Weights of words, such as attention or importance, shown on the words themselves.
 
 `strip` and `strips` make HTML without style sheet or script, which looks the same in the book, in a
-notebook and in an editor, on light and on dark backgrounds. `figure` is for print.
+notebook and in an editor, on light and on dark backgrounds.
 
 Letters: B texts, T words of a text.
 """
@@ -10,19 +10,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.probes.protocol import check_steps, checked_batch, evaluating
 
-if TYPE_CHECKING:  # drawn by `figure` alone
-    from matplotlib.figure import Figure
-
-__all__ = ["WordStrip", "WordStrips", "attention_weights", "figure", "per_word", "strip", "strips"]
+__all__ = ["WordStrip", "WordStrips", "attention_weights", "per_word", "strip", "strips"]
 COLOUR, AGAINST = "#d55e00", "#0072b2"
 """Vermilion, and blue for weights below zero, of the palette of Okabe and Ito (2008), which the colour-blind
 see as well."""
@@ -91,7 +87,9 @@ class WordStrips:
 def strip(
     words: Sequence[str], weights: Weights, title: str = "", scale: float | None = None
 ) -> WordStrip:
-    """A text with its weights, to be shown by a notebook.
+    """A text with its weights, to be shown by a notebook. Raises `InputError` for no words, one string
+    instead of words, another number of weights than of words, a weight that is infinite, or a scale that
+    is not positive.
 
     Args:
         words: T words.
@@ -100,10 +98,6 @@ def strip(
         scale: the weight to show deepest; default: the largest one. Give several strips the same
             one to compare their colours.
 
-    Raises:
-        InputError: for no words, one string instead of words, another number of weights than of
-            words, a weight that is infinite, or a scale that is not positive.
-
     Examples:
         >>> print(strip(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt"))
         MaxAtt: what(0.1) a(0) film(0.9)
@@ -111,8 +105,7 @@ def strip(
     if isinstance(words, str):
         raise InputError("words are a list, not one string: split it first, as the model's text was")
     names, values = tuple(map(str, words)), tuple(_floats(weights))
-    if not names:
-        raise InputError("there are no words to show: give at least one")
+    check(names, "there are no words to show: give at least one")
     if len(names) != len(values):
         raise InputError(f"there are {len(names)} words and {len(values)} weights; each needs one")
     for place, value in enumerate(values):
@@ -135,78 +128,20 @@ def strips(rows: Sequence[WordStrip]) -> WordStrips:
         >>> [row.title for row in both.rows]
         ['MaxPool', 'MaxAtt']
     """
-    if not rows:
-        raise InputError("there are no strips to show: give at least one, as strip(words, weights)")
+    check(rows, "there are no strips to show: give at least one, as strip(words, weights)")
     return WordStrips(tuple(rows))
-
-
-def figure(
-    words: Sequence[str],
-    weights: Weights,
-    title: str = "",
-    scale: float | None = None,
-    width: float = 7.0,
-) -> "Figure":
-    """A text with its weights as a figure for print: words in coloured boxes.
-
-    Args:
-        words, weights, title, scale: as for `strip`.
-        width: of the figure, in inches.
-
-    Raises:
-        InputError: as `strip`.
-
-    Examples:
-        >>> figure(["what", "a", "film"], [0.1, 0.0, 0.9], "MaxAtt", width=5).get_size_inches().round(1)
-        array([5. , 0.7])
-    """
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Rectangle
-
-    row = strip(words, weights, title, scale)
-    line, margin = 0.32, 0.05  # inches
-    look: dict[str, Any] = {"size": 10, "va": "center", "parse_math": False}
-    drawing = plt.figure(figsize=(width, 1), layout="none")
-    axes = drawing.add_axes((0, 0, 1, 1))
-    axes.set_xlim(0, width)  # so that one unit is an inch
-    x, y = margin, line * (1.5 if title else 0.5)
-    if title:
-        axes.text(margin, line / 2, title, weight="bold", **look)
-    for word, value in zip(row.words, row.weights, strict=True):
-        shown = axes.text(x, y, word, color="black", zorder=3, **look)
-        extent = shown.get_window_extent().width / drawing.dpi
-        if x > margin and x + extent > width - margin:
-            x, y = margin, y + line
-            shown.set_position((x, y))
-        share, colour, shade = _look(value, row.scale)
-        if share:
-            left, breadth, bar = x - 0.02, extent + 0.04, THICKEST * share / 96
-            axes.add_patch(Rectangle((left, y - 0.12), breadth, 0.26, color=shade, lw=0))
-            axes.add_patch(Rectangle((left, y + 0.14), breadth, bar, color=colour, lw=0))
-        x += extent + 0.09
-    height = y + line / 2 + margin
-    drawing.set_size_inches(width, height)
-    axes.set_ylim(height, 0)
-    axes.axis("off")
-    return drawing
-
-
-def _look(value: float, scale: float) -> tuple[float, str, str]:
-    """How deep a weight is shown, from 0 to 1, its colour, and that of the background."""
-    share = 0.0 if math.isnan(value) or not scale else min(abs(value) / scale, 1.0)
-    colour = AGAINST if value < 0 else COLOUR
-    return share, colour, f"{colour}{round(255 * DEEPEST * share):02x}"
 
 
 def _row_html(row: WordStrip, column: float) -> str:
     """A strip whose title has a column so many em wide."""
     words = []
     for word, value in zip(row.words, row.weights, strict=True):
-        share, colour, shade = _look(value, row.scale)
+        share = 0.0 if math.isnan(value) or not row.scale else min(abs(value) / row.scale, 1.0)
+        colour = AGAINST if value < 0 else COLOUR
         hint = "no weight" if math.isnan(value) else f"{value:.3g}"
         line = round(THICKEST * share)  # whole, since a browser draws a part of a pixel as one
         look = (
-            f' style="background:{shade};'
+            f' style="background:{colour}{round(255 * DEEPEST * share):02x};'
             f"border-bottom:{line}px {'dashed' if value < 0 else 'solid'} {colour};"
             'border-radius:2px;padding:0 1px"'
         )
@@ -226,7 +161,8 @@ def _row_html(row: WordStrip, column: float) -> str:
 
 
 def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
-    """Each word's share in the importance of windows of k words: that of its window.
+    """Each word's share in the importance of windows of k words: that of its window. Raises `InputError`
+    for k below 1, or another number of windows.
 
     Args:
         window_weights: one for each of the ⌊words/k⌋ full windows, as `whenpool.probes.nwi` cuts
@@ -235,15 +171,11 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
     Returns:
         T numbers for as many ``words``, NaN for those after the last full window.
 
-    Raises:
-        InputError: for k below 1, or another number of windows.
-
     Examples:
         >>> per_word([0.5, 0.1], words=5, k=2)
         [0.5, 0.5, 0.1, 0.1, nan]
     """
-    if k < 1:
-        raise InputError(f"a window has at least one word, not k={k}")
+    check(k >= 1, f"a window has at least one word, not k={k}")
     values = _floats(window_weights)
     full = words // k
     if len(values) < full or not all(math.isnan(value) for value in values[full:]):
@@ -253,7 +185,8 @@ def per_word(window_weights: Weights, words: int, k: int) -> list[float]:
 
 @torch.no_grad()
 def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Tensor]:
-    """The weight that a classifier's pooling gives to each word.
+    """The weight that a classifier's pooling gives to each word. Raises `InputError` for a model that
+    lacks a method or whose pooling has no weights, and for ids and lengths that do not fit.
 
     Args:
         model: a `whenpool.TextClassifier`, or any module with its methods ``embed``, ``encode`` and
@@ -264,10 +197,6 @@ def attention_weights(model: nn.Module, ids: Tensor, lengths: Tensor) -> list[Te
     Returns:
         A tensor for each text, as long as the text, on the CPU; it sums to 1, or less where the
         model also pools padding (``masked=False``).
-
-    Raises:
-        InputError: for a model that lacks a method or whose pooling has no weights, and for ids and
-            lengths that do not fit.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

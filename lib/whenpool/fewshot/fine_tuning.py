@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Ragged, Texts
 from whenpool.models.encoder import word_mask
 from whenpool.training.loop import Accuracy, Learnt, Objective
@@ -61,14 +61,11 @@ class FineTuned(nn.Module):
         The layers from 1 to ``layer`` read each text alone. The state of a token t of text i then becomes
         λ · h_i,t + (1 - λ) · h_j,t, with λ the ``share`` and j the ``partner`` (B,) of i in this batch,
         and the layers above read that. A text that has ended counts as 0; the mixture is as long as the
-        longer text, in attention and in the mean.
-
-        Raises:
-            InputError: for a layer that is not there, or an encoder whose layers cannot be found.
+        longer text, in attention and in the mean. Raises `InputError` for a layer that is not there, or
+        an encoder whose layers cannot be found.
         """
         layers = find_layers(self.encoder)
-        if not 1 <= layer <= len(layers):
-            raise InputError(f"layer {layer} is not one of {len(layers)}, counted from 1")
+        check(1 <= layer <= len(layers), f"layer {layer} is not one of {len(layers)}, counted from 1")
         is_word = word_mask(lengths, ids.shape[1]).unsqueeze(2)  # (B, T, 1)
         # of two right-padded texts the longer one's mask is the union of both
         own_place = torch.arange(len(ids), device=ids.device)
@@ -118,8 +115,7 @@ def mix_layers(layers: int) -> tuple[int, ...]:
 
 
 def find_layers(encoder: nn.Module) -> nn.ModuleList:
-    """The list of an encoder's layers; raises `InputError` where no list, or more than one, has as many
-    entries as its configuration says."""
+    """The list of an encoder's layers: the only one as long as its configuration says."""
     wanted = getattr(getattr(encoder, "config", None), "num_hidden_layers", None)
     lists = (module for module in encoder.modules() if isinstance(module, nn.ModuleList))
     found = [module for module in lists if len(module) == wanted]
@@ -149,8 +145,7 @@ class MixDraws:
     larger α, the closer λ is to 1/2; raises `InputError` where it is not above 0."""
 
     def __init__(self, seed: int, alpha: float) -> None:
-        if not 0 < alpha < np.inf:
-            raise InputError(f"alpha is the parameter of a Beta distribution, above 0, not {alpha}")
+        check(0 < alpha < np.inf, f"alpha is the parameter of a Beta distribution, above 0, not {alpha}")
         self.alpha = alpha
         self._random = np.random.default_rng(seed)  # torch's Beta takes no generator
 
@@ -206,8 +201,7 @@ class Unlabelled:
 
     def __post_init__(self) -> None:
         texts, versions = len(self.original), [len(version) for version in self.augmented]
-        if not texts:
-            raise InputError("there are no unlabelled texts; give some, or choose a system without them")
+        check(texts, "there are no unlabelled texts; give some, or choose a system without them")
         if set(versions) != {texts}:
             raise InputError(
                 f"{texts:,} unlabelled texts have augmented versions of {versions} texts; give at least one "
@@ -236,8 +230,7 @@ def stack(batches: Sequence[Batch]) -> tuple[Tensor, Tensor]:
 
 @dataclass(eq=False)
 class SemiSupervised(Objective):
-    """Learns from labelled texts and, in each step, from the next few unlabelled ones; for its arguments
-    see `UDA`."""
+    """Learns from labelled texts and, in each step, from the next unlabelled ones; see `UDA`."""
 
     unlabelled: Unlabelled
     classes: int
@@ -250,8 +243,7 @@ class SemiSupervised(Objective):
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "temperature"):
-            if not 0 < (value := getattr(self, name)) < math.inf:
-                raise InputError(f"{name} is above 0, not {value}")
+            check(0 < (value := getattr(self, name)) < math.inf, f"{name} is above 0, not {value}")
         self._generator = torch.Generator().manual_seed(self.seed)
         self._rounds = rounds(len(self.unlabelled.original), self._generator)
         self._step = 0
@@ -286,9 +278,9 @@ class SemiSupervised(Objective):
 class UDA(SemiSupervised):
     """Cross-entropy on labelled texts, annealed, and consistency on unlabelled ones.
 
-    The released scripts for BERT-base use neither masking nor sharpening; the defaults of both are
-    the paper's for CIFAR-10 (§2.4), which names none for texts. ``weight`` is the paper's, and
-    the linear annealing the scripts'.
+    The released scripts for BERT-base use neither masking nor sharpening; the defaults of both are the
+    paper's for CIFAR-10 (§2.4), which names none for texts. ``weight`` is the paper's, and the linear
+    annealing the scripts'. Raises `InputError` for a number out of range.
 
     Args:
         unlabelled: with K augmented versions, one of which is drawn for each batch.
@@ -299,9 +291,6 @@ class UDA(SemiSupervised):
         temperature: τ of the prediction that is to be reached, below 1 to sharpen it.
         confidence: β; unlabelled texts with a lower largest probability teach nothing.
         weight: λ of the consistency.
-
-    Raises:
-        InputError: for a number out of range.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged
@@ -355,8 +344,8 @@ class MixText(SemiSupervised):
        max(0, γ - ‖p‖²) is above 0 for a p that is too even. Squared norms run from 1 / C to 1.
 
     The losses on unlabelled texts grow in evenly over the training, as in the released code. Its own
-    margin, max(0, H(p) - γ) with the entropy H, has weight 0 there; of two classes H is at most
-    ln 2 < 0.7, so that it would always be 0.
+    margin, max(0, H(p) - γ) with the entropy H, has weight 0 there; of two classes H is at most ln 2 <
+    0.7, so that it would always be 0. Raises `InputError` for a number out of range.
 
     Args:
         unlabelled, classes, steps, seed: as for `UDA`; all versions are read in a step.
@@ -366,9 +355,6 @@ class MixText(SemiSupervised):
         weight: of the KL.
         margin: γ; 0.7 is that of the released code, for its own margin.
         margin_weight: of the margin.
-
-    Raises:
-        InputError: for a number out of range.
 
     Examples:
         >>> from whenpool.corpora.batches import Ragged

@@ -27,7 +27,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from tqdm import TqdmWarning, tqdm
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import fingerprint, hash_of, whole_file
 from whenpool.corpora.batches import Batch, Ragged, Texts, evaluation_batches
 from whenpool.models.encoder import word_mask
@@ -79,8 +79,7 @@ class Pretrained:
 
         Raises `InputError` for fewer than 8 tokens, of which two are special, or more than the encoder reads.
         """
-        if max_tokens < 8:
-            raise InputError(f"max_tokens is {max_tokens}; texts keep at least 8 tokens")
+        check(max_tokens >= 8, f"max_tokens is {max_tokens}; texts keep at least 8 tokens")
         if max_tokens > self.max_tokens:
             raise InputError(
                 f"max_tokens is {max_tokens}, and {self.name} reads at most {self.max_tokens} tokens; "
@@ -106,12 +105,8 @@ class Pretrained:
 
 
 def locate(name: str, download: bool = False) -> Path:
-    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub; `MINILM` is also
-    found in its package.
-
-    Raises `InputError` when it is not here and is not to be, or cannot be, downloaded, or when something
-    it needs is missing.
-    """
+    """The folder of an encoder's files, by the name of a folder or in Hugging Face's hub, or `MINILM`'s in
+    its package. Raises `InputError` where it is not here and is not to be, or cannot be, downloaded."""
     if importlib.util.find_spec("transformers") is None:
         needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
         raise InputError(f"encoder {name!r} {needs}")
@@ -140,19 +135,16 @@ def locate(name: str, download: bool = False) -> Path:
 
 
 def encoder_fingerprint(name: str) -> str:
-    """A hash of an encoder's configuration, weights and tokenizer; raises `InputError` when it is not
-    here."""
+    """A hash of an encoder's configuration, weights and tokenizer."""
     folder = locate(name)
     parts = {f"{file.name} {fingerprint(file)}" for pattern in FILES for file in folder.glob(pattern)}
     return hash_of(*sorted(parts))
 
 
 def load_encoder(name: str) -> Pretrained:
-    """An encoder, downloaded if it is not here; asked for again, it is the same object.
-
-    Raises:
-        InputError: when it is neither here nor can be downloaded, cannot be read, is no encoder of text,
-            or its tokenizer has no fast version.
+    """An encoder, downloaded if it is not here; asked for again, it is the same object. Raises
+    `InputError` when it is neither here nor can be downloaded, cannot be read, is no encoder of text, or
+    its tokenizer has no fast version.
 
     Examples:
         >>> encoder = load_encoder("sentence-transformers/all-MiniLM-L6-v2")
@@ -292,11 +284,9 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
 
     The header of the file, which is safetensors, says what it was made of. It gets its name when it is
     whole, so a computation that is stopped leaves nothing that looks finished. Where it is there, it is
-    read. Texts are numbers of the encoder's tokens, see `Pretrained.tokenize`.
-
-    Raises:
-        InputError: for texts that the encoder cannot read, or a file that is not of these texts and this
-            encoder, is no whole cache, or cannot be written.
+    read. Texts are numbers of the encoder's tokens, see `Pretrained.tokenize`. Raises `InputError` for
+    texts that the encoder cannot read, or a file that is not of these texts and this encoder, is no whole
+    cache, or cannot be written.
 
     Examples:
         >>> import pathlib, tempfile
@@ -307,8 +297,7 @@ def embed(pretrained: Pretrained, texts: Texts, file: Path, device: str = "cpu")
         >>> embed(encoder, texts, file).batch(torch.arange(1), padding_index=0).ids.shape
         torch.Size([1, 5, 384])
     """
-    if not len(texts):
-        raise InputError("there are no texts to embed")
+    check(len(texts), "there are no texts to embed")
     lengths, longest = texts.ids.lengths, pretrained.max_tokens
     for index in ((lengths < 1) | (lengths > longest)).nonzero().flatten().tolist():
         raise InputError(

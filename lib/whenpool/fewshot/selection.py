@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import json_lines
 from whenpool.corpora import Corpus
 from whenpool.corpora.corpus import Split
@@ -44,12 +44,10 @@ def select(
     """Draw the texts of a run: ``per_class`` labelled ones of each class, so many ``unlabelled`` others, and
     the first of ``validation`` and ``test``; where there are fewer, all.
 
-    A seed puts the training texts into one order. The first of each class are labelled, so that
-    fewer labels are part of more, and the last are the unlabelled ones, the same for any number of
-    labels where there are enough. Systems with the same seed read the same texts.
-
-    Raises:
-        InputError: for a class with fewer training texts than asked for.
+    A seed puts the training texts into one order. The first of each class are labelled, so that fewer
+    labels are part of more, and the last are the unlabelled ones, the same for any number of labels where
+    there are enough. Systems with the same seed read the same texts. Raises `InputError` for a class with
+    fewer training texts than asked for.
 
     Examples:
         >>> corpus = whenpool.load("synthetic:train=60,validation=20,test=40")
@@ -83,24 +81,18 @@ class TfIdfReplacement:
     2020, Appendix A.2).
 
     A word is the likelier to go, the lower its TF-IDF in the text; what comes is drawn from the
-    vocabulary, the likelier, the lower its frequency times IDF. Of a word w in a text x, TF is its share
-    of the n words, and IDF is ln(N / texts with w); a word that no fitted text has counts like one that
-    a single text has. Where all words of a text are alike, as in a text of one word, all stay.
-
-    ``texts`` are N texts as words, to count in; p is the mean probability of a word to be replaced, where
-    none is certain to be, 0.7 in the paper for DBPedia, the one corpus that it names.
+    vocabulary of the N ``texts``, the likelier, the lower its frequency times IDF, ln(N / texts with the
+    word). p is the mean probability to be replaced, 0.7 in the paper for DBPedia, the one corpus it names.
     """
 
     def __init__(self, texts: Iterable[Sequence[str]], p: float = 0.7) -> None:
-        if not 0 <= p <= 1:
-            raise InputError(f"p is the mean probability of a replacement, from 0 to 1, not {p}")
+        check(0 <= p <= 1, f"p is the mean probability of a replacement, from 0 to 1, not {p}")
         frequency, holding, N = Counter[str](), Counter[str](), 0
         for words in texts:
             frequency.update(words)
             holding.update(set(words))
             N += 1
-        if not frequency:
-            raise InputError("word replacement counts words first, and the texts have none; give others")
+        check(frequency, "word replacement counts words first, and the texts have none; give others")
         self.p = p
         self.words = sorted(frequency)
         self._idf = {word: math.log(N / holding[word]) for word in self.words}
@@ -111,10 +103,8 @@ class TfIdfReplacement:
         self._until = np.cumsum(room) / room.sum()  # (V,), each word's part of 0 to 1 ends here
 
     def probabilities(self, words: Sequence[str]) -> np.ndarray:
-        """Of each word of a text to be replaced, min(p (C - TFIDF) / Z, 1): (n,).
-
-        C is the largest TF-IDF of the text, Z the mean of C - TFIDF over its words.
-        """
+        """Of each word to be replaced, (n,): min(p (C - TFIDF) / Z, 1), with the largest TF-IDF C of the
+        text, and the mean Z of C - TFIDF over its words."""
         count = Counter(words)
         tf_idf = {w: c / len(words) * self._idf.get(w, self._idf_of_others) for w, c in count.items()}
         values = np.array([tf_idf[word] for word in words])
@@ -131,10 +121,7 @@ class TfIdfReplacement:
         return version
 
     def augment(self, texts: Sequence[str], seed: int) -> list[str]:
-        """A version of each text, as lower-case words with spaces between.
-
-        What is drawn for a text depends on the seed and its place among the texts, nothing else.
-        """
+        """A version of each text, lower-case words with spaces between, by the seed and its place alone."""
         return [
             " ".join(self.replace(tokenize(text), np.random.default_rng([seed, place])))
             for place, text in enumerate(texts)
@@ -142,10 +129,8 @@ class TfIdfReplacement:
 
 
 def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
-    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line,
-    ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first
-    K, where K is the smallest number that any of these texts has. Raises `InputError` for a file or line
-    that cannot be used, a text in two lines, and texts without paraphrases."""
+    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line: of each
+    text, looked up letter by letter, the first K, the smallest number that any of these texts has."""
     found: dict[str, list[str]] = {}
     form = '{"text": "...", "paraphrases": ["...", ...]}'
     expected = f"{form}, with at least one paraphrase, and nothing empty"

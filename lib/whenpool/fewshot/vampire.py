@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.tokens import tokenize
 
-FIRST = 2  # The number of the first word; before it are the unknown word and padding
+FIRST = PADDING_INDEX + 1  # The number of the first word, behind the unknown word and padding
 
 
 class BagOfWordsVAE(nn.Module):
@@ -39,8 +39,7 @@ class BagOfWordsVAE(nn.Module):
 
     def __init__(self, counts: Tensor, topics: int = 64) -> None:
         super().__init__()
-        if topics < 2:
-            raise InputError(f"a text is a mixture of at least 2 topics, not {topics}")
+        check(topics >= 2, f"a text is a mixture of at least 2 topics, not {topics}")
         self.words, self.topics = len(counts), topics
         self.register_buffer("background", (counts / counts.sum()).log())  # d
         self.layers = nn.ModuleList([nn.Linear(self.words, topics), nn.Linear(topics, topics)])
@@ -53,10 +52,7 @@ class BagOfWordsVAE(nn.Module):
 
     def elbo(self, bag: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """The two parts of each bag's evidence lower bound, reconstruction - kl: (B, V) -> log p(bag | θ),
-        with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each.
-
-        While the module is trained, BatchNorm makes a text's reconstruction depend on its batch.
-        """
+        with one draw of ε from the generator, and KL(N(μ, σ²) ‖ N(0, 1)), (B,) each."""
         hidden = self.hidden(bag)[-1]  # (B, K)
         mean, log_variance = self.mean(hidden), self.log_variance(hidden)
         noise = torch.randn(mean.shape, generator=generator, device=generator.device)
@@ -90,13 +86,10 @@ def pretrain(
     to 1 over the first half of the steps. Returns for each pass over the texts the means of
     ``reconstruction`` and ``kl``.
 
-    The VAE is moved to the device and left in evaluation mode. A batch of the N unlabelled texts,
-    numbered by its vocabulary, has ``batch_size``, at least 2, or up to twice as many; its bags are made
-    when it is read, so that memory does not grow with N · V. The seed is that of the order of texts and
-    of ε. Raises `InputError` for fewer than two texts, or a loss that is no longer a finite number.
+    The VAE is moved to the device and left in evaluation mode. Bags are made when they are read, so that
+    memory does not grow with N · V; the seed is that of the order of texts and of ε.
     """
-    if len(texts) < 2:
-        raise InputError(f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
+    check(len(texts) >= 2, f"topics are learnt from at least 2 unlabelled texts, not {len(texts)}")
     vae.to(device).train()
     read = Texts(texts, torch.zeros(len(texts), dtype=torch.int64)).to(device)
     optimizer = torch.optim.Adam(filter(lambda p: p.requires_grad, vae.parameters()), lr=learning_rate)
@@ -127,14 +120,12 @@ def pretrain(
 
 
 class VampireClassifier(nn.Module):
-    """A few labelled texts, classified by the layers of a pretrained VAE.
+    """A few labelled texts, classified by the layers of a pretrained VAE, which is frozen and may be shared.
 
-    r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, and λ a softmax of learnt
-    weights. Two linear layers, with dropout before each and a ReLU between, make it into logits.
-    The layers are normalised so that θ, whose units are small, counts like the others. Gururangan et
-    al. also join to r the mean of word embeddings, which would have to be learnt from the labelled
-    texts; here r is used alone. The VAE is frozen and stays in the mode for evaluation, so several
-    classifiers may share it.
+    r = γ Σ_k λ_k LayerNorm(f_k), where f are the VAE's hidden layers and θ, whose units are small, and λ a
+    softmax of learnt weights. Two linear layers, with dropout before each and a ReLU between, make it into
+    logits. Gururangan et al. also join to r the mean of word embeddings, which would have to be learnt from
+    the labelled texts.
     """
 
     def __init__(self, vae: BagOfWordsVAE, classes: int, hidden: int = 64, dropout: float = 0.5) -> None:
@@ -177,12 +168,8 @@ class BagVocabulary:
 
 
 def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
-    """The most frequent words that can tell texts apart, at most ``limit``.
-
-    Left out are words without a letter, such as punctuation and numbers, words in more than half of the
-    texts, which takes the place of a list of stop words, and words in fewer than 3 of them. Raises
-    `InputError` when fewer than two are left.
-    """
+    """The most frequent words that can tell texts apart, at most ``limit``: words with a letter, in 3 texts
+    or more, and in at most half of them, which takes the place of a list of stop words."""
     counts, spread = Counter[str](), Counter[str]()
     for text in texts:
         words = Counter(tokenize(text))
@@ -200,8 +187,7 @@ def bag_vocabulary(texts: Sequence[str], limit: int = 5_000) -> BagVocabulary:
 
 
 def bags(ids: Tensor, words: int) -> Tensor:
-    """Counts of the words of each text: (B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V)
-    float32; padding and the unknown word are not counted."""
+    """(B, T) numbers of a `BagVocabulary` of V ``words`` -> (B, V) float32, counts of the known ones."""
     counts = torch.zeros(len(ids), FIRST + words, device=ids.device)
     ones = torch.ones((), device=ids.device).expand(ids.shape)
     return counts.scatter_add_(1, ids, ones)[:, FIRST:]

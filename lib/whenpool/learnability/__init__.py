@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import PADDING_INDEX, Batch, Texts, batches_for
 from whenpool.models.encoder import word_mask
 from whenpool.models.pooling import LastAttention, LastState
@@ -44,11 +44,8 @@ DIVERGENCES = ("forward", "reverse")
 
 
 def rising(epoch: int, epochs: int, power: float) -> float:
-    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6); the higher the power η,
-    the slower the beginning.
-
-    Of the thesis's 20 epochs, counted from 0, the last ten are at 1.
-    """
+    """min(1, (epoch / m)^power), where m is half of the epochs (§2.2.5, §2.2.6): of the thesis's 20, counted
+    from 0, the last ten are at 1; the higher the power η, the slower the beginning."""
     return min(1.0, (epoch / (epochs // 2)) ** power) if epochs > 1 else 1.0
 
 
@@ -96,8 +93,7 @@ class TeacherForcing(Objective):
         self._targets = sentence_embeddings(self.teacher.to(texts.labels.device), texts)
 
     def loss(self, model: TextClassifier, batch: Batch, indices: Tensor) -> Learnt:
-        if not len(self._targets):
-            raise InputError("the teacher has read no texts yet: call begin(model, texts) first")
+        check(len(self._targets), "the teacher has read no texts yet: call begin(model, texts) first")
         states = model.encode(model.embed(batch.ids), batch.lengths)
         embedding = model.pool(states, batch.lengths)[0]  # (B, D)
         target = self._targets[indices.to(self._targets.device)]
@@ -125,15 +121,13 @@ class Attended(NamedTuple):
 
 
 class AttentionForm(nn.Module):
-    """The same model with `LastAttention` instead of its last states. Both share all weights.
+    """The same model with `LastAttention` instead of its last states. Both share all weights. Raises
+    `InputError` for a model with another pooling.
 
     Args:
         model: a `TextClassifier` with pooling "last".
         drop: the probability p that the score of a state other than the last is dropped before
             the softmax (§2.2.6), drawn for each text, word and direction from torch's generator.
-
-    Raises:
-        InputError: for a model with another pooling.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, 2, "last", embedding_size=8, hidden_size=16)
@@ -178,14 +172,12 @@ class AttentionForm(nn.Module):
 
 
 class LastAttentionObjective(Objective):
-    """What penalty and dropout attention share: the model attends while it is trained. Raises `InputError`
-    for epochs below 1."""
+    """What penalty and dropout attention share: the model attends while it is trained."""
 
     power: float  # η of the curriculum
 
     def __init__(self, epochs: int) -> None:
-        if epochs < 1:
-            raise InputError(f"a training has at least one epoch, not {epochs}")
+        check(epochs >= 1, f"a training has at least one epoch, not {epochs}")
         self.epochs = epochs
         self.factor = 0.0
 
@@ -198,8 +190,7 @@ class LastAttentionObjective(Objective):
         return self.factor == 1
 
     def end_epoch(self, model: TextClassifier, accuracy: Accuracy) -> dict[str, float]:
-        """The factor of this epoch, the validation accuracy with attention, and what attention is left
-        on other states."""
+        """The factor, the validation accuracy with attention, and the attention on other states."""
         form = AttentionForm(model)
         found = {"factor": self.factor, "attention_accuracy": accuracy(form)}
         return found | {"mass_left": form.mass_left}
@@ -258,16 +249,14 @@ class GradientDirected(Objective):
     to 1, and the uniform distribution; λ = strength max(0, 1 - epoch / m), where m is half of the epochs.
 
     Learning from ℓ₂ takes second derivatives through the recurrence, see `exact_backward` and
-    `estimated_backward`.
+    `estimated_backward`. Raises `InputError` for an unknown divergence, a strength below 0, or epochs
+    below 1.
 
     Args:
         epochs: of the whole training.
         strength: λ of the first epoch.
         divergence: "forward", KL(norms ‖ uniform), or "reverse", KL(uniform ‖ norms).
         exact: differentiate twice instead of taking differences; with "reverse" always.
-
-    Raises:
-        InputError: for an unknown divergence, a strength below 0, or epochs below 1.
 
     Examples:
         >>> objective = GradientDirected(epochs=20)
@@ -280,10 +269,8 @@ class GradientDirected(Objective):
         self, epochs: int, strength: float = 0.3, divergence: str = "forward", exact: bool = False
     ) -> None:
         check_known("divergence", divergence, DIVERGENCES)
-        if epochs < 1:
-            raise InputError(f"a training has at least one epoch, not {epochs}")
-        if not 0 <= strength < math.inf:
-            raise InputError(f"strength is λ of the first epoch, at least 0, not {strength}")
+        check(epochs >= 1, f"a training has at least one epoch, not {epochs}")
+        check(0 <= strength < math.inf, f"strength is λ of the first epoch, at least 0, not {strength}")
         self.epochs, self.strength, self.divergence = epochs, strength, divergence
         self.exact = exact or divergence == "reverse"
         self.factor = strength
@@ -321,12 +308,9 @@ def unevenness(gradients: Tensor, lengths: Tensor, divergence: str) -> Tensor:
 
 
 def log_odds(logits: Tensor, labels: Tensor) -> Tensor:
-    """log P(label) - log P(not label): (B, C), (B,) -> (B,).
-
-    Its gradient with respect to the words is that of the cross-entropy but for one factor a text,
-    -1 / P(not label), so that both spread alike over the words; but it does not flatten out once a
-    text is classified with confidence.
-    """
+    """log P(label) - log P(not label): (B, C), (B,) -> (B,). Its gradient at the words is that of the
+    cross-entropy but for a factor a text, -1 / P(not label), so that both spread alike over the words; but
+    it does not flatten out once a text is classified with confidence."""
     is_label = functional.one_hot(labels, logits.shape[1]).bool()
     others = logits.masked_fill(is_label, -torch.inf).logsumexp(1)
     return logits.gather(1, labels.unsqueeze(1)).squeeze(1) - others
@@ -355,10 +339,8 @@ def estimated_backward(
     """The same by central differences, with the gradients of ℓ₁ exact and those of ℓ₂ estimated.
 
     With g = ∂ℓ₁/∂x and v = ∂ℓ₂/∂g, held fixed, the order of derivatives may be changed: ∂ℓ₂/∂θ =
-    ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv). A central difference over ε needs two plain gradients, which any
-    fused kernel gives. It is off by O(ε²) and by rounding (bench/README.md): with "reverse" v is largest
-    at the words that matter least, where rounding drowns the difference. Each text is moved along its own
-    v, by so much that its word that is moved most goes ``step``.
+    ∂/∂θ (v·g) = d/dε ∂ℓ₁/∂θ (x + εv), for which two plain gradients do. It is off by O(ε²) and by rounding
+    (bench/README.md). Each text is moved along its v until its word that is moved most went ``step``.
     """
     B = len(batch.lengths)
     words, logits, odds = _read(model, batch)

@@ -43,8 +43,7 @@ def run_together(
 
 
 def loops_for(weights: Tensor) -> Loops:
-    """For weights on a GPU and a precision other than float32 the kernels, if there are `kernels_on` it;
-    else the loops of torch."""
+    """On a GPU with `kernels_on` it, and less exact than float32, the kernels; else torch's loops."""
     usable = weights.is_cuda and weights.dtype == torch.float32 and precision_used() != "float32"
     if usable and kernels_on(weights.device):
         from whenpool.models.triton_lstm import LOOPS
@@ -63,12 +62,9 @@ def kernels_on(device: torch.device | str) -> bool:
 
 
 class _Recurrences(torch.autograd.Function):
-    """The R recurrences, longest first, so that those that still have words are the first of them.
-
-    What belongs to a word of a recurrence is a row of B texts; the rows of all recurrences that have a
-    first word come first, then those of second words, and so on (`_Rows`): nothing is kept for words
-    that are not there. The gates are in torch's order: input, forget, candidate, output.
-    """
+    """The R recurrences, longest first, so that those that still have words are the first of them. What
+    belongs to a word of a recurrence is a row of B texts; first words come first, then second ones, and so on
+    (`_Rows`): nothing is kept for words that are not there. Gates: input, forget, candidate, output."""
 
     @staticmethod
     def forward(
@@ -107,15 +103,9 @@ class _Recurrences(torch.autograd.Function):
 
 
 class _Rows:
-    """Where the row of each word of each recurrence stands; recurrences are numbered longest first.
-
-    Attributes:
-        count: of all rows.
-        active: how many recurrences have a word at each position.
-        starts: the first row of each position, and behind the last one ``count``.
-        before: of each row that of the word before; of first words their own.
-        places, words: the starts but the last, (T,), and the words of each recurrence, (R,), on the device.
-    """
+    """Where the row of each word of each recurrence stands; recurrences are numbered longest first: how many
+    are ``active`` at each position, where its rows begin (``starts``, and their ``count`` behind), the row
+    of the word ``before`` each; on the device ``places``, the starts (T,), and ``words`` of each, (R,)."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
         self._lengths = lengths

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, softplus
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 __all__ = [
     "GRU", "LSTM", "Cell", "Elman", "LinearCell", "MinGRU", "MinLSTM", "PrototypeLSTM", "SlidesGRU", "Sum",
@@ -25,9 +25,7 @@ class Cell(nn.Module):
     """What the cells have in common: s_t = R(s_{t-1}, x_t) for one word after another.
 
     It is made with E and H, and with ``batch_first=True`` as torch's are: there is no other order here.
-
-    Raises:
-        InputError: for sizes below 1, or ``batch_first=False``.
+    Raises `InputError` for sizes below 1, or ``batch_first=False``.
 
     Examples:
         >>> class Leaky(Cell):
@@ -42,8 +40,7 @@ class Cell(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, batch_first: bool = True) -> None:
         super().__init__()
-        if not batch_first:
-            raise InputError("cells take texts first, (B, T, E): leave batch_first=True")
+        check(batch_first, "cells take texts first, (B, T, E): leave batch_first=True")
         if min(input_size, hidden_size) < 1:
             raise InputError(f"input_size={input_size} and hidden_size={hidden_size} must be at least 1")
         self.input_size, self.hidden_size = input_size, hidden_size
@@ -100,9 +97,7 @@ class Cell(nn.Module):
 
 class Sum(Cell):
     """The slides' first suggestion: s_t = s_{t-1} + x_t, which learns nothing and forgets the order.
-
-    Raises:
-        InputError: when E is not H.
+    Raises `InputError` when E is not H.
 
     Examples:
         >>> Sum(2, 2)(torch.tensor([[[1.0, 0.0], [0.0, 1.0]]]))[1]
@@ -247,10 +242,7 @@ class SlidesGRU(Cell):
 
 def linear_recurrence(a: Tensor, b: Tensor, from_the_end: bool = False) -> Tensor:
     """h_t = a_t ⊙ h_{t-1} + b_t from h_0 = 0, for all words: (B, T, H) each -> (B, T, H); or, from the
-    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t.
-
-    Raises:
-        InputError: where the shapes differ.
+    last word to the first, h_t = a_t ⊙ h_{t+1} + b_t. Raises `InputError` where the shapes differ.
 
     Examples:
         >>> half = torch.full((1, 3, 1), 0.5)
@@ -314,8 +306,9 @@ class LinearCell(Cell):
 
     def add_weights(self) -> None:
         """As of other cells, without W^s and its bias."""
-        super().add_weights()
-        del self.weight_hh_l0, self.bias_hh_l0
+        rows = self.gates * self.hidden_size
+        self.weight_ih_l0 = nn.Parameter(torch.empty(rows, self.input_size))
+        self.bias_ih_l0 = nn.Parameter(torch.empty(rows))
 
     def forward(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(B, T, E) -> the states (B, T, H) and the last of them (B, H)."""

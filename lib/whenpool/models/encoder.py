@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.models.cells import CELLS
 from whenpool.models.recorded import record_recurrence, run_recurrence
 from whenpool.models.registry import LISTED_CELLS
@@ -42,7 +42,10 @@ def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
 class Encoder(nn.Module):
     """A recurrence that returns one state for each word, and zeros after the end of each text.
 
-    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights.
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights,
+    and `torch.nn.utils.vector_to_parameters` takes over theirs, which stand in the same order. Raises
+    `InputError` for an unknown cell, an option that it lacks the weights for, a rate outside [0, 1), or a
+    cell that adds words to the state where they differ in size.
 
     Args:
         input_size, hidden_size: E; H, per direction.
@@ -59,10 +62,6 @@ class Encoder(nn.Module):
             words of a batch (Wan et al. 2013, Merity et al. 2017; §1.4.2).
         masked: False reads padding as words, as the authors' code does, with ``forget_bias=2.0``
             where nothing is pooled.
-
-    Raises:
-        InputError: for an unknown cell, an option that it lacks the weights for, a rate outside [0, 1),
-            or a cell that adds words to the state where they differ in size.
 
     Examples:
         >>> encoder = Encoder(input_size=100, hidden_size=256)
@@ -88,15 +87,13 @@ class Encoder(nn.Module):
         check_known("cell", cell, CELLS)
         sizes = {"layers": layers, "hidden_size": hidden_size, "input_size (of words)": input_size}
         for name, size in sizes.items():
-            if size < 1:
-                raise InputError(f"{name} must be at least 1, not {size}")
+            check(size >= 1, f"{name} must be at least 1, not {size}")
         if forget_bias is not None and not LISTED_CELLS[cell].forgets:
             lacks = f"forget_bias needs a forget gate, which cell {cell!r} lacks"
             raise InputError(f"{lacks}: leave it out or choose another cell")
         if isinstance(forget_bias, str) and forget_bias not in ("low", "chrono"):
             raise InputError(f"forget_bias {forget_bias!r} is unknown; give a number, 'low' or 'chrono'")
-        if not 0 <= drop_connect < 1:
-            raise InputError(f"drop_connect is a rate in [0, 1), not {drop_connect}")
+        check(0 <= drop_connect < 1, f"drop_connect is a rate in [0, 1), not {drop_connect}")
         if (orthogonal or drop_connect) and not LISTED_CELLS[cell].remembers:
             raise InputError(
                 f"cell {cell!r} has no recurrent weights to drop or to start orthogonal: "
@@ -142,28 +139,8 @@ class Encoder(nn.Module):
         """The cell, E, H, layers and directions; encoders of one shape can run together."""
         return self.cell, self.input_size, self.hidden_size, len(self.layers), self.directions
 
-    def load_torch(self, module: nn.RNNBase) -> "Encoder":
-        """Take over the weights of a ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` of the same shape.
-
-        Raises `InputError` where the shapes differ.
-        """
-        copy_weights(list(self.parameters()), list(module.parameters()), "cell")
-        return self
-
     def _run(self, recurrences: Sequence[Any], inputs: Sequence[Tensor]) -> list[Tensor]:
-        aside = _second_stream(inputs[0]) if len(inputs) == 2 else None
-        if aside is None:
-            return [self._states(*each) for each in zip(recurrences, inputs, strict=True)]
-        # The directions are independent: a GPU that is given each on a stream of its own reads both at once.
-        here = torch.cuda.current_stream(inputs[0].device)
-        aside.wait_stream(here)
-        with torch.cuda.stream(aside):
-            left = self._states(recurrences[0], inputs[0])
-        right = self._states(recurrences[1], inputs[1])
-        here.wait_stream(aside)
-        inputs[0].record_stream(aside)  # neither stream may reuse this memory too early
-        left.record_stream(here)
-        return [left, right]
+        return [self._states(*each) for each in zip(recurrences, inputs, strict=True)]
 
     def _states(self, recurrence: Any, x: Tensor) -> Tensor:
         recorded = isinstance(recurrence, dict)
@@ -174,28 +151,6 @@ class Encoder(nn.Module):
         if recorded:
             return record_recurrence(x, weights, self.cell, self.hidden_size)
         return run_recurrence(recurrence, x, weights)
-
-
-_SECOND: dict[Any, Any] = {}  # of each stream in use, the one beside it
-
-
-def _second_stream(x: Tensor) -> Any:
-    """A stream beside the one in use, on a GPU; none on a processor."""
-    if not x.is_cuda or torch.compiler.is_compiling():
-        return None
-    here = torch.cuda.current_stream(x.device)
-    if here not in _SECOND:
-        _SECOND[here] = torch.cuda.Stream(x.device)
-    return _SECOND[here]
-
-
-def copy_weights(own: Sequence[Tensor], theirs: Sequence[Tensor], what: str) -> None:
-    """Copy weights between modules of one shape; ``what`` else of them may differ is in the message."""
-    if [p.shape for p in own] != [p.shape for p in theirs]:
-        raise InputError(f"the module has another {what}, size or number of layers than this encoder")
-    with torch.no_grad():
-        for mine, other in zip(own, theirs, strict=True):
-            mine.copy_(other)
 
 
 Runner = Callable[[Sequence[Any], Sequence[Tensor]], list[Tensor]]
@@ -242,8 +197,7 @@ def encode_where(encoder: nn.Module, inputs: Tensor, mask: Tensor) -> Tensor:
 
 
 def check_lengths(inputs: Tensor, lengths: Any) -> None:
-    """Raises `InputError` where lengths do not fit inputs (B, T, ·), right-padded. Values on a GPU are not
-    looked at: it would cost a wait."""
+    """Raises `InputError` for lengths that do not fit (B, T, ·); values on a GPU would cost a wait."""
     if torch.compiler.is_compiling():
         return  # a recorded graph has no place for it
     B, T = inputs.shape[:2]
@@ -254,8 +208,7 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     if lengths.shape != (B,):
         hint = "; an encoder takes a mask as mask=mask" if lengths.shape == (B, T) else ""
         raise InputError(f"a batch of {B} texts needs {B} lengths, not {tuple(lengths.shape)}{hint}")
-    if T == 0:
-        raise InputError("the batch has no words, T = 0: give each text at least one, if only unknown")
+    check(T != 0, "the batch has no words, T = 0: give each text at least one, if only unknown")
     if lengths.device.type != "cpu":
         return
     if (lengths > T).any():

@@ -102,10 +102,8 @@ class MaxPool(Pooling):
 
 
 class Attention(Pooling):
-    """Luong attention with one learnt query for the whole corpus (§1.3.1).
-
-    Raises:
-        InputError: without a size, since the query has D entries.
+    """Luong attention with one learnt query for the whole corpus (§1.3.1). Raises `InputError` without a
+    size, since the query has D entries.
 
     Examples:
         >>> embedding, weights = Attention(4)(torch.randn(2, 3, 4), torch.ones(2, 3))
@@ -210,10 +208,7 @@ def _max_over_words(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _cosine_like_scores(states: Tensor, query: Tensor) -> Tensor:
-    """ĥ_t·q, where ĥ_t = h_t/‖h_t‖ and the query keeps its length. -> (B, T)
-
-    Dividing the products instead of the states spares a copy of all states.
-    """
+    """ĥ_t·q, (B, T), where ĥ_t = h_t/‖h_t‖: to divide the products spares a copy of all states."""
     products = torch.bmm(states, query.unsqueeze(-1)).squeeze(-1)
     lengths = torch.linalg.vector_norm(states, dim=-1)
     return products / lengths.masked_fill(lengths == 0, 1.0)

@@ -27,10 +27,7 @@ def precision_used() -> str:
 
 @contextmanager
 def precision(name: str) -> Iterator[None]:
-    """Compute recurrences so for a while, in all threads of this process.
-
-    Raises `InputError` for a name that is not in `PRECISIONS`.
-    """
+    """Compute recurrences so for a while, in all threads of this process."""
     global _used
     check_known("precision", name, PRECISIONS)
     before = _used
@@ -51,8 +48,7 @@ def cast_on_gpu(device: torch.device) -> bool:
 
 @contextmanager
 def product_precision() -> Iterator[None]:
-    """A context in which products of matrices that belong to a recurrence take TF32 if that is in use;
-    all others never do."""
+    """While inside, products of matrices, which belong to a recurrence, take TF32 if that is in use."""
     matmul = torch.backends.cuda.matmul
     flag, matmul.allow_tf32 = matmul.allow_tf32, _used == "tf32"
     try:

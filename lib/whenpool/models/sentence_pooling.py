@@ -16,14 +16,12 @@ except ModuleNotFoundError:
 class SentencePooling(Module):
     """One embedding of a text from the states of its tokens, by any pooling of `whenpool.POOLINGS`.
 
-    It comes after a transformer, is saved and loaded with the model, and is trained with it.
+    It comes after a transformer, is saved and loaded with the model, and is trained with it. Raises
+    `InputError` for an unknown pooling, or "attention" without a size.
 
     Args:
         pooling: a name in `whenpool.POOLINGS`; "last" takes the last token.
         size: D, the units of a token's state; needed by "attention", which learns a query.
-
-    Raises:
-        InputError: for an unknown pooling, or "attention" without a size.
 
     Examples:
         >>> pooling = SentencePooling("max_attention")

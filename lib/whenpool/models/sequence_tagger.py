@@ -11,30 +11,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.encoder import Encoder, ForgetBias, start_from, word_mask
 
 
 class Spelling(nn.Module):
     """What the letters of a word say of it: a convolution over three letters at a time, then the largest
-    value of each filter.
-
-    Args:
-        letters: (forms, L) int64, numbers of the letters of each written form, 0 behind its last; each form
-            has one at least.
-        filters: how many, which is also the size of the result.
-        letter_size: numbers of a letter's embedding.
-
-    Raises:
-        InputError: for a form without letters.
-    """
+    value of each of the ``filters``. ``letters`` (forms, L) int64 are the numbers of the letters of each
+    written form, which has one at least, 0 behind its last."""
 
     letters: Tensor
 
     def __init__(self, letters: Tensor, filters: int, letter_size: int = 25) -> None:
         super().__init__()
-        if not (letters[:, 0] > 0).all():
-            raise InputError("each written form has at least one letter")
+        check((letters[:, 0] > 0).all(), "each written form has at least one letter")
         self.register_buffer("letters", letters, persistent=False)
         self.embedding = nn.Embedding(int(letters.max()) + 1, letter_size, padding_idx=0)
         self.convolution = nn.Conv1d(letter_size, filters, 3, padding=1)
@@ -52,7 +42,8 @@ class SequenceTagger(nn.Module):
     """Word numbers in, logits of the tags of each word out.
 
     The three steps ``embed``, ``encode`` and ``classify`` are the protocol of `whenpool.probes`, with
-    logits for every word where a classifier has them for a text.
+    logits for every word where a classifier has them for a text. Raises `InputError` for an unknown cell,
+    sizes below 1, or vectors of another shape.
 
     Args:
         vocabulary_size: rows of the embedding of words.
@@ -66,9 +57,6 @@ class SequenceTagger(nn.Module):
         dropout: in training, of inputs and of states.
         padding_index: the row of each embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, embedding_size), the embedding of words to start from.
-
-    Raises:
-        InputError: for an unknown cell, sizes below 1, or vectors of another shape.
 
     Examples:
         >>> tagger = SequenceTagger(50, tags=5, embedding_size=8, hidden_size=16)
@@ -103,8 +91,7 @@ class SequenceTagger(nn.Module):
             raise InputError(
                 "a tagger's vocabulary, tags, embeddings, features, filters are at least 1 each"
             )
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
+        check(0 <= dropout < 1, f"dropout is a rate in [0, 1), not {dropout}")
         self.embedding = nn.Embedding(vocabulary_size, embedding_size, padding_idx=padding_index)
         self.features = nn.ModuleList(
             nn.Embedding(rows, feature_size, padding_idx=padding_index) for rows in features

@@ -18,8 +18,9 @@ from whenpool.models.transformer import TRANSFORMER, TransformerEncoder
 class TextClassifier(nn.Module):
     """The model of the thesis: word numbers in, logits of the classes out (§1.3, §1.4.2).
 
-    The three steps ``embed``, ``encode`` and ``classify`` are the protocol by which probes look
-    inside a model; any module that offers them can be probed.
+    The three steps ``embed``, ``encode`` and ``classify`` are the protocol by which probes look inside a
+    model; any module that offers them can be probed. Raises `InputError` for an unknown pooling or cell,
+    vectors of another shape, or options of a recurrence that a Transformer lacks.
 
     Args:
         vocabulary_size: rows of the embedding.
@@ -34,10 +35,6 @@ class TextClassifier(nn.Module):
             initialisation for the others (§1.3.1).
         padding_index: the row of the embedding that stands for padding: it is never trained.
         vectors: (vocabulary_size, E), the embedding to start from, such as GloVe's.
-
-    Raises:
-        InputError: for an unknown pooling or cell, vectors of another shape, or options of a recurrence
-            that a Transformer lacks.
 
     Examples:
         >>> model = TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)

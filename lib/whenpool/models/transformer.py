@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check_known
-from whenpool.models.encoder import check_lengths, copy_weights, encode_where, word_mask
+from whenpool.base.errors import InputError, check, check_known
+from whenpool.models.encoder import check_lengths, encode_where, word_mask
 
 TRANSFORMER = "transformer"  # What stands for it where a cell is named
 HEADS = 4
@@ -77,9 +77,9 @@ class TransformerEncoder(nn.Module):
 
     Each layer is self-attention and two linear maps with a ReLU between, each added to what it was given;
     a linear map brings the input to D units, and sinusoids say where a word stands. The input of a layer
-    is normalised (*pre-norm*, Xiong et al. 2020), which needs no warm-up of the learning rate; with
-    ``norm="post"`` it is ``nn.TransformerEncoder`` on the same input. Weights start as Xavier's
-    uniform ones, biases at zero. Precision is always float32.
+    is normalised (*pre-norm*, Xiong et al. 2020), which needs no warm-up of the learning rate. Weights
+    start as Xavier's uniform ones, biases at zero. Precision is always float32. Raises `InputError` for
+    bad sizes, heads that do not divide D, an unknown attention, or a bad rate.
 
     Args:
         input_size, hidden_size: E; half of D, as for a recurrence in two directions, or D where not
@@ -89,10 +89,6 @@ class TransformerEncoder(nn.Module):
         bidirectional: False: *causal*, no word sees a later one, as a recurrence from left to right.
         attention: "fused", torch's kernel, or "plain", which is the formula and holds T x T scores.
         dropout: rate at which what a layer adds is dropped in training, and what goes into the first.
-        norm: "pre" or "post".
-
-    Raises:
-        InputError: for bad sizes, heads that do not divide D, an unknown attention or norm, or a bad rate.
 
     Examples:
         >>> encoder = TransformerEncoder(input_size=100, hidden_size=256, layers=2, heads=8)
@@ -114,7 +110,6 @@ class TransformerEncoder(nn.Module):
         attention: str = "fused",
         *,
         dropout: float = 0.1,
-        norm: str = "pre",
     ) -> None:
         super().__init__()
         directions = 2 if bidirectional else 1
@@ -128,15 +123,13 @@ class TransformerEncoder(nn.Module):
                 f"{hidden_size}: choose another hidden_size, or other heads"
             )
         check_known("attention", attention, ATTENTIONS)
-        check_known("norm", norm, ("pre", "post"))
-        if not 0 <= dropout < 1:
-            raise InputError(f"dropout is a rate in [0, 1), not {dropout}")
+        check(0 <= dropout < 1, f"dropout is a rate in [0, 1), not {dropout}")
         self.input_size, self.hidden_size, self.output_size = input_size, hidden_size, size
         self.directions, self.heads, self.attention = directions, heads, attention
-        self.dropout, self.norm = dropout, norm
+        self.dropout = dropout
         self.into = nn.Linear(input_size, size)
-        self.layers: Any = nn.ModuleList(_Layer(size, heads, dropout, norm) for _ in range(layers))
-        self.last_norm = nn.LayerNorm(size) if norm == "pre" else nn.Identity()
+        self.layers: Any = nn.ModuleList(_Layer(size, heads, dropout) for _ in range(layers))
+        self.last_norm = nn.LayerNorm(size)
         for name, weight in self.named_parameters():
             if "norm" not in name:
                 nn.init.xavier_uniform_(weight) if weight.dim() == 2 else nn.init.zeros_(weight)
@@ -166,21 +159,6 @@ class TransformerEncoder(nn.Module):
             states = layer(states, lambda q, k, v: attend(q, k, v, allowed, causal))
         return self.last_norm(states) * words.unsqueeze(-1)
 
-    def load_torch(self, module: nn.TransformerEncoder) -> "TransformerEncoder":
-        """Take over the weights of the layers of an ``nn.TransformerEncoder`` of the same shape.
-
-        Raises `InputError` where the shapes differ.
-        """
-        own = [*self.layers.parameters(), *self.last_norm.parameters()]
-        theirs: list[Tensor] = []
-        for layer in module.layers:  # in the order of `_Layer`
-            attention: Any = layer.self_attn
-            theirs += [attention.in_proj_weight, attention.in_proj_bias]
-            for part in (attention.out_proj, layer.linear1, layer.linear2, layer.norm1, layer.norm2):
-                theirs += part.parameters()
-        copy_weights(own, theirs + ([*module.norm.parameters()] if module.norm else []), "norm")
-        return self
-
     def _positions(self, words: int, like: Tensor) -> Tensor:
         """(T, D), from a table that grows with the longest text."""
         table = self._table
@@ -196,9 +174,9 @@ class TransformerEncoder(nn.Module):
 class _Layer(nn.Module):
     """Self-attention and two linear maps, each added to what it was given."""
 
-    def __init__(self, size: int, heads: int, dropout: float, norm: str) -> None:
+    def __init__(self, size: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.heads, self.dropout, self.norm = heads, dropout, norm
+        self.heads, self.dropout = heads, dropout
         self.asked = nn.Linear(size, 3 * size)  # queries, keys and values of all heads
         self.joined = nn.Linear(size, size)
         self.wide = nn.Linear(size, WIDENING * size)
@@ -209,11 +187,8 @@ class _Layer(nn.Module):
     def forward(self, states: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         drop = partial(functional.dropout, p=self.dropout, training=self.training)
-        if self.norm == "pre":
-            states = states + drop(self._attention(self.attention_norm(states), attend))
-            return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))
-        states = self.attention_norm(states + drop(self._attention(states, attend)))
-        return self.wide_norm(states + drop(self.narrow(self.wide(states).relu())))
+        states = states + drop(self._attention(self.attention_norm(states), attend))
+        return states + drop(self.narrow(self.wide(self.wide_norm(states)).relu()))
 
     def _attention(self, states: Tensor, attend: Callable[..., Tensor]) -> Tensor:
         B, T, D = states.shape

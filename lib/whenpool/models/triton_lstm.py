@@ -217,8 +217,7 @@ def largest_errors(
 
 
 def try_out(device: str) -> tuple[bool, str]:
-    """Whether the kernels are right on a GPU, at the sizes of this book's models, and what was found; that
-    they are is remembered in the cache folder."""
+    """Whether the kernels are right on a GPU, which the cache folder remembers, and what was found."""
     mark = _mark(device)
     try:
         found = [largest_errors(device, H) for H in (256, 64)]

@@ -25,7 +25,8 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     one that the model calls last: a `whenpool.Encoder`, one of `whenpool.models.cells`, or a ``nn.LSTM``,
     ``nn.GRU`` or ``nn.RNN``, packed or not. A model that has none, such as a Transformer, has no path
     through later states of the same layer: its gradient is that at the states that ``encode`` returns. A
-    recurrence that is written in another way cannot be seen and must not be probed.
+    recurrence that is written in another way cannot be seen and must not be probed. Raises `InputError`
+    for a model without the three steps or whose recurrence cannot be seen, or a bad batch.
 
     Args:
         model: offers ``embed``, ``encode`` and ``classify``, see `whenpool.probes`. It is probed in
@@ -36,9 +37,6 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
     Returns:
         (B, T), NaN after the end of each text.
-
-    Raises:
-        InputError: for a model without the three steps or whose recurrence cannot be seen, or a bad batch.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -59,11 +57,9 @@ def gradient_norms(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
     """‖∂L/∂h_mid‖ / ‖∂L/∂h_end‖ of each text, (B,): the lower, the more the gradient vanishes (§1.5).
 
-    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word (footnote 3; the caption of Figure 1.3
-    has the ratio upside down). It takes norms (B, T) from `gradient_norms` and lengths (B,).
-
-    Raises:
-        InputError: when lengths are not B, or not between 1 and T.
+    *mid* is the word ⌊n/2⌋, counted from 0, and *end* the first word (footnote 3; the caption of Figure
+    1.3 has the ratio upside down). It takes norms (B, T) from `gradient_norms` and lengths (B,). Raises
+    `InputError` when lengths are not B, or not between 1 and T.
 
     Examples:
         >>> vanishing_ratio(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]))
@@ -75,11 +71,8 @@ def vanishing_ratio(norms: Tensor, lengths: Tensor) -> Tensor:
 
 
 def gradient_profile(norms: Tensor, lengths: Tensor, points: int = 100) -> Tensor:
-    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first to
-    its last word: (B, points) (§1.5).
-
-    Raises:
-        InputError: when lengths are not B, or not between 1 and T.
+    """The norms (B, T) of each text, of ``lengths`` (B,), read at ``points`` places from its first to its
+    last word: (B, points) (§1.5). Raises `InputError` when lengths are not B, or not between 1 and T.
 
     Examples:
         >>> gradient_profile(torch.tensor([[4.0, 1.0, 4.0]]), torch.tensor([3]), points=5)
@@ -157,7 +150,8 @@ def tagging_gradient_norms(
 ) -> Tensor:
     """‖∂L/∂h_t‖ of every sentence and word of a tagger: the *total* gradient, as for `gradient_norms`.
 
-    L is the sum of the cross-entropies of all words of the sentence, or that of one word alone.
+    L is the sum of the cross-entropies of all words of the sentence, or that of one word alone. Raises
+    `InputError` for a model without the three steps, or a batch that does not fit it.
 
     Args:
         model: as for `gradient_norms`, with logits (B, T, C), such as `whenpool.SequenceTagger`.
@@ -168,9 +162,6 @@ def tagging_gradient_norms(
 
     Returns:
         (B, T), NaN after the end of each sentence.
-
-    Raises:
-        InputError: for a model without the three steps, or a batch that does not fit it.
 
     Examples:
         >>> model = whenpool.SequenceTagger(50, tags=4, embedding_size=8, hidden_size=16)

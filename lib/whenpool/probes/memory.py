@@ -27,6 +27,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
     Counted is everything that the step makes: states and what is kept of them for the backward pass,
     gradients on the way, and the gradients of the parameters. Not counted are the parameters, the batch,
     what an optimiser keeps, and what the model kept from an earlier text as long, such as positions.
+    Raises `InputError` for a batch that does not fit the model.
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). It is put into training mode for the
@@ -34,9 +35,6 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
         ids: (B, T) int64, right-padded.
         lengths: (B,), words of each text.
         labels: (B,) int64.
-
-    Raises:
-        InputError: for a batch that does not fit the model.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -63,8 +61,7 @@ def step_megabytes(model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tenso
 
 
 class _LiveBytes(TorchDispatchMode):
-    """The most bytes at one time of all tensors that are made while it is on; those that are ``there``
-    already do not count."""
+    """The most bytes at one time of all tensors made while it is on, those ``there`` not counted."""
 
     def __init__(self, there: list[Tensor]) -> None:
         super().__init__()

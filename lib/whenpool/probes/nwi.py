@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.utils._pytree import tree_leaves
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.models import pooling
 from whenpool.models.cells import TORCH_CELLS, Cell
@@ -50,10 +50,11 @@ def nwi(
 ) -> Tensor:
     """Normalised word importance by position, Algorithm 1 of the thesis (§1.9.3).
 
-    δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided
-    by its maximum, less the minimum of these quotients, read by linear interpolation at ``points``
-    places from the first window to the last. So it lies in [0, 1]. Where all windows matter alike up to
-    rounding, or there is only one, it is 0 throughout.
+    δ_t is the importance of the t-th window, see `window_importance`. A text's profile is δ divided by
+    its maximum, less the minimum of these quotients, read by linear interpolation at ``points`` places
+    from the first window to the last. So it lies in [0, 1]. Where all windows matter alike up to
+    rounding, or there is only one, it is 0 throughout. Raises `InputError` as `window_importance`, and
+    for fewer than one point.
 
     Args:
         model: maps ids (B, T) and lengths (B,) to logits (B, C). For a `whenpool.TextClassifier` of one
@@ -70,17 +71,13 @@ def nwi(
     Returns:
         (B, points), in [0, 1]
 
-    Raises:
-        InputError: as `window_importance`, and for fewer than one point.
-
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
         >>> ids, lengths = torch.randint(50, (2, 40)), torch.tensor([40, 25])
         >>> nwi(model, ids, lengths, torch.tensor([0, 1]), k=5).shape
         torch.Size([2, 100])
     """
-    if points < 1:
-        raise InputError(f"points must be at least 1, not {points}")
+    check(points >= 1, f"points must be at least 1, not {points}")
     plain, importance = _of_labels(model, ids, lengths, labels, k, unknown_index, max_megabytes)
     largest = importance.nan_to_num(-torch.inf).amax(1, keepdim=True)
     smallest = importance.nan_to_num(torch.inf).amin(1, keepdim=True)
@@ -101,12 +98,10 @@ def window_importance(
     """How much log P(y | text) changes, up or down, when a window of k words is replaced: (B, W), in nats,
     NaN after the last full window of each text.
 
-    Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words after the last one
-    are never replaced. The arguments are those of `nwi`; without ``reuse`` every text is read in full,
-    whatever the model.
-
-    Raises:
-        InputError: for a text shorter than ``k``, ``k`` below 1, or a word or batch that does not fit.
+    Windows do not overlap: a text of n words has ⌊n/k⌋, and up to k - 1 words after the last one are
+    never replaced. The arguments are those of `nwi`; without ``reuse`` every text is read in full,
+    whatever the model. Raises `InputError` for a text shorter than ``k``, ``k`` below 1, or a word or
+    batch that does not fit.
 
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
@@ -179,16 +174,14 @@ def rounding_error(model: nn.Module, plain: Tensor) -> Tensor:
 
 
 def _check(model: nn.Module, lengths: Tensor, k: int, unknown_index: int, max_megabytes: float) -> None:
-    if k < 1:
-        raise InputError(f"k, the words of a window, must be at least 1, not {k}")
+    check(k >= 1, f"k, the words of a window, must be at least 1, not {k}")
     for text in (lengths < k).nonzero().flatten().tolist():
         n = int(lengths[text])
         raise InputError(
             f"text {text} has {n} words, fewer than one window of k={k}: "
             f"leave such texts out, or take k={n} or less"
         )
-    if not max_megabytes > 0:
-        raise InputError(f"max_megabytes must be above 0, not {max_megabytes}")
+    check(max_megabytes > 0, f"max_megabytes must be above 0, not {max_megabytes}")
     rows = getattr(getattr(model, "embedding", None), "num_embeddings", None)
     if unknown_index < 0 or (rows is not None and unknown_index >= rows):
         known = "" if rows is None else f"; the model's embedding has {rows} rows, 0 to {rows - 1}"
@@ -222,11 +215,8 @@ def _counted(model: nn.Module, ids: Tensor, lengths: Tensor) -> tuple[Tensor, fl
 
 
 def can_reuse(model: nn.Module) -> TypeGuard[TextClassifier]:
-    """Whether a model is one whose states are known to split: if in doubt, no.
-
-    It is a masked `TextClassifier` of one layer of torch's, with one of this library's poolings, whose
-    steps and parts are as they were made; hooks on the recurrences are fine, they are called.
-    """
+    """Whether a model's states are known to split: a masked `TextClassifier` of one layer of torch's, with
+    one of this library's poolings, whose steps and parts are as they were made; if in doubt, no."""
     if type(model) is not TextClassifier or type(model.encoder) is not Encoder:
         return False
     parts = (model, model.embedding, model.encoder, model.pooling)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 
 def check_steps(
@@ -24,20 +24,14 @@ def check_steps(
 def checked_batch(
     model: nn.Module, ids: Tensor, lengths: Tensor, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """A batch as probes take it: ids (B, T), lengths (B,), labels (B,), by default 0, on the model's device.
-
-    Raises `InputError` for what does not fit, naming the text.
-    """
-    if ids.dim() != 2:
-        raise InputError(f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
+    """A batch as probes take it, on the model's device: ids (B, T), lengths (B,), labels (B,), or all 0."""
+    check(ids.dim() == 2, f"ids are (B, T), not {tuple(ids.shape)}; a single text is ids.unsqueeze(0)")
     B, T = ids.shape
-    if not B or not T:
-        raise InputError(f"there are no texts in this batch: ids have the shape {(B, T)}")
+    check(B and T, f"there are no texts in this batch: ids have the shape {(B, T)}")
     lengths = torch.as_tensor(lengths)
     labels = ids.new_zeros(B) if labels is None else torch.as_tensor(labels)
     for name, values in (("lengths", lengths), ("labels", labels)):
-        if values.shape != (B,):
-            raise InputError(f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
+        check(values.shape == (B,), f"a batch of {B} texts needs {B} {name}, not {tuple(values.shape)}")
     device = next((p.device for p in model.parameters()), ids.device)
     for name, values in (("ids", ids), ("labels", labels)):
         if values.device != device:
@@ -73,12 +67,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def interpolate(values: Tensor, counts: Tensor, points: int = 100) -> Tensor:
     """Each row of (B, W) read by linear interpolation at ``points`` places, the first and the last of
-    its ``counts`` (B,) values included: (B, points). What stands behind them does not matter.
-
-    Raises `InputError` for fewer than one point.
-    """
-    if points < 1:
-        raise InputError(f"points must be at least 1, not {points}")
+    its ``counts`` (B,) values included: (B, points). What stands behind them does not matter."""
+    check(points >= 1, f"points must be at least 1, not {points}")
     share = torch.linspace(0, 1, points, dtype=values.dtype, device=values.device)
     last = (counts.to(values.device) - 1).unsqueeze(1)  # (B, 1)
     place = share * last  # (B, points)

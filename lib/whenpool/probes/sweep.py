@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import Ragged, Texts, batches_for
 from whenpool.corpora.settings import compose, filler_lengths
 from whenpool.probes.protocol import check_labels, evaluating
@@ -48,7 +48,8 @@ def padding_sweep(
 
     Each pair of a setting and a share takes the filler sentences from the first one on, text after text,
     and starts over when they run out. So every model reads the same, whichever other settings and shares
-    are asked for; and a text has the same filler on its right in "left" as on its left in "right".
+    are asked for; and a text has the same filler on its right in "left" as on its left in "right". Raises
+    `InputError` for what cannot be read or does not fit, naming it.
 
     Args:
         model: maps ids (B, T) int64, right-padded, and lengths (B,) to logits (B, C). If its attribute
@@ -77,17 +78,14 @@ def padding_sweep(
         [('mid', 0.0, 2.5), ('mid', 0.5, 5.0)]
     """
     rows = _numbers(texts, "text")
-    if not rows:
-        raise InputError("there are no texts to sweep over: give at least one")
+    check(rows, "there are no texts to sweep over: give at least one")
     classes = torch.as_tensor(labels).long().cpu()
     if classes.shape != (len(rows),):
         raise InputError(f"{len(rows)} texts need {len(rows)} labels, not {tuple(classes.shape)}")
     sentences = _numbers(filler, "filler sentence")
-    if not sentences:
-        raise InputError("there is no filler: give at least one sentence of word numbers")
+    check(sentences, "there is no filler: give at least one sentence of word numbers")
     for setting in settings:
-        if setting not in SWEPT:
-            raise InputError(f"setting {setting!r} cannot be swept; choose from {', '.join(SWEPT)}")
+        check_known("swept setting", setting, SWEPT)
         for share in shares:
             filler_lengths(1, setting, share)  # refuses a wrong share before anything is computed
 
@@ -114,8 +112,7 @@ def _score(model: nn.Module, texts: Texts, padding_index: int, max_words: int) -
         for indices in batches_for(model, texts.ids.lengths, max_words):
             batch = moved.batch(indices, padding_index)
             logits = model(batch.ids, batch.lengths)  # (B, C)
-            if logits.dim() != 2:
-                raise InputError(f"logits are (B, C), and here {tuple(logits.shape)}")
+            check(logits.dim() == 2, f"logits are (B, C), and here {tuple(logits.shape)}")
             check_labels(texts.labels, logits)  # all of them, so that the row named is the text's
             loss += functional.cross_entropy(logits, batch.labels, reduction="sum")
             right += (logits.argmax(1) == batch.labels).sum()
@@ -126,8 +123,7 @@ def _numbers(rows: Iterable[Sequence[int]], name: str) -> list[list[int]]:
     """The rows as lists; an empty one, or one of anything but whole numbers, is named."""
     found = [np.asarray(row) for row in rows]
     for place, numbers in enumerate(found):
-        if numbers.shape == (0,):
-            raise InputError(f"{name} {place} is empty: drop it, or give it the number of <unk>")
+        check(numbers.shape != (0,), f"{name} {place} is empty: drop it, or give it the number of <unk>")
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
             raise InputError(f"{name} {place} is not a sequence of word numbers: look words up first")
     return [numbers.tolist() for numbers in found]

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.cells import Cell, LinearCell, earlier, later, linear_recurrence
 
 
@@ -80,8 +80,7 @@ def _run(module: Any, taps: list[Tap], input: Any, hx: Any = None) -> tuple[Any,
     """As the forward of a recurrence of torch's; its top layer leaves a `Tap`."""
     is_packed, inputs = isinstance(input, PackedSequence), input
     if not is_packed:
-        if input.dim() != 3:
-            raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
+        check(input.dim() == 3, f"a recurrence needs a batch (B, T, E), not {tuple(input.shape)}")
         inputs = input if module.batch_first else input.transpose(0, 1)
     below = (module.num_layers - 1) * (2 if module.bidirectional else 1)
 
@@ -197,8 +196,7 @@ def _layer_weights(module: Any, layer: int) -> list[list[Tensor]]:
 def _run_cell(module: Any, taps: list[Tap], inputs: Tensor) -> tuple[Tensor, Any]:
     """As the forward of a cell, which leaves a `Tap`: the gradients at what is ``wanted``, T states (B, H)
     or all that a linear cell adds (B, T, H), are the total ones."""
-    if inputs.dim() != 3:
-        raise InputError(f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
+    check(inputs.dim() == 3, f"a recurrence needs a batch (B, T, E), not {tuple(inputs.shape)}")
     if not inputs.requires_grad:  # so that every state has a gradient, of cells without weights too
         inputs = inputs.detach().requires_grad_()
     linear = isinstance(module, LinearCell)

@@ -28,8 +28,7 @@ class Standing:
 
 
 def standing(runs: Iterable[Run], place: Place) -> Standing:
-    """Look every run up. Where the data of a run are not here, a published run of the same configuration
-    counts, whatever its vectors."""
+    """Look every run up; a published one of its shape counts where its data are not here."""
     keys, failures = place.store.keys(), place.store.failures()
     recorded = cache(lambda: _recorded_by_shape(place))
     found = Standing({}, set(), [], {}, {}, place.store.set_aside)
@@ -63,15 +62,12 @@ def compute(
     say: Callable[[str], None] = print,
     seconds: Callable[[Run], float | None] = lambda run: None,
 ) -> Report:
-    """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`.
+    """Compute the runs that are missing, and the trainings whose weights they need; see `run_all`. Raises
+    `InputError` when data are not here, or all runs failed.
 
     Args:
         skip_absent: the runs that are left out where their data are not here, instead of raising.
-        keep_weights: the trainings whose weights are wanted besides.
         say: called with what is noteworthy, left out, set aside or failed, a line each.
-
-    Raises:
-        InputError: when data are not here, or all runs failed.
     """
     # encoders that are not here are downloaded; where that fails, the runs lack their data
     waiting = [run for run in runs if isinstance(run, FewShot) and run.has_encoder]

@@ -20,22 +20,16 @@ HERE, ALONE, OTHER_PRECISION, OTHER_MACHINE = range(4)
 class Observation(NamedTuple):
     """A stored run, and the seconds that it took."""
 
-    key: str
     run: Run
     seconds: float
-    device: str
     distance: int
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The seconds that a run will take, and the stored runs that this rests on."""
+class Estimate(NamedTuple):
+    """The seconds that a run will take, and how far away the runs were made that say so."""
 
     seconds: float
-    rests_on: tuple[str, ...]  # their keys
-    devices: tuple[str, ...]  # where they were made
-    distance: int  # how far away, `HERE` to `OTHER_MACHINE`
-    same_shape: bool  # whether they differ from the run in seed at most
+    distance: int
 
 
 @dataclass(frozen=True)
@@ -46,8 +40,7 @@ class Pace:
 
     @classmethod
     def measured(cls, place: Place, workforce: Workforce) -> "Pace":
-        """From the runs of a place, published ones too. A run that shared its process counts for workforces
-        that train several together alone, and there before runs made one by one."""
+        """From all runs of a place. Those that shared a process count only if ``together`` was asked for."""
         here = f"cpu: {processor()}"
         if workforce.device.startswith("cuda"):  # the GPU may be elsewhere
             here = f"cuda: {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
@@ -67,8 +60,7 @@ class Pace:
                     else ALONE if together and not shared
                     else HERE
                 )  # fmt: skip
-                run = KINDS[kind].of_row(row)
-                seen.append(Observation(row["key"], run, float(seconds), device, distance))
+                seen.append(Observation(KINDS[kind].of_row(row), float(seconds), distance))
         return cls(seen)
 
     def seconds(self, run: Run) -> float | None:
@@ -78,28 +70,23 @@ class Pace:
 
     def estimate(self, run: Run) -> Estimate | None:
         """What one worker takes; None where nothing comparable was run yet."""
-        rungs = list(enumerate(run.alike()))
+        rungs = list(run.alike())
         # the first four rungs hold runs of the same network: another machine's of these say more than
         # this one's of another network
         for part in (rungs[:4], rungs[4:]):
             for distance, groups in sorted(self._groups.items()):
-                for number, (group, work) in part:
+                for group, work in part:
                     if found := groups.get(group):
-                        return Estimate(
-                            work * median(one.seconds / done for done, one in found),
-                            tuple(one.key for _, one in found),
-                            tuple(sorted({one.device for _, one in found})),
-                            distance,
-                            number == 0,
-                        )
+                        return Estimate(work * median(found), distance)
         return None
 
     @cached_property
-    def _groups(self) -> dict[int, dict[Hashable, list[tuple[float, Observation]]]]:
+    def _groups(self) -> dict[int, dict[Hashable, list[float]]]:
+        """The seconds for a unit of work, by distance and group of runs."""
         found: Any = defaultdict(lambda: defaultdict(list))
         for one in self.seen:
             for group, work in one.run.alike():
-                found[one.distance][group].append((work, one))
+                found[one.distance][group].append(one.seconds / work)
         return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.settings import SETTINGS
 from whenpool.models.registry import LISTED
 from whenpool.runs.kinds.few_shot import CONTRAST, SYSTEMS
@@ -13,12 +13,11 @@ from whenpool.runs.plans.chapters import OTHER_STARTS, PLANS, plan, thesis_table
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place, Run
 
-TABLES = ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1")  # Of the thesis, that have runs
 EXAMPLE = "table=1.3,corpus=imdb,size=1000+2000"
 KEYS = ("table", "corpus", "length", "size", "setting", "pooling", "seed", "system", "labels")
 NUMBERS = ("size", "seed", "labels")
 CHOICES: dict[str, Sequence[str]] = {
-    "table": TABLES,
+    "table": ("1.3", "1.4", "1.5", "1.6", "1.8", "1.9", "2.1"),  # of the thesis, that have runs
     "length": ("long", "short", "any"),
     "setting": SETTINGS,
     "pooling": (*LISTED, *TRICKS, "low", *(variant_of("last", **start) for start in OTHER_STARTS)),
@@ -46,17 +45,14 @@ class Only:
 
     @classmethod
     def parse(cls, text: str | None) -> "Only":
-        """From ``key=value,key=value+value``; None admits every run. Raises `InputError` for another form, an
-        unknown key or value, or a key given twice."""
+        """From ``key=value,key=value+value``; None admits every run."""
         wanted: dict[str, tuple[str, ...]] = {}
         for part in text.split(",") if text is not None else ():
             key, equals, values = (word.strip() for word in part.partition("="))
             if not equals or not key:
                 raise InputError(f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
-            if key not in KEYS:
-                raise InputError(f"--only {key!r} is unknown; choose among {', '.join(KEYS)}")
-            if key in wanted:
-                raise InputError(f"--only {key} is given twice; several values are joined by +")
+            check_known("--only", key, KEYS)
+            check(key not in wanted, f"--only {key} is given twice; several values are joined by +")
             wanted[key] = tuple(_checked(key, value.strip()) for value in values.split("+"))
         return cls(tuple(wanted.items()))
 
@@ -78,8 +74,7 @@ class Only:
 
 def _checked(key: str, value: str) -> str:
     """A value in the form that runs have."""
-    if not value:
-        raise InputError(f"--only {key} is given no value; write {EXAMPLE}")
+    check(value, f"--only {key} is given no value; write {EXAMPLE}")
     if key in NUMBERS:
         if not (value.isascii() and value.isdigit() and len(value) < 18):
             raise InputError(f"--only {key} takes whole numbers such as 1000+2000, not {value!r:.60}")
@@ -92,8 +87,7 @@ def _checked(key: str, value: str) -> str:
 def planned(
     choice: Choice, place: Place, only: Only, chapters: Iterable[str] = ()
 ) -> dict[str, list[Run]]:
-    """The wanted runs by chapter, of some ``chapters`` or all; one can be in several. Raises `InputError` for
-    an unknown chapter, a table outside the profile "paper", or when no run is left."""
+    """The wanted runs by chapter, of some ``chapters`` or all; one can be in several."""
     if only.names_table and choice.profile != "paper":
         other = f"add --profile paper to it (the profile is {choice.profile})"
         raise InputError(f"--only table is of the thesis's runs: {other}")

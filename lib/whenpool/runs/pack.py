@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 import whenpool.corpora
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, write_atomically, write_pointer
 from whenpool.corpora.dataset import SPLITS, encode, encoded_file, keep_encoded
 from whenpool.corpora.tokens import WordVectors, keep_vectors, load_vectors
@@ -39,8 +39,7 @@ def pack(runs: Iterable[Run], place: Place, folder: Path) -> Iterator[str]:
             left_out[str(error)] += 1
     for reason, count in (+left_out).items():
         yield f"{count} runs are left out: {reason}"
-    if not ready:
-        raise InputError("no data are left to pack: choose other runs")
+    check(ready, "no data are left to pack: choose other runs")
     cache = folder / "cache"
     used: dict[Path, set[str]] = defaultdict(set)  # the words of each file of vectors
     for (_, length), own in ready.items():

@@ -12,7 +12,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.published import THESIS_CORPORA
 from whenpool.corpora.settings import check_setting
 from whenpool.models.registry import LISTED, LISTED_CELLS
@@ -60,8 +60,7 @@ class Choice:
         for name in ("seeds", "unlabelled", "labels", "sizes"):
             value = getattr(self, name)
             for count in (value,) if isinstance(value, int) else value or ():
-                if count < 1:
-                    raise InputError(f"{name} must be at least 1, not {count}")
+                check(count >= 1, f"{name} must be at least 1, not {count}")
 
     @property
     def corpus_names(self) -> tuple[str, ...]:
@@ -70,15 +69,13 @@ class Choice:
         return usual if self.corpora is None else self.corpora
 
     def lets_lack(self, run: Any) -> bool:
-        """Whether a run is left out where its data are not here: when nobody asked for its corpus, or
-        its pretrained encoder, by name."""
+        """Whether a run is left out where its data are not here, since nobody named its corpus or encoder."""
         unnamed = self.encoder is None and getattr(run, "has_encoder", False)
         return unnamed or (self.corpora is None and self.profile in ("compact", "paper"))
 
 
 def corpora_named(texts: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    """The names in some texts, each of which holds several separated by spaces, or the path of one file. A
-    path is made independent of the working directory, since chapters have their own."""
+    """The names in texts, of several corpora each or one file, whose path is made absolute."""
     if not texts:
         return None
     names: list[str] = []

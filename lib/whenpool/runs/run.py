@@ -37,8 +37,7 @@ class Place:
     def default(
         cls, data: Path | None = None, store: Path | None = None, smoke: bool = False
     ) -> "Place":
-        """The folders of `whenpool.base.paths`. Runs of the profile "smoke" lie apart, where nothing that is
-        published reads them."""
+        """The folders of `whenpool.base.paths`; runs of the profile "smoke" lie apart."""
         directory, root = store or store_directory(), project_root()
         records = root / "data" / "results" if root else None
         found = Store(directory / "smoke") if smoke else Store(directory, records)
@@ -83,8 +82,7 @@ def engine_is(name: str) -> None:
 
 
 def provenance(device: str, together: int = 1, group: str = "") -> dict[str, Any]:
-    """What is stored beside a result that was computed now on a device, by so many models ``together``, which
-    ``group`` names."""
+    """What is stored beside a result computed now on a device, ``together`` with a ``group`` of models."""
     name = torch.cuda.get_device_name(device) if device.startswith("cuda") else processor()
     precision = precision_used()
     if precision == "tf32x3" and not (together > 1 and kernels_on(device)):

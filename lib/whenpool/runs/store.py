@@ -6,6 +6,7 @@ deleted and never counted. Published runs are the same rows in CSV files of the 
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from whenpool.base.files import write_atomically
 from whenpool.base.tables import Columns, checked_table
 from whenpool.runs.kinds.base import KINDS, key_of
 
+NO_FOLDER = Path(os.devnull)  # Of a store without runs
 _PARSED: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 """The state and content of each stored file that was read, to read it again only when it has changed."""
 
@@ -43,8 +45,7 @@ class Store:
         weights: bytes | None = None,
         kind: str | None = None,
     ) -> str:
-        """Store a finished run and return its key; without ``kind`` the configuration shows it. Raises
-        `InputError` when the store cannot be written."""
+        """Store a finished run and return its key; without ``kind`` the configuration shows it."""
         key = key_of(identity)
         parts = {"identity": identity, "run": run, "result": result, "provenance": provenance}
         row = {"kind": kind or kind_of({"run": run}), **parts, "history": list(history)}
@@ -52,8 +53,7 @@ class Store:
         return key
 
     def adopt(self, key: str, content: bytes, weights: bytes | None = None) -> None:
-        """Store a run that another store has under the same key, byte for byte; raises `InputError` for
-        content that is damaged or of another key, and when the store cannot be written."""
+        """Store a run that another store has under the same key, byte for byte."""
         if reason := parse_run(content, key)[1]:
             raise InputError(f"run {key} cannot be taken over from another store: {reason}")
         self._write(key, content, weights)
@@ -141,8 +141,7 @@ class Store:
         return table.assign(**{name: pd.Series(None, table.index, object) for name in absent})
 
     def history(self, kind: str, name: str = "history") -> pd.DataFrame:
-        """A row for each point of a history that the runs of a kind have left, such as an epoch of a
-        training or a position that a probe looked at, and the run's ``key``."""
+        """A row for each point of a history, such as an epoch, and the run's ``key``."""
         about = KINDS[kind]
         rows = self._rows(kind)
         found = [{"key": key, **point} for key, row in rows for point in about.points_of(name, row)]
@@ -162,8 +161,7 @@ class Store:
         return self.read_record(KINDS[kind].table)
 
     def read_record(self, name: str) -> pd.DataFrame:
-        """A published file, ``<name>.csv``, or no rows; raises `InputError` for a column or value that is not
-        as its kind of run says."""
+        """A published file, ``<name>.csv``, or no rows."""
         return self._record(name)[0]
 
     def _record(self, name: str) -> tuple[pd.DataFrame, frozenset[str]]:
@@ -257,9 +255,16 @@ _COMPARED = """size hidden_size epochs together together_other pairs identical w
 _STATISTICS = "classes average_length max_length train_size test_size"
 OTHERS = {
     "comparisons": Columns(
-        f"key {_SIDES} {_COMPARED}", "", f"{_COMPARED} std_difference largest_weight", "masked", "key"
+        required=f"key {_SIDES} {_COMPARED}",
+        numbers=f"{_COMPARED} std_difference largest_weight",
+        flags="masked",
+        unique="key",
     ),
-    "corpora": Columns(f"corpus length {_STATISTICS}", "", f"{_STATISTICS} validation_size", "complete"),
+    "corpora": Columns(
+        required=f"corpus length {_STATISTICS}",
+        numbers=f"{_STATISTICS} validation_size",
+        flags="complete",
+    ),
 }
 """Published files that hold no runs: trainings that were run twice, and statistics of corpora."""
 

@@ -23,12 +23,9 @@ _CODE = hash_of(*map(code_fingerprint, _FILES))  # Of the library that this proc
 
 
 class Unfinished:
-    """The unfinished ones among some trainings of a store that are trained together, or of one alone; nobody
-    else is at these ``keys``.
-
-    What another version of the library, another device or another precision has saved is not read: one result
-    would hold numbers of two kinds.
-    """
+    """Those of some trainings of a store that are trained together that have not ended; nobody else is at
+    these ``keys``. What another version of the library, another device or another precision has saved is
+    not read: one result would hold numbers of two kinds."""
 
     def __init__(self, store: Store, keys: Sequence[str], device: str) -> None:
         self._folder, self._keys = store.directory / "unfinished", keys

@@ -16,7 +16,7 @@ import torch
 from scipy.special import lambertw
 from torch import Tensor, nn
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.models.pooling import MaxPool
 
 OPEN = 40.0  # σ(40) is 1 in float64: a gate that is held open loses nothing
@@ -40,14 +40,9 @@ class Slopes(NamedTuple):
 
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
-    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3).
-
-    Raises `InputError` for a precision that is not between 0 and 1, or ``longest`` below 1.
-    """
-    if not 0 < precision < 1:
-        raise InputError(f"precision is an error between 0 and 1, not {precision}; take 1e-3")
-    if longest < 1:
-        raise InputError(f"longest counts words, at least 1, not {longest}")
+    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3)."""
+    check(0 < precision < 1, f"precision is an error between 0 and 1, not {precision}; take 1e-3")
+    check(longest >= 1, f"longest counts words, at least 1, not {longest}")
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
     lost = lambertw(1 / (longest * math.e)).real  # W(e^(-b-1)), at each word
     gate = (missed + longest * lost) / (precision * 2 / 3)
@@ -75,20 +70,14 @@ def running_max_lstm(size: int, precision: float, longest: int) -> nn.LSTM:
 
 
 def read_running_max(states: Tensor, precision: float) -> Tensor:
-    """h/s - 1 (..., H) of units that keep a running maximum, linear in the states, so that a linear
-    classifier can do without it (§2.1.3); ``precision`` is what they were built for."""
+    """h/s - 1 (..., H): maxima from the states of units built for a ``precision`` (§2.1.3)."""
     return states / running_max_slopes(precision, 1).scale - 1
 
 
 def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
     """Two layers of H units in each direction: below the given LSTM, of one layer and one or two
-    directions, above the running maximum of its states (§2.1.3).
-
-    `read_running_max` of its last state, [→h_n ; ←h_1] of two directions, is the max-pooled state of
-    ``lstm``, right to ``precision`` in texts of up to ``longest`` words.
-
-    Raises `InputError` for another kind of LSTM, and see `running_max_slopes`.
-    """
+    directions, above the running maximum of its states (§2.1.3). `read_running_max` of its last state,
+    [→h_n ; ←h_1] of two directions, is the max-pooled state of ``lstm``, right to ``precision``."""
     given, slopes = _checked(lstm, directions=2), running_max_slopes(precision, longest)
     H = given.hidden_size
     both = _blank(given.input_size, H, given, layers=2, bidirectional=given.bidirectional)
@@ -106,10 +95,7 @@ def max_pooled_by_an_end_token(lstm: nn.LSTM, precision: float, longest: int) ->
     A unit sees the other units' states one word late, so the last state comes in with the end token,
     whatever its vector is. At the first word all see h_0 = 0, which is no state: the last unit, 0 until
     then and tanh(1) ever after, keeps the input gates shut (below e^-40) for this one word.
-    `read_running_max` of the units H to 2H of the state after the end token is the max-pooled state of
-    ``lstm``, right to ``precision`` in texts of up to ``longest`` words.
-
-    Raises `InputError` for another kind of LSTM, and see `running_max_slopes`.
+    `read_running_max` of the units H to 2H after the end token is the max-pooled state of ``lstm``.
     """
     given, slopes = _checked(lstm), running_max_slopes(precision, longest)
     H = given.hidden_size
@@ -132,8 +118,6 @@ def last_state_by_pooling(lstm: nn.LSTM, precision: float) -> nn.LSTM:
     second H units are -tanh(1) at every word. At the end token they are tanh(tanh(s·h)) of the state h
     before, s² = 3/2·precision, which is larger, so that max-pooling finds it: divided by s, they are
     the last state of ``lstm``, since tanh(tanh(s·h)) is s·h to within 2/3·s³.
-
-    Raises `InputError` for another kind of LSTM.
     """
     given, scale = _checked(lstm), (precision * 3 / 2) ** 0.5
     H = given.hidden_size
@@ -214,8 +198,7 @@ def _checked(lstm: nn.LSTM, directions: int = 1) -> nn.LSTM:
 
 @lru_cache(maxsize=1)
 def largest_error() -> float:
-    """The largest difference between the max-pooled states of a random LSTM and the last state of the
-    two-layer LSTM that is built from it, over its precision."""
+    """The largest error of the two-layer LSTM built from a random one, over its precision."""
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         lstm, texts = nn.LSTM(8, 16, batch_first=True).double(), torch.randn(8, 200, 8).double()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import expit
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 
 
 def longest_chain(units: int, values: int) -> int:
@@ -24,8 +24,7 @@ def longest_chain(units: int, values: int) -> int:
 
 def parity_told(embeddings: np.ndarray) -> np.ndarray:
     """On how many prefixes some label of the embedding is right about parity, (N,) (§2.1.3): as long as no
-    embedding belongs to an odd and to an even one. ``embeddings`` (T, N) has a number for each embedding,
-    of the prefixes of 1, 2, ... T ones."""
+    embedding, a number of ``embeddings`` (T, N), belongs to an odd and to an even one."""
     T, N = embeddings.shape
     told = np.full(N, T)
     for t in reversed(range(T)):  # so that the first clash is what stays
@@ -70,8 +69,7 @@ def longest_parity_of_lstms(grid: Sequence[float], values: int, longest: int) ->
 
     Raises `InputError` for a grid of no or of more than seven numbers.
     """
-    if not 1 <= len(grid) <= 7:
-        raise InputError(f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
+    check(1 <= len(grid) <= 7, f"a grid of {len(grid)} numbers: take 1 to 7, as all 8-tuples are tried")
     bias, weight = np.array(np.meshgrid(*[grid] * 8)).reshape(2, 4, -1)  # (4, N) each
     h = c = np.zeros(bias.shape[1])
     steps = np.empty((longest, len(h)), dtype=np.int16)

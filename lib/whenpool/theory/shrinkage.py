@@ -68,11 +68,9 @@ def _squash(value: Array, slope: Array) -> Squash:
 
 
 class LeakySum:
-    """E[y_k y_j] of y_k = λ_k y_{k-1} + κ_k ξ_k, y_0 = 0, from E[ξ_k ξ_j], a step at a time.
-
-    The cell of an LSTM is such a sum over the words read, and so is, from the last word to the first,
-    the gradient that it carries. λ and κ of different steps are independent of each other and of ξ.
-    """
+    """E[y_k y_j] of y_k = λ_k y_{k-1} + κ_k ξ_k, y_0 = 0, from E[ξ_k ξ_j], a step at a time. The cell of an
+    LSTM is such a sum over the words read, and so is, from the last word to the first, the gradient that it
+    carries. λ and κ of different steps are independent of each other and of ξ."""
 
     def __init__(self, steps: int, units: int) -> None:
         self.second = np.zeros((steps + 1, steps + 1, units))  # E[y_k y_j] for j <= k
@@ -174,11 +172,9 @@ def gru_steps(words: int, noise: float, bias: float, tied: bool, update: Array) 
 
 
 def keeping_biases(hidden_size: int, forget_bias: ForgetBias, chrono_words: int = 400) -> Array:
-    """Quantiles (U,) of the bias of the gate that keeps, as `whenpool.Encoder` draws it.
-
-    None and "low" are the sum of two numbers from ±1/√H; "chrono" is the logarithm of a memory
-    between 1 and ``chrono_words`` - 1; a number is itself.
-    """
+    """Quantiles (U,) of the bias of the gate that keeps, as `whenpool.Encoder` draws it: None and "low" are
+    the sum of two numbers from ±1/√H; "chrono" is the logarithm of a memory between 1 and
+    ``chrono_words`` - 1; a number is itself."""
     share = (np.arange(QUANTILES) + 0.5) / QUANTILES
     if forget_bias in (None, "low"):
         lower = np.sqrt(2 * np.minimum(share, 1 - share)) - 1
@@ -279,21 +275,17 @@ def gradient_moments(steps: Steps) -> Array:
 
 
 def independent_factor(A: float, B: float, C: float, F: float) -> float:
-    """The factor of a step where recurrent weights are drawn anew for each, and units are alike.
-
-    Δ = E[ξ²] and Γ = E[y²] become AΓ + BΔ and C(AΓ + BΔ) + FΓ, with C = E[κ²] and F = E[λ²]: the
-    factor is the root of the spectral radius of that matrix.
-    """
+    """The factor of a step where recurrent weights are drawn anew for each, and units are alike. Δ = E[ξ²]
+    and Γ = E[y²] become AΓ + BΔ and C(AΓ + BΔ) + FΓ, with C = E[κ²] and F = E[λ²]: the factor is the root
+    of the spectral radius of that matrix."""
     matrix = np.array([[B, A], [C * B, C * A + F]])
     return float(np.sqrt(np.abs(np.linalg.eigvals(matrix)).max()))
 
 
 def quiet_factor(forget_bias: float) -> float:
-    """The factor of an LSTM of many units whose inputs and state are all but zero: f + 1/(4√3).
-
-    There i = o = 1/2 and f = σ(forget_bias), so that a step back is f·I + U_g/4, the same at every
-    step; the eigenvalues of U_g fill a disc of radius √(1/3).
-    """
+    """The factor of an LSTM of many units whose inputs and state are all but zero: f + 1/(4√3). There
+    i = o = 1/2 and f = σ(forget_bias), so that a step back is f·I + U_g/4, the same at every step; the
+    eigenvalues of U_g fill a disc of radius √(1/3)."""
     return float(1 / (1 + np.exp(-forget_bias)) + COUPLING**0.5 / 4)
 
 

@@ -36,12 +36,9 @@ class Score:
 
 
 class Objective:
-    """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from.
-
-    A training calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and after the
-    last one `evaluate` and `end_epoch`. Here the model is any that maps ids (B, T) and lengths (B,) to
-    logits; what derives from this may ask for more.
-    """
+    """Cross-entropy of the model as it is: the thesis's (§1.4.2), and what others start from. A training
+    calls `begin` once, `start_epoch` before each epoch, `backward` on each batch, and after the last one
+    `evaluate` and `end_epoch`. The model maps ids (B, T) and lengths (B,) to logits."""
 
     per_word = False  # whether the loss is averaged over words instead of texts
     chosen_by = ""  # the measure of `end_epoch` that chooses the best epoch; else validation accuracy
@@ -58,8 +55,7 @@ class Objective:
         """Get ready for an epoch, counted from 0."""
 
     def backward(self, model: Any, batch: Batch, indices: Tensor) -> Learnt:
-        """Add the gradients of a batch, of the texts of these numbers (B,), to those of the parameters; what
-        is returned is detached."""
+        """Add a batch's gradients to those of the parameters; ``indices`` (B,) number its texts."""
         loss, logits = self.loss(model, batch, indices)
         loss.backward()
         return loss.detach(), logits.detach()
@@ -78,19 +74,17 @@ class Objective:
         return {}
 
 
-def evaluation_words(device: torch.device, models: int = 1) -> int:
-    """Padded words of an evaluation batch of each of some models: a GPU is only busy with many, of which
-    each takes some 20 KB in a BiLSTM of 256 units."""
+def evaluation_words(device: torch.device) -> int:
+    """Padded words of an evaluation batch: a GPU is only busy with many, of some 20 KB each."""
     if device.type == "cpu":
         return EVALUATION_WORDS
     fit = torch.cuda.mem_get_info(device)[0] // 20_000 if device.type == "cuda" else 2**20
-    return max(EVALUATION_WORDS, min(2**20, fit)) // models
+    return max(EVALUATION_WORDS, min(2**20, fit))
 
 
 @torch.inference_mode()
 def answers(model: nn.Module, texts: Texts) -> Iterator[tuple[Tensor, Batch, Tensor]]:
-    """The numbers of the texts of each batch (B,), see `batches_for`, the batch, and the logits of the model
-    in evaluation mode."""
+    """Of each batch the numbers of its texts (B,), the batch, and the logits in evaluation mode."""
     was_training = model.training
     model.eval()
     for indices in batches_for(model, texts.ids.lengths, evaluation_words(texts.labels.device)):
@@ -258,14 +252,9 @@ def train(
     save: Callable[[State], None] | None = None,
 ) -> Outcome:
     """Train a `Student` on a device, keep the weights of the best validation epoch, and test those. Raises
-    `DivergenceError` when the loss becomes infinite or not a number.
-
-    Args:
-        watch: called before the first step and after each one with the number of texts learnt from so
-            far; it may look at the model and must leave it as it was.
-        objective: what is minimised; default: cross-entropy.
-        parameters: groups for the optimiser, as torch takes them; default: all of the model's.
-    """
+    `DivergenceError` when the loss becomes infinite or not a number. ``watch`` is called before the first
+    step and after each one with the number of texts learnt from so far, and leaves the model as it was;
+    ``parameters`` are groups for the optimiser, by default all of the model's."""
     objective = objective or Objective()
     answer: Any = None
     student = Student(model, dataset, recipe, seed, on_epoch, saved, save)

@@ -35,10 +35,9 @@ def train_tagger(
     judge: Judge | None = None,
     on_epoch: Callable[[loop.Epoch], None] | None = None,
 ) -> loop.Outcome:
-    """Train a tagger as `whenpool.training.loop.train` trains a classifier. A word that stands once in the
-    training sentences is read as unknown at the ``unknown_rate``. ``judge`` gives measures of each epoch by
-    name, from the answers for the validation sentences; "validation_entity_f1", where it is given, chooses
-    the best epoch instead of accuracy."""
+    """As `whenpool.training.loop.train`. A word that stands once in the training sentences is read as unknown
+    at the ``unknown_rate``. ``judge`` gives measures of each epoch by name, from the answers for the
+    validation sentences; "validation_entity_f1" among them chooses the best epoch instead of accuracy."""
     objective = _Tagging(corpus.rare.to(device), unknown_rate, judge or (lambda said: {}))
     return loop.train(model, corpus, recipe, seed, device, on_epoch, objective=objective)
 

@@ -47,15 +47,8 @@ class Advice:
 
 
 def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]:
-    """What the book advises for some texts, with the verdicts on what it rests on, but for what our runs
-    contradict; nothing outside a clone of the book, where there are neither advice nor reference runs. Raises
-    `InputError` for a value that cannot be.
-
-    Args:
-        words: words of a text, the mean or median.
-        texts: labelled texts to train on.
-        where: where the words stand that decide the label, one of `WHERE`.
-    """
+    """What the book advises for texts of so many ``words`` (mean or median), of which so many ``texts`` are
+    labelled, but for what our runs contradict; ``where`` is one of `WHERE`. Nothing outside a clone."""
     check_known("place of the evidence", where, WHERE)
     if not (words >= 0 and texts >= 0):
         raise InputError(f"a text has 0 words or more and there are 0 or more, not {words} and {texts}")
@@ -67,8 +60,7 @@ def advice_for(words: float, texts: int, where: str = "unknown") -> list[Advice]
 
 
 def with_verdicts(chosen: Sequence[Advice], runs: Runs) -> list[Advice]:
-    """Some advice with the verdicts that finished runs give to their claims, at the thesis's scale where
-    they were run there, else compact; no other claims are decided."""
+    """Some advice with the verdicts on its claims, at the thesis's scale where they were run there."""
     wanted = {name for entry in chosen for name in entry.claims}
     verdicts = {claim.id: decide(claim, runs).told for claim in claims() if claim.id in wanted}
     found = []
@@ -95,8 +87,7 @@ def _rank_with_few_labels(runs: Runs) -> str:
 
 
 def support(advice: Advice) -> str:
-    """How far our runs support an advice: wholly where every claim holds, in part where some do; they
-    contradict it where some do not hold and none does."""
+    """How far our runs support an advice; they contradict it where a claim fails and none holds."""
     full = [verdict.removesuffix(" (compact)") for verdict in advice.verdicts]
     bare = [verdict.removeprefix("so far ") for verdict in full]
     if all(verdict == "holds" for verdict in bare):

@@ -10,6 +10,7 @@ Verdicts read only runs that began after the rule was registered; what older run
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,8 +21,8 @@ from typing import Any
 import numpy as np
 from pandas import DataFrame
 
-from whenpool.base.errors import InputError, check_known
-from whenpool.base.tables import check_once, listed
+from whenpool.base.errors import InputError, check, check_known
+from whenpool.base.tables import listed
 from whenpool.book.report.measures import MEASURES, SCALES, USED, Measure, Numbers, Runs
 from whenpool.book.report.tables import number_text, spoken_number
 from whenpool.book.report.verdicts import SEEDS_NEEDED, Sample, estimate, paper_file
@@ -35,12 +36,7 @@ Selection = dict[str, Any]  # Values of columns; several stand for each of them
 
 @dataclass(frozen=True)
 class Rule:
-    """Where a quantity must lie.
-
-    Examples:
-        >>> Rule.parse(">= 10"), Rule.parse("-3 to 3")
-        (Rule(low=10.0, high=inf, open=False), Rule(low=-3.0, high=3.0, open=False))
-    """
+    """Where a quantity must lie, such as ">= 10" or "-3 to 3"."""
 
     low: float
     high: float
@@ -187,8 +183,7 @@ class Decision:
 
     @property
     def scale(self) -> str:
-        """The scale that a sentence quotes: the thesis's, unless only the compact replication has enough
-        seeds for a verdict, or any runs at all."""
+        """The scale that a sentence quotes: compact where only that is decided, or run at all."""
         run = [scale for scale in SCALES if self.at.get(scale, Finding()).n]
         decided = [scale for scale in run if not self.at[scale].verdict.startswith("so far")]
         return (decided or run or ["thesis"])[0]
@@ -223,8 +218,7 @@ def claims(file: Path | None = None) -> list[Claim]:
 
 
 def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]], Any]) -> list[Any]:
-    """What ``make`` gives of each entry of a YAML file with ``what``, of which each is ``one`` and has an
-    ``id``. Raises `InputError` for an incomplete entry, by its id, and for an id that two entries have."""
+    """What ``make`` gives of each entry of a YAML file with ``what``; a fault is told with the entry's id."""
     found = []
     for entry in listed(file, what):
         if not isinstance(entry, dict):
@@ -234,7 +228,8 @@ def entries_of(file: Path, what: str, one: str, make: Callable[[dict[str, Any]],
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             told = f"the {one} {entry.get('id')!r:.40} cannot be used: {error}"
             raise InputError(f"{file}: {told}") from None
-    check_once(file, one, [made.id for made in found])
+    for name, times in Counter(made.id for made in found).items():
+        check(times == 1, f"{file}: the {one} {name!r} stands there twice")
     return found
 
 
@@ -320,9 +315,8 @@ def sample_of(runs: Runs, measure: str, scale: str, **selection: Any) -> Sample 
 
 
 def rows_at(runs: Runs, measure: str, scale: str, **selection: Any) -> DataFrame:
-    """The numbers of a measure at a scale, a row for each, to be drawn or tabulated; ``selection`` is as for
-    `sample_of`, and a list stands for each of its values. Raises `InputError` for a measure, scale, column or
-    value that there is not, naming those there are."""
+    """The numbers of a measure at a scale, a row for each; ``selection`` is as for `sample_of`, and a list
+    stands for each of its values. Raises `InputError` for what there is not, naming those there are."""
     check_known("measure", measure, MEASURES)
     scales = MEASURES[measure].fixed
     check_known("scale", scale, scales)

@@ -19,8 +19,7 @@ FIGURES = ("classes", "average_length", "max_length", "train_size", "test_size")
 
 
 def measured(place: Place) -> pd.DataFrame:
-    """Statistics of each published corpus and length of the thesis, from the files that are here, else
-    from the record. A column ``source`` says which: "here", "record", "no files here" or what is wrong."""
+    """Statistics of the thesis's corpora; ``source`` is "here", "record", or why there are none."""
     record = recorded_statistics().set_index(["corpus", "length"]).to_dict("index")
     rows = []
     for corpus, length in published("corpora")[["corpus", "length"]].itertuples(index=False):

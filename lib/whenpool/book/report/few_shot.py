@@ -71,8 +71,7 @@ def on_whole_corpus(runs: pd.DataFrame) -> pd.Series:
 
 
 def on_record(stored: pd.DataFrame) -> pd.DataFrame:
-    """What is shown of the whole of IMDb: of each system and number of labels one configuration, with the
-    encoder that the most runs have."""
+    """What is shown of the whole of IMDb, read by the encoder that the most runs have."""
     runs = arranged(stored)
     runs = runs[on_whole_corpus(runs) & (runs["corpus"] == "imdb")]
     encoder = runs["encoder"].mode().get(0, MINILM)
@@ -88,8 +87,7 @@ def _fullest(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
-    """The cells of Table 1.9 with ours and verdicts: runs of its kind count before others, and runs on whole
-    corpora before parts."""
+    """The cells of Table 1.9 with ours: runs of its kind count before others, whole corpora before parts."""
     numbers = published("few_shot").rename(columns={"model": "system", "accuracy": "mean"})
     runs, cells = arranged(stored), []
     for row in numbers.itertuples():

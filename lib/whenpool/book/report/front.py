@@ -20,11 +20,10 @@ from whenpool.book.report.ledger import SCALE_NAMES, counts, of_the_thesis
 from whenpool.book.report.measures import SCALES, Runs
 from whenpool.book.report.tables import provenance_line
 from whenpool.book.report.verdicts import has
-from whenpool.models.registry import COLOURS, POOLING_NAMES
+from whenpool.models.registry import COLOURS, POOLING_NAMES, THESIS_POOLINGS
 
 SIZE = 1_000  # Training texts of the accuracies
-POOLED = ("mean", "max", "attention", "max_attention")
-MODELS = ("last", *POOLED)
+MODELS, POOLED = THESIS_POOLINGS, THESIS_POOLINGS[1:]
 SETTINGS = ("standard", "mid")
 _SCALE_TEXT = {
     "thesis": "at the thesis's scale: 256 units, 20 epochs, whole reviews",
@@ -34,8 +33,7 @@ _SCALE_TEXT = {
 
 def shown(runs: Runs) -> tuple[str, list[dict[str, Sample]]]:
     """The scale that the page shows, the thesis's once three seeds of all models are there; and of each
-    model the logarithm of its gradient in the middle over that at the ends, and its test accuracy in both
-    settings: each of the three is empty unless all models were run."""
+    model the logarithm of its gradient in the middle over that at the ends, and both test accuracies."""
     measures: list[tuple[str, dict[str, Any]]] = [("early_middle_to_ends", {})]
     measures += [("accuracy", {"size": SIZE, "setting": setting}) for setting in SETTINGS]
     for scale in SCALES:
@@ -104,8 +102,7 @@ def facts(runs: Runs) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class VerdictBars:
-    """A bar for each scale: how many claims of the thesis have which verdict, each part a link to them. A
-    notebook that is opened by itself has no ledger beside it, and shows the numbers alone."""
+    """A bar for each scale: how many claims of the thesis have which verdict, each part a link to them."""
 
     decided: Sequence[Decision]
 
@@ -153,11 +150,8 @@ def provenance(runs: Runs) -> str:
 
 
 def draw_front(runs: Runs) -> Figure:
-    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings, also
-    of the BiLSTM that starts with chrono where it was run in both.
-
-    Dots are lines of no length: a marker takes far more bytes of a page.
-    """
+    """Left, why: the gradient over the positions of a text. Right, when: accuracies in both settings. Dots
+    are lines of no length: a marker takes far more bytes of a page."""
     scale, (reaching, plain, mid) = shown(runs)
     profiles = profiles_of(runs, scale)
     if not (reaching and plain and mid):

@@ -67,8 +67,7 @@ def shares(runs: Runs) -> DataFrame:
 
 
 def _without_rule(runs: Runs) -> DataFrame:
-    """The cells of Table 1.2, ratios and validation accuracies, and of Tables 1.1 and 1.7, statistics of
-    corpora: the rule for test accuracies judges none of them."""
+    """The cells of Tables 1.1, 1.2 and 1.7, which the rule for test accuracies does not judge."""
     cells = []
     theirs = published("vanishing")
     for row in theirs[theirs["source"] == "thesis"].itertuples():
@@ -98,9 +97,8 @@ def shares_frame(found: DataFrame) -> DataFrame:
 
 
 def ledger(runs: Runs, chapter: str | None = None, verdict: str | None = None) -> list[Decision]:
-    """The verdicts on all claims, in the order of ``data/paper/claims.yml``, or on those of one chapter (no
-    other is computed), or with one of `VERDICTS` at either scale. Raises `InputError` for a chapter or
-    verdict that there is not, naming those there are."""
+    """The verdicts on all claims, in the order of their file, or on those of one chapter, or with one of
+    `VERDICTS` at either scale. Raises `InputError` for a chapter or verdict that there is not."""
     if verdict is not None:
         check_known("verdict", verdict, VERDICTS)
     if chapter is not None:
@@ -133,8 +131,7 @@ def link_of(claim: Claim) -> str:
 
 
 def row_of(decision: Decision) -> dict[str, Any]:
-    """A claim as plain data. A verdict is null at a scale that does not decide the claim, and ``thesis``
-    where the thesis published no number."""
+    """A claim as plain data, with null for a verdict or number that there is not."""
     claim, at = decision.claim, decision.at
     found = {"verdict": at.get("thesis"), "compact": at.get("compact"), "thesis": decision.thesis}
     return {
@@ -211,8 +208,7 @@ def as_text(decided: Sequence[Decision], tables: DataFrame | None = None) -> str
 def written(
     place: Place, style: str = "table", chapter: str | None = None, verdict: str | None = None
 ) -> str:
-    """The ledger in one of `FORMATS`. Raises `InputError` for a chapter, verdict or format that there is
-    not, or outside a clone."""
+    """The ledger in one of `FORMATS`."""
     check_known("format", style, FORMATS)
     runs = Runs(place)
     decided = ledger(runs, chapter, verdict)
@@ -225,8 +221,7 @@ def written(
 
 
 def ledger_html(decided: Sequence[Decision]) -> str:
-    """A form that is hidden until a script works it, and the table of all claims, where each row has the
-    id ``claim-<id>``. Claims that were run at no scale are in a second table, which is folded."""
+    """The table of all claims, with ids ``claim-<id>``; those run at no scale are in a second, folded one."""
     waiting = [d for d in decided if {d.verdict(scale) for scale in SCALES} <= {"not run", ""}]
     source = Path(__file__).with_name("ledger.html").read_text("utf-8")
 

@@ -7,12 +7,10 @@ A measure is a table with a row for each number: the configuration of its run (c
 """
 
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,7 +31,7 @@ from whenpool.runs.plans import COMPACT, COMPACT_TEST
 from whenpool.runs.plans.chapters import SMALL_TAGGERS
 from whenpool.runs.plans.networks import TIMED_SEEDS
 from whenpool.runs.run import VECTORS, Place
-from whenpool.runs.store import Store
+from whenpool.runs.store import NO_FOLDER, Store
 from whenpool.theory import constructions, lattice, shrinkage
 
 Row = Mapping[str, Any]
@@ -51,11 +49,10 @@ USED |= {"scale", "attention", "network", "input_variance"}
 
 
 class Runs:
-    """The finished runs of a place as tables, each read once; without a place there are none. Each table has
-    all columns of its kind of run."""
+    """The finished runs of a place as tables, each read once, with all columns of their kind."""
 
     def __init__(self, place: Place | None) -> None:
-        self._store = place.store if place else Store(Path(os.devnull))
+        self._store = place.store if place else Store(NO_FOLDER)
         self._tables: dict[Any, Any] = {}
 
     trainings = cached_property(lambda self: self._rows("training"))
@@ -102,8 +99,7 @@ class Runs:
 
 
 class Numbers:
-    """A table whose rows are looked up by the values of several columns at once: claims do so thousands of
-    times, for which filters of pandas are too slow."""
+    """A table looked up by the values of several columns, thousands of times: pandas is too slow for it."""
 
     def __init__(self, rows: DataFrame) -> None:
         plain = rows.astype(object).where(rows.notna(), None)
@@ -165,8 +161,7 @@ def _tested(rows: DataFrame) -> DataFrame:
 
 
 def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows:
-    """A number of the epochs of each training, which ``read`` gives by key; ``timed``: of those that are
-    there to be timed, with nothing else running."""
+    """What ``read`` gives by key of epochs; ``timed``: of trainings with nothing else running."""
 
     def values(runs: Runs) -> DataFrame:
         found = _tested(runs.trainings)
@@ -181,8 +176,7 @@ def _by_epochs(read: Callable[[DataFrame], Series], timed: bool = False) -> Rows
 
 
 def _gain_after_saturation(epochs: DataFrame) -> Series:
-    """Validation accuracy of the best epoch after the first with `SATURATED` training accuracy, minus that
-    of this epoch; none without both."""
+    """Validation accuracy of the best epoch after the first with `SATURATED` accuracy, minus that one's."""
     ordered = epochs.sort_values(["key", "epoch"])
     late = ordered[(ordered["train_accuracy"] >= SATURATED).groupby(ordered["key"]).cummax()]
     return late.groupby("key")["validation_accuracy"].agg(lambda own: own.iloc[1:].max() - own.iloc[0])
@@ -266,8 +260,7 @@ def _sides(read: Callable[[DataFrame], Series]) -> Rows:
 
 
 def _importance(read: Callable[..., float], mixed: bool = False) -> Measure:
-    """Word importance: at the thesis's scale on texts of the lengths of its figures, else on any; ``mixed``:
-    on texts with filler alone."""
+    """Word importance, at the thesis's scale on texts as long as in its figures; ``mixed``: among filler."""
 
     def profiles(points: DataFrame) -> DataFrame:
         points = _looked_at(points[~(mixed & points["setting"].eq("standard"))], WordImportance.texts)

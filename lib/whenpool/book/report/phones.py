@@ -23,8 +23,7 @@ _TALLEST = 2.6  # Inches of a panel
 
 
 def drawn_twice(figure: Figure) -> str | None:
-    """A figure as SVG, with its layout for a phone in the metadata; None where nothing is drawn. The figure
-    is left in that layout."""
+    """A figure as SVG, with its layout for a phone in the metadata, in which the figure is left."""
     from IPython.core.pylabtools import print_figure
 
     wide = print_figure(figure, "svg")
@@ -61,8 +60,7 @@ def _panels_in_lines(svg: str) -> str | None:
 
 
 def stack(figure: Figure) -> None:
-    """Lay a figure out for a phone: legends above, panels in one column, or in two where several share an
-    axis, with the labels that the outer ones then need."""
+    """Lay a figure out for a phone: legends above, panels in one column, or in two that share an axis."""
     panels = sorted(figure.axes, key=_place)
     rows = [list(row) for _, row in groupby(panels, key=lambda axes: _place(axes)[0])]
     legends = list(figure.legends)
@@ -119,8 +117,7 @@ def _place(axes: Axes) -> tuple[int, int]:
 
 
 def _labels(rows: list[list[Axes]]) -> dict[Axes, tuple[str, str]]:
-    """The labels of both axes of each panel, which the wide figure may have at the last of its column and
-    the first of its row alone."""
+    """The labels of both axes of each panel, also where an outer panel has them for it."""
     found = {}
     for row in rows:
         for axes in row:

@@ -46,8 +46,7 @@ def largest_whole(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def where_the_text_stands(setting: str, share: float, points: int = 100) -> Any:
-    """Which of the positions of a profile, (points,) bool, lie in the original text by construction (§1.8.1)
-    where filler has a ``share`` of all words."""
+    """Which positions of a profile, (points,) bool, lie in the original text (§1.8.1)."""
     low, high = text_span(setting, share)
     return pd.Series(np.linspace(0, 1, points)).between(low, high).to_numpy()
 

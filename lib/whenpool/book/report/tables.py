@@ -21,12 +21,7 @@ _ESCAPED = re.compile(r"&amp;(#\d+;)")
 
 def literal(text: Any) -> str:
     """A text of which nothing is markup, neither in Markdown, nor in its tables, nor in HTML: each mark
-    is a numbered character reference, and there are no ends of lines.
-
-    Examples:
-        >>> literal("a|b <i>")
-        'a&#124;b &#60;i&#62;'
-    """
+    is a numbered character reference, and there are no ends of lines."""
     return _MARKS.sub(lambda mark: f"&#{ord(mark[0])};", " ".join(str(text).split()))
 
 
@@ -68,8 +63,7 @@ def spoken_number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences of Markdown with links to the ledger, for a page of the book. A notebook that is opened
-    by itself has no ledger beside it, and shows them without links."""
+    """Sentences of Markdown with links to the ledger, which a notebook opened by itself does not show."""
 
     paragraphs: tuple[str, ...]
 
@@ -93,11 +87,8 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class CaptionedTable:
-    """A table that the book numbers and refers to by name, and that a notebook shows as it is; one without
-    rows says that there are no runs yet.
-
-    Cells, caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`.
-    """
+    """A table that the book numbers and refers to by name, and that a notebook shows as it is. Cells,
+    caption, legend and provenance are Markdown: what a user wrote comes into them by `literal`."""
 
     frame: DataFrame
     caption: str  # one sentence
@@ -239,8 +230,7 @@ def beside_thesis(
     heads: dict[str, Any] | None = None,
     legend: str = LEGEND,
 ) -> CaptionedTable:
-    """A table of the thesis with ours in its cells, which `judged` gives from the runs ``stored``, and where
-    ours come from."""
+    """A table of the thesis with ours in its cells, see `judged`, and where ours come from."""
     shown = {key for keys in cells["keys"].dropna() for key in keys}
     runs = stored[stored["key"].isin(shown)] if shown else stored.head(0)
     line = provenance_line(runs, "the thesis alone; none of it has been run here")
@@ -258,9 +248,8 @@ def record_runs(stored: DataFrame) -> DataFrame:
 
 
 def thesis_table(stored: DataFrame, table: str, corpus: str | None = None) -> CaptionedTable:
-    """A table of §1.8: Table 1.3 or 1.4 in the thesis's shape, settings and sizes side by side, or one
-    corpus of Table 1.5, 1.6 or 1.8, settings below each other; how often guessing is right below each
-    block. Where there are many columns, deviations are below the means."""
+    """A table of §1.8: Table 1.3 or 1.4, settings and sizes side by side, or one corpus of Table 1.5, 1.6 or
+    1.8, settings below each other; how often guessing is right below each block."""
     theirs = published("accuracy").query("table == @table")
     block, columns = "corpus", ["setting", "size"]
     if corpus:

@@ -60,8 +60,7 @@ def mass_before_the_end(epochs: pd.DataFrame) -> pd.Series:
 
 
 def cost_of_ending(epochs: pd.DataFrame) -> pd.Series:
-    """Validation accuracy with attention in the last epoch before the factor reaches 1, minus that
-    without attention in the first epoch at 1: points lost when attention goes, by run."""
+    """Points of validation accuracy lost when attention goes, as the factor reaches 1, by run."""
     ordered = epochs.sort_values("epoch")
     before = ordered[ordered["factor"] < 1].groupby("key")["attention_accuracy"].last()
     after = ordered[ordered["factor"] == 1].groupby("key")["validation_accuracy"].first()
@@ -69,10 +68,7 @@ def cost_of_ending(epochs: pd.DataFrame) -> pd.Series:
 
 
 def thesis_cells(stored: pd.DataFrame) -> pd.DataFrame:
-    """The cells of Table 2.1, and MaxAtt's of Table 1.3 beside them, with ours and verdicts.
-
-    The thesis gives Table 2.1 one number a cell: our interval is compared with that number alone.
-    """
+    """The cells of Table 2.1, one number each, and MaxAtt's of Table 1.3 beside, with ours and verdicts."""
     best = published("accuracy").query(
         "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention' "
         f"and setting in {SETTINGS}"

@@ -37,7 +37,6 @@ COLUMNS = {
         ("learnability", "method corpus setting", "size accuracy"),
     )
 }
-FILES = tuple(COLUMNS)
 RUNS_PER_CELL = 5  # Seeds behind each mean and standard deviation of the thesis (§1.4.2)
 MARGIN = 3.0  # Points of accuracy
 SEEDS_NEEDED = 3
@@ -67,8 +66,7 @@ def paper_file(name: str, what: str) -> Path:
 
 
 def published(name: str) -> DataFrame:
-    """One of `FILES`: each row is a number of the thesis, ``table`` says in which table. Raises `InputError`
-    outside a clone of the book, or for a file that is not as it should be."""
+    """The rows of one of `COLUMNS`, a number of the thesis each; ``table`` says in which table."""
     file = paper_file(f"{name}.csv", "the thesis's numbers are")
     return _read(file, name, file.stat().st_mtime_ns if file.is_file() else 0).copy()
 
@@ -80,10 +78,7 @@ def _read(file: Path, name: str, changed: int) -> DataFrame:
 
 @dataclass(frozen=True)
 class Sample:
-    """A number over the seeds of one model: mean and standard deviation (of the sample, n - 1).
-
-    A measure that is a ratio has the mean and deviation of its logarithms.
-    """
+    """A number over the seeds of one model, or its logarithm: mean and standard deviation (n - 1)."""
 
     mean: float
     std: float
@@ -94,13 +89,7 @@ class Sample:
 
 def estimate(terms: Sequence[tuple[int, Sample]]) -> tuple[float, float, float]:
     """A sum of means, each with its sign, and its 95 % interval (value, low, high), NaN where a deviation is
-    missing: t for one mean, Welch's for a difference, Satterthwaite's degrees of freedom for more.
-
-    Examples:
-        >>> a, b = Sample(10.0, 1.0, 4), Sample(7.0, 1.0, 4)
-        >>> [round(number, 2) for number in estimate([(1, a), (-1, b)])]
-        [3.0, 1.27, 4.73]
-    """
+    missing: t for one mean, Welch's for a difference, Satterthwaite's degrees of freedom for more."""
     value = sum(sign * sample.mean for sign, sample in terms)
     if any(sample.n < 2 or np.isnan(sample.std) for _, sample in terms):
         return value, np.nan, np.nan
@@ -143,8 +132,7 @@ def spread(values: Series) -> str:
 
 
 def judge(ours: DataFrame, published: Series) -> dict[str, Any]:
-    """The verdict on one row of ``data/paper/accuracy.csv`` from our runs of its corpus, length, setting,
-    size and pooling, as `cell_of` has it."""
+    """What is beside a row of ``data/paper/accuracy.csv``, see `cell_of`, from our runs of its cell."""
     cell = NOT_RUN
     used = ours[ours["corpus_complete"].eq(True) & follows_protocol(ours)]
     if len(used):
@@ -168,8 +156,7 @@ def judge(ours: DataFrame, published: Series) -> dict[str, Any]:
 
 
 def fullest(runs: DataFrame, varied: list[str], *then: str) -> DataFrame:
-    """The runs of the configuration (they differ in the columns ``varied``) with the most seeds, then the
-    largest values in some columns; each seed once."""
+    """Of configurations that differ in ``varied`` the one with the most seeds, then the largest values."""
     groups = [own for _, own in runs.groupby(varied, dropna=False, sort=False)]
     largest = max(groups, key=lambda own: [own["seed"].nunique(), *own[list(then)].max().tolist()])
     return largest.drop_duplicates("seed", keep="last")
@@ -255,8 +242,7 @@ def of_breadth(runs: DataFrame) -> Series:
 
 
 def probes_of_breadth(probes: DataFrame) -> Series:
-    """Which probe runs looked at such a model once it was trained, or for the gradients at the start on
-    the first 500 texts (§1.5)."""
+    """Which probe runs looked at such a model, once trained or at the start (§1.5)."""
     start, usual = _at_the_start(probes), {"size": 1_000, "test": SMALL_MODEL["test"]}
     as_trained = probes.assign(**{name: probes[name].mask(start, usual[name]) for name in usual})
     return of_breadth(as_trained) & ~probes["untrained"].eq(True)

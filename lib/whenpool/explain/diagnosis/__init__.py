@@ -15,14 +15,14 @@ from whenpool.base.paths import cache_directory, data_directory
 from whenpool.base.version import __version__
 from whenpool.explain.checkpoint import save_checkpoint
 from whenpool.explain.diagnosis.data import Wish, survey
-from whenpool.explain.diagnosis.findings import HIDDEN, Plan, find, make_plan
+from whenpool.explain.diagnosis.findings import HIDDEN, find, make_plan
 from whenpool.explain.diagnosis.page import Page
 from whenpool.explain.diagnosis.verdict import advice_on, verdict_on
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.probes import step_megabytes
-from whenpool.runs.compute import compute, standing
+from whenpool.runs.compute import compute
 from whenpool.runs.engine import Workforce
-from whenpool.runs.kinds.training import Training, prepare
+from whenpool.runs.kinds.training import Training
 from whenpool.runs.run import Place, find_vectors
 from whenpool.runs.store import Store
 
@@ -31,8 +31,7 @@ __all__ = ["Wish", "diagnose"]
 
 def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Page:
     """Train each pooling on the user's texts, probe it, and write the page and the models. Runs are
-    stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for texts
-    that cannot be used, or a folder that cannot be written."""
+    stored the moment they end: the same wish goes on where it was stopped."""
     started, folder = time.monotonic(), wish.output
     store = Store(folder / "runs")
     store.check_writable()
@@ -46,11 +45,6 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     for note in texts.notes:
         say(note)
     say(f"Word vectors: {vectors or 'random'}. Up to {texts.words:,} words of a text are read.")
-    if workforce.device == "cpu" and (seconds := _seconds(plan, place, workers)):
-        say(
-            f"It takes about {max(1, round(seconds / 60))} min on {workers} processors; --words, "
-            "--limit, --epochs and --poolings make it shorter."
-        )
     compute(
         plan.runs, place, workforce, keep_weights=lambda run: isinstance(run, Training),
         label="diagnosis", say=say,
@@ -80,37 +74,13 @@ def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Pa
     return page
 
 
-def _small_step() -> tuple[TextClassifier, tuple[torch.Tensor, ...]]:
-    """A model as those that are trained, and a batch of texts of 64 words."""
-    model, size = TextClassifier(10, 2, embedding_size=100, hidden_size=HIDDEN), Training.batch_size
-    return model, (torch.ones(size, 64).long(), torch.full((size,), 64), torch.zeros(size).long())
-
-
 def _words_that_fit(workers: int) -> int:
-    """The longest texts that may be trained on, a power of two, so that all trainings at once take a
-    quarter of this machine's memory; by its size, not by what is free, so that it stays the same."""
-    model, batch = _small_step()
+    """The longest texts, a power of two, with which all trainings take a quarter of this machine's memory."""
+    model, size = TextClassifier(10, 2, embedding_size=100, hidden_size=HIDDEN), Training.batch_size
+    batch = torch.ones(size, 64).long(), torch.full((size,), 64), torch.zeros(size).long()
     each = step_megabytes(model, *batch) / 64
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
     except (AttributeError, ValueError, OSError):  # a system that does not say
         memory = 8_000.0
     return max(64, 2 ** int(math.log2(memory / 4 / workers / each)))
-
-
-def _seconds(plan: Plan, place: Place, workers: int) -> float:
-    """About how long the runs take that are not done yet, by a few steps of training on this machine."""
-    done = standing(plan.runs, place).done
-    missing = [run for run in plan.runs if isinstance(run, Training) and run not in done]
-    if not missing:
-        return 0.0
-    model, (ids, lengths, labels) = _small_step()
-    took = []
-    for _ in range(3):
-        started = time.perf_counter()
-        torch.nn.functional.cross_entropy(model(ids, lengths), labels).backward()
-        took.append(time.perf_counter() - started)
-    words = int(prepare(plan.training, place).dataset.train.ids.lengths.sum())
-    per_word = min(took) / ids.numel()
-    steps = words * plan.training.epochs * len(missing) * per_word
-    return steps / 0.4 / min(workers, len(missing))  # measured: evaluation and probes take the rest

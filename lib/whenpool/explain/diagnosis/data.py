@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import median
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import write_atomically
 from whenpool.corpora.corpus import Raw, shuffled
 from whenpool.corpora.own import FEWEST, SUFFIXES, check_classes, read_own
@@ -44,11 +44,11 @@ class Wish:
     def __post_init__(self) -> None:
         for pooling in self.poolings:
             check_known("pooling", pooling, POOLINGS)
-        if len(set(self.poolings)) < len(self.poolings) or not self.poolings:
-            raise InputError(f"poolings are some different ones of {', '.join(POOLINGS)}")
+        several = 0 < len(set(self.poolings)) == len(self.poolings)
+        check(several, f"poolings are some different ones of {', '.join(POOLINGS)}")
         for name in ("seeds", "epochs", "limit", "words"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"{name} is at least 1, not {getattr(self, name)}")
+            count = getattr(self, name)
+            check(count is None or count >= 1, f"{name} is at least 1, not {count}")
 
     @property
     def output(self) -> Path:
@@ -132,14 +132,9 @@ class Survey:
 
 
 def survey(wish: Wish, words: int) -> Survey:
-    """Read the file of a wish, choose at most about as many of its texts as that says, and write those into
-    its folder.
-
-    Texts are cut first, to the ``words`` that the models read of them, so that none is in two splits.
-    Which are chosen depends on nothing but the texts; each class keeps its share, and at least `FEWEST`
-    texts. Raises `InputError` for a file that cannot be read, texts without spaces between words, fewer
-    than two classes, or a class with too few texts.
-    """
+    """Read the file of a wish, choose about as many of its texts as that says, and write those into its
+    folder. Texts are cut first, to the ``words`` that models read of them, so that none is in two splits;
+    which are chosen depends on the texts alone; each class keeps its share, and at least `FEWEST` texts."""
     path, column = wish.path, wish.text_column
     tokenizer = "characters" if wish.characters else "untagged"
     gaps = list[str]()
@@ -161,8 +156,7 @@ def survey(wish: Wish, words: int) -> Survey:
         if longer:
             cut.add(text)
         lengths.setdefault(text, length)
-    if not labels:
-        raise InputError("; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
+    check(labels, "; ".join([f"{path}: no row has a text and a label", *gaps[:1]]))
     if not wish.characters and median(runs) >= 8:  # which no words of a script with spaces have
         advice = "put them there with a segmenter, or read each character as a word with --characters"
         raise InputError(f"{path}: texts have no spaces between words: {advice}")

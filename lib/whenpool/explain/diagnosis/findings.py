@@ -54,8 +54,7 @@ class Plan:
 
 
 def make_plan(survey: Survey, place: Place, wish: Wish, vectors: str | None = None) -> Plan:
-    """The runs on the texts of a survey. Raises `InputError` for word vectors that are not there or cannot be
-    read."""
+    """The runs on the texts of a survey."""
     corpus = f"{survey.file.resolve()}:balanced=no"
     sizes: dict[str, Any] = {"max_words": survey.words, "hidden_size": HIDDEN, "epochs": wish.epochs}
     base = Training(corpus, "standard", 1, wish.poolings[0], length="any", **sizes)
@@ -78,12 +77,8 @@ def make_plan(survey: Survey, place: Place, wish: Wish, vectors: str | None = No
 
 
 def evidence_place(results: Sequence[dict[str, float]]) -> str:
-    """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree; of each, the
-    mean importance in the "left", "middle" and "right" third of the texts is given.
-
-    The evidence is in one third if that matters more than 1.25 times as much as the next one, and everywhere
-    if the most important third matters at most 1.25 times as much as the least important one.
-    """
+    """The place of the evidence, as `whenpool.book.report.advice` names it, if all models agree on the third
+    of the texts that matters more than 1.25 times as much as the next, or that none matters so much."""
     names = {"left": "start", "middle": "middle", "right": "end"}
     found = set()
     for result in results:
@@ -94,8 +89,7 @@ def evidence_place(results: Sequence[dict[str, float]]) -> str:
 
 
 def evidence_sentence(where: str, judges: Sequence[str], cut: bool) -> str:
-    """What the page says of the place that `evidence_place` finds; ``judges`` are the names of the models,
-    and ``cut`` says whether some texts are longer than what is read of them."""
+    """What the page says of `evidence_place`, to models called ``judges``, in texts that may be ``cut``."""
     texts = "the words that are read" if cut else "the texts"
     if not judges:
         told_by = "models with a pooling that have learnt; there is none here"
@@ -264,8 +258,7 @@ class Findings:
 
     @property
     def differences(self) -> list[Difference]:
-        """Of the best pooling from each other one; since any of them may have come out best, each is tested
-        at a share of the 5 % for all pairs (Bonferroni's)."""
+        """Of the best pooling from each other one, tested for all pairs at once (Bonferroni's)."""
         best, *others = self.scores
         least = (1 - LEVEL) / max(1, math.comb(len(self.scores), 2))
         return [difference(best, other, least) for other in others]
@@ -298,8 +291,7 @@ class Findings:
 
     @property
     def judges(self) -> list[Score]:
-        """Those that say where the evidence is: of the poolings that have learnt those with word importance,
-        but not the last state, which reads the ends of a text."""
+        """Those that say where the evidence is: not the last state, which reads the ends of a text."""
         return [score for score in self.learnt if score.pooling in self.importance.keys() - {"last"}]
 
     @property

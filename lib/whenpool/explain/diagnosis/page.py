@@ -135,8 +135,7 @@ def _lines(
 
 
 def _svg(title: str, said: str, draw: Callable[[Axes], None]) -> Markup:
-    """A drawing for light and dark pages: what is black takes the colour of the page's text; ``said`` is for
-    readers who see no drawing."""
+    """A drawing whose black takes the colour of the page's text; ``said`` is for who sees no drawing."""
     look: Any = {
         "svg.fonttype": "none", "svg.hashsalt": title, "font.size": 9, "axes.grid": True,
         "grid.color": "#80808060", "axes.spines.top": False, "axes.spines.right": False,

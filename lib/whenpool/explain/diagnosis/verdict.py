@@ -19,8 +19,7 @@ class Verdict:
 
 
 def verdict_on(found: Findings) -> Verdict:
-    """The recommendation: a baseline, where no pooling is more accurate than it beyond chance, and else
-    a pooling."""
+    """The recommendation: a baseline, where no pooling is better beyond chance, else a pooling."""
     verdict, simple, best = _of_poolings(found), found.simple, found.scores[0]
     if simple is None or found.test < FEW:
         return verdict
@@ -35,9 +34,8 @@ def verdict_on(found: Findings) -> Verdict:
 
 
 def _of_poolings(found: Findings) -> Verdict:
-    """Only poolings that have learnt are recommended. The most accurate one is taken unless others may be as
-    good, as far as chance goes; then the one among them that does best on the texts as they are and under
-    added filler taken together, each counting half."""
+    """Of the poolings that have learnt, and may be the best as far as chance goes, the one that does best
+    on the texts as they are and under added filler taken together, each counting half."""
     best, size, tied = found.scores[0], f"{found.test:,} test texts", found.tied
     if found.test < FEW:
         advice = f"give {5 * FEW + 10} texts or more, of which a fifth is for the test"
@@ -111,8 +109,7 @@ def _chosen(found: Findings, tied: list[Score]) -> tuple[Score, list[str]]:
 
 
 def _robust(found: Findings) -> list[str]:
-    """What filler does to the pooling that is best without it: nothing is said where the difference from the
-    others is no larger than two standard errors."""
+    """What filler does to the pooling that is best without it, beyond two standard errors."""
     kept = {s.name: value for s in found.learnt if (value := found.kept(s.pooling)) is not None}
     mine = kept.pop(found.scores[0].name, None)
     if mine is None or not kept:
@@ -134,8 +131,7 @@ def _filler(found: Findings) -> str:
 
 
 def advice_on(words: float, texts: int, where: str) -> list[Advice]:
-    """What the book advises for such texts, as far as its own runs say something of it; nothing outside its
-    clone, or where it cannot be read."""
+    """What the book advises for such texts; nothing outside its clone, or where it cannot be read."""
     try:
         return [one for one in advice_for(words, texts, where) if support(one) != "untested"]
     except InputError:  # the diagnosis does without it

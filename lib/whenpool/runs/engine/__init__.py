@@ -32,8 +32,7 @@ class Workforce:
 
     @classmethod
     def default(cls) -> "Workforce":
-        """The one that the environment names, for notebooks, which have no options: ``WHENPOOL_ENGINE`` and
-        so on, without a deadline. Raises `InputError` for what is no whole number where one is needed."""
+        """The one that ``WHENPOOL_ENGINE`` and so on name, for notebooks, which have no options."""
         given: dict[str, Any] = {}
         for name in ("engine", "address", "workers", "device", "together", "precision"):
             if value := os.environ.get(variable := f"WHENPOOL_{name.upper()}"):
@@ -48,12 +47,12 @@ class Workforce:
         given = {name: value for name, value in asdict(self).items() if name != "until"}
         return {f"WHENPOOL_{name.upper()}": str(v) for name, v in given.items() if v is not None}
 
-    def check(self) -> None:
-        """Raises `InputError` for an unknown engine, device or precision, or a GPU that is not here."""
+    def check(self, here: bool = True) -> None:
+        """Raises `InputError` for an unknown engine, device or precision, or a GPU needed ``here``."""
         check_known("engine", self.engine, ("local", "ray"))
         if self.address and self.engine != "ray":
             raise InputError("an address is of a Ray cluster: choose --engine ray as well")
-        check_device(self.device, here=self.engine == "local")
+        check_device(self.device, here and self.engine == "local")
         check_known("precision", self.precision, PRECISIONS)
 
 
@@ -80,20 +79,15 @@ def run_all(
     label: str = "runs",
     seconds: Callable[[Run], float | None] = lambda run: None,
 ) -> Report:
-    """Execute the runs that are not stored yet, most informative first.
-
-    Each is stored the moment it ends. A worker that dies is replaced and its run tried again; several
-    commands on one store share the work.
+    """Execute the runs that are not stored yet, most informative first; each is stored the moment it ends. A
+    worker that dies is replaced and its run tried again; several commands on one store share the work.
 
     Args:
-        workforce: default: `Workforce.default`.
         keep_weights: the runs whose weights are wanted; those stored without are run again.
-        label: is written before the progress bar.
         seconds: that a run is expected to take, None if nothing is known; for a workforce with a deadline.
 
     Raises:
-        InputError: for data that are missing, a store that cannot be written, or a workforce that is
-            not to be had.
+        InputError: for data that are missing, a store that cannot be written, or no such workforce.
         KeyboardInterrupt: on ctrl-C, after the workers were stopped; what is finished is stored.
     """
     workforce = workforce or Workforce.default()

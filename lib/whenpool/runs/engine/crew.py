@@ -65,9 +65,8 @@ class Report:
 
 
 def tasks_of(jobs: Sequence[Job], together: int) -> list[Task]:
-    """Tasks, most informative first, so that one can stop at any time. Up to ``together`` trainings form one.
-    They differ in pooling and the place of the filler alone, so that their batches have the same lengths
-    at every step, and nothing is padded for others."""
+    """Tasks, most informative first. Up to ``together`` trainings form one: they differ in pooling and the
+    place of the filler alone, so that batches have the same lengths, and nothing is padded for others."""
     groups: list[list[Job]] = []
     filling: dict[Run, list[Job]] = {}  # the last group of each shape
     for job in sorted(jobs, key=lambda job: job.run.rank()):
@@ -97,8 +96,7 @@ class DeviceLostError(RuntimeError):
 
 
 def do(task: Task, place: Place, device: str, say: Callable[[Message], None]) -> None:
-    """Execute and store the runs of a task, and say how it goes. Several that are too much for the memory
-    of a GPU are tried again, half of them at a time. Raises `DeviceLostError`."""
+    """Execute and store the runs of a task, half at a time if they are too much for a GPU's memory."""
     for job in task:
         say(Message("begun", job.key))
     open_jobs = {job.key: job for job in task}
@@ -191,8 +189,7 @@ class Pool(Protocol):
         """Hand a task to a worker, and return what it goes by in messages."""
 
     def listen(self, seconds: float | None) -> list[Told]:
-        """Wait for messages of workers, for some time at most. The last one of a worker is "idle" or
-        "died"."""
+        """Wait for messages; the last one of a worker is "idle" or "died"."""
 
     def close(self) -> None:
         """Stop all workers, whatever they are doing."""

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from whenpool.base.errors import InputError, StorageError
+from whenpool.base.errors import InputError, StorageError, check
 from whenpool.base.files import write_atomically
 from whenpool.base.memory import keep_freed_memory
 from whenpool.base.paths import cache_directory, data_directory, variables
@@ -56,8 +56,7 @@ Letter = tuple[Message, tuple[tuple[str, bytes, bytes | None], ...]]
 
 
 def perform(version: str, order: Order) -> Iterator[Letter]:
-    """Do a task, and say how it goes while it is done. The order of another version of the library, which
-    might mean something else, is refused."""
+    """Do a task, and say how it goes; the order of another version of the library is refused."""
     if version != __version__:
         both = f"{platform.node()} has whenpool {__version__}, this machine {version}"
         yield Message("stopped", text=f"node {both}: install the same version on both"), ()
@@ -158,8 +157,7 @@ class _Sent:
 
 class RayPool:
     """As many tasks at a time as the cluster has room for, or ``workforce.workers``; these are shared out
-    evenly over its GPUs, one on each where no number is given. Raises `InputError` when Ray is not installed,
-    or there is no cluster that can do it."""
+    evenly over its GPUs, one on each where no number is given."""
 
     tries = 5  # a node that is lost says nothing about the run
 
@@ -175,8 +173,7 @@ class RayPool:
         if workforce.device.startswith("cuda"):
             try:
                 gpus = sum(int(node.get("GPU", 0)) for node in self._nodes())
-                if not gpus:
-                    raise InputError("no node of the Ray cluster has a GPU; use --device cpu")
+                check(gpus, "no node of the Ray cluster has a GPU; use --device cpu")
             except BaseException:
                 self.close()
                 raise
@@ -287,20 +284,11 @@ def _end(error: Exception) -> tuple[str, str, str]:
             text = f"node {node[1] if node else 'of the Ray cluster'} cannot load whenpool {__version__}"
             return "stopped", "", f"{text}: install it there, as it is on this machine"
         return "died", "", f" ({type(error.cause).__name__}: {' '.join(str(error.cause).split())})"
-    reasons = {
-        exceptions.OutOfMemoryError: "ended by Ray, since its node was out of memory",
-        exceptions.WorkerCrashedError: "killed, or crashed",
-        exceptions.NodeDiedError: "its node was lost",
-        exceptions.ObjectLostError: "its node was lost",
-        exceptions.TaskCancelledError: "cancelled",
-    }
-    found = (reason for kind, reason in reasons.items() if isinstance(error, kind))
-    return "died", "", f" ({next(found, type(error).__name__)})"
+    return "died", "", f" (Ray's {type(error).__name__})"
 
 
 def _connect(workforce: Workforce) -> bool:
-    """Be in a cluster: the one named, one that this machine belongs to, or one of this machine alone;
-    returns whether this call has connected."""
+    """Be in a cluster: that named, this machine's, or one of it alone; returns whether we connected."""
     address = workforce.address or os.environ.get("RAY_ADDRESS")
     if address not in (None, "", "auto", "local"):
         _check_address(address)

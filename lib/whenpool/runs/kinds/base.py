@@ -12,6 +12,7 @@ from dataclasses import MISSING, asdict, fields, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from whenpool.base.files import fingerprint
 from whenpool.base.tables import Columns
 from whenpool.corpora.tokens import load_vectors
 
@@ -45,6 +46,7 @@ class Run:
     training: "Training | None" = None  # the training itself, or that whose model is probed
 
     if TYPE_CHECKING:  # fields of most kinds
+        vectors: str | None  # the name of word vectors
 
         @property
         def epochs(self) -> int: ...  # parts of the work that progress counts
@@ -69,20 +71,17 @@ class Run:
 
     @property
     def shape(self) -> Self:
-        """The run without its word vectors and the folders of its files: published runs of the same shape
-        count for it where these are not here."""
+        """The run without its vectors and folders: a published one like it counts where they are not here."""
         return replace(self, vectors=None) if hasattr(self, "vectors") else self  # type: ignore[type-var]
 
     def alike(self) -> Iterable[tuple[Hashable, float]]:
-        """Groups of runs that are less and less like this one, and its work in the unit of the group, by
-        which its time is estimated."""
+        """Groups of runs less and less like this one, with its work in their unit; its time is theirs."""
         yield ("the same", self.shape), 1.0
         yield (self.kind,), self.work
 
     def rank(self) -> tuple[Any, ...]:
-        """A sort key, the most informative runs first: by seed, training texts (of few-shot runs the thesis's
-        ten of each class first), setting, length, corpus and pooling. Wherever such a list is cut, what
-        comes before is a grid with fewer seeds, and so on. A probe has the place of its training."""
+        """A sort key, the most informative runs first, so that wherever a list is cut, what comes before is a
+        grid with fewer seeds, then sizes, settings, lengths, corpora and poolings."""
         return (getattr(self, "seed", 0), (False, 0), 0, (0, ""), (0, ""), (0, ""), True, 0, repr(self))
 
     def facets(self) -> Mapping[str, Sequence[Any]]:
@@ -104,21 +103,24 @@ class Run:
         return cls(**values_of(row, cls))
 
     def identity(self, place: "Place") -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a configuration
-        that cannot be run, or data that are not there."""
+        """What makes a run this run: configuration, data, protocol."""
         raise NotImplementedError
+
+    def identified(self, place: "Place", label: str, **data: str) -> dict[str, Any]:
+        """An identity: the ``label`` of the corpus, the fingerprints of ``data``, and that of the vectors."""
+        if self.vectors:
+            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
+        return {"run": self.changed() | {"corpus": label}, "data": data, "protocol": self.protocol}
 
     def execute(
         self, place: "Place", device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
-        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, too
-        few texts, a loss that diverges, or a training that is needed and whose weights are not here."""
+        """Execute and store the run; returns its key."""
         raise NotImplementedError
 
     @classmethod
     def read_ahead(cls, runs: Sequence[Any], place: "Place", device: str) -> Iterable[str]:
-        """Read what some runs of this kind share, here their word vectors, before workers start that would
-        each do it; returns notes on their corpora, a sentence each."""
+        """Read once what runs of this kind share; returns notes on their corpora, a sentence each."""
         for name in {run.vectors for run in runs if getattr(run, "vectors", None)}:
             load_vectors(place.vectors_file(name), place.cache)
         return ()
@@ -171,8 +173,7 @@ class Run:
 
 
 def scores_of(outcome: Any, labels: Any = None) -> dict[str, Any]:
-    """What every training stores of its outcome (`whenpool.training.loop.Outcome`); with the test labels
-    also the accuracy in % of always naming the most frequent one."""
+    """What every training stores of its outcome; with test labels how often the commonest is right."""
     scores = {
         "test_accuracy": outcome.test.accuracy,
         "test_loss": outcome.test.loss,

@@ -15,42 +15,19 @@ import safetensors.torch
 import torch
 from torch import nn
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.base.files import fingerprint
-from whenpool.corpora import Corpus
+from whenpool.corpora import Corpus, tokens
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
 from whenpool.corpora.corpus import LENGTHS
 from whenpool.corpora.dataset import Splits
-from whenpool.corpora.tokens import (
-    VOCABULARY_LIMIT,
-    build_vocabulary,
-    load_vectors,
-    start_from,
-    tokenize,
-)
+from whenpool.fewshot import pretrained as encoders
 from whenpool.fewshot.fine_tuning import UDA, FineTuned, MixText, TMix, Unlabelled
-from whenpool.fewshot.pretrained import (
-    DEFAULT_ENCODER,
-    MINILM,
-    MINILM_NAMES,
-    Pretrained,
-    contextual_classifier,
-    embed,
-    encoder_fingerprint,
-    load_encoder,
-    token_hash,
-)
 from whenpool.fewshot.selection import Selection, TfIdfReplacement, load_paraphrases, select
 from whenpool.fewshot.vampire import BagOfWordsVAE, VampireClassifier, bag_vocabulary, pretrain
 from whenpool.models.text_classifier import TextClassifier
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
-from whenpool.runs.kinds.training import (
-    CORPORA,
-    EVALUATION,
-    loaded,
-    place_in,
-    test_texts,
-)
+from whenpool.runs.kinds.training import CORPORA, EVALUATION, loaded, place_in, test_texts
 from whenpool.runs.run import Place, provenance
 from whenpool.training.loop import Objective, Recipe, train
 
@@ -63,8 +40,7 @@ UNLABELLED = ("vampire", "uda", "mixtext")  # Systems that read unlabelled texts
 
 @dataclass(frozen=True)
 class FewShot(Run):
-    """One system trained on some labelled texts of each class, and the test of its best weights. What a
-    system does not use is set back to its default."""
+    """One system trained on some labelled texts of each class; fields that it does not use are reset."""
 
     kind, table, protocol = "few-shot", "few_shots", FEW_SHOT_PROTOCOL
     required = "corpus length seed system per_class"
@@ -91,7 +67,7 @@ class FewShot(Run):
     learning_rate: float = 2e-3  # Adam's; of a fine-tuned encoder: of its own weights
     head_learning_rate: float = 5e-4  # of the classifier on a fine-tuned encoder
     hidden_size: int = 256  # of a BiLSTM, per direction
-    encoder: str = DEFAULT_ENCODER  # a name or folder that transformers loads
+    encoder: str = encoders.DEFAULT_ENCODER  # a name or folder that transformers loads
     vectors: str | None = None  # word vectors of the systems in `CONTRAST`; None: random ones
     unlabelled: int = 10_000  # texts, or all where there are fewer
     unlabelled_batch: int = 8  # texts, beside the labelled ones
@@ -106,15 +82,16 @@ class FewShot(Run):
         unused = [name for name, systems in USED_BY.items() if self.system not in systems]
         for name in [*unused, *(("augmentations", "replaced") if self.paraphrases else ())]:
             object.__setattr__(self, name, getattr(FewShot, name))  # the default
-        if self.encoder in MINILM_NAMES:
-            object.__setattr__(self, "encoder", MINILM)
+        if self.encoder in encoders.MINILM_NAMES:
+            object.__setattr__(self, "encoder", encoders.MINILM)
         counts = """per_class validation test max_tokens steps looks batch_size hidden_size unlabelled
             unlabelled_batch augmentations topics pretraining"""
         for name in counts.split():
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise InputError(f"{name} of a few-shot run must be at least 1, not {value}")
-        if not 0 < self.replaced <= 1:
-            raise InputError(f"replaced is a part of all words in (0, 1], not {self.replaced}")
+            count = getattr(self, name)
+            check(
+                count is None or count >= 1, f"{name} of a few-shot run must be at least 1, not {count}"
+            )
+        check(0 < self.replaced <= 1, f"replaced is a part of all words in (0, 1], not {self.replaced}")
 
     @property
     def epochs(self) -> int:
@@ -159,21 +136,15 @@ class FewShot(Run):
     def identity(self, place: Place) -> dict[str, Any]:
         check_known("length", self.length, LENGTHS)
         source = place.source(self)
-        data = {"corpus": source.fingerprint(self.length)}
-        own = self.changed() | {"corpus": source.label}
+        found = self.identified(place, source.label, corpus=source.fingerprint(self.length))
         if self.has_encoder:
-            data["encoder"] = encoder_fingerprint(self.encoder)
-            own["encoder"] = self.labels["encoder"]
-        if self.vectors:
-            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
-        if self.paraphrases:
-            if not isfile(self.paraphrases):
-                raise InputError(
-                    f"paraphrases {self.paraphrases} are not there; give a file of JSON lines"
-                )
-            data["paraphrases"] = fingerprint(Path(self.paraphrases))
-            own["paraphrases"] = self.labels["paraphrases"]
-        return {"run": own, "data": data, "protocol": FEW_SHOT_PROTOCOL}
+            found["data"]["encoder"] = encoders.encoder_fingerprint(self.encoder)
+            found["run"]["encoder"] = self.labels["encoder"]
+        if file := self.paraphrases:
+            check(isfile(file), f"paraphrases {file} are not there; give a file of JSON lines")
+            found["data"]["paraphrases"] = fingerprint(Path(file))
+            found["run"]["paraphrases"] = self.labels["paraphrases"]
+        return found
 
     @property
     def shape(self) -> "FewShot":
@@ -237,7 +208,7 @@ class FewShot(Run):
         for run in {replace(run, seed=0, per_class=1): run for run in own}.values():
             with suppress(InputError):  # the run itself will say so
                 chosen = select(corpus_of(run, place), 1, 0, validation=run.validation, test=run.test)
-                pretrained = load_encoder(run.encoder)
+                pretrained = encoders.load_encoder(run.encoder)
                 texts, _ = numbered(chosen, pretrained, min(run.max_tokens, pretrained.max_tokens))
                 embedded(texts.validation, pretrained, place, device)
                 embedded(texts.test, pretrained, place, device)
@@ -266,8 +237,7 @@ USED_BY = {
 
 
 def passes_of(run: FewShot, labelled: int) -> tuple[int, int]:
-    """How often a run looks at the validation texts, and passes over its labelled texts between two looks, so
-    that it makes about as many steps as it asks for."""
+    """How often a run looks at the validation texts, and passes over its texts between two looks."""
     per_pass = math.ceil(labelled / run.batch_size)
     passes = math.ceil(run.steps / run.looks / per_pass)
     return max(1, round(run.steps / (passes * per_pass))), passes
@@ -294,8 +264,7 @@ class System:
 
 
 def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: str) -> System:
-    """A run's model before training, with what its objective needs; weights are drawn from torch's global
-    generator. Raises `InputError` for an encoder, vectors, paraphrases or texts that are not here."""
+    """A run's model before training, drawn from torch's generator, with what its objective needs."""
     if run.reads_unlabelled and not chosen.unlabelled:
         none = "needs unlabelled texts, and all training texts are labelled"
         raise InputError(f"{run.system} {none}; ask for fewer labels, or add texts")
@@ -303,14 +272,14 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
         return _vampire(run, classes, chosen, device)
     if run.system in CONTRAST:
         return _on_word_vectors(run, classes, chosen, place)
-    pretrained = load_encoder(run.encoder)
+    pretrained = encoders.load_encoder(run.encoder)
     own = sum(p.numel() for p in pretrained.model.parameters())
     limit = min(run.max_tokens, pretrained.max_tokens)
     texts, cut = numbered(chosen, pretrained, limit)
     if run.system == "max_attention":
         parts = (texts.train, texts.validation, texts.test)
         texts = Splits(*(embedded(part, pretrained, place, device) for part in parts))
-        model = contextual_classifier(pretrained.size, classes, "max_attention", run.hidden_size)
+        model = encoders.contextual_classifier(pretrained.size, classes, run.system, run.hidden_size)
         return System(model, texts, cut, limit, encoder_parameters=own)
     tuned = FineTuned(copy.deepcopy(pretrained.model), pretrained.size, classes)
     groups = [  # the encoder is trained slowly, the new classifier faster
@@ -327,7 +296,7 @@ def make(run: FewShot, classes: int, chosen: Selection, place: Place, device: st
     return System(tuned, texts, cut, limit, objective, groups, read, own)
 
 
-def numbered(chosen: Selection, pretrained: Pretrained, limit: int) -> tuple[Splits, int]:
+def numbered(chosen: Selection, pretrained: encoders.Pretrained, limit: int) -> tuple[Splits, int]:
     """Texts as numbers of word pieces, and how many test texts were cut."""
     texts, cut = [], 0
     for split in (chosen.labelled, chosen.validation, chosen.test):
@@ -336,17 +305,19 @@ def numbered(chosen: Selection, pretrained: Pretrained, limit: int) -> tuple[Spl
     return Splits(*texts), cut
 
 
-def embedded(texts: Texts, pretrained: Pretrained, place: Place, device: str) -> Texts:
-    name = f"{pretrained.fingerprint[:12]}-{token_hash(texts.ids)[:20]}.safetensors"
-    return embed(pretrained, texts, place.cache / "embedded" / name, device)
+def embedded(texts: Texts, pretrained: encoders.Pretrained, place: Place, device: str) -> Texts:
+    name = f"{pretrained.fingerprint[:12]}-{encoders.token_hash(texts.ids)[:20]}.safetensors"
+    return encoders.embed(pretrained, texts, place.cache / "embedded" / name, device)
 
 
-def _unlabelled(run: FewShot, chosen: Selection, pretrained: Pretrained, limit: int) -> Unlabelled:
+def _unlabelled(
+    run: FewShot, chosen: Selection, pretrained: encoders.Pretrained, limit: int
+) -> Unlabelled:
     texts = chosen.unlabelled[: steps_of(run, len(chosen.labelled)) * run.unlabelled_batch]
     if run.paraphrases:
         versions = [*map(list, zip(*load_paraphrases(Path(run.paraphrases), texts), strict=True))]
     else:
-        replacement = TfIdfReplacement([tokenize(text) for text in chosen.unlabelled], run.replaced)
+        replacement = TfIdfReplacement(map(tokens.tokenize, chosen.unlabelled), run.replaced)
         first = run.seed * run.augmentations
         versions = [replacement.augment(texts, first + number) for number in range(run.augmentations)]
     original, *augmented = (pretrained.tokenize(t, limit)[0] for t in (texts, *versions))
@@ -369,13 +340,13 @@ def _vampire(run: FewShot, classes: int, chosen: Selection, device: str) -> Syst
 
 def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place) -> System:
     """BiLSTM or max-attention on the words of labelled texts, and the most frequent ones with a vector."""
-    vectors = load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
-    counts = Counter(dict.fromkeys(vectors.words[:VOCABULARY_LIMIT] if vectors else (), 1))
+    vectors = tokens.load_vectors(place.vectors_file(run.vectors), place.cache) if run.vectors else None
+    counts = Counter(dict.fromkeys(vectors.words[: tokens.VOCABULARY_LIMIT] if vectors else (), 1))
     splits = (chosen.labelled, chosen.validation, chosen.test)
-    words = [[tokenize(text) or [UNKNOWN] for text in split.texts] for split in splits]
+    words = [[tokens.tokenize(text) or [UNKNOWN] for text in split.texts] for split in splits]
     for row in words[0]:
         counts.update(row[: run.max_tokens])
-    vocabulary, texts = build_vocabulary(counts, len(counts)), []
+    vocabulary, texts = tokens.build_vocabulary(counts, len(counts)), []
     for split, rows in zip(splits, words, strict=True):
         ids = ([vocabulary.get(word, UNKNOWN_INDEX) for word in row[: run.max_tokens]] for row in rows)
         texts.append(Texts(Ragged.of(ids), torch.tensor(split.labels)))
@@ -387,7 +358,7 @@ def _on_word_vectors(run: FewShot, classes: int, chosen: Selection, place: Place
         embedding_size=vectors.size if vectors else 100,
         hidden_size=run.hidden_size,
         padding_index=PADDING_INDEX,
-        vectors=start_from(vectors, vocabulary, run.seed),
+        vectors=tokens.start_from(vectors, vocabulary, run.seed),
     )
     return System(model, Splits(*texts), cut, run.max_tokens)
 

@@ -6,6 +6,7 @@ Letters: N texts, P points of a profile.
 import time
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from whenpool.base.errors import InputError, check_known
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora.batches import PADDING_INDEX, UNKNOWN_INDEX, Texts, batches_for
 from whenpool.corpora.dataset import Dataset
 from whenpool.models.transformer import TRANSFORMER
@@ -129,8 +130,7 @@ class Probe(Run):
         return Training.read_ahead([run.training for run in runs], place, device)
 
     def measure(self, model: Any, dataset: Dataset) -> Measured:
-        """What the probe finds on a model, trained where the probe needs it. Raises `InputError` when the
-        corpus has no text that the probe asks for."""
+        """What the probe finds on a model, trained where the probe needs it."""
         raise NotImplementedError
 
     def execute(
@@ -265,8 +265,7 @@ class WordImportance(Probe):
         lengths = dataset.test.ids.lengths
         shortest, longest = max(self.shortest or 0, self.k), self.longest or int(lengths.max())
         chosen = ((lengths >= shortest) & (lengths <= longest)).nonzero().flatten()[: self.texts]
-        if not len(chosen):
-            raise InputError(f"the corpus has no test text of {shortest} to {longest} words")
+        check(len(chosen), f"the corpus has no test text of {shortest} to {longest} words")
         texts, parts = dataset.test.to(_device_of(model)), []
         for part in chosen[torch.argsort(lengths[chosen], stable=True)].split(8):
             batch = texts.batch(part, PADDING_INDEX)
@@ -283,7 +282,7 @@ class MemoryUse(Probe):
     """What the tensors of a training step on one text hold at most, as texts grow (§1.3.3, §1.11.1): texts
     of ``longest`` words, half of them, and so on. The model is not trained."""
 
-    longest: int = 4_000
+    longest: int = 4_000  # as the longest of the thesis's texts
     halvings: int = 4
     attention: str = "fused"  # of a Transformer, see `whenpool.TransformerEncoder`
 
@@ -372,8 +371,7 @@ class DirectionUse(Probe):
         places = torch.arange(2 * half, device=texts.labels.device)
         left_out = {"both": slice(0), "forward": slice(half, None), "backward": slice(half)}
         for name, part in left_out.items():
-            without = lambda _, given, part=part: given[0].index_fill(1, places[part], 0)  # noqa: E731
-            with model.classifier.register_forward_pre_hook(without):
+            with model.classifier.register_forward_pre_hook(partial(_without, places[part])):
                 rows.append({"direction": name, "accuracy": evaluate(model, texts).accuracy})
         accuracies = {f"accuracy_{row['direction']}": row["accuracy"] for row in rows}
         return {"texts_probed": len(texts)} | accuracies, rows
@@ -416,8 +414,7 @@ class Tracer:
 
 
 def growth(rows: Sequence[Mapping[str, float]]) -> float:
-    """The exponent of the number of words by which memory grows over the two longest doublings of some
-    rows, shortest text first, by least squares."""
+    """The exponent by which memory grows with words over the two longest doublings, by least squares."""
     last = rows[-3:]
     words, megabytes = (np.log([row[name] for row in last]) for name in ("words", "megabytes"))
     return float(np.polyfit(words, megabytes, 1)[0])
@@ -448,6 +445,11 @@ def _rows(**columns: Tensor) -> list[dict[str, Any]]:
     """A row for each position, from columns (P,)."""
     values = zip(range(1, POINTS + 1), *(column.tolist() for column in columns.values()), strict=True)
     return [dict(zip(("position", *columns), row, strict=True)) for row in values]
+
+
+def _without(units: Tensor, module: nn.Module, given: tuple[Tensor]) -> Tensor:
+    """What a classifier is given, (N, D), with zeros in the place of some units."""
+    return given[0].index_fill(1, units, 0)
 
 
 def _device_of(model: nn.Module) -> torch.device:

@@ -14,19 +14,10 @@ import torch
 from torch import Tensor
 
 from whenpool.base.errors import InputError
-from whenpool.base.files import fingerprint, lines_of
+from whenpool.base.files import lines_of
+from whenpool.corpora import tagged
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.numbering import NumberedCorpus, number
-from whenpool.corpora.tagged import (
-    COUNTED,
-    ENCODINGS,
-    EntityScores,
-    Tagged,
-    TaggedCorpus,
-    convert,
-    entity_scores,
-    find_tagged,
-)
 from whenpool.models.sequence_tagger import SequenceTagger
 from whenpool.probes import gradient_profile, tagging_gradient_norms
 from whenpool.runs.kinds.base import OnEpoch, Run, scores_of
@@ -81,8 +72,8 @@ class Tagging(Run):
     profiled: int = 100  # validation sentences whose gradients are measured, the longest
 
     def __post_init__(self) -> None:
-        if self.encoding not in (None, *ENCODINGS):
-            known = f"{', '.join(ENCODINGS)}, or None"
+        if self.encoding not in (None, *tagged.ENCODINGS):
+            known = f"{', '.join(tagged.ENCODINGS)}, or None"
             raise InputError(f"encoding {self.encoding!r} is unknown; choose one of {known}")
         for name in ("layers", "embedding_size", "hidden_size", "epochs", "batch_size"):
             if (value := getattr(self, name)) < 1:
@@ -148,7 +139,8 @@ class Tagging(Run):
         rows = [*outcome.history_rows(), *profile]
         if corpus.entities:
             found = _found(corpus.test, said, numbered.tags)
-            result |= _rates(found) | {f"entities_{name}": getattr(found, name) for name in COUNTED}
+            counts = {f"entities_{name}": getattr(found, name) for name in tagged.COUNTED}
+            result |= _rates(found) | counts
             rows += [{"type": name, "type_f1": f1} for name, f1 in found.by_type.items()]
         weights = safetensors.torch.save(outcome.weights) if keep_weights else None
         made = provenance(device)
@@ -160,12 +152,8 @@ class Tagging(Run):
         return [note for run in runs for note in notes_of(run, place)]
 
     def identity(self, place: Place) -> dict[str, Any]:
-        source = find_tagged(self.corpus, place.data)
-        data = {"corpus": source.fingerprint()}
-        if self.vectors:
-            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
-        own = self.changed() | {"corpus": source.label}
-        return {"run": own, "data": data, "protocol": TAGGING_PROTOCOL}
+        source = tagged.find_tagged(self.corpus, place.data)
+        return self.identified(place, source.label, corpus=source.fingerprint())
 
     def __str__(self) -> str:
         direction = "bidirectional" if self.bidirectional else "left to right"
@@ -187,7 +175,7 @@ PLACES = 21  # Where gradients are read, from the first word of a sentence to it
 
 
 def prepare_tagger(
-    run: Tagging, corpus: TaggedCorpus, place: Place
+    run: Tagging, corpus: tagged.TaggedCorpus, place: Place
 ) -> tuple[NumberedCorpus, SequenceTagger]:
     """The corpus as numbers, its tags encoded as the run says, and the tagger before training."""
     encoded = _encoded(corpus, run.encoding)
@@ -213,9 +201,9 @@ def prepare_tagger(
     return numbered, model
 
 
-def corpus_of(run: Tagging, place: Place) -> TaggedCorpus:
-    source = find_tagged(run.corpus, place.data)
-    corpus: TaggedCorpus = loaded(source, source.fingerprint())
+def corpus_of(run: Tagging, place: Place) -> tagged.TaggedCorpus:
+    source = tagged.find_tagged(run.corpus, place.data)
+    corpus: tagged.TaggedCorpus = loaded(source, source.fingerprint())
     return corpus
 
 
@@ -229,33 +217,34 @@ def notes_of(run: Tagging, place: Place) -> tuple[str, ...]:
     return (*corpus.notes, unknown) if count else corpus.notes
 
 
-def _encoded(corpus: TaggedCorpus, encoding: str | None) -> TaggedCorpus:
+def _encoded(corpus: tagged.TaggedCorpus, encoding: str | None) -> tagged.TaggedCorpus:
     if encoding is None:
         return corpus
     if not corpus.entities:
         marks = "mark no entities (B-TYPE, I-TYPE, O): leave encoding out"
         raise InputError(f"the tags of {corpus.name} {marks}")
     splits: dict[str, Any] = {
-        name: [replace(s, tags=tuple(convert(s.tags, encoding))) for s in part]
+        name: [replace(s, tags=tuple(tagged.convert(s.tags, encoding))) for s in part]
         for name, part in corpus.splits.items()
     }
     return replace(corpus, **splits)
 
 
-def _found(sentences: Sequence[Tagged], said: Labelled, tags: Sequence[str]) -> EntityScores:
+def _found(
+    sentences: Sequence[tagged.Tagged], said: Labelled, tags: Sequence[str]
+) -> tagged.EntityScores:
     """How well the entities of the file are found, whatever the tagger's encoding."""
     names = iter([tags[place] for place in said.tags.tolist()])
     found = [[next(names) for _ in sentence.words] for sentence in sentences]
-    return entity_scores([s.tags for s in sentences], found)
+    return tagged.entity_scores([s.tags for s in sentences], found)
 
 
-def _rates(scores: EntityScores, prefix: str = "") -> dict[str, float]:
+def _rates(scores: tagged.EntityScores, prefix: str = "") -> dict[str, float]:
     return {f"{prefix}entity_{name}": getattr(scores, name) for name in ("precision", "recall", "f1")}
 
 
-def _baselines(corpus: TaggedCorpus) -> dict[str, float]:
-    """Accuracy in % of always saying the most frequent tag, and of saying of each word what it most
-    often is in the training sentences."""
+def _baselines(corpus: tagged.TaggedCorpus) -> dict[str, float]:
+    """Accuracy in % of the most frequent tag, and of that which each word most often has in training."""
     usual = Counter(tag for sentence in corpus.train for tag in sentence.tags).most_common(1)[0][0]
     of_word: dict[str, Counter[str]] = defaultdict(Counter)
     for sentence in corpus.train:

@@ -11,8 +11,7 @@ import safetensors
 import safetensors.torch
 import torch
 
-from whenpool.base.errors import InputError, check_known
-from whenpool.base.files import fingerprint
+from whenpool.base.errors import InputError, check, check_known
 from whenpool.corpora import find
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.corpus import LENGTHS, VALIDATION_LIMIT
@@ -37,9 +36,8 @@ TRICKS = ("teacher_forcing", "penalty_attention", "dropout_attention", "gradient
 def variant_of(
     pooling: str, forget_bias: Any = "thesis", orthogonal: Any = False, trick: Any = None
 ) -> str:
-    """What sets a training apart: its trick or pooling, and what is special about its start. A model without
-    pooling goes by its start alone: "orthogonal", "chrono", "low" or "forget 2". What a table leaves empty
-    counts as not given."""
+    """What sets a training apart: its trick or pooling, and what is special about its start, by which alone a
+    model without pooling goes: "orthogonal", "chrono", "low" or "forget 2"."""
     base = trick if isinstance(trick, str) else pooling
     starts = ["orthogonal"] if orthogonal in (True, 1) else []
     if forget_bias in ("chrono", "low"):
@@ -225,9 +223,7 @@ class Training(Run):
         data = {"corpus": source.fingerprint(self.length)}
         if self.setting != "standard":
             data["filler"] = source.filler_fingerprint()
-        if self.vectors:
-            data["vectors"] = fingerprint(place.vectors_file(self.vectors))
-        return {"run": self.changed() | {"corpus": source.label}, "data": data, "protocol": PROTOCOL}
+        return self.identified(place, source.label, **data)
 
     def _check(self) -> None:
         """Raises `InputError` for what cannot be trained."""
@@ -239,8 +235,7 @@ class Training(Run):
             raise InputError("strength and divergence are of gradient_directed alone; leave them out")
         if self.trick:
             check_known("trick", self.trick, TRICKS)
-            if self.cell == "transformer":
-                raise InputError(f"{self.trick} teaches a recurrence: choose another cell")
+            check(self.cell != "transformer", f"{self.trick} teaches a recurrence: choose another cell")
             if self.trick == "gradient_directed":
                 GradientDirected(self.epochs, self.strength, self.divergence)  # raises for bad values
             if self.pooling != "last" or not self.masked or self.drop_connect:
@@ -338,8 +333,7 @@ def vectors_of(run: Any, place: Place) -> WordVectors | None:
 
 
 def prepare(run: Training, place: Place) -> Prepared:
-    """A training's texts, and its model before training; raises `InputError` for data that cannot be read, or
-    too few texts."""
+    """A training's texts, and its model before training."""
     encoded = encode(place.source(run), run.length, place.cache)
     options = "size setting share validation test max_words seed"
     read = {name: getattr(run, name) for name in options.split()}
@@ -353,11 +347,9 @@ def prepare(run: Training, place: Place) -> Prepared:
 
 
 def trained(run: Training, place: Place) -> Prepared:
-    """As `prepare`, the model with the weights of its best epoch; raises `InputError` also when these are
-    not here, or their file is damaged or holds another model's."""
+    """As `prepare`, the model with the weights of its best epoch."""
     prepared, file = prepare(run, place), place.store.weights_file(key(run, place))
-    if not file.exists():
-        raise InputError(f"the weights of {run} are not here; run it again with --keep-weights")
+    check(file.exists(), f"the weights of {run} are not here; run it again with --keep-weights")
     try:
         prepared.model.load_state_dict(safetensors.torch.load_file(file))
     except (RuntimeError, OSError, safetensors.SafetensorError) as error:
@@ -388,9 +380,7 @@ def execute_together(
 ) -> None:
     """Train several models of one shape without tricks at once (`whenpool.training.batched`), and store each
     when it ends; those that were stopped go on. ``on_epoch`` is called with the number of a run at the end
-    of each of its epochs, ``on_end`` with that of a run that has ended, and why it failed, or "". Raises
-    `InputError` for data that cannot be read, too few texts, or models of different shape, `StorageError`
-    and `torch.OutOfMemoryError`."""
+    of each of its epochs, ``on_end`` with that of a run that has ended, and why it failed, or ""."""
     unfinished = Unfinished(place.store, [key(run, place) for run in runs], device)
     prepared = [prepare(run, place) for run in runs]
     students = []

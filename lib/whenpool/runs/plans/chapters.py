@@ -10,16 +10,8 @@ from whenpool.corpora.published import PUBLICATIONS, THESIS_CORPORA
 from whenpool.corpora.settings import SETTINGS
 from whenpool.corpora.tagged import GENERATED, PUBLISHED, find_tagged, is_tagged
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
+from whenpool.runs.kinds import probe as probes
 from whenpool.runs.kinds.few_shot import SYSTEMS, FewShot
-from whenpool.runs.kinds.probe import (
-    DirectionUse,
-    FirstSteps,
-    GradientProfile,
-    GradientTrace,
-    PaddingSweep,
-    Probe,
-    WordImportance,
-)
 from whenpool.runs.kinds.tagging import Tagging
 from whenpool.runs.kinds.training import TRICKS, Training
 from whenpool.runs.plans import FEWER_SEEDS, SEEDS, base_run, each, seeds_of, sizes_of, standard_runs
@@ -107,13 +99,13 @@ def _gradient_propagation(choice: Choice, place: Place) -> Iterable[Run]:
             first = replace(base, size=min(500, base.size), epochs=1, test=test)
             for pooling, forget_bias in starts:
                 early = replace(first, pooling=pooling, forget_bias=forget_bias)
-                yield GradientProfile(early, **few)
+                yield probes.GradientProfile(early, **few)
                 if choice.profile in ("compact", "paper") and base.size == 1_000:
-                    yield FirstSteps(early)
+                    yield probes.FirstSteps(early)
             whole = base.size <= 10_000 or choice.profile == "paper"
             for training in each(base, pooling=poolings if whole else ("last",)):
-                yield GradientTrace(training, **few, **({"sample": 16} if few else {}))
-                yield GradientProfile(training, **few)
+                yield probes.GradientTrace(training, **few, **({"sample": 16} if few else {}))
+                yield probes.GradientProfile(training, **few)
 
 
 def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
@@ -126,20 +118,19 @@ def _natural_bias(choice: Choice, place: Place) -> Iterable[Run]:
             # Figure 1.7 has the BiLSTM alone; the blog post has 5K reviews with every pooling
             brief = whole and base.size == 20_000
             for run in each(base, pooling=choice.poolings or (("last",) if brief else COMPARED)):
-                yield PaddingSweep(run, **few)
+                yield probes.PaddingSweep(run, **few)
             if base.masked and LISTED_CELLS[base.cell].recurrent:
                 masked, unmasked = each(base, pooling=["last"], masked=(True, False))
-                yield PaddingSweep(unmasked, **few)
+                yield probes.PaddingSweep(unmasked, **few)
                 if "last" in (choice.poolings or COMPARED):
-                    yield DirectionUse(masked, **few)
-                    yield DirectionUse(unmasked, **few)
+                    yield probes.DirectionUse(masked, **few)
+                    yield probes.DirectionUse(unmasked, **few)
         if corpus == "imdb" and whole and choice.masked and choice.poolings is None:
             yield from _padding_and_gates(choice, place)
 
 
 def _padding_and_gates(choice: Choice, place: Place) -> Iterable[Training]:
-    """Padding masked or not, and where the forget gate starts: at the thesis's sum of biases, at that of the
-    public code, and spread over time (chrono)."""
+    """Padding masked or not; the forget gate of the thesis, of the public code, and chrono."""
     base = replace(base_run("imdb", "long", 1_000, choice, place), masked=False)
     compact = choice.profile == "compact"
     if base.size not in (choice.sizes or (base.size,)):
@@ -178,7 +169,7 @@ def _word_importance(choice: Choice, place: Place) -> Iterable[Run]:
             for run in each(base, setting=wanted, pooling=choice.poolings or COMPARED):
                 fewest = seeds_of(corpus, size, run.setting, choice) if compact else 1
                 for seeded in each(run, seed=range(choice.seeds or fewest)):
-                    yield WordImportance(seeded, **words)
+                    yield probes.WordImportance(seeded, **words)
 
 
 def _unpictured(corpus: str, choice: Choice, place: Place) -> Iterable[tuple[str, str, int, Any]]:
@@ -204,10 +195,10 @@ def _learnability(choice: Choice, place: Place) -> Iterable[Run]:
             for plain in each(replace(base, masked=True), setting=settings, seed=seeds):
                 yield from each(plain, pooling=("max", "max_attention"))
                 plain = replace(plain, pooling="last")
-                yield GradientProfile(plain, **few, untrained=True)
+                yield probes.GradientProfile(plain, **few, untrained=True)
                 for run in each(plain, trick=(None, *TRICKS) if cell.recurrent else (None,)):
                     yield run
-                    yield GradientProfile(run, **few)
+                    yield probes.GradientProfile(run, **few)
                 for start in OTHER_STARTS:
                     if cell.forgets or (cell.remembers and "forget_bias" not in start):
                         yield replace(plain, **start)
@@ -318,4 +309,4 @@ def needed(choice: Choice, place: Place) -> set[Training]:
     """The trainings whose weights the probes or students of some chapter read."""
     runs = [run for chapter in PLANS.values() for run in chapter(choice, place)]
     teachers = {run.needs for run in runs if run.needs}
-    return teachers | {run.training for run in runs if isinstance(run, Probe)}
+    return teachers | {run.training for run in runs if isinstance(run, probes.Probe)}

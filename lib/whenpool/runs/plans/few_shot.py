@@ -55,8 +55,7 @@ EMBEDDED: dict[str, Settings] = {
 
 
 def few_shots(choice: Choice, place: Place) -> Iterable[FewShot]:
-    """Table 1.9, or its likeness in small, and accuracy over the number of labels. Raises `InputError` for a
-    system that is unknown, or a file of the reader's that cannot be read."""
+    """Table 1.9, or its likeness in small, and accuracy over the number of labels."""
     for name in choice.systems or ():
         check_known("system", name, (*SYSTEMS, *CONTRAST))
     paper, smoke = choice.profile == "paper", choice.profile == "smoke"

@@ -102,8 +102,10 @@ def architectures(choice: Choice, place: Place) -> Iterable[Run]:
         # the memory at the thesis's width, whatever the profile
         words: Changes = {"longest": 64, "halvings": 2}
         if choice.profile != "smoke":
-            words = {"longest": 4_000}  # of the longest of the thesis's texts (§1.3.3)
-            base = replace(base, hidden_size=256, embedding_size=100)
+            words = {}
+            base = replace(
+                base, hidden_size=Training.hidden_size, embedding_size=Training.embedding_size
+            )
         for own in each(replace(base, pooling="max_attention"), seed=seeds):
             yield MemoryUse(own, **words)
             for attention in ("plain", "fused"):
@@ -127,8 +129,7 @@ GRID: tuple[Changes, ...] = (
 
 
 def regularised(choice: Choice, place: Place) -> Iterable[Training]:
-    """The grids, the learning rates and the sustained trainings, without DropConnect where a cell that
-    the reader asks for has no recurrent weights."""
+    """The grids, learning rates and sustained trainings, DropConnect where there are recurrent weights."""
     remembers = LISTED_CELLS[choice.cell or Training.cell].remembers
     paper, smoke = choice.profile == "paper", choice.profile == "smoke"
     for corpus in choice.corpora or (("imdb",) if paper else choice.corpus_names):
@@ -146,8 +147,7 @@ def regularised(choice: Choice, place: Place) -> Iterable[Training]:
 
 
 def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
-    """What decides claims: on unmixed texts, and without pooling in the middle of filler. Of other
-    settings the plain model."""
+    """What decides claims: unmixed texts, and of other settings models without pooling."""
     settings, poolings = choice.settings or ("standard", "mid"), choice.poolings or COMPARED
     both = [name for name in _BOTH if name in poolings]
     if "standard" in settings:
@@ -162,8 +162,7 @@ def _whole(plain: Training, choice: Choice) -> Iterable[Training]:
 
 
 def _brief(plain: Training, choice: Choice, smoke: bool) -> Iterable[Training]:
-    """On the embedded corpus, or a file of the reader's: what two processors do in a minute, on unmixed texts
-    whatever settings are asked for."""
+    """What two processors do in a minute, on unmixed texts whatever settings are asked for."""
     poolings, epochs = choice.poolings or _BOTH, [2 if smoke else 20]
     for pooled in each(plain, pooling=poolings):
         yield from (pooled, replace(pooled, drop_connect=0.3), replace(pooled, weight_decay=1e-4))

@@ -75,8 +75,9 @@ def start_from(vectors: WordVectors | None, words: Collection[str], seed: int) -
 
 
 def load_vectors(path: Path, cache_directory: Path) -> WordVectors:
-    """Read vectors in GloVe's text format, maybe gzipped. torchtext parses the file once; the copy kept in
-    ``cache_directory``, safetensors and plain text, loads fast."""
+    """Read vectors in GloVe's text format, ``word number number ...`` a line, maybe gzipped. torchtext parses
+    the file once; the copy kept in ``cache_directory``, safetensors and plain text, loads fast. Raises
+    `InputError` for a file that is missing, or whose lines differ in their number of values."""
     check(path.is_file(), f"word vectors {path} are not there; `whenpool data` tells where to get them")
     words_file = _words_file(path, cache_directory)
     if not words_file.exists():

@@ -129,8 +129,9 @@ class TfIdfReplacement:
 
 
 def load_paraphrases(file: Path, texts: Sequence[str]) -> list[list[str]]:
-    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line: of each
-    text, looked up letter by letter, the first K, the smallest number that any of these texts has."""
+    """Paraphrases of texts, such as back-translations, from a ``file`` with a JSON object a line,
+    ``{"text": "...", "paraphrases": ["...", ...]}``: of each text, looked up letter by letter, the first K,
+    the smallest number that any of these texts has. Raises `InputError` for a line that cannot be used."""
     found: dict[str, list[str]] = {}
     form = '{"text": "...", "paraphrases": ["...", ...]}'
     expected = f"{form}, with at least one paraphrase, and nothing empty"

@@ -40,7 +40,8 @@ class Slopes(NamedTuple):
 
 
 def running_max_slopes(precision: float, longest: int) -> Slopes:
-    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3)."""
+    """K, b and s for an error of at most ``precision`` after up to ``longest`` words (§2.1.3). Raises
+    `InputError` for a precision that is not between 0 and 1, or ``longest`` below 1."""
     check(0 < precision < 1, f"precision is an error between 0 and 1, not {precision}; take 1e-3")
     check(longest >= 1, f"longest counts words, at least 1, not {longest}")
     missed = lambertw(longest / math.e).real  # e^b = longest: W(e^(b-1)), once
@@ -77,7 +78,8 @@ def read_running_max(states: Tensor, precision: float) -> Tensor:
 def max_pooled_by_a_layer(lstm: nn.LSTM, precision: float, longest: int) -> nn.LSTM:
     """Two layers of H units in each direction: below the given LSTM, of one layer and one or two
     directions, above the running maximum of its states (§2.1.3). `read_running_max` of its last state,
-    [→h_n ; ←h_1] of two directions, is the max-pooled state of ``lstm``, right to ``precision``."""
+    [→h_n ; ←h_1] of two directions, is the max-pooled state of ``lstm``, right to ``precision`` in
+    texts of up to ``longest`` words. Raises `InputError` for another kind of LSTM."""
     given, slopes = _checked(lstm, directions=2), running_max_slopes(precision, longest)
     H = given.hidden_size
     both = _blank(given.input_size, H, given, layers=2, bidirectional=given.bidirectional)

@@ -31,7 +31,8 @@ __all__ = ["Wish", "diagnose"]
 
 def diagnose(wish: Wish, workforce: Workforce, say: Callable[[str], None]) -> Page:
     """Train each pooling on the user's texts, probe it, and write the page and the models. Runs are
-    stored the moment they end: the same wish goes on where it was stopped."""
+    stored the moment they end: the same wish goes on where it was stopped. Raises `InputError` for texts that
+    cannot be used."""
     started, folder = time.monotonic(), wish.output
     store = Store(folder / "runs")
     store.check_writable()

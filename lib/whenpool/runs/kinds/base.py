@@ -103,7 +103,8 @@ class Run:
         return cls(**values_of(row, cls))
 
     def identity(self, place: "Place") -> dict[str, Any]:
-        """What makes a run this run: configuration, data, protocol."""
+        """What makes a run this run: configuration, data, protocol. Raises `InputError` for a configuration
+        that cannot be run, or data that are not there."""
         raise NotImplementedError
 
     def identified(self, place: "Place", label: str, **data: str) -> dict[str, Any]:
@@ -115,7 +116,8 @@ class Run:
     def execute(
         self, place: "Place", device: str = "cpu", keep_weights: bool = False, on_epoch: OnEpoch = None
     ) -> str:
-        """Execute and store the run; returns its key."""
+        """Execute and store the run; returns its key. Raises `InputError` for data that cannot be read, a
+        loss that diverges, or weights that are needed and not here."""
         raise NotImplementedError
 
     @classmethod

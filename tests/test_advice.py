@@ -47,15 +47,12 @@ def test_there_is_advice_for_any_texts(nothing_run):
         assert {support(each) for each in found} == {"untested"}
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "other"),
-    [
-        ("pool-long-texts", (100, 1_000), (99.9, 1_000)), ("pool-short-texts", (99.9, 1_000), (100, 1_000)),
-        ("few-labels", (200, 100), (200, 101)), ("much-data", (200, 10_000), (200, 9_999)),
-        ("pool-the-middle", (200, 1_000, "middle"), (200, 1_000, "unknown")),
-        ("last-state-at-the-start", (200, 1_000, "start"), (200, 1_000, "everywhere")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "given", "other"), [
+    ("pool-long-texts", (100, 1_000), (99.9, 1_000)), ("pool-short-texts", (99.9, 1_000), (100, 1_000)),
+    ("few-labels", (200, 100), (200, 101)), ("much-data", (200, 10_000), (200, 9_999)),
+    ("pool-the-middle", (200, 1_000, "middle"), (200, 1_000, "unknown")),
+    ("last-state-at-the-start", (200, 1_000, "start"), (200, 1_000, "everywhere")),
+])  # fmt: skip
 def test_advice_depends_on_length_data_and_place(nothing_run, name, given, other):
     assert name in {each.id for each in advice_for(*given)} - {each.id for each in advice_for(*other)}
 
@@ -79,18 +76,15 @@ def test_contradicted_advice_is_not_given(nothing_run, monkeypatch):
     assert advice_for(240, 1_000) == []
 
 
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        (["holds", "holds"], "supported"), (["holds", "so far holds"], "supported so far"),
-        (["holds", "not run"], "supported in part"),
-        (["so far holds", "does not hold"], "supported in part"),
-        (["so far does not hold", "not run"], "contradicted"),
-        (["does not hold", "undecided"], "contradicted"), (["undecided", "not run"], "undecided"),
-        (["not run"], "untested"), (["holds (compact)", "holds"], "supported"),
-        (["does not hold (compact)", "not run"], "contradicted"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("verdicts", "expected"), [
+    (["holds", "holds"], "supported"), (["holds", "so far holds"], "supported so far"),
+    (["holds", "not run"], "supported in part"),
+    (["so far holds", "does not hold"], "supported in part"),
+    (["so far does not hold", "not run"], "contradicted"),
+    (["does not hold", "undecided"], "contradicted"), (["undecided", "not run"], "undecided"),
+    (["not run"], "untested"), (["holds (compact)", "holds"], "supported"),
+    (["does not hold (compact)", "not run"], "contradicted"),
+])  # fmt: skip
 def test_what_verdicts_come_to(verdicts, expected):
     assert support(Advice("a", "Do.", tuple("ab"[: len(verdicts)]), tuple(verdicts))) == expected
 
@@ -112,17 +106,14 @@ def test_what_cannot_be_is_told(given):
 WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"- id: \xfc", "is not YAML"), (b"- a", "'a' is no advice"),
-        ([WHOLE | {"claims": ["gap-with-2k"]}], "'a' cannot be used: it names 'gap-with-2k', which is"),
-        ([WHOLE | {"claims": []}], "'a' cannot be used: it rests on no claim"),
-        ([WHOLE | {"where": ["left"]}], "'left', which is neither a claim .* nor one of unknown, ever"),
-        ([WHOLE | {"words": [5]}], "'a' cannot be used: not enough values"),
-        ([WHOLE | {"txt": "Do."}], "'a' cannot be used: .*'txt'"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("content", "message"), [
+    (b"- id: \xfc", "is not YAML"), (b"- a", "'a' is no advice"),
+    ([WHOLE | {"claims": ["gap-with-2k"]}], "'a' cannot be used: it names 'gap-with-2k', which is"),
+    ([WHOLE | {"claims": []}], "'a' cannot be used: it rests on no claim"),
+    ([WHOLE | {"where": ["left"]}], "'left', which is neither a claim .* nor one of unknown, ever"),
+    ([WHOLE | {"words": [5]}], "'a' cannot be used: not enough values"),
+    ([WHOLE | {"txt": "Do."}], "'a' cannot be used: .*'txt'"),
+])  # fmt: skip
 def test_a_broken_file_is_told_in_a_line(content, message, tmp_path):
     file = tmp_path / "advice.yml"
     with pytest.raises(InputError, match="cannot be read"):

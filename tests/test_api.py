@@ -144,16 +144,13 @@ def test_the_core_is_torch_numpy_and_safetensors_and_models_and_training_need_no
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        ("from whenpool.corpora.tokens import tokenize; tokenize('a')", "pip install 'whenpool[runs]'"),
-        ("import whenpool; whenpool.PoolingClassifier", "pip install 'whenpool[sklearn]'"),
-        ("import whenpool; whenpool.SentencePooling", "pip install 'whenpool[sentence_transformers]'"),
-        ("import whenpool.chapter", "pip install 'whenpool[notebook]'"),
-        ("import whenpool.cli", "whenpool: the command needs click: pip install 'whenpool[runs]'"),
-    ],
-)
+@pytest.mark.parametrize(("code", "message"), [
+    ("from whenpool.corpora.tokens import tokenize; tokenize('a')", "pip install 'whenpool[runs]'"),
+    ("import whenpool; whenpool.PoolingClassifier", "pip install 'whenpool[sklearn]'"),
+    ("import whenpool; whenpool.SentencePooling", "pip install 'whenpool[sentence_transformers]'"),
+    ("import whenpool.chapter", "pip install 'whenpool[notebook]'"),
+    ("import whenpool.cli", "whenpool: the command needs click: pip install 'whenpool[runs]'"),
+])  # fmt: skip
 def test_what_is_missing_is_one_line_that_names_the_extra(code, message):
     done = python(code)
     assert done.returncode != 0

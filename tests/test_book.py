@@ -76,21 +76,17 @@ def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
             assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), source
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            HEAD + code_cell("value = 1") + code_cell("value / 0"),
-            r"chapter index, cell 3 \(value / 0\): ZeroDivisionError: division",
-        ),
-        ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
-        (
-            HEAD + code_cell("only: dict = {}").replace("\n", "\n:tags: [parameters]\n", 1),
-            r"index.md, parameters cell: 'only: dict = \{\}' is not NAME = VALUE on one line",
-        ),
-    ],
-    ids=["a failing cell", "a broken reference", "a parameter that no option could replace"],
-)
+@pytest.mark.parametrize(("text", "told"), [
+    (
+        HEAD + code_cell("value = 1") + code_cell("value / 0"),
+        r"chapter index, cell 3 \(value / 0\): ZeroDivisionError: division",
+    ),
+    ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
+    (
+        HEAD + code_cell("only: dict = {}").replace("\n", "\n:tags: [parameters]\n", 1),
+        r"index.md, parameters cell: 'only: dict = \{\}' is not NAME = VALUE on one line",
+    ),
+], ids=["a failing cell", "a broken reference", "a parameter that no option could replace"])  # fmt: skip
 def test_a_mistake_in_a_chapter_fails_the_build_and_is_told(tmp_path, text, told):
     with pytest.raises(BookError, match=told):
         builder(clone(tmp_path, {"index": text}), []).build()

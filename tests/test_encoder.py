@@ -110,42 +110,35 @@ LACKED = {"forget_bias": "chrono", "orthogonal": True, "drop_connect": 0.2, "mas
 without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "message"),
-    [
-        *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
-        (without_recurrence, {"hidden_size": 3}, "heads=4 do not divide the 6 units"),
-        (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
-        (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
-        (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
-        (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
-        (Encoder, {"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
-        (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
-        (TransformerEncoder, {"heads": 0}, "at least 1"),
-        (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
-        (TransformerEncoder, {"norm": "none"}, "norm 'none' is unknown"),
-        (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "arguments", "message"), [
+    *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
+    (without_recurrence, {"hidden_size": 3}, "heads=4 do not divide the 6 units"),
+    (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
+    (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
+    (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
+    (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
+    (Encoder, {"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
+    (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
+    (TransformerEncoder, {"heads": 0}, "at least 1"),
+    (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
+    (TransformerEncoder, {"norm": "none"}, "norm 'none' is unknown"),
+    (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
+])  # fmt: skip
 def test_bad_arguments_are_named(kind, arguments, message):
     with pytest.raises(InputError, match=message):
         kind(5, 6, **arguments)
 
 
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        (torch.tensor([4]), "a batch of 4 texts needs 4 lengths, not"),
-        (torch.tensor(4), "a batch of 4 texts needs 4 lengths, not"),
-        (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; an encoder takes a mask as mask=mask"),
-        (torch.tensor([10, 1, 1, 1]), "a text of 10 words in a batch of 9 positions"),
-        (torch.tensor([9, 9, 0, 9]), "text 2 has no words: leave it out, or give it one unknown word"),
-        ([9, 9, 9, 9], r"lengths are a tensor \(B,\), not a list: torch.tensor"),
-        (None, "lengths are missing: say how many words each text has"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("lengths", "message"), [
+    (torch.tensor([4]), "a batch of 4 texts needs 4 lengths, not"),
+    (torch.tensor(4), "a batch of 4 texts needs 4 lengths, not"),
+    (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; an encoder takes a mask as mask=mask"),
+    (torch.tensor([10, 1, 1, 1]), "a text of 10 words in a batch of 9 positions"),
+    (torch.tensor([9, 9, 0, 9]), "text 2 has no words: leave it out, or give it one unknown word"),
+    ([9, 9, 9, 9], r"lengths are a tensor \(B,\), not a list: torch.tensor"),
+    (None, "lengths are missing: say how many words each text has"),
+], ids=str)  # fmt: skip
 def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):
     with pytest.raises(InputError, match=message):
         kind(5, 6).double()(inputs, lengths)

@@ -247,17 +247,14 @@ def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
     assert (partners == torch.arange(5)).double().mean().item() == pytest.approx(0.2, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: Unlabelled(Ragged.of([]), ()), "there are no unlabelled texts; give some, or choose"),
-        (lambda: Unlabelled(ORIGINAL, ()), "4 unlabelled texts have augmented versions of .. texts; give"),
-        (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4 unlabelled .* of .4, 3. texts; give"),
-        (lambda: UDA(UNLABELLED, 3, 0, 0), "steps is above 0, not 0"),
-        (lambda: MixText(UNLABELLED, 3, 9, 0, temperature=0.0), "temperature is above 0, not 0.0"),
-        (lambda: TMix(0, alpha=0.0), "alpha is the parameter of a Beta distribution, above 0, not 0.0"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("build", "message"), [
+    (lambda: Unlabelled(Ragged.of([]), ()), "there are no unlabelled texts; give some, or choose"),
+    (lambda: Unlabelled(ORIGINAL, ()), "4 unlabelled texts have augmented versions of .. texts; give"),
+    (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4 unlabelled .* of .4, 3. texts; give"),
+    (lambda: UDA(UNLABELLED, 3, 0, 0), "steps is above 0, not 0"),
+    (lambda: MixText(UNLABELLED, 3, 9, 0, temperature=0.0), "temperature is above 0, not 0.0"),
+    (lambda: TMix(0, alpha=0.0), "alpha is the parameter of a Beta distribution, above 0, not 0.0"),
+])  # fmt: skip
 def test_what_cannot_be_learnt_from_is_named(build, message):
     with pytest.raises(InputError, match=message):
         build()

@@ -226,15 +226,12 @@ FORMULAS = {"window.MathJax", "tex-chtml.js"}
 SOMETIMES = {"fontawesome.js", "searchindex.js", "secondary-toggle", *FORMULAS}
 
 
-@pytest.mark.parametrize(
-    ("body", "kept"),
-    [
-        ("", set()), (r"<div>\(x\)</div>", FORMULAS),
-        ('<span class="math notranslate nohighlight">x</span>', FORMULAS),
-        ('<div id="search-results"></div>', {"searchindex.js"}),
-        ('<div id="pst-secondary-sidebar"></div>', {"secondary-toggle"}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "kept"), [
+    ("", set()), (r"<div>\(x\)</div>", FORMULAS),
+    ('<span class="math notranslate nohighlight">x</span>', FORMULAS),
+    ('<div id="search-results"></div>', {"searchindex.js"}),
+    ('<div id="pst-secondary-sidebar"></div>', {"secondary-toggle"}),
+])  # fmt: skip
 def test_a_page_keeps_the_scripts_that_serve_what_it_has(body, kept):
     light = lighter(PAGE.replace("BODY", body))
     assert {name for name in SOMETIMES if name in light} == kept

@@ -23,14 +23,11 @@ from whenpool.learnability import (
 from whenpool.training.loop import Objective
 
 
-@pytest.mark.parametrize(
-    ("epochs", "up", "down"),
-    [
-        (1, [1], [1]),
-        (3, [0, 1, 1], [1, 0, 0]),
-        (8, [0, 1 / 16, 4 / 16, 9 / 16, 1, 1, 1, 1], [1, 3 / 4, 2 / 4, 1 / 4, 0, 0, 0, 0]),
-    ],
-)
+@pytest.mark.parametrize(("epochs", "up", "down"), [
+    (1, [1], [1]),
+    (3, [0, 1, 1], [1, 0, 0]),
+    (8, [0, 1 / 16, 4 / 16, 9 / 16, 1, 1, 1, 1], [1, 3 / 4, 2 / 4, 1 / 4, 0, 0, 0, 0]),
+])  # fmt: skip
 def test_each_trick_has_its_curriculum_and_only_its_end_may_be_best(epochs, up, down):
     """It takes half of the epochs, whatever their number."""
     for epoch, rise in enumerate(up):

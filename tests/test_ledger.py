@@ -160,13 +160,10 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables():
                             *"so far holds 0.5 n=1".split()]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("option", "given", "choices"),
-    [
-        ("chapter", "few-shot", "gradient_propagation, "), ("verdict", "true", "holds, does not hold, "),
-        ("format", "yaml", "table, json, csv"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("option", "given", "choices"), [
+    ("chapter", "few-shot", "gradient_propagation, "), ("verdict", "true", "holds, does not hold, "),
+    ("format", "yaml", "table, json, csv"),
+])  # fmt: skip
 def test_a_mistake_is_one_line_that_names_the_choices(option, given, choices, mistake):
     told = mistake("claims", f"--{option}", given)
     assert f"{option} {given!r} is unknown; choose one of {choices}" in told

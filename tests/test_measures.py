@@ -207,15 +207,12 @@ def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
     assert values("text_to_filler", made) == {0: pytest.approx(2.0)}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("swept_accuracy", {(0, "left", 0.7): 77, (0, "mid", 0.0): 80, (1, "mid", 0.8): 60}),
-        ("swept_loss", {(0, "left", 0.7): 3, (0, "mid", 0.0): 0, (1, "mid", 0.8): 30}),
-        ("sweep_asymmetry", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 16}),
-        ("both_ends_cost", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 8, (1, "mid", 0.8): 25}),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), [
+    ("swept_accuracy", {(0, "left", 0.7): 77, (0, "mid", 0.0): 80, (1, "mid", 0.8): 60}),
+    ("swept_loss", {(0, "left", 0.7): 3, (0, "mid", 0.0): 0, (1, "mid", 0.8): 30}),
+    ("sweep_asymmetry", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 16}),
+    ("both_ends_cost", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 8, (1, "mid", 0.8): 25}),
+])  # fmt: skip
 def test_sweeps_tell_what_was_worked_out_by_hand(name, expected):
     """The second run has no text on the right, so that there is no side to compare the left with."""
     every = values(name, runs(sweep=SWEPT), "seed", "added", "share_added")
@@ -291,25 +288,22 @@ ELSEWHERE = [
 PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "expected"),
-    [
-        ("accuracy", {"with_tricks": True}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
-        ("accuracy", {"with_tricks": True, "size": 10_000}, Sample(86.6, NONE, 1)),
-        ("accuracy", {"with_tricks": False, "size": 10_000}, Sample(86.6, 0.8, 5)),
-        *(("accuracy", one, None) for one in ELSEWHERE),
-        ("accuracy", {"cell": "lstm", "epochs": 20, "max_words": None}, Sample(64.7, 2.3, 5)),
-        ("above_chance", {"setting": "mid"}, Sample(49.6 - 50, 0.7, 5)),
-        ("above_chance", {"corpus": "yahoo", "setting": "mid"}, Sample(12.7 - 12, 1.1, 5)),
-        ("validation_accuracy", {}, Sample(64.9, NONE, 1)),
-        ("validation_accuracy", {"setting": "mid"}, None),
-        ("ratio_at_95", {}, Sample(math.log(3e-4), NONE, 1)),
-        ("ratio_at_95", {"size": 7}, None),
-        ("swept_accuracy", {}, None),
-        ("few_shot_accuracy", {"system": "tmix", "corpus": "imdb"}, Sample(69.3, NONE, 1)),
-        ("few_shot_accuracy", {"system": "tmix", "corpus": "yelp"}, None),
-    ],
-)
+@pytest.mark.parametrize(("name", "changes", "expected"), [
+    ("accuracy", {"with_tricks": True}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
+    ("accuracy", {"with_tricks": True, "size": 10_000}, Sample(86.6, NONE, 1)),
+    ("accuracy", {"with_tricks": False, "size": 10_000}, Sample(86.6, 0.8, 5)),
+    *(("accuracy", one, None) for one in ELSEWHERE),
+    ("accuracy", {"cell": "lstm", "epochs": 20, "max_words": None}, Sample(64.7, 2.3, 5)),
+    ("above_chance", {"setting": "mid"}, Sample(49.6 - 50, 0.7, 5)),
+    ("above_chance", {"corpus": "yahoo", "setting": "mid"}, Sample(12.7 - 12, 1.1, 5)),
+    ("validation_accuracy", {}, Sample(64.9, NONE, 1)),
+    ("validation_accuracy", {"setting": "mid"}, None),
+    ("ratio_at_95", {}, Sample(math.log(3e-4), NONE, 1)),
+    ("ratio_at_95", {"size": 7}, None),
+    ("swept_accuracy", {}, None),
+    ("few_shot_accuracy", {"system": "tmix", "corpus": "imdb"}, Sample(69.3, NONE, 1)),
+    ("few_shot_accuracy", {"system": "tmix", "corpus": "yelp"}, None),
+])  # fmt: skip
 def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
     found = MEASURES[name].published(PLAIN | changes)
     assert (found is None) == (expected is None)

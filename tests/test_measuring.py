@@ -96,14 +96,11 @@ def test_batches_of_gradients_are_as_in_training_where_padding_matters():
     assert unmasked.batches == [ordered[:32], ordered[32:64], ordered[64:]]
 
 
-@pytest.mark.parametrize(
-    ("step", "last", "expected"),
-    [
-        (32, 2_000, [*range(0, 1_281, 128), 1_408, 1_568, 1_728, 1_920]),
-        (100, 1_700, [0, 200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]),
-        (1, 300, [0, 128, 256]),
-    ],
-)
+@pytest.mark.parametrize(("step", "last", "expected"), [
+    (32, 2_000, [*range(0, 1_281, 128), 1_408, 1_568, 1_728, 1_920]),
+    (100, 1_700, [0, 200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]),
+    (1, 300, [0, 128, 256]),
+])  # fmt: skip
 def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, step, last, expected):
     model, dataset = plain
     tracer = Tracer(kinds.GradientTrace(TINY, texts=2, sample=2), model, dataset)

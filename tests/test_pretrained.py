@@ -187,14 +187,11 @@ WAVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "told"),
-    [
-        ("ViT", {"image_size": 32, "vocab_size": None}, "a 'vit', is no encoder of text"),
-        ("Wav2Vec2", WAVES, "reads input_values; choose"),
-        ("Esm", {"pad_token_id": 1}, "EsmTokenizer, has no fast version; choose an encoder that has one"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("kind", "changes", "told"), [
+    ("ViT", {"image_size": 32, "vocab_size": None}, "a 'vit', is no encoder of text"),
+    ("Wav2Vec2", WAVES, "reads input_values; choose"),
+    ("Esm", {"pad_token_id": 1}, "EsmTokenizer, has no fast version; choose an encoder that has one"),
+])  # fmt: skip
 def test_what_is_no_encoder_of_text_is_refused(tmp_path, kind, changes, told):
     folder = make_encoder(tmp_path / kind, kind=kind, **changes)
     assert told in refusal(load_encoder, str(folder))

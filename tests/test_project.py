@@ -223,18 +223,15 @@ def report(*packages):
     return json.dumps({"dependencies": packages, "fixes": []})
 
 
-@pytest.mark.parametrize(
-    ("code", "output", "errors", "expected"),
-    [
-        (0, report(SOUND, SKIPPED), "No known", (0, "1 packages without a known vulnerability")),
-        (1, report(SOUND, BAD, OPEN), "Found 2",
-         (1, "vulnerable: b 2 has PYSEC-1, mended in 3; c 4 has PYSEC-2")),
-        (0, report(SKIPPED), "", (0, "note: nothing was audited, the service knows none of the packages")),
-        (1, "", "Traceback\nrequests.exceptions.ConnectionError: no\n",
-         (0, "note: nothing was audited, osv.dev cannot be reached")),
-        (2, "", "usage\nerror: no such option\n", (1, "pip-audit failed: error: no such option")),
-        (1, "", "", (1, "pip-audit failed: exit code 1")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("code", "output", "errors", "expected"), [
+    (0, report(SOUND, SKIPPED), "No known", (0, "1 packages without a known vulnerability")),
+    (1, report(SOUND, BAD, OPEN), "Found 2",
+     (1, "vulnerable: b 2 has PYSEC-1, mended in 3; c 4 has PYSEC-2")),
+    (0, report(SKIPPED), "", (0, "note: nothing was audited, the service knows none of the packages")),
+    (1, "", "Traceback\nrequests.exceptions.ConnectionError: no\n",
+     (0, "note: nothing was audited, osv.dev cannot be reached")),
+    (2, "", "usage\nerror: no such option\n", (1, "pip-audit failed: error: no such option")),
+    (1, "", "", (1, "pip-audit failed: exit code 1")),
+])  # fmt: skip
 def test_the_verdict_is_a_line_and_an_exit_code(code, output, errors, expected):
     assert AUDIT["verdict"](code, output, errors) == expected

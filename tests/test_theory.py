@@ -133,19 +133,16 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
 by_a_layer, by_an_end_token = built.max_pooled_by_a_layer, built.max_pooled_by_an_end_token
 
 
-@pytest.mark.parametrize(
-    ("call", "given", "message"),
-    [
-        (built.running_max_slopes, (0, 10), "precision is an error between 0 and 1, not 0"),
-        (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest counts words, at least 1, not 0"),
-        (by_a_layer, (nn.LSTM(2, 3, 2), 0.1, 10), "one layer"),
-        (by_an_end_token, (nn.LSTM(2, 3, proj_size=2), 0.1, 9), "without projection"),
-        (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),
-        (built.last_state_by_pooling, (nn.GRU(2, 3), 0.1), "must be an LSTM"),
-        (longest_parity_of_machines, (20, 1, 4), "take fewer states"),
-        (longest_parity_of_lstms, ([], 3, 8), "a grid of 0 numbers"),
-    ],
-)
+@pytest.mark.parametrize(("call", "given", "message"), [
+    (built.running_max_slopes, (0, 10), "precision is an error between 0 and 1, not 0"),
+    (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest counts words, at least 1, not 0"),
+    (by_a_layer, (nn.LSTM(2, 3, 2), 0.1, 10), "one layer"),
+    (by_an_end_token, (nn.LSTM(2, 3, proj_size=2), 0.1, 9), "without projection"),
+    (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),
+    (built.last_state_by_pooling, (nn.GRU(2, 3), 0.1), "must be an LSTM"),
+    (longest_parity_of_machines, (20, 1, 4), "take fewer states"),
+    (longest_parity_of_lstms, ([], 3, 8), "a grid of 0 numbers"),
+])  # fmt: skip
 def test_mistakes_are_named(call, given, message):
     with pytest.raises(InputError, match=message):
         call(*given)

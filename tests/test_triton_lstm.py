@@ -49,15 +49,12 @@ print(json.dumps(triton_lstm.largest_errors("cpu", *json.loads(sys.argv[1]))))
 
 @with_triton
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("H", "shapes"),
-    [
-        (20, [(3, 1), (18, 7), (5, 4)]),
-        (16, [(1, 30)]),
-        # several tiles of units and of depth, the last ones in part, and two blocks of texts
-        (136, [(33, 3), (2, 1), (16, 2)]),
-    ],
-)
+@pytest.mark.parametrize(("H", "shapes"), [
+    (20, [(3, 1), (18, 7), (5, 4)]),
+    (16, [(1, 30)]),
+    # several tiles of units and of depth, the last ones in part, and two blocks of texts
+    (136, [(33, 3), (2, 1), (16, 2)]),
+])  # fmt: skip
 def test_in_the_interpreter_the_kernels_equal_loops_in_float64(H, shapes):
     done = subprocess.run(
         [sys.executable, "-c", INTERPRETED, json.dumps([H, shapes])],

@@ -20,15 +20,12 @@ def runs(accuracies, **changes):
     return pd.DataFrame(trained(accuracies, **CELL | PLAIN | changes), columns=COLUMNS)
 
 
-@pytest.mark.parametrize(
-    ("accuracies", "verdict"),
-    [
-        ([80.0, 80.5, 79.5], "reproduced"), ([82.0, 82.2, 81.8], "reproduced"),
-        ([70.0, 70.5, 69.5], "differs"), ([90.0, 90.5, 89.5], "differs"),
-        ([75.0, 80.0, 85.0], "undecided"), ([83.0, 83.5, 82.5], "undecided"),  # the interval holds 3 points
-        ([80.0, 80.1], "so far"), ([], "not run"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("accuracies", "verdict"), [
+    ([80.0, 80.5, 79.5], "reproduced"), ([82.0, 82.2, 81.8], "reproduced"),
+    ([70.0, 70.5, 69.5], "differs"), ([90.0, 90.5, 89.5], "differs"),
+    ([75.0, 80.0, 85.0], "undecided"), ([83.0, 83.5, 82.5], "undecided"),  # the interval holds 3 points
+    ([80.0, 80.1], "so far"), ([], "not run"),
+])  # fmt: skip
 def test_the_rule(accuracies, verdict):
     cell = judge(runs(accuracies), PUBLISHED)
     assert (cell["verdict"], cell["n"]) == (verdict, len(accuracies))
@@ -36,16 +33,13 @@ def test_the_rule(accuracies, verdict):
         assert cell["ours"] == pytest.approx(np.mean(accuracies))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"hidden_size": 64}, {"epochs": 8}, {"max_words": 140}, {"learning_rate": 1e-3}, {"cell": "gru"},
-        {"forget_bias": "low"}, {"weight_decay": 1e-4}, {"share": 0.5}, {"test": 2000},
-        {"bidirectional": False}, {"embedding_size": 50}, {"drop_connect": 0.1}, {"layers": 2},
-        {"batch_size": 64}, {"vectors": None}, {"masked": False}, {"corpus_complete": False},
-        {"trick": "penalty_attention"}, {"orthogonal": True}, {"forget_bias": 2.0},
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("change", [
+    {"hidden_size": 64}, {"epochs": 8}, {"max_words": 140}, {"learning_rate": 1e-3}, {"cell": "gru"},
+    {"forget_bias": "low"}, {"weight_decay": 1e-4}, {"share": 0.5}, {"test": 2000},
+    {"bidirectional": False}, {"embedding_size": 50}, {"drop_connect": 0.1}, {"layers": 2},
+    {"batch_size": 64}, {"vectors": None}, {"masked": False}, {"corpus_complete": False},
+    {"trick": "penalty_attention"}, {"orthogonal": True}, {"forget_bias": 2.0},
+])  # fmt: skip
 def test_another_protocol_or_a_part_of_a_corpus_is_not_judged(change):
     cell = judge(runs([80.0, 80.1, 79.9], **change), PUBLISHED)
     assert (cell["verdict"], cell["n"], cell["keys"], cell["compact"]) == ("not run", 0, (), "")
@@ -54,17 +48,14 @@ def test_another_protocol_or_a_part_of_a_corpus_is_not_judged(change):
 OTHER = runs([60.0, 61.0, 62.0, 63.0], vectors="wiki-reviews.100d")
 
 
-@pytest.mark.parametrize(
-    ("ours", "verdict", "n", "mean"),
-    [
-        # runs from other vectors are pilots and never mixed with others
-        (OTHER, "pilot", 4, 61.5),
-        (pd.concat([OTHER, runs([80.0, 80.2])]), "pilot", 4, 61.5),
-        (pd.concat([OTHER, runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
-        # a seed counts once
-        (pd.concat([runs([50.0, 50.2, 49.8]), runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
-    ],
-)
+@pytest.mark.parametrize(("ours", "verdict", "n", "mean"), [
+    # runs from other vectors are pilots and never mixed with others
+    (OTHER, "pilot", 4, 61.5),
+    (pd.concat([OTHER, runs([80.0, 80.2])]), "pilot", 4, 61.5),
+    (pd.concat([OTHER, runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
+    # a seed counts once
+    (pd.concat([runs([50.0, 50.2, 49.8]), runs([80.0, 80.2, 79.8])]), "reproduced", 3, 80.0),
+])  # fmt: skip
 def test_runs_of_one_kind_count_and_each_seed_once(ours, verdict, n, mean):
     cell = judge(ours, PUBLISHED)
     assert (cell["verdict"], cell["n"], cell["ours"]) == (verdict, n, pytest.approx(mean))
@@ -73,17 +64,14 @@ def test_runs_of_one_kind_count_and_each_seed_once(ours, verdict, n, mean):
 COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2_000}
 
 
-@pytest.mark.parametrize(
-    ("accuracies", "change", "text"),
-    [
-        ([70.0, 71.0, 72.0], {}, "71.0 ± 1.0 (3)"), ([70.0], {}, "70.0 (1)"),
-        ([70.0, 71.0, 72.0], {"corpus_complete": False}, "71.0 ± 1.0 (3)*"),
-        ([70.0], {"test": None}, ""), ([70.0], {"vectors": "wiki-reviews.100d"}, ""),
-        ([70.0], {"vectors": None}, ""), ([70.0], {"masked": False}, ""), ([70.0], {"epochs": 20}, ""),
-        ([70.0], {"cell": "gru"}, ""), ([70.0], {"forget_bias": "chrono"}, ""),
-        ([70.0], {"corpus": "yelp"}, ""), ([70.0], {"corpus": "yelp", "test": None}, "70.0 (1)"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("accuracies", "change", "text"), [
+    ([70.0, 71.0, 72.0], {}, "71.0 ± 1.0 (3)"), ([70.0], {}, "70.0 (1)"),
+    ([70.0, 71.0, 72.0], {"corpus_complete": False}, "71.0 ± 1.0 (3)*"),
+    ([70.0], {"test": None}, ""), ([70.0], {"vectors": "wiki-reviews.100d"}, ""),
+    ([70.0], {"vectors": None}, ""), ([70.0], {"masked": False}, ""), ([70.0], {"epochs": 20}, ""),
+    ([70.0], {"cell": "gru"}, ""), ([70.0], {"forget_bias": "chrono"}, ""),
+    ([70.0], {"corpus": "yelp"}, ""), ([70.0], {"corpus": "yelp", "test": None}, "70.0 (1)"),
+])  # fmt: skip
 def test_the_compact_replication_stands_beside_and_is_never_judged(accuracies, change, text):
     small = runs(accuracies, **COMPACT | change)
     cell = judge(small, PUBLISHED)

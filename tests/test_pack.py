@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from archives import make_imdb
 from small_runs import SMALL, result_of, wait_for
-from test_published import make_imdb
 
 from whenpool import InputError
 from whenpool.cli import cli

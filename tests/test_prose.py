@@ -11,6 +11,7 @@ from check_pages import as_python
 from whenpool.base.paths import project_root
 from whenpool.book.report import few_shot
 from whenpool.book.report.claims import rows_at
+from whenpool.runs.kinds.training import TRICKS
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
@@ -33,7 +34,6 @@ def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_uses_what_the_library_has(page):
-    """Each name that it imports, and each attribute of a module."""
     tree = ast.parse(as_python(page.read_text()))
     used, modules = [], {}
     for node in ast.walk(tree):
@@ -55,13 +55,7 @@ def filler_costs_two_models_most(means):
 
 
 def chrono_alone_is_as_good(means):
-    others = [
-        "forget 2",
-        "teacher_forcing",
-        "penalty_attention",
-        "dropout_attention",
-        "gradient_directed",
-    ]
+    others = ["forget 2", *TRICKS]
     found = means(size=1_000, setting="mid", model=["chrono", "max_attention", *others])
     near = found > found["max_attention"] - 3
     return near["chrono"] and not near[others].any()

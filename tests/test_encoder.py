@@ -2,7 +2,6 @@
 Transformer against its formulas written slowly and against torch's."""
 
 from functools import partial
-from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from whenpool import POOLINGS, Encoder, InputError, SequenceTagger, TextClassifier, TransformerEncoder
-from whenpool.models import encoder
 from whenpool.models.cells import TORCH_CELLS
 from whenpool.models.encoder import word_mask
 from whenpool.models.precision import precision, product_precision
@@ -46,25 +44,6 @@ def test_equals_torch_on_packed_input(cell, torch_class, layers, bidirectional, 
     torch.testing.assert_close(found, wanted, **CLOSE)
 
 
-def test_a_gpu_reads_both_directions_at_once(inputs, monkeypatch):
-    """Mocks stand for the GPU's streams: the second one waits for the inputs and has the first direction, the
-    one in use has the other, and goes on when both are done."""
-    made, noted, run = Encoder(5, 3).double(), MagicMock(), encoder.run_recurrence
-    expected = made(inputs, LENGTHS)
-    monkeypatch.setattr(encoder, "run_recurrence", lambda *given: (noted.run(), run(*given))[1])
-    monkeypatch.setattr(encoder, "_second_stream", lambda x: noted.second)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: noted.main)
-    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: stream.keeps())
-    torch.testing.assert_close(made(inputs, LENGTHS), expected)
-    assert [name for name, *_ in noted.mock_calls] == [
-        "second.wait_stream", "second.__enter__", "run", "second.__exit__", "run", "main.wait_stream",
-        "second.keeps", "main.keeps",
-    ]  # fmt: skip
-    noted.second.wait_stream.assert_called_with(noted.main)
-    noted.main.wait_stream.assert_called_with(noted.second)
-
-
 def test_weights_of_torch_are_taken_over_and_unmasked_it_is_torch_on_padded_input(inputs):
     module = nn.LSTM(5, 6, bidirectional=True, batch_first=True).double()
     encoder = Encoder(5, 6, masked=False).double().load_torch(module)
@@ -74,7 +53,6 @@ def test_weights_of_torch_are_taken_over_and_unmasked_it_is_torch_on_padded_inpu
 
 
 def test_forget_biases_have_their_distributions():
-    """`test_theory.py` has the quantiles of their sums."""
     torch.manual_seed(0)
     low = Encoder(5, 400, forget_bias="low").layers[0][0]
     assert max(bias[400:800].abs().max() for bias in (low.bias_ih_l0, low.bias_hh_l0)) <= 1 / 20
@@ -201,14 +179,6 @@ def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
 
 IDS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
 THREE = torch.tensor([4, 2, 1])
-
-
-def test_unmasked_models_read_their_padding():
-    model = TextClassifier(9, 2, "mean", embedding_size=5, hidden_size=4, masked=False)
-    padded = torch.cat([IDS, torch.ones(3, 5, dtype=torch.long)], dim=1)
-    assert not torch.allclose(model(padded, THREE), model(IDS, THREE))
-    weights = model.pool(model.encode(model.embed(IDS), THREE), THREE)[1]
-    assert (weights == 0.25).all()
 
 
 def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit():

@@ -43,8 +43,6 @@ TEXTS = [row[:n] for row, n in zip(IDS, LENGTHS.tolist(), strict=True)]
 
 
 class TinyLayer(nn.Module):
-    """Attention and a nonlinearity."""
-
     def __init__(self):
         super().__init__()
         self.query, self.value = nn.Linear(SIZE, SIZE), nn.Linear(SIZE, SIZE)
@@ -214,7 +212,6 @@ with torch.no_grad():
 
 
 def logits_of(text):
-    """Of one text alone."""
     return classified(MODEL, read(MODEL, text)).detach().numpy()
 
 
@@ -364,17 +361,3 @@ def test_all_texts_come_before_any_comes_again_and_alike_for_the_same_seed(syste
         objective = system(seed=seed, batch_size=3)
         runs.append([objective.loss(MODEL, BATCH, INDICES)[0].item() for _ in range(4)])
     assert runs[0] == runs[1] != runs[2]
-
-
-@pytest.mark.parametrize("system", ["tmix", "uda", "mixtext"])
-def test_padding_does_not_matter_nor_the_order_where_nothing_is_mixed(system):
-    """Of the unlabelled texts too: the same system reads more padding behind the labelled ones."""
-    order = torch.tensor([2, 0, 3, 1]) if system == "uda" else torch.arange(4)
-
-    def loss(ids, lengths, labels):
-        objective = {"tmix": TMix(0), "uda": uda(confidence=0.1), "mixtext": mixtext()}[system]
-        return objective.loss(MODEL, Batch(ids, lengths, labels), INDICES)[0].item()
-
-    expected = loss(IDS, LENGTHS, LABELS)
-    more = ids_of(PADDING + 5, more=6)
-    assert loss(more[order], LENGTHS[order], LABELS[order]) == pytest.approx(expected, rel=1e-10)

@@ -154,7 +154,6 @@ def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectio
 
 
 def changed(model=Theirs, **modules):
-    """One with other modules than its own."""
     made = model(packed=False)
     vars(made)["_modules"] |= modules
     return made.double()

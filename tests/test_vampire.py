@@ -21,7 +21,6 @@ TEXTS, LABELS = Ragged.of(ROWS), torch.tensor([0, 1, 0, 1, 1])
 
 
 def counted(rows):
-    """The bags, one word at a time."""
     return torch.tensor([[row.count(2 + word) for word in range(WORDS)] for row in rows]).double()
 
 

@@ -14,7 +14,7 @@ INPUTS = {
     "filler": 100, "vectors": 100, "conllu": 100, "columns": 100,
     "records": 200, "stored run": 250,
     "paraphrases": 80, "checkpoint json": 120, "checkpoint weights": 90,
-    "only": 90, "corpus name": 90, "parameters": 40, "texts": 40,
+    "only": 90, "parameters": 40, "texts": 40,
 }  # fmt: skip
 """How many bad inputs each parser is given."""
 SECONDS = 20
@@ -49,24 +49,17 @@ def broken(draw, valid):
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(len(data) - 1, 0)))
         to = min(len(data), at + draw(st.integers(1, 60)))
-        before, part, after = data[:at], data[at:to], data[to:]
-        lines, values = data.split(b"\n"), list(_VALUE.finditer(data))
-        piece = draw(st.sampled_from(PIECES))
-        value = values[at % len(values)] if values else re.search(rb"$", data)
-        data = draw(
-            st.sampled_from(
-                [
-                    before + bytes([draw(st.integers(0, 255))]) + data[at + 1 :],
-                    before, data[:to] + data[at:], before + after, part + before + after,
-                    draw(st.sampled_from([b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\x00"])) + data,
-                    data.replace(b"\n", draw(st.sampled_from([b"\r", b"\r\n", b"\n\r", b"\n\n"]))),
-                    b"\n".join([*lines, lines[at % len(lines)]]),
-                    before + piece + data[at:],
-                    # a value in the place of another, which is the likeliest to be accepted
-                    *[data[: value.start()] + piece + data[value.end() :]] * 3,
-                ]
-            )
-        )  # fmt: skip
+        lines, piece = data.split(b"\n"), draw(st.sampled_from(PIECES))
+        values = [*_VALUE.finditer(data)] or [re.search(rb"$", data)]
+        value = values[at % len(values)]
+        # a value in the place of another, which is the likeliest to be accepted
+        replaced = data[: value.start()] + piece + data[value.end() :]
+        others = [
+            data[:at] + piece + data[at:], data[:at] + data[to:], data[:to] + data[at:], data[:at],
+            piece + data, data.replace(b"\n", draw(st.sampled_from([b"\r", b"\r\n", b"\n\r", b"\n\n"]))),
+            b"\n".join([*lines, lines[at % len(lines)]]), data[:at] + draw(st.binary(max_size=1)) + data[to:],
+        ]  # fmt: skip
+        data = draw(st.sampled_from([*others, *[replaced] * 3]))
     return data
 
 
@@ -102,14 +95,8 @@ def in_time():
 
 
 def hold(parser, strategy, parse, names="", expect_good=True):
-    """Give a parser its bad inputs: it reads them, or raises `InputError` with one short line.
-
-    Args:
-        parser: a key of `INPUTS`.
-        parse: reads one input and checks what it gives.
-        names: a part of every message, such as the file's name.
-        expect_good: whether some inputs are good enough to be read.
-    """
+    """Give a parser (a key of `INPUTS`) its bad inputs: it reads and checks them, or raises `InputError` with one
+    short line that has the ``names`` in it. Some are good enough to be read, where that is expected."""
     seen = {"tried": 0, "refused": 0}
     limit = INPUTS[parser]
 

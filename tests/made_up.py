@@ -37,7 +37,6 @@ def measured(row, points):
 
 
 def profile(values):
-    """Of 100 positions."""
     assert len(values) == 100
     return [{"position": place, "mean": value} for place, value in enumerate(values, 1)]
 

@@ -3,7 +3,6 @@
 import re
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
 import yaml
@@ -14,10 +13,8 @@ from whenpool.book.report.advice import Advice, advice_for, entries, support, wi
 from whenpool.book.report.claims import claims
 from whenpool.book.report.measures import Runs
 
-ROOT = Path(__file__).parents[1]
 ENTRIES = entries()
 CLAIMS = claims()
-IDS = {claim.id for claim in CLAIMS}
 
 
 @pytest.fixture
@@ -28,14 +25,9 @@ def nothing_run(monkeypatch):
     monkeypatch.setattr(advice, "claims", lambda: CLAIMS)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_every_advice_rests_on_claims_and_speaks_in_sentences(entry):
-    assert set(entry.claims) <= IDS
-    assert re.fullmatch(r"[a-z]+(-[a-z]+)*", entry.id)
-    assert entry.text.endswith(".")
-    assert entry.when
+def test_advice_gives_no_measured_number_which_is_the_ledgers():
     number = r"(\d+(\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twenty) (%|points)"
-    assert not re.search(number, entry.text)  # measured numbers are the ledger's
+    assert not [entry.id for entry in ENTRIES if re.search(number, entry.text)]
 
 
 def test_there_is_advice_for_any_texts(nothing_run):
@@ -68,11 +60,8 @@ def test_verdicts_are_those_of_the_ledger(recorded, decided):
 
 
 def test_contradicted_advice_is_not_given(nothing_run, monkeypatch):
-    monkeypatch.setattr(
-        advice,
-        "with_verdicts",
-        lambda chosen, _: [replace(a, verdicts=("does not hold",)) for a in chosen],
-    )
+    no = {"verdicts": ("does not hold",)}
+    monkeypatch.setattr(advice, "with_verdicts", lambda given, _: [replace(a, **no) for a in given])
     assert advice_for(240, 1_000) == []
 
 
@@ -118,9 +107,8 @@ def test_a_broken_file_is_told_in_a_line(content, message, tmp_path):
     file = tmp_path / "advice.yml"
     with pytest.raises(InputError, match="cannot be read"):
         entries(file)
-    file.write_bytes(
-        content if isinstance(content, bytes) else yaml.safe_dump(content, encoding="utf-8")
-    )
+    data = content if isinstance(content, bytes) else yaml.safe_dump(content, encoding="utf-8")
+    file.write_bytes(data)
     with pytest.raises(InputError, match=message) as caught:
         entries(file)
     assert str(file) in str(caught.value)

@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,9 +21,7 @@ from whenpool.book.report.claims import Claim, Decision, Finding, Rule, by_runs,
 from whenpool.book.report.measures import MEASURES, SCALES, Numbers, Runs, Sample
 from whenpool.book.report.tables import number_text
 from whenpool.runs.kinds import KINDS
-from whenpool.runs.kinds.few_shot import FewShot
-from whenpool.runs.kinds.tagging import Tagging
-from whenpool.runs.kinds.training import PROTOCOL, Training
+from whenpool.runs.kinds.training import PROTOCOL
 from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import Choice
 from whenpool.runs.store import Store
@@ -31,23 +29,10 @@ from whenpool.runs.store import Store
 ROOT = Path(__file__).parents[1]
 LEDGER = claims.claims()
 PAGES = sorted((ROOT / "book").glob("*.md"))
-COLUMNS = {field.name for kind in (Training, FewShot, Tagging) for field in fields(kind)}
-COLUMNS |= {"model", "added", "share_added", "attention", "network", "input_variance", "best_of"}
 
 
 @pytest.mark.parametrize("claim", LEDGER, ids=lambda claim: claim.id)
-def test_every_claim_says_what_it_claims_and_where(claim):
-    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
-    assert re.fullmatch(r"[12]\.\d+(\.\d)?(, [12]\.\d+(\.\d)?)*|blog|slides|ours", claim.section)
-    assert (ROOT / "book" / f"{claim.chapter}.md").is_file()
-    assert set(claim.compact) <= {"of", "with", "rule", "why"}
-    assert bool(claim.compact) == bool(claim.compact.get("why"))
-    for selection in (claim.of, claim.against or {}, claim.versus or {}, claim.compact.get("of", {})):
-        assert {*selection, *(name for way in selection.get("best_of", ()) for name in way)} <= COLUMNS
-    # Without a zone the time would be another on another machine.
-    assert claim.registered.tzinfo == UTC
-    assert claim.registered < datetime.now(UTC)
-    # The thesis satisfies each rule, or is said to contradict itself.
+def test_the_thesis_satisfies_each_rule_or_is_said_to_contradict_itself(claim):
     found = claims.by_the_thesis(claim)
     fails = found is not None and found.verdict in ("does not hold", "so far does not hold")
     assert fails == bool(claim.contradiction)
@@ -141,7 +126,6 @@ groups = st.lists(st.floats(-50, 50).map(lambda value: round(value, 2)), min_siz
 
 @given(groups, groups, groups, groups)
 def test_intervals_are_students_welchs_and_satterthwaites(a, b, c, d):
-    """Of a level, a difference, and a difference of differences."""
     level = stats.ttest_1samp(a, 0).confidence_interval(0.95)
     gap = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
     shares = [np.var(values, ddof=1) / len(values) for values in (a, b, c, d)]
@@ -241,9 +225,7 @@ def test_a_ratio_is_compared_by_its_logarithm():
     finding = found(replace(RATIO, rule="<= 1"), table_of("ratio_at_95", valued(values)))
     expected = stats.ttest_1samp(np.log(values), 0).confidence_interval(0.95)
     assert finding.value == pytest.approx(0.01 ** (1 / 3))
-    assert (finding.low, finding.high) == pytest.approx(
-        (math.exp(expected.low), math.exp(expected.high))
-    )
+    assert np.log([finding.low, finding.high]) == pytest.approx([*expected])
     rows = valued(values) + valued([1e-3, 1e-2, 1.0], "max")
     over = found(replace(RATIO, against={"model": "max"}), table_of("ratio_at_95", rows))
     assert over.value == pytest.approx(10)
@@ -316,7 +298,6 @@ def test_runs_that_began_before_the_rule_are_pilots_and_decide_nothing():
 
 
 def test_every_run_that_decides_a_claim_began_after_its_rule_was_registered(decided, on_record):
-    """Read from the published files alone."""
     rows = pd.concat(
         [pd.read_csv(ROOT / "data" / "results" / f"{name}.csv", dtype={"key": str})
          for name in ("trainings", "probes", "few_shots", "taggings")]
@@ -329,19 +310,6 @@ def test_every_run_that_decides_a_claim_began_after_its_rule_was_registered(deci
         assert all(began[key] > registered for key in decision.keys), decision.claim.id
         pilots = {key for finding in decision.pilots.values() for key in finding.keys}
         assert all(began[key] <= registered for key in pilots), decision.claim.id
-
-
-@pytest.mark.parametrize(("name", "verdict", "value", "n"), [
-    ("every-pooling-learns-the-middle-1k", "holds", 64.5 - 49.6, 5),
-    ("more-data-more-gradient", "so far holds", 0.06 / 3e-4, 1),
-    ("tricks-stay-below-max-attention", "so far holds", 87.4 - 88.5, 1),
-    ("lead-grows-with-less-data", "undecided", (75.4 - 75.0) - (86.8 - 86.7), 5),
-])  # fmt: skip
-def test_the_thesiss_own_numbers_are_those_of_its_tables(name, verdict, value, n):
-    found = claims.by_the_thesis(next(claim for claim in LEDGER if claim.id == name))
-    assert (found.verdict, found.n) == (verdict, n)
-    assert found.value == pytest.approx(value)
-    assert found.keys == ()
 
 
 RESULT = {
@@ -414,9 +382,8 @@ def test_rows_at_a_scale_have_the_values_that_are_asked_for():
     ours = replace(sample([60, 62]), keys=tuple(row["key"] for row in rows[:2]))
     assert claims.sample_of(made, "accuracy", "thesis", model="last") == ours
     assert claims.sample_of(made, "accuracy", "compact", model="last").mean == 2
-    assert (
-        claims.sample_of(made, "accuracy", "thesis", model="max", setting="standard").n == 1
-    )  # a pilot
+    pilot = claims.sample_of(made, "accuracy", "thesis", model="max", setting="standard")
+    assert pilot.n == 1
     assert claims.sample_of(made, "accuracy", "compact", model="max") is None
     assert claims.rows_at(made, "accuracy", "thesis")["value"].tolist() == [60, 62, 70]
     both = claims.rows_at(made, "accuracy", "thesis", setting=["standard", "mid"], model="max")

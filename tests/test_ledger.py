@@ -46,7 +46,6 @@ def plain_json(text):
 
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
-    """Some tables of the thesis bring their own names."""
     calls = {
         "few_shot.thesis_table(": [few_shot.thesis_table(NONE).name],
         "tricks.thesis_table(": [tricks.thesis_table(NONE).name],
@@ -116,16 +115,6 @@ def test_what_was_not_run_has_no_number_and_what_is_infinite_is_json():
 
 def lines_of(text):
     return list(csv.DictReader(io.StringIO(text)))
-
-
-def test_a_line_of_csv_has_the_numbers_of_the_object():
-    (line,) = lines_of(ledger.as_csv([DECISION]))
-    assert line.items() >= {
-        "id": "a", "registered": "2026-01-02", "statement": "A <b>.", "verdict": "undecided",
-        "verdict_value": "-0.5", "verdict_low": "-2.0", "verdict_high": "1.5", "verdict_n": "3",
-        "compact": "so far holds", "compact_value": "0.5", "compact_low": "", "compact_n": "1", "thesis": "",
-    }.items()  # fmt: skip
-    assert ledger.as_csv([]) == "id"
 
 
 def run(*arguments):

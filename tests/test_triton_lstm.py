@@ -129,7 +129,6 @@ def kernels(monkeypatch):
 
 
 def found(kernels, monkeypatch, **errors):
-    """What `try_out` says of errors."""
     values = {"tf32x3": 3e-7, "tf32": 2e-4, "bfloat16": 1e-3, **errors}
     monkeypatch.setattr(kernels, "largest_errors", lambda device, H: values)
     return kernels.try_out("cuda")

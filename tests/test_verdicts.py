@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up import trained
 
-from whenpool.book.report.tables import CaptionedTable, by_source, grid, judged
+from whenpool.book.report.tables import CaptionedTable, grid
 from whenpool.book.report.verdicts import FILES, judge, published
 
 CELL = {"corpus": "imdb", "length": "long", "setting": "mid", "size": 1000, "pooling": "max"}
@@ -82,21 +82,6 @@ def test_the_compact_replication_stands_beside_and_is_never_judged(accuracies, c
     assert len(both["keys"]) == 3 + (len(accuracies) if text else 0)
 
 
-def test_each_source_of_numbers_has_a_line_of_its_own():
-    published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
-    ours = pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)])
-    cells = judged(ours, published)
-    chance = cells.head(1).assign(pooling="majority class", text="50.1")
-    lines = by_source(pd.concat([cells, chance]), ["pooling"])
-    assert lines[["pooling", "source", "text"]].to_numpy().tolist() == [
-        ["max", "thesis", "80.0 ± 0.5"],
-        ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
-        ["max", "compact", "70.0 (1)"],
-        ["last", "thesis", "50.0 ± 0.5"],
-        ["majority class", "", "50.1"],
-    ]
-
-
 def test_a_grid_keeps_order_and_writes_a_repeated_head_once():
     columns = ["corpus", "size", "pooling", "setting"]
     values = product(("b", "a"), (1000, 2000), ("max", "last"), ("mid", "left"))
@@ -117,14 +102,8 @@ def test_a_table_is_a_directive_for_the_book_and_html_for_a_notebook():
     bundle = table._repr_mimebundle_()
     assert bundle["text/markdown"].startswith(":::{table} Of <things>.\n:name: tab-x\n\n| a ")
     assert ":::{div} provenance\nFrom runs.\n:::" in bundle["text/markdown"]
-    for shown in (
-        "Of &lt;things",
-        "<b>1</b><br>2",
-        "<code>nwi</code>",
-        "<td>a: x</td>",
-        "y (the rule).",
-    ):
-        assert shown in bundle["text/html"]
+    shown = ["Of &lt;things", "<b>1</b><br>2", "<code>nwi</code>", "<td>a: x</td>", "y (the rule)."]
+    assert [part for part in shown if part not in bundle["text/html"]] == []
 
 
 PLACE = ["length", "corpus", "setting", "size", "pooling"]
@@ -165,12 +144,8 @@ def test_the_other_tables():
     assert row["mid"] == pytest.approx(means["mid"], abs=0.2)
     vanishing = published("vanishing")
     assert vanishing.groupby("source").size().to_dict() == {"slides": 15, "thesis": 15}
-    last = vanishing.query("pooling == 'last' and size == 1000").set_index("source")["ratio"]
-    assert last.to_dict() == {"thesis": 3e-4, "slides": 5e-3}
     both = vanishing.pivot_table("validation_accuracy", ["pooling", "size"], "source")
     assert (both["slides"] == both["thesis"]).all()
-    corpora = published("corpora").set_index(["table", "corpus"])
-    assert (len(corpora), corpora.loc[("1.1", "imdb"), "max_length"]) == (6, 2470)
     few = published("few_shot")
     best = few.query("unlabelled == 'no'").groupby("corpus")["accuracy"].idxmax()
     assert (len(few), set(few.loc[best, "model"])) == (12, {"max_attention"})  # §1.10.3

@@ -35,9 +35,6 @@ PIECES = [
     b"null", b"true", b"[]", b"{}", b'""', b"~", b"1.5", b"0x1F", b"2001-13-45", b"1_000", "٣".encode(),
     # what another program would run
     b"<script>alert(1)</script>", b"../../etc/passwd", b"%s%n", b"{0.__class__}", b"${HOME}", b"`id`",
-    # YAML
-    b"&a [*a]", b"!!python/object/apply:os.system [id]", b"!!int ''", b"!!bool x", b"!!timestamp x",
-    b"? [a]\n: b", b"<<: 1", b"--- \n--- ", "😀".encode(),
 ]  # fmt: skip
 _VALUE = re.compile(rb'"[^"\n]{0,40}"|[\w.+-]+')
 
@@ -49,17 +46,24 @@ def broken(draw, valid):
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, max(len(data) - 1, 0)))
         to = min(len(data), at + draw(st.integers(1, 60)))
-        lines, piece = data.split(b"\n"), draw(st.sampled_from(PIECES))
-        values = [*_VALUE.finditer(data)] or [re.search(rb"$", data)]
-        value = values[at % len(values)]
-        # a value in the place of another, which is the likeliest to be accepted
-        replaced = data[: value.start()] + piece + data[value.end() :]
-        others = [
-            data[:at] + piece + data[at:], data[:at] + data[to:], data[:to] + data[at:], data[:at],
-            piece + data, data.replace(b"\n", draw(st.sampled_from([b"\r", b"\r\n", b"\n\r", b"\n\n"]))),
-            b"\n".join([*lines, lines[at % len(lines)]]), data[:at] + draw(st.binary(max_size=1)) + data[to:],
-        ]  # fmt: skip
-        data = draw(st.sampled_from([*others, *[replaced] * 3]))
+        before, part, after = data[:at], data[at:to], data[to:]
+        lines, values = data.split(b"\n"), list(_VALUE.finditer(data))
+        piece = draw(st.sampled_from(PIECES))
+        value = values[at % len(values)] if values else re.search(rb"$", data)
+        data = draw(
+            st.sampled_from(
+                [
+                    before + bytes([draw(st.integers(0, 255))]) + data[at + 1 :],
+                    before, data[:to] + data[at:], before + after, part + before + after,
+                    draw(st.sampled_from([b"\xef\xbb\xbf", b"\xff\xfe", b"\n", b"\x00"])) + data,
+                    data.replace(b"\n", draw(st.sampled_from([b"\r", b"\r\n", b"\n\r", b"\n\n"]))),
+                    b"\n".join([*lines, lines[at % len(lines)]]),
+                    before + piece + data[at:],
+                    # a value in the place of another, which is the likeliest to be accepted
+                    *[data[: value.start()] + piece + data[value.end() :]] * 3,
+                ]
+            )
+        )  # fmt: skip
     return data
 
 
@@ -95,8 +99,8 @@ def in_time():
 
 
 def hold(parser, strategy, parse, names="", expect_good=True):
-    """Give a parser (a key of `INPUTS`) its bad inputs: it reads and checks them, or raises `InputError` with one
-    short line that has the ``names`` in it. Some are good enough to be read, where that is expected."""
+    """Give a parser, a key of `INPUTS`, its bad inputs: it reads and checks them, or raises `InputError` with
+    one short line that has the ``names`` in it. Some are good enough to be read, where that is expected."""
     seen = {"tried": 0, "refused": 0}
     limit = INPUTS[parser]
 

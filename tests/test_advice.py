@@ -6,35 +6,37 @@ from itertools import product
 
 import pytest
 import yaml
+from made_up import LEDGER
 
 from whenpool import InputError
 from whenpool.book.report import advice, verdicts
 from whenpool.book.report.advice import Advice, advice_for, entries, support, with_verdicts
-from whenpool.book.report.claims import claims
 from whenpool.book.report.measures import Runs
 
-ENTRIES = entries()
-CLAIMS = claims()
+
+@pytest.fixture(scope="module")
+def every():
+    """All advice, whose files take a second to read."""
+    return entries()
 
 
 @pytest.fixture
-def nothing_run(monkeypatch):
-    """And the files, which take a second to read, are read once."""
+def nothing_run(monkeypatch, every):
     monkeypatch.setattr(advice, "Runs", lambda place: Runs(None))
-    monkeypatch.setattr(advice, "entries", lambda: ENTRIES)
-    monkeypatch.setattr(advice, "claims", lambda: CLAIMS)
+    monkeypatch.setattr(advice, "entries", lambda: every)
+    monkeypatch.setattr(advice, "claims", lambda: LEDGER)
 
 
-def test_advice_gives_no_measured_number_which_is_the_ledgers():
+def test_advice_gives_no_measured_number_which_is_the_ledgers(every):
     number = r"(\d+(\.\d+)?|one|two|three|four|five|six|seven|eight|nine|ten|twenty) (%|points)"
-    assert not [entry.id for entry in ENTRIES if re.search(number, entry.text)]
+    assert not [entry.id for entry in every if re.search(number, entry.text)]
 
 
-def test_there_is_advice_for_any_texts(nothing_run):
+def test_there_is_advice_for_any_texts(nothing_run, every):
     for given in product([12.5, 99.5, 100, 240.3], [10, 100, 500, 1_000, 4_999, 20_000], advice.WHERE):
         found = advice_for(*given)
         assert found, given
-        assert not {entry.id for entry in ENTRIES if entry.general} & {each.id for each in found}
+        assert not {entry.id for entry in every if entry.general} & {each.id for each in found}
         assert {verdict for each in found for verdict in each.verdicts} == {"not run"}
         assert {support(each) for each in found} == {"untested"}
 
@@ -49,9 +51,9 @@ def test_advice_depends_on_length_data_and_place(nothing_run, name, given, other
     assert name in {each.id for each in advice_for(*given)} - {each.id for each in advice_for(*other)}
 
 
-def test_verdicts_are_those_of_the_ledger(recorded, decided):
+def test_verdicts_are_those_of_the_ledger(every, recorded, decided):
     told = {decision.claim.id: decision.told for decision in decided}
-    given = with_verdicts(ENTRIES, recorded)
+    given = with_verdicts(every, recorded)
     for each in given:
         assert each.verdicts == tuple(told[name] for name in each.claims)
     assert len({verdict for each in given for verdict in each.verdicts}) > 1

@@ -4,14 +4,14 @@ import math
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from clones import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import AFTER, BEFORE, run, runs, table_of, trained, valued
+from made_up import AFTER, BEFORE, LEDGER, run, runs, table_of, trained, valued
 from scipy import stats
 
 from whenpool import InputError
@@ -26,8 +26,6 @@ from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import Choice
 from whenpool.runs.store import Store
 
-ROOT = Path(__file__).parents[1]
-LEDGER = claims.claims()
 PAGES = sorted((ROOT / "book").glob("*.md"))
 
 

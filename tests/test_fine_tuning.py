@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax, rel_entr, softmax
+from small_models import BATCH, CLASSES, INDICES, LABELS, LENGTHS, WORDS, texts_of
 from torch import nn
 
 from whenpool import InputError
-from whenpool.corpora.batches import Batch, Ragged
+from whenpool.corpora.batches import Ragged
 from whenpool.fewshot.fine_tuning import (
     UDA,
     FineTuned,
@@ -26,20 +27,9 @@ from whenpool.fewshot.fine_tuning import (
     rounds,
 )
 
-PADDING, TOKENS, CLASSES, SIZE = 1, 30, 3, 6
-LENGTHS = torch.tensor([7, 4, 1, 5])
+SIZE = 6
 PARTNER = torch.tensor([2, 3, 1, 0])
-
-
-def ids_of(padding=PADDING, more=0):
-    """The same tokens, whatever they are padded with."""
-    ids = torch.randint(2, TOKENS, (4, 7), generator=torch.Generator().manual_seed(3))
-    ids = nn.functional.pad(ids, (0, more))
-    return ids.masked_fill(torch.arange(7 + more) >= LENGTHS.unsqueeze(1), padding)
-
-
-IDS = ids_of()
-TEXTS = [row[:n] for row, n in zip(IDS, LENGTHS.tolist(), strict=True)]
+IDS, TEXTS = BATCH.ids, texts_of(BATCH)
 
 
 class TinyLayer(nn.Module):
@@ -60,7 +50,7 @@ class TinyEncoder(nn.Module):
     def __init__(self, layers=3):
         super().__init__()
         self.config = SimpleNamespace(num_hidden_layers=layers)
-        self.embeddings = nn.Embedding(TOKENS, SIZE)
+        self.embeddings = nn.Embedding(WORDS, SIZE)
         self.places = nn.Embedding(40, SIZE)
         self.blocks = nn.ModuleList(TinyLayer() for _ in range(layers))
         self.others = nn.ModuleList([nn.Identity()] * (layers + 1))
@@ -117,7 +107,8 @@ def mixed_alone(model, text, other, share, layer):
 def test_a_text_is_classified_by_the_mean_over_its_own_tokens(padding):
     model = tiny()
     expected = torch.stack([classified(model, read(model, text)) for text in TEXTS])
-    found = model(ids_of(padding, more=3), LENGTHS)
+    longer = nn.functional.pad(IDS, (0, 3))
+    found = model(longer.masked_fill(torch.arange(10) >= LENGTHS.unsqueeze(1), padding), LENGTHS)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
@@ -148,7 +139,7 @@ def small(name, **more):
     transformers = pytest.importorskip("transformers")
     family, _, attention = name.partition(" ")
     sizes = DISTILLED if family == "distilbert" else SIZES
-    more |= {"vocab_size": TOKENS, "max_position_embeddings": 40}
+    more |= {"vocab_size": WORDS, "max_position_embeddings": 40}
     config = transformers.AutoConfig.for_model(family, **sizes, **more)
     torch.manual_seed(0)
     options = {"attn_implementation": attention} if attention else {}
@@ -192,14 +183,11 @@ def test_encoders_of_transformers_mix_alike(name, layer):
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-9)
 
 
-LABELS = torch.tensor([0, 2, 1, 2])
 ONE_HOT = np.eye(CLASSES)
-INDICES = torch.arange(4)
-BATCH = Batch(IDS, LENGTHS, LABELS)
 COUNTS = [(5, 3, 9, 2), (4, 3, 8, 6), (6, 1, 7, 2)]
 """Tokens of four unlabelled texts, and of two versions of each."""
 DRAWN = torch.Generator().manual_seed(0)
-VERSIONS = [[torch.randint(2, 30, (n,), generator=DRAWN) for n in counts] for counts in COUNTS]
+VERSIONS = [[torch.randint(2, WORDS, (n,), generator=DRAWN) for n in counts] for counts in COUNTS]
 ORIGINAL, VERSION, OTHER = (Ragged.of(row.tolist() for row in version) for version in VERSIONS)
 UNLABELLED, ONE_VERSION = Unlabelled(ORIGINAL, (VERSION, OTHER)), Unlabelled(ORIGINAL, (VERSION,))
 

@@ -3,16 +3,15 @@
 import html
 import re
 from dataclasses import replace
-from pathlib import Path
 
-from made_up import gradients, measured, run, runs, trained
+from clones import ROOT
+from made_up import LEDGER, gradients, measured, run, runs, trained
 
 from whenpool.book.report import front
-from whenpool.book.report.claims import VERDICTS, Decision, Finding, claims
+from whenpool.book.report.claims import VERDICTS, Decision, Finding
 from whenpool.book.report.measures import Runs
 
-ROOT = Path(__file__).parents[1]
-CLAIMS = [claim for claim in claims() if claim.of_thesis]
+CLAIMS = [claim for claim in LEDGER if claim.of_thesis]
 
 
 def made(middle=(), seeds=3, scale="compact", **reached):

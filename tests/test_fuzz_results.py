@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 import torch
 from fuzzing import hold, inputs, words
+from made_up import LEDGER
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.book.build import with_value
 from whenpool.book.chapter import Chapter, open_chapter
-from whenpool.book.report.claims import claims, decide
+from whenpool.book.report.claims import decide
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import provenance_line
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
@@ -36,7 +37,7 @@ def few_results(tmp_path):
     records = tmp_path / "records"
     records.mkdir()
     valid = {name: b"".join((RESULTS / name).open("rb").readlines()[:7]) for name in RECORDS}
-    some = [claim for claim in claims() if claim.chapter != "theory"][::9]
+    some = [claim for claim in LEDGER if claim.chapter != "theory"][::9]
 
     def read(name, content):
         for other, rows in (valid | {name: content}).items():

@@ -9,22 +9,21 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from clones import ROOT
+from made_up import LEDGER
 
 from whenpool.book.report import few_shot, ledger, tables, tricks
-from whenpool.book.report.claims import Claim, Decision, Finding, claims
+from whenpool.book.report.claims import Claim, Decision, Finding
 from whenpool.book.report.ledger import NO_RULE
 from whenpool.book.report.measures import MEASURES, SCALES, Runs
 from whenpool.book.report.verdicts import FILES, MARKS, published
 from whenpool.cli import cli
 
-ROOT = Path(__file__).parents[1]
-CLAIMS = claims()
 NONE = Runs(None).trainings
 FULL_TABLES = [("1.6", "imdb"), ("1.6", "yelp")]
 FULL_TABLES += [(table, name) for table in ("1.5", "1.8") for name in ("yahoo", "amazon")]
@@ -51,11 +50,11 @@ def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
         "tricks.thesis_table(": [tricks.thesis_table(NONE).name],
         "tables.thesis_table(": [tables.thesis_table(NONE, *own).name for own in FULL_TABLES],
     }
-    for chapter in {claim.chapter for claim in CLAIMS}:
+    for chapter in {claim.chapter for claim in LEDGER}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()
         labels = {*re.findall(r'"(tab-[\w-]+)",', text), *re.findall(r"name: (fig-[\w-]+)$", text, re.M)}
         labels.update(*(names for call, names in calls.items() if call in text))
-        assert {claim.evidence for claim in CLAIMS if claim.chapter == chapter} <= labels
+        assert {claim.evidence for claim in LEDGER if claim.chapter == chapter} <= labels
 
 
 def test_shares_are_those_of_the_chapters(recorded):
@@ -123,12 +122,12 @@ def run(*arguments):
 
 def test_a_chapter_and_a_verdict_narrow_it(on_record):
     lines = lines_of(run("--chapter", "few_shot", "--format", "csv"))
-    assert [line["id"] for line in lines] == [c.id for c in CLAIMS if c.chapter == "few_shot"]
+    assert [line["id"] for line in lines] == [c.id for c in LEDGER if c.chapter == "few_shot"]
     found = plain_json(run("--chapter", "theory", "--verdict", "holds", "--format", "json"))
     assert {(row["chapter"], row["verdict"]["verdict"]) for row in found} == {("theory", "holds")}
     assert plain_json(run("--chapter", "theory", "--verdict", "not run", "--format", "json")) == []
     every = plain_json(ledger.written(on_record, "json"))
-    assert [row["id"] for row in every] == [claim.id for claim in CLAIMS]
+    assert [row["id"] for row in every] == [claim.id for claim in LEDGER]
 
 
 def test_a_verdict_is_looked_for_at_either_scale(monkeypatch):
@@ -140,7 +139,7 @@ def test_a_verdict_is_looked_for_at_either_scale(monkeypatch):
 
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables():
     text = run("--chapter", "gradient_propagation")
-    named = {claim.chapter for claim in CLAIMS if f" {claim.id} " in text}
+    named = {claim.chapter for claim in LEDGER if f" {claim.id} " in text}
     assert named == {"gradient_propagation"}
     assert re.search(r"^ 1\.2 .*vanishing ratio", text, re.MULTILINE)
     assert not re.search(r"^ 1\.6 ", text, re.MULTILINE)

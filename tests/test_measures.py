@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import gradients, importance, measured, profile, run, runs, trained
+from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
 from small_runs import MADE, record_probe, record_run
 
 from whenpool.book.report import probes
-from whenpool.book.report.claims import claims
 from whenpool.book.report.few_shot import STEPS
 from whenpool.book.report.measures import MEASURES, Runs, Sample
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
@@ -274,7 +273,7 @@ def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
     here = {name for name, *_ in BY_HAND} | {"few_shot_accuracy", "step_change", "parity_reach"}
     here |= {"swept_accuracy", "swept_loss", "sweep_asymmetry", "both_ends_cost"}
     assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_theory.py is
-    assert {claim.measure for claim in claims()} == set(MEASURES)
+    assert {claim.measure for claim in LEDGER} == set(MEASURES)
 
 
 ELSEWHERE = [
@@ -337,11 +336,11 @@ def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart
         "forget_bias": "thesis",
     }
     made = [{}, {"pooling": "max"}, {"forget_bias": "low", "size": 500}]
-    drawn = probes.named(pd.DataFrame([plain | own for own in made]))
+    drawn = probes.named(pd.DataFrame([plain | own | {"key": str(own)} for own in made]))
     assert drawn["model"].tolist() == ["BiLSTM", "MaxPool", probes.LOW]
     assert list(drawn["texts"].cat.categories) == ["500 training texts", "1K training texts"]
     own = {"corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}
-    several = probes.named(pd.DataFrame([plain, plain | own]))["texts"]
+    several = probes.named(pd.DataFrame([plain | {"key": "a"}, plain | own | {"key": "b"}]))["texts"]
     assert several.tolist() == ["IMDb, 1K training texts", r"my \$ texts.csv, short, 1K training texts"]
     assert {"model", "texts"} <= set(probes.named(pd.DataFrame(columns=["key"])))
 

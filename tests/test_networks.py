@@ -6,12 +6,12 @@ from itertools import product
 
 import pandas as pd
 import pytest
-from made_up import AFTER, runs, trained
+from made_up import AFTER, LEDGER, runs, trained
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.report import verdicts
-from whenpool.book.report.claims import by_runs, claims
+from whenpool.book.report.claims import by_runs
 from whenpool.book.report.verdicts import of_breadth
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
@@ -24,7 +24,7 @@ from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, key
 from whenpool.runs.store import Store
 
-CLAIMS = {claim.id: claim for claim in claims()}
+CLAIMS = {claim.id: claim for claim in LEDGER}
 SMALL = Training(
     "imdb", "standard", 1_000, "last", vectors=VECTORS[0], max_words=140, hidden_size=64, epochs=8,
     test=2_000,

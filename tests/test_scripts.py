@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from clones import ROOT
 
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.corpora.tokens import tokenize
@@ -63,7 +64,6 @@ def test_mistakes_are_one_line(tmp_path, capsys):
         assert (message in said, said.count("\n")) == (True, 1)
 
 
-ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 

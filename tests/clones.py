@@ -27,7 +27,6 @@ kernelspec:
 
 
 def code_cell(code):
-    """A code cell of a chapter."""
     return f"```{{code-cell}} ipython3\n{code}\n```\n\n"
 
 

@@ -1,13 +1,16 @@
-"""Finished runs that were made up, as `whenpool.book.report.measures.Runs` holds them."""
+"""The ledger, and finished runs that were made up, as `whenpool.book.report.measures.Runs` holds them."""
 
 from datetime import UTC, datetime
 
 import numpy as np
 import pandas as pd
 
+from whenpool.book.report.claims import claims
 from whenpool.book.report.measures import SCALES, Numbers, Runs
 from whenpool.runs.plans import COMPACT_TEST
 
+LEDGER = claims()
+"""Read once, since it takes a second."""
 BEFORE = pd.Timestamp(datetime(2020, 1, 1, tzinfo=UTC))
 AFTER = pd.Timestamp(datetime(2100, 1, 1, tzinfo=UTC))
 """When runs begin: before the rule of any claim was registered, and after."""
@@ -37,7 +40,6 @@ def measured(row, points):
 
 
 def profile(values):
-    """Of 100 positions."""
     assert len(values) == 100
     return [{"position": place, "mean": value} for place, value in enumerate(values, 1)]
 

@@ -150,7 +150,6 @@ def processes(parents, words):
 
 
 def children(pid):
-    """Worker processes of a process."""
     return processes([pid], "spawn_main")
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from check_pages import as_python, lint
 from clones import HEAD, ROOT, builder, clone, code_cell
 from notebooks import chapters
 
@@ -67,6 +66,14 @@ def test_figures_tables_and_parameters_are_on_the_page(built):
         assert word in status
 
 
+def test_every_public_name_is_on_a_page_with_its_signature(built):
+    pages = "".join(page.read_text() for page in (built[0] / HTML / "book").glob("api*.html"))
+    sources = "".join(page.read_text() for page in (ROOT / "book").glob("api*.md"))
+    listed = re.findall(r"^   ~[\w.]*?(\w+)$", sources, re.MULTILINE)
+    assert set(listed) <= set(re.findall(r'<dt class="sig[^"]*" id="[\w.]*?(\w+)"', pages))
+    assert "max_megabytes" in re.search(r'id="whenpool.probes.nwi".*?</dt>', pages, re.DOTALL)[0]
+
+
 def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
     folder = built[0]
     for source in (folder / HTML).rglob("*"):
@@ -76,36 +83,22 @@ def test_no_page_names_a_folder_or_loads_from_elsewhere(built):
             assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=\"https?://", text), source
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (
-            HEAD + code_cell("value = 1") + code_cell("value / 0"),
-            r"chapter index, cell 3 \(value / 0\): ZeroDivisionError: division",
-        ),
-        ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
-    ],
-    ids=["a failing cell", "a broken reference"],
-)
+@pytest.mark.parametrize(("text", "told"), [
+    (
+        HEAD + code_cell("value = 1") + code_cell("value / 0"),
+        r"chapter index, cell 3 \(value / 0\): ZeroDivisionError: division",
+    ),
+    ("# Front\n\nSee {ref}`nowhere`.\n", r"could not be rendered(?s:.*)nowhere"),
+], ids=["a failing cell", "a broken reference"])  # fmt: skip
 def test_a_mistake_in_a_chapter_fails_the_build_and_is_told(tmp_path, text, told):
     with pytest.raises(BookError, match=told):
         builder(clone(tmp_path, {"index": text}), []).build()
 
 
-def test_one_chapter_can_be_executed_alone_and_one_can_leave_the_book(tmp_path):
-    first = HEAD + code_cell('profile = "quick"').replace("\n", "\n:tags: [parameters]\n", 1)
-    first += code_cell("print('first in', profile)")
-    folder = clone(tmp_path, {"index": first, "other": first})
+def test_a_chapter_can_leave_the_book(tmp_path):
+    folder = clone(tmp_path, dict.fromkeys(("index", "other"), HEAD + code_cell("print('words')")))
     builder(folder, []).build()
-    for name in ("index", "other"):
-        (folder / "book" / f"{name}.md").write_text(first.replace("first in", "second in"))
-    said = []
-    builder(folder, said).build(["other"])
-    assert [line for line in said if line.startswith("[")] == ["[1/1] other: executed: it was asked for"]
-    assert "second in smoke" in text_of(folder, "other")
-    assert "first in smoke" in text_of(folder, "index")
-    with pytest.raises(InputError, match="there is no chapter 'others'; the book has index, other"):
-        builder(folder, []).build(["others"])
+    assert "words" in text_of(folder, "other")
     (folder / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
     builder(folder, []).build()
     assert not (folder / HTML / "book" / "other.html").exists()
@@ -145,9 +138,7 @@ def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs
 def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch, error):
     monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))
     source = Path(__file__).parents[1] / "book" / "corpora.md"
-    with pytest.raises(
-        BookError, match=r"^chapter corpora: its kernel does not start or answer: [^\n]+$"
-    ):
+    with pytest.raises(BookError, match=r"^chapter corpora: its kernel does not start [^\n]+$"):
         execute(source, tmp_path / "corpora.ipynb", {}, {})
 
 
@@ -165,22 +156,7 @@ def test_a_chapter_has_short_names():
             chapter_named(given, NAMES)
 
 
-def test_cells_are_linted_by_the_lines_of_their_chapter(tmp_path):
-    text = (
-        HEAD
-        + "```{code-cell} ipython3\n---\ntags: [hide-input]\n---\nfirst = 1\n```\n\ntext = 2\n\n"
-        + "```{code-cell} ipython3\n:tags: [remove-input]\n\nprint(nothing)\n```\n\n"
-        + "```python\nthird = 3\n```\n"
-    )
-    code = as_python(text)
-    assert [line for line in code.splitlines() if line] == ["first = 1", "print(nothing)"]
-    line = text.splitlines().index("print(nothing)") + 1
-    folder = clone(tmp_path, {"index": text})
-    assert lint(folder / "book" / "index.md", folder).startswith(f"book/index.md:{line}:7: F821 ")
-
-
 def soon(look):
-    """What a look gives, as soon as it gives something."""
     for _ in range(900):
         if found := look():
             return found

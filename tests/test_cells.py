@@ -141,11 +141,7 @@ def test_options_that_need_weights_are_refused_without_them(cell):
         ({"orthogonal": True}, listed.remembers, no_weights),
         ({"drop_connect": 0.5}, listed.remembers, no_weights),
         ({"forget_bias": 1.0}, listed.forgets, "needs a forget gate"),
-        (
-            {"hidden_size": 5},
-            not listed.adds,
-            "a classifier, must equal hidden_size=5",
-        ),
+        ({"hidden_size": 5}, not listed.adds, "a classifier, must equal hidden_size=5"),
         ({"layers": 2}, not listed.adds, "input_size=12, the embedding_size"),
     ):
         with nullcontext() if has else pytest.raises(InputError, match=message):

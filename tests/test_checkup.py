@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from test_published import make_zhang
+from archives import make_zhang
 
 from whenpool import Encoder
 from whenpool.cli import doctor, main
@@ -23,7 +23,6 @@ def look(profile="smoke", device="cpu", mark="", data=None, store=None):
 
 
 def missing(**options):
-    """The only line that says what is missing."""
     ready, [line] = look(mark="missing", **options)
     assert not ready
     return line
@@ -58,9 +57,7 @@ def test_a_machine_that_is_ready_is_described_line_by_line(tmp_path):
     (">=4", "numpy>=1", r"python 3[\d.]+, >=4 is needed: make the environment with another"),
     (">=3.11", "torchtext==0.6.0", r"torchtext 0\.6\.0 cannot be loaded \(.+\): pip install 'torchtex"),
 ])  # fmt: skip
-def test_a_package_that_does_not_fit_is_one_line_and_nothing_further_is_looked_at(
-    monkeypatch, python, requirement, message
-):
+def test_a_package_that_does_not_fit_is_one_line(monkeypatch, python, requirement, message):
     monkeypatch.setattr(doctor, "_requirements", lambda: (python, [requirement]))
     monkeypatch.setitem(sys.modules, "torchtext", None)
     assert re.match(message, missing())
@@ -72,9 +69,7 @@ def test_a_package_that_does_not_fit_is_one_line_and_nothing_further_is_looked_a
     ("--data tests --store {}/runs", 2, "missing corpora: none of imdb"),
     ("--device tpu", 2, "whenpool: device 'tpu' is unknown; choose cpu or cuda\n"),
 ])  # fmt: skip
-def test_the_command_exits_with_2_where_runs_cannot_start(
-    monkeypatch, capsys, tmp_path, words, code, told
-):
+def test_the_command_exits_with_2_where_no_run_starts(monkeypatch, capsys, tmp_path, words, code, told):
     monkeypatch.setattr("sys.argv", ["whenpool", "check", *words.format(tmp_path).split()])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -137,9 +132,7 @@ def test_without_any_corpus_vectors_or_filler_runs_cannot_start(corpora, name, m
     assert re.match(message, missing(profile="paper", data=corpora))
 
 
-def test_a_damaged_corpus_a_store_that_is_a_file_and_a_full_disk_are_named(
-    corpora, monkeypatch, tmp_path
-):
+def test_a_damaged_corpus_a_store_that_is_a_file_and_a_full_disk(corpora, monkeypatch, tmp_path):
     (corpora / "yelp_review_polarity_csv.tgz").write_bytes(b"nothing")
     assert "whenpool data fetch yelp" in missing(profile="paper", data=corpora)
     (tmp_path / "taken").write_text("a file")

@@ -102,20 +102,7 @@ TIMES = {
 @pytest.mark.filterwarnings("error")
 def test_a_deadline_is_a_time_and_what_is_none_is_refused_with_examples():
     assert {text: TIME.convert(text, None, None) for text in TIMES} == TIMES
-    for text in (
-        "",
-        "40",
-        "soon",
-        "-5m",
-        "0s",
-        "nan",
-        "NaT",
-        "inf",
-        "1h30",
-        "2x",
-        "5us",
-        "99999999999h",
-    ):
+    for text in ["", *"40 soon -5m 0s nan NaT inf 1h30 2x 5us 99999999999h".split()]:
         with pytest.raises(click.ClickException, match=r"is not a time such as 90s, 40m, 2h or 1h30m"):
             TIME.convert(text, None, None)
 
@@ -147,17 +134,6 @@ def test_the_environment_says_who_executes_unless_an_option_does(monkeypatch, mi
     assert told("run", "--engine", "local", "--dry-run", "--profile", "smoke")
 
 
-@pytest.mark.parametrize(("words", "listed"), [
-    ("", ["Runs of training_to_skip", "training_to_skip"]),
-    ("--chapter all", ["Runs of every chapter", "corpora", "training_to_skip", "few_shot"]),
-    ("--only size=1000,length=long --profile paper --corpus imdb", ["Table 1.3"]),
-])  # fmt: skip
-def test_status_is_of_the_runs_that_are_asked_for(words, listed):
-    said = told("status", *words.split())
-    assert [name for name in listed if not re.search(rf"^ *{name} ", said, re.MULTILINE)] == []
-    assert ("few_shot " in said) == ("few_shot" in listed)
-
-
 def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     words = ["run", *SMOKE, "--seeds", "50", "--store", str(tmp_path), "--workers", "2"]
     command = [sys.executable, "-m", "whenpool", *words]
@@ -175,9 +151,7 @@ def test_the_signal_of_a_batch_scheduler_stops_as_ctrl_c_does(tmp_path):
     assert not any(alive(pid) for pid in workers)
 
 
-def test_recording_with_nothing_new_changes_no_byte_and_needs_the_data_folder(
-    tmp_path, monkeypatch, mistake
-):
+def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch, mistake):
     results = clone(tmp_path, {"index": "# A page"}) / "data" / "results"
     monkeypatch.chdir(tmp_path)
     before = {file.name: file.read_bytes() for file in results.iterdir()}
@@ -188,6 +162,5 @@ def test_recording_with_nothing_new_changes_no_byte_and_needs_the_data_folder(
 
 
 def test_outside_a_clone_the_book_says_where_it_is(monkeypatch, mistake):
-    """An installed package, away from the repository."""
     monkeypatch.setattr("whenpool.base.paths.project_root", lambda: None)
     assert "run this inside a clone" in mistake("book")

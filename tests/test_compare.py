@@ -37,7 +37,6 @@ FAST = EXACT | {"precision": "bfloat16"}
 
 
 def put(store, run=SMALL, accuracy=70.0, loss=0.5, weights=None, epochs=(50.0,), **provenance):
-    """A finished training that nobody has trained."""
     identity = {"run": run.changed(), "data": {"corpus": "c"}, "protocol": PROTOCOL}
     best, seconds = int(np.argmax(epochs)), float(np.random.default_rng().random())
     result = {
@@ -60,7 +59,6 @@ def stores(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where results are published."""
     return tmp_path / "results"
 
 

@@ -140,16 +140,6 @@ def test_a_model_is_looked_at_before_training_without_any_training(place, execut
     assert first == alike != last  # before training all models without pooling are alike
 
 
-def test_a_probe_that_fails_is_one_line_and_the_others_go_on(place):
-    bad = [replace(IMPORTANCE, shortest=8, longest=9, k=k) for k in (2, 3)]
-    said, report = ask([PROFILE, *bad, SWEEP], place)
-    reason = "the corpus has no test text of 8 to 9 words"
-    assert said == [f"failed: {bad[0]} and 1 others like it: {reason}"]
-    found = standing([PROFILE, SWEEP, *bad], place)
-    assert list(found.done) == [PROFILE, SWEEP]
-    assert set(found.failed) == set(report.failed) == set(bad)
-
-
 LOST = replace(STUDENT, learning_rate=3e38)  # since its teacher diverges
 
 

@@ -224,10 +224,3 @@ def test_the_stream_is_endless_shuffled_anew_and_counts():
     assert sorted(order[:5]) == sorted(order[5:]) == list(range(5))
     assert order[:5] != order[5:]
     assert (stream.passes, same) == (2, order)
-
-
-def test_real_filler_is_shared_among_the_splits(real_data):
-    counts = {split: len(found) for split, found in load_filler(find_filler(real_data)).items()}
-    assert sum(counts.values()) == 200_000
-    for split, share in (("train", 0.5), ("test", 0.3)):
-        assert counts[split] / 200_000 == pytest.approx(share, abs=0.02)

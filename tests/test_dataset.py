@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whenpool import InputError, corpora
-from whenpool.corpora.batches import Ragged, Texts, evaluation_batches, training_batches
+from whenpool.corpora.batches import evaluation_batches, training_batches
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.corpora.settings import SETTINGS, FillerStream, compose
 from whenpool.corpora.tokens import WordVectors, build_vocabulary, load_vectors, start_from, tokenize
@@ -122,20 +122,6 @@ def test_poolings_and_seeds_share_texts_and_have_vectors_of_their_own(encoded):
     assert torch.equal(first.vectors, again.vectors)
     assert not torch.equal(first.vectors, other.vectors)
     assert make_dataset(encoded, size=40).vectors is None
-
-
-ROWS = [[5, 6, 7], [8], [9, 10]]
-
-
-def test_rows_come_back_and_a_batch_is_padded_on_the_right():
-    ragged = Ragged.of(ROWS)
-    assert ragged.to_lists() == [ragged.row(i).tolist() for i in range(3)] == ROWS
-    assert ragged.lengths.tolist() == [3, 1, 2]
-    assert ragged.first(2).to_lists() == ROWS[:2]
-    assert len(Ragged.of([])) == 0
-    batch = Texts(ragged, torch.tensor([0, 1, 2])).batch(torch.tensor([1, 0, 2]), padding_index=1)
-    assert batch.ids.tolist() == [[8, 1, 1], [5, 6, 7], [9, 10, 1]]
-    assert (batch.lengths.tolist(), batch.labels.tolist()) == ([1, 3, 2], [1, 0, 2])
 
 
 @given(st.lists(st.integers(1, 500), min_size=1, max_size=400), st.integers(1, 40), st.integers(0, 3))

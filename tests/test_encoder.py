@@ -53,7 +53,6 @@ def test_weights_of_torch_are_taken_over_and_unmasked_it_is_torch_on_padded_inpu
 
 
 def test_forget_biases_have_their_distributions():
-    """`test_theory.py` has the quantiles of their sums."""
     torch.manual_seed(0)
     low = Encoder(5, 400, forget_bias="low").layers[0][0]
     assert max(bias[400:800].abs().max() for bias in (low.bias_ih_l0, low.bias_hh_l0)) <= 1 / 20
@@ -89,41 +88,34 @@ LACKED = {"forget_bias": "chrono", "orthogonal": True, "drop_connect": 0.2, "mas
 without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
 
 
-@pytest.mark.parametrize(
-    ("kind", "arguments", "message"),
-    [
-        *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
-        (without_recurrence, {"hidden_size": 3}, "heads=4 do not divide the 6 units"),
-        (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
-        (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
-        (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
-        (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
-        (Encoder, {"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
-        (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
-        (TransformerEncoder, {"heads": 0}, "at least 1"),
-        (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
-        (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "arguments", "message"), [
+    *((without_recurrence, {name: value}, f"{name}={value!r}") for name, value in LACKED.items()),
+    (without_recurrence, {"hidden_size": 3}, "heads=4 do not divide the 6 units"),
+    (TextClassifier, {"pooling": "maximum"}, "'maximum' is unknown; choose one of last, mean, max"),
+    (Encoder, {"cell": "lstmm"}, "cell 'lstmm' is unknown; choose one of lstm, gru, elman"),
+    (Encoder, {"forget_bias": "high"}, "'high' is unknown; give a number, 'low' or 'chrono'"),
+    (Encoder, {"layers": 0}, "layers must be at least 1, not 0"),
+    (Encoder, {"drop_connect": 1.0}, r"drop_connect is a rate in \[0, 1\), not 1.0"),
+    (TransformerEncoder, {"heads": 5}, "heads=5 do not divide the 12 units"),
+    (TransformerEncoder, {"heads": 0}, "at least 1"),
+    (TransformerEncoder, {"attention": "sparse"}, "attention 'sparse' is unknown"),
+    (TransformerEncoder, {"dropout": 1.0}, r"a rate in \[0, 1\)"),
+])  # fmt: skip
 def test_bad_arguments_are_named(kind, arguments, message):
     with pytest.raises(InputError, match=message):
         kind(5, 6, **arguments)
 
 
 @pytest.mark.parametrize("kind", [Encoder, TransformerEncoder])
-@pytest.mark.parametrize(
-    ("lengths", "message"),
-    [
-        (torch.tensor([4]), "a batch of 4 texts needs 4 lengths, not"),
-        (torch.tensor(4), "a batch of 4 texts needs 4 lengths, not"),
-        (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; an encoder takes a mask as mask=mask"),
-        (torch.tensor([10, 1, 1, 1]), "a text of 10 words in a batch of 9 positions"),
-        (torch.tensor([9, 9, 0, 9]), "text 2 has no words: leave it out, or give it one unknown word"),
-        ([9, 9, 9, 9], r"lengths are a tensor \(B,\), not a list: torch.tensor"),
-        (None, "lengths are missing: say how many words each text has"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("lengths", "message"), [
+    (torch.tensor([4]), "a batch of 4 texts needs 4 lengths, not"),
+    (torch.tensor(4), "a batch of 4 texts needs 4 lengths, not"),
+    (torch.ones(4, 9), "needs 4 lengths, not .4, 9.; an encoder takes a mask as mask=mask"),
+    (torch.tensor([10, 1, 1, 1]), "a text of 10 words in a batch of 9 positions"),
+    (torch.tensor([9, 9, 0, 9]), "text 2 has no words: leave it out, or give it one unknown word"),
+    ([9, 9, 9, 9], r"lengths are a tensor \(B,\), not a list: torch.tensor"),
+    (None, "lengths are missing: say how many words each text has"),
+], ids=str)  # fmt: skip
 def test_lengths_that_do_not_fit_are_named(kind, inputs, lengths, message):
     with pytest.raises(InputError, match=message):
         kind(5, 6).double()(inputs, lengths)
@@ -186,14 +178,6 @@ def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
 
 IDS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
 THREE = torch.tensor([4, 2, 1])
-
-
-def test_unmasked_models_read_their_padding():
-    model = TextClassifier(9, 2, "mean", embedding_size=5, hidden_size=4, masked=False)
-    padded = torch.cat([IDS, torch.ones(3, 5, dtype=torch.long)], dim=1)
-    assert not torch.allclose(model(padded, THREE), model(IDS, THREE))
-    weights = model.pool(model.encode(model.embed(IDS), THREE), THREE)[1]
-    assert (weights == 0.25).all()
 
 
 def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit():

@@ -90,9 +90,8 @@ def test_long_texts_are_cut_as_in_training(tmp_path, checkpoint, monkeypatch):
     (said,) = brief.probabilities(["a good film the end"]).tolist()  # of the same words
     assert found.probabilities == pytest.approx(said, abs=1e-6)
     monkeypatch.setattr(explaining, "LONGEST", 4)
-    assert explain(checkpoint, "a a a a a").notes == (
-        "The first 4 of 5 words are read, to end in time; `predict` reads all.",
-    )
+    (note,) = explain(checkpoint, "a a a a a").notes
+    assert note == "The first 4 of 5 words are read, to end in time; `predict` reads all."
 
 
 def test_a_pooling_without_weights_says_so(tmp_path):
@@ -165,7 +164,6 @@ SHOWN = ["a", "fine", "film"]
 
 
 def styles(shown):
-    """Of the words that are coloured."""
     words = [attrs.get("style", "") for _, attrs in Outline(shown.html).tags if "title" in attrs]
     return [style for style in words if "background" in style]
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax, rel_entr, softmax
+from small_models import BATCH, CLASSES, INDICES, LABELS, LENGTHS, WORDS, texts_of
 from torch import nn
 
 from whenpool import InputError
-from whenpool.corpora.batches import Batch, Ragged
+from whenpool.corpora.batches import Ragged
 from whenpool.fewshot.fine_tuning import (
     UDA,
     FineTuned,
@@ -26,25 +27,12 @@ from whenpool.fewshot.fine_tuning import (
     rounds,
 )
 
-PADDING, TOKENS, CLASSES, SIZE = 1, 30, 3, 6
-LENGTHS = torch.tensor([7, 4, 1, 5])
+SIZE = 6
 PARTNER = torch.tensor([2, 3, 1, 0])
-
-
-def ids_of(padding=PADDING, more=0):
-    """The same tokens, whatever they are padded with."""
-    ids = torch.randint(2, TOKENS, (4, 7), generator=torch.Generator().manual_seed(3))
-    ids = nn.functional.pad(ids, (0, more))
-    return ids.masked_fill(torch.arange(7 + more) >= LENGTHS.unsqueeze(1), padding)
-
-
-IDS = ids_of()
-TEXTS = [row[:n] for row, n in zip(IDS, LENGTHS.tolist(), strict=True)]
+IDS, TEXTS = BATCH.ids, texts_of(BATCH)
 
 
 class TinyLayer(nn.Module):
-    """Attention and a nonlinearity."""
-
     def __init__(self):
         super().__init__()
         self.query, self.value = nn.Linear(SIZE, SIZE), nn.Linear(SIZE, SIZE)
@@ -62,7 +50,7 @@ class TinyEncoder(nn.Module):
     def __init__(self, layers=3):
         super().__init__()
         self.config = SimpleNamespace(num_hidden_layers=layers)
-        self.embeddings = nn.Embedding(TOKENS, SIZE)
+        self.embeddings = nn.Embedding(WORDS, SIZE)
         self.places = nn.Embedding(40, SIZE)
         self.blocks = nn.ModuleList(TinyLayer() for _ in range(layers))
         self.others = nn.ModuleList([nn.Identity()] * (layers + 1))
@@ -119,7 +107,8 @@ def mixed_alone(model, text, other, share, layer):
 def test_a_text_is_classified_by_the_mean_over_its_own_tokens(padding):
     model = tiny()
     expected = torch.stack([classified(model, read(model, text)) for text in TEXTS])
-    found = model(ids_of(padding, more=3), LENGTHS)
+    longer = nn.functional.pad(IDS, (0, 3))
+    found = model(longer.masked_fill(torch.arange(10) >= LENGTHS.unsqueeze(1), padding), LENGTHS)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
 
 
@@ -150,7 +139,7 @@ def small(name, **more):
     transformers = pytest.importorskip("transformers")
     family, _, attention = name.partition(" ")
     sizes = DISTILLED if family == "distilbert" else SIZES
-    more |= {"vocab_size": TOKENS, "max_position_embeddings": 40}
+    more |= {"vocab_size": WORDS, "max_position_embeddings": 40}
     config = transformers.AutoConfig.for_model(family, **sizes, **more)
     torch.manual_seed(0)
     options = {"attn_implementation": attention} if attention else {}
@@ -194,14 +183,11 @@ def test_encoders_of_transformers_mix_alike(name, layer):
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-9)
 
 
-LABELS = torch.tensor([0, 2, 1, 2])
 ONE_HOT = np.eye(CLASSES)
-INDICES = torch.arange(4)
-BATCH = Batch(IDS, LENGTHS, LABELS)
 COUNTS = [(5, 3, 9, 2), (4, 3, 8, 6), (6, 1, 7, 2)]
 """Tokens of four unlabelled texts, and of two versions of each."""
 DRAWN = torch.Generator().manual_seed(0)
-VERSIONS = [[torch.randint(2, 30, (n,), generator=DRAWN) for n in counts] for counts in COUNTS]
+VERSIONS = [[torch.randint(2, WORDS, (n,), generator=DRAWN) for n in counts] for counts in COUNTS]
 ORIGINAL, VERSION, OTHER = (Ragged.of(row.tolist() for row in version) for version in VERSIONS)
 UNLABELLED, ONE_VERSION = Unlabelled(ORIGINAL, (VERSION, OTHER)), Unlabelled(ORIGINAL, (VERSION,))
 
@@ -214,7 +200,6 @@ with torch.no_grad():
 
 
 def logits_of(text):
-    """Of one text alone."""
     return classified(MODEL, read(MODEL, text)).detach().numpy()
 
 
@@ -247,17 +232,14 @@ def test_shares_are_the_larger_part_of_a_beta_draw(alpha):
     assert (partners == torch.arange(5)).double().mean().item() == pytest.approx(0.2, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (lambda: Unlabelled(Ragged.of([]), ()), "there are no unlabelled texts; give some, or choose"),
-        (lambda: Unlabelled(ORIGINAL, ()), "4 unlabelled texts have augmented versions of .. texts; give"),
-        (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4 unlabelled .* of .4, 3. texts; give"),
-        (lambda: UDA(UNLABELLED, 3, 0, 0), "steps is above 0, not 0"),
-        (lambda: MixText(UNLABELLED, 3, 9, 0, temperature=0.0), "temperature is above 0, not 0.0"),
-        (lambda: TMix(0, alpha=0.0), "alpha is the parameter of a Beta distribution, above 0, not 0.0"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("build", "message"), [
+    (lambda: Unlabelled(Ragged.of([]), ()), "there are no unlabelled texts; give some, or choose"),
+    (lambda: Unlabelled(ORIGINAL, ()), "4 unlabelled texts have augmented versions of .. texts; give"),
+    (lambda: Unlabelled(ORIGINAL, (VERSION, VERSION.first(3))), "4 unlabelled .* of .4, 3. texts; give"),
+    (lambda: UDA(UNLABELLED, 3, 0, 0), "steps is above 0, not 0"),
+    (lambda: MixText(UNLABELLED, 3, 9, 0, temperature=0.0), "temperature is above 0, not 0.0"),
+    (lambda: TMix(0, alpha=0.0), "alpha is the parameter of a Beta distribution, above 0, not 0.0"),
+])  # fmt: skip
 def test_what_cannot_be_learnt_from_is_named(build, message):
     with pytest.raises(InputError, match=message):
         build()
@@ -367,17 +349,3 @@ def test_all_texts_come_before_any_comes_again_and_alike_for_the_same_seed(syste
         objective = system(seed=seed, batch_size=3)
         runs.append([objective.loss(MODEL, BATCH, INDICES)[0].item() for _ in range(4)])
     assert runs[0] == runs[1] != runs[2]
-
-
-@pytest.mark.parametrize("system", ["tmix", "uda", "mixtext"])
-def test_padding_does_not_matter_nor_the_order_where_nothing_is_mixed(system):
-    """Of the unlabelled texts too: the same system reads more padding behind the labelled ones."""
-    order = torch.tensor([2, 0, 3, 1]) if system == "uda" else torch.arange(4)
-
-    def loss(ids, lengths, labels):
-        objective = {"tmix": TMix(0), "uda": uda(confidence=0.1), "mixtext": mixtext()}[system]
-        return objective.loss(MODEL, Batch(ids, lengths, labels), INDICES)[0].item()
-
-    expected = loss(IDS, LENGTHS, LABELS)
-    more = ids_of(PADDING + 5, more=6)
-    assert loss(more[order], LENGTHS[order], LABELS[order]) == pytest.approx(expected, rel=1e-10)

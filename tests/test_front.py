@@ -3,16 +3,15 @@
 import html
 import re
 from dataclasses import replace
-from pathlib import Path
 
-from made_up import gradients, measured, run, runs, trained
+from clones import ROOT
+from made_up import LEDGER, gradients, measured, run, runs, trained
 
 from whenpool.book.report import front
-from whenpool.book.report.claims import VERDICTS, Decision, Finding, claims
+from whenpool.book.report.claims import VERDICTS, Decision, Finding
 from whenpool.book.report.measures import Runs
 
-ROOT = Path(__file__).parents[1]
-CLAIMS = [claim for claim in claims() if claim.of_thesis]
+CLAIMS = [claim for claim in LEDGER if claim.of_thesis]
 
 
 def made(middle=(), seeds=3, scale="compact", **reached):
@@ -71,14 +70,6 @@ def test_the_page_shows_the_thesiss_scale_once_three_seeds_of_all_are_there():
     assert front.scale_shown(without) == "compact"
 
 
-def test_without_runs_nothing_is_said():
-    facts = front.facts(Runs(None))
-    assert {value for name, value in facts.items() if name != "scale"} == {"?"}
-    assert front.profiles_of(Runs(None), "compact").empty
-    assert "no runs yet" in front.provenance(Runs(None))
-    assert front.draw_front(Runs(None)).axes
-
-
 def test_the_page_has_the_numbers_of_the_record(recorded):
     facts = front.facts(recorded)
     page = (ROOT / "book" / "index.md").read_text()
@@ -90,17 +81,6 @@ def test_the_page_has_the_numbers_of_the_record(recorded):
     assert "; ".join(map(" ".join, facts.items())) in readme, "run python scripts/front_figure.py"
 
 
-def test_each_finding_has_a_badge_with_its_scale_and_seeds(recorded, decided):
-    badges = front.badges(recorded, decided)
-    page = (ROOT / "book" / "index.md").read_text()
-    assert sorted(re.findall(r"\{glue:any\}`(\w+)`", page)) == sorted(badges)
-    for badge in badges.values():
-        scale = "MiniLM" if badge.decision.claim.chapter == "few_shot" else "(compact|thesis's scale)"
-        assert re.fullmatch(rf"{scale}, \d+ seeds", str(badge))
-        assert f"#claim-{badge.decision.claim.id}" in badge._repr_mimebundle_()["text/html"]
-    assert str(front.Badge(Decision(CLAIMS[0], {}), "thesis")) == "not run yet"
-
-
 def test_bars_count_the_claims_of_the_thesis_at_each_scale():
     decided = [
         Decision(claim, {"thesis": Finding(VERDICTS[i % 2]), "compact": Finding("not run")})
@@ -108,9 +88,10 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
     ]
     ours = replace(decided[0], claim=replace(CLAIMS[0], section="ours"))
     shown = front.VerdictBars([*decided, ours])._repr_mimebundle_()
-    assert shown["text/plain"] == (
+    words = (
         "3 claims; at the thesis's scale: 2 hold, 1 does not hold; in the compact replication: 3 not run"
     )
+    assert shown["text/plain"] == words
     bars = r'style="flex-grow:(\d+)" title="[^"]+" href="ledger.html#([^"]+)&amp;source=thesis"'
     assert re.findall(bars, shown["text/markdown"]) == [
         ("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run"),

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import torch
 from fuzzing import hold, inputs, words
+from made_up import LEDGER
 
 from whenpool import InputError, TextClassifier, load_checkpoint, save_checkpoint
 from whenpool.book.chapter import Chapter, open_chapter
-from whenpool.book.report.claims import claims, decide
+from whenpool.book.report.claims import decide
 from whenpool.book.report.measures import Runs
 from whenpool.book.report.tables import provenance_line
-from whenpool.corpora import find
 from whenpool.explain.checkpoint import FACTS_FILE, WEIGHTS_FILE
 from whenpool.runs.filter import Only
 from whenpool.runs.kinds import KINDS
@@ -35,7 +35,7 @@ def few_results(tmp_path):
     records = tmp_path / "records"
     records.mkdir()
     valid = {name: b"".join((RESULTS / name).open("rb").readlines()[:7]) for name in RECORDS}
-    some = [claim for claim in claims() if claim.chapter != "theory"][::9]
+    some = [claim for claim in LEDGER if claim.chapter != "theory"][::9]
 
     def read(name, content):
         for other, rows in (valid | {name: content}).items():
@@ -149,18 +149,6 @@ def test_the_option_only():
         assert only == Only.parse(str(only)) != Only()
 
     hold("only", words(*valid), parse, "--only")
-
-
-def test_names_of_corpora(tmp_path):
-    (tmp_path / "a.csv").write_text("text,label\n")
-    own = f"{tmp_path}/a.csv:text_column=b,balanced=no"
-
-    def parse(name):
-        source = find(name, tmp_path)
-        assert source.name
-        assert source.label.splitlines()
-
-    hold("corpus name", words("synthetic:classes=10,density=0.1,seed=3", own, "imdb"), parse, "")
 
 
 def test_parameters_of_chapters():

@@ -37,36 +37,30 @@ BASE = Training(
     "standard", 100, "last", length="any", embedding_size=10, hidden_size=8, epochs=3,
     learning_rate=1e-2,
 )  # fmt: skip
-RUNS = {
-    **{name: replace(BASE, pooling=name) for name in LISTED},
-    **{setting: replace(BASE, pooling="max", setting=setting) for setting in ("left", "mid", "right")},
-    "gru": replace(BASE, cell="gru"),
-    "elman": replace(BASE, cell="elman"),
-    "transformer": replace(BASE, cell="transformer", pooling="max_attention"),
-    "two causal transformer layers": replace(BASE, cell="transformer", layers=2, bidirectional=False),
-    "two layers": replace(BASE, layers=2),
-    "one direction": replace(BASE, bidirectional=False),
-    "low forget bias": replace(BASE, forget_bias="low"),
-    "chrono forget bias": replace(BASE, forget_bias="chrono"),
-    "forget bias 2": replace(BASE, forget_bias=2.0),
-    "unmasked": replace(BASE, pooling="mean", masked=False),
-    "dropconnect": replace(BASE, drop_connect=0.3),
-    "weight decay": replace(BASE, weight_decay=1e-3),
-    "cut texts": replace(BASE, max_words=6, setting="mid"),
-    "ten classes": replace(BASE, corpus=BASE.corpus + ",classes=10", pooling="max"),
-    "seed 1": replace(BASE, seed=1),
-    "orthogonal start": replace(BASE, orthogonal=True),
-    "teacher forcing": replace(BASE, trick="teacher_forcing"),
-    "penalty attention": replace(BASE, trick="penalty_attention", epochs=4),
-    "dropout attention": replace(BASE, trick="dropout_attention", epochs=4),
-    "gradient-directed": replace(BASE, trick="gradient_directed", epochs=4),
-    "gradient-directed, reverse": replace(
-        BASE, trick="gradient_directed", divergence="reverse", strength=0.5, epochs=4
-    ),
-    "own texts, Wikipedia, vectors": replace(
-        BASE, corpus="own.csv", setting="mid", pooling="max", vectors="glove.6B.100d", size=60
-    ),
-}
+OF_RUNS = {
+    **{name: {"pooling": name} for name in LISTED},
+    **{setting: {"pooling": "max", "setting": setting} for setting in ("left", "mid", "right")},
+    "gru": {"cell": "gru"}, "elman": {"cell": "elman"},
+    "transformer": {"cell": "transformer", "pooling": "max_attention"},
+    "two causal transformer layers": {"cell": "transformer", "layers": 2, "bidirectional": False},
+    "two layers": {"layers": 2}, "one direction": {"bidirectional": False}, "seed 1": {"seed": 1},
+    "low forget bias": {"forget_bias": "low"}, "chrono forget bias": {"forget_bias": "chrono"},
+    "forget bias 2": {"forget_bias": 2.0}, "orthogonal start": {"orthogonal": True},
+    "unmasked": {"pooling": "mean", "masked": False}, "dropconnect": {"drop_connect": 0.3},
+    "weight decay": {"weight_decay": 1e-3}, "cut texts": {"max_words": 6, "setting": "mid"},
+    "ten classes": {"corpus": BASE.corpus + ",classes=10", "pooling": "max"},
+    "teacher forcing": {"trick": "teacher_forcing"},
+    "penalty attention": {"trick": "penalty_attention", "epochs": 4},
+    "dropout attention": {"trick": "dropout_attention", "epochs": 4},
+    "gradient-directed": {"trick": "gradient_directed", "epochs": 4},
+    "gradient-directed, reverse": {
+        "trick": "gradient_directed", "divergence": "reverse", "strength": 0.5, "epochs": 4,
+    },
+    "own texts, Wikipedia, vectors": {
+        "corpus": "own.csv", "setting": "mid", "pooling": "max", "vectors": "glove.6B.100d", "size": 60,
+    },
+}  # fmt: skip
+RUNS = {name: replace(BASE, **changes) for name, changes in OF_RUNS.items()}
 """Tiny runs, one for each pooling, cell, setting and option that gives a result its meaning."""
 
 
@@ -82,7 +76,6 @@ PROBES = {
     "first steps": kinds.FirstSteps(replace(RUNS["last"], weight_decay=1e-3), texts=30),
     "directions": kinds.DirectionUse(LEARNT, texts=50),
 }
-"""A tiny probe run of each kind."""
 FEW_SHOTS = {
     system: FewShot(
         "synthetic:train=80,validation=20,test=40,shortest=10,longest=20,density=0.2", system,
@@ -95,7 +88,6 @@ FEW_SHOTS = {
         **dict.fromkeys(("bert", "tmix", "uda", "mixtext"), 1e-4),
     }.items()
 }  # fmt: skip
-"""A tiny few-shot run of each system."""
 TAGGER = Tagging(
     "generated:train=60,validation=20,test=40,clauses=2", embedding_size=8, hidden_size=6,
     feature_size=4, epochs=3, learning_rate=2e-2, profiled=10,
@@ -108,7 +100,6 @@ TAGGINGS = {
     ),
     "own words": replace(TAGGER, corpus="own.conll", vectors="glove.6B.100d", embedding_size=10),
 }
-"""Tiny tagging runs."""
 
 
 def write_own_data(folder):
@@ -134,7 +125,6 @@ def write_own_data(folder):
 
 
 def results(folder):
-    """What each run and each probe run came to."""
     place = Place(Store(folder / "store"), folder / "data", folder / "cache")
     write_own_data(place.data)
 

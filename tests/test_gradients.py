@@ -156,7 +156,6 @@ def test_a_model_of_somebody_else_on_packed_input(cell, kind, layers, bidirectio
 
 
 def changed(model=Theirs, **modules):
-    """One with other modules than its own."""
     made = model(packed=False)
     vars(made)["_modules"] |= modules
     return made.double()
@@ -210,29 +209,26 @@ class Deaf(Theirs):
         return self.out(torch.ones(len(states), 10).double().requires_grad_())
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"model": OnlyForward()}, "OnlyForward lacks embed, encode, classify"),
-        ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be tapped"),
-        ({"model": changed(rnn=FlippedElman(6, 5))}, "FlippedElman cannot be tapped"),
-        ({"model": changed(rnn=nn.LSTM(6, 5, proj_size=2))}, "without projections"),
-        ({"model": changed(SideBySide, rnn=nn.LSTM(6, 5, batch_first=True),
-                           back=nn.LSTM(6, 5, batch_first=True))}, "two recurrences side by side"),
-        ({"ids": IDS[:0], "lengths": LENGTHS[:0], "labels": LABELS[:0]}, "there are no texts in this batch"),
-        ({"model": FromTheEnd()}, "let classify take it from the states"),
-        ({"model": Deaf()}, "does not depend on the states"),
-        ({"ids": IDS[0]}, "a single text is ids.unsqueeze"),
-        ({"ids": IDS.to("meta")}, "ids are on meta, the model is on cpu"),
-        ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
-        ({"lengths": torch.tensor([11, 0, 1, 7])}, "text 1 has the length 0"),
-        ({"lengths": torch.tensor([11, 4, 1, 12])}, "text 3 has the length 12"),
-        ({"labels": torch.tensor([0, 3, 1, 2])}, "text 1 has the label 3; the model has 3 classes"),
-        ({"labels": torch.tensor([0, 1, -1, 2])}, "text 2 has the label -1"),
-        ({"labels": LABELS[:1]}, "4 texts needs 4 labels"),
-        ({"labels": LABELS.to("meta")}, "labels are on meta"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("change", "words"), [
+    ({"model": OnlyForward()}, "OnlyForward lacks embed, encode, classify"),
+    ({"model": changed(rnn=nn.LSTMCell(6, 5))}, "LSTMCell cannot be tapped"),
+    ({"model": changed(rnn=FlippedElman(6, 5))}, "FlippedElman cannot be tapped"),
+    ({"model": changed(rnn=nn.LSTM(6, 5, proj_size=2))}, "without projections"),
+    ({"model": changed(SideBySide, rnn=nn.LSTM(6, 5, batch_first=True),
+                       back=nn.LSTM(6, 5, batch_first=True))}, "two recurrences side by side"),
+    ({"ids": IDS[:0], "lengths": LENGTHS[:0], "labels": LABELS[:0]}, "there are no texts in this batch"),
+    ({"model": FromTheEnd()}, "let classify take it from the states"),
+    ({"model": Deaf()}, "does not depend on the states"),
+    ({"ids": IDS[0]}, "a single text is ids.unsqueeze"),
+    ({"ids": IDS.to("meta")}, "ids are on meta, the model is on cpu"),
+    ({"lengths": LENGTHS[:2]}, "4 texts needs 4 lengths, not (2,)"),
+    ({"lengths": torch.tensor([11, 0, 1, 7])}, "text 1 has the length 0"),
+    ({"lengths": torch.tensor([11, 4, 1, 12])}, "text 3 has the length 12"),
+    ({"labels": torch.tensor([0, 3, 1, 2])}, "text 1 has the label 3; the model has 3 classes"),
+    ({"labels": torch.tensor([0, 1, -1, 2])}, "text 2 has the label -1"),
+    ({"labels": LABELS[:1]}, "4 texts needs 4 labels"),
+    ({"labels": LABELS.to("meta")}, "labels are on meta"),
+])  # fmt: skip
 def test_bad_input_is_named(change, words):
     given = {"model": classifier(), "ids": IDS, "lengths": LENGTHS, "labels": LABELS} | change
     with pytest.raises(InputError, match=re.escape(words)):

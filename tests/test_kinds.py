@@ -7,7 +7,7 @@ from dataclasses import asdict, fields, replace
 import pandas as pd
 import pytest
 from fifth_kind import CoinToss
-from small_runs import RECORDS, STUDENT, TEACHER, TINY
+from small_runs import RECORDS, STUDENT, TINY
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
@@ -164,7 +164,6 @@ def test_runs_of_record_still_have_their_keys(kind):
 
 
 def with_filler(place, *sentences):
-    """A training on a file of texts, with Wikipedia sentences beside it."""
     path = place.data / "own.csv"
     path.write_text("text,label\n" + "".join(f"word {i},{i % 2}\n" for i in range(50)))
     lines = [f"sentence number {number} is filler" for number in range(60)]
@@ -266,14 +265,3 @@ def test_rows_that_are_older_than_a_field_have_its_default():
 ])  # fmt: skip
 def test_a_variant_is_what_sets_a_training_apart(cells, variant):
     assert variant_of(*cells) == variant
-
-
-def test_what_needs_the_weights_of_another_run():
-    needs = {kind: kind(TINY).needs for kind in PROBES.values()}
-    assert {kind for kind, run in needs.items() if run is None} == {GradientTrace, FirstSteps, MemoryUse}
-    assert set(needs.values()) == {None, TINY}
-    assert GradientProfile(STUDENT, untrained=True).needs is None
-    assert replace(STUDENT, orthogonal=True, seed=3).needs == replace(TEACHER, seed=3)
-    assert (STUDENT.needs, GradientTrace(STUDENT).needs) == (TEACHER, TEACHER)
-    assert {replace(TINY, trick=trick).needs for trick in (None, *TRICKS[1:])} == {None}
-    assert GradientProfile(STUDENT).needs == STUDENT

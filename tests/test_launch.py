@@ -10,13 +10,12 @@ from urllib.parse import unquote, urlparse
 import nbformat
 import pytest
 import torch
-from check_pages import wording
 from clones import HEAD, ROOT, builder, clone, code_cell
 from notebooks import Plain, chapters, configured, made, main, stale, write
 
 from whenpool.book.build import with_own_repository
 from whenpool.book.chapter import Provenance, glue
-from whenpool.book.pages import lighten, lighter
+from whenpool.book.pages import lighten
 
 CHAPTERS = chapters(ROOT)
 REPOSITORY = configured(ROOT)
@@ -143,7 +142,6 @@ def test_elsewhere_the_first_cell_only_finds_the_book_and_chooses_the_device(tmp
 
 
 def test_each_button_leads_to_a_notebook_of_the_repository(tmp_path, monkeypatch):
-    """In a book of two pages, one of them with code."""
     folder = clone(tmp_path, {"index": HEAD + code_cell("print('words')"), "text": "# Only text\n"})
     monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     builder(folder, []).build()
@@ -182,9 +180,7 @@ def test_the_buttons_of_a_fork_open_the_fork(tmp_path, monkeypatch):
     assert configured(ROOT) == REPOSITORY
 
 
-def test_stale_notebooks_are_named_then_written_and_left_over_ones_removed(
-    tmp_path, monkeypatch, capsys
-):
+def test_stale_notebooks_are_named_then_written_or_removed(tmp_path, monkeypatch, capsys):
     folder = clone(tmp_path, {"index": HEAD + code_cell("1 + 1"), "text": "# Text\n"})
     (folder / "book" / "gone.ipynb").write_text("{}")
     mend = "is not what its chapter gives: run scripts/notebooks.py\n"
@@ -196,50 +192,6 @@ def test_stale_notebooks_are_named_then_written_and_left_over_ones_removed(
     ):
         monkeypatch.setattr("sys.argv", ["launch", *words])
         assert (main(folder), capsys.readouterr().out) == (code, told)
-
-
-def test_private_phrases_of_the_prose_are_named_with_their_line(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# Title\n\nRuns of\nrecord. A stand-in stands for it, `told`.\n\n```python\ntold = 1\n```\n\n"
-        "```{code-cell} ipython3\n---\nmystnb:\n  figure:\n    caption: Padding is let in.\n---\n"
-        "tells = 2\n```\n"
-    )
-    assert wording(page, tmp_path) == (
-        "page.md:3: say 'of record' in plain English\npage.md:14: say 'let in' in plain English\n"
-    )
-
-
-PAGE = """<html><head>
-<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
-<script>window.MathJax = {"options": {}}</script>
-<script defer="defer" src="../_static/mathjax/tex-chtml.js?v=1"></script>
-<script src="../searchindex.js"></script>
-<script src="../_static/copybutton.js"></script>
-<link rel="stylesheet" href="../_static/look.css?v=1" />
-</head><body>
-<i class="fa-solid fa-bars"></i>
-<button class="sidebar-toggle secondary-toggle" title="Contents"></button>
-BODY
-</body></html>"""
-FORMULAS = {"window.MathJax", "tex-chtml.js"}
-SOMETIMES = {"fontawesome.js", "searchindex.js", "secondary-toggle", *FORMULAS}
-
-
-@pytest.mark.parametrize(
-    ("body", "kept"),
-    [
-        ("", set()), (r"<div>\(x\)</div>", FORMULAS),
-        ('<span class="math notranslate nohighlight">x</span>', FORMULAS),
-        ('<div id="search-results"></div>', {"searchindex.js"}),
-        ('<div id="pst-secondary-sidebar"></div>', {"secondary-toggle"}),
-    ],
-)  # fmt: skip
-def test_a_page_keeps_the_scripts_that_serve_what_it_has(body, kept):
-    light = lighter(PAGE.replace("BODY", body))
-    assert {name for name in SOMETIMES if name in light} == kept
-    assert "copybutton.js" in light
-    assert lighter(light) == light
 
 
 @pytest.fixture
@@ -277,9 +229,8 @@ def test_links_bring_definitions_and_drawings_and_roles_show_the_same(lightened)
         for term in ("left", "mid")
     ]
     assert '<div role="listitem">A book.</div>' in found["page.html"]
-    assert found["own.svg"].split() == (
-        '<svg> <g transform="scale(0.015625 -0.015625)"><path d="M 1.9 -2.5 L 30.0 4"/></g></svg>'.split()
-    )
+    drawing = '<svg> <g transform="scale(0.015625 -0.015625)"><path d="M 1.9 -2.5 L 30.0 4"/></g></svg>'
+    assert found["own.svg"].split() == drawing.split()
     assert lightened({}) == found  # once more
 
 
@@ -291,7 +242,8 @@ def test_rules_of_unknown_classes_and_ids_go_and_come_back_with_a_page_that_has_
     )
     base, script = ".set-by-script{top:0}.b{top:1px}", "element.className = 'set-by-script'"
     names = ("_static/look.css", "_static/base.css", "_static/own.js", "book/page.html")
-    once = lightened(dict(zip(names, (css, base, script, PAGE), strict=True)))
+    page = '<link rel="stylesheet" href="../_static/look.css?v=1"><body><i class="fa-bars"></i>'
+    once = lightened(dict(zip(names, (css, base, script, page), strict=True)))
     assert once["look.css"].endswith(
         '*/\n@import "base.css";.fa-bars{color:red}.fa-bars:hover{color:blue}p>i{left:0}'
         ".fa-bars:not(.b){right:0}@media (min-width:9px){.fa-bars{top:2px}}.fa-bars:is(.b,.c){top:4px}"

@@ -9,22 +9,21 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from clones import ROOT
+from made_up import LEDGER
 
 from whenpool.book.report import few_shot, ledger, tables, tricks
-from whenpool.book.report.claims import Claim, Decision, Finding, claims
+from whenpool.book.report.claims import Claim, Decision, Finding
 from whenpool.book.report.ledger import NO_RULE
 from whenpool.book.report.measures import MEASURES, SCALES, Runs
 from whenpool.book.report.verdicts import COLUMNS, MARKS, published
 from whenpool.cli import cli
 
-ROOT = Path(__file__).parents[1]
-CLAIMS = claims()
 NONE = Runs(None).trainings
 FULL_TABLES = [("1.6", "imdb"), ("1.6", "yelp")]
 FULL_TABLES += [(table, name) for table in ("1.5", "1.8") for name in ("yahoo", "amazon")]
@@ -46,17 +45,16 @@ def plain_json(text):
 
 
 def test_the_evidence_of_a_claim_is_a_figure_or_table_of_its_chapter():
-    """Some tables of the thesis bring their own names."""
     calls = {
         "few_shot.thesis_table(": [few_shot.thesis_table(NONE).name],
         "tricks.thesis_table(": [tricks.thesis_table(NONE).name],
         "tables.thesis_table(": [tables.thesis_table(NONE, *own).name for own in FULL_TABLES],
     }
-    for chapter in {claim.chapter for claim in CLAIMS}:
+    for chapter in {claim.chapter for claim in LEDGER}:
         text = (ROOT / "book" / f"{chapter}.md").read_text()
         labels = {*re.findall(r'"(tab-[\w-]+)",', text), *re.findall(r"name: (fig-[\w-]+)$", text, re.M)}
         labels.update(*(names for call, names in calls.items() if call in text))
-        assert {claim.evidence for claim in CLAIMS if claim.chapter == chapter} <= labels
+        assert {claim.evidence for claim in LEDGER if claim.chapter == chapter} <= labels
 
 
 def test_shares_are_those_of_the_chapters(recorded):
@@ -118,28 +116,18 @@ def lines_of(text):
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_line_of_csv_has_the_numbers_of_the_object():
-    (line,) = lines_of(ledger.as_csv([DECISION]))
-    assert line.items() >= {
-        "id": "a", "registered": "2026-01-02", "statement": "A <b>.", "verdict": "undecided",
-        "verdict_value": "-0.5", "verdict_low": "-2.0", "verdict_high": "1.5", "verdict_n": "3",
-        "compact": "so far holds", "compact_value": "0.5", "compact_low": "", "compact_n": "1", "thesis": "",
-    }.items()  # fmt: skip
-    assert ledger.as_csv([]) == "id"
-
-
 def run(*arguments):
     return CliRunner().invoke(cli, ["claims", *arguments], catch_exceptions=False).output
 
 
 def test_a_chapter_and_a_verdict_narrow_it(on_record):
     lines = lines_of(run("--chapter", "few_shot", "--format", "csv"))
-    assert [line["id"] for line in lines] == [c.id for c in CLAIMS if c.chapter == "few_shot"]
+    assert [line["id"] for line in lines] == [c.id for c in LEDGER if c.chapter == "few_shot"]
     found = plain_json(run("--chapter", "theory", "--verdict", "holds", "--format", "json"))
     assert {(row["chapter"], row["verdict"]["verdict"]) for row in found} == {("theory", "holds")}
     assert plain_json(run("--chapter", "theory", "--verdict", "not run", "--format", "json")) == []
     every = plain_json(ledger.written(on_record, "json"))
-    assert [row["id"] for row in every] == [claim.id for claim in CLAIMS]
+    assert [row["id"] for row in every] == [claim.id for claim in LEDGER]
 
 
 def test_a_verdict_is_looked_for_at_either_scale(monkeypatch):
@@ -151,7 +139,7 @@ def test_a_verdict_is_looked_for_at_either_scale(monkeypatch):
 
 def test_a_terminal_sees_chapters_verdicts_counts_and_tables():
     text = run("--chapter", "gradient_propagation")
-    named = {claim.chapter for claim in CLAIMS if f" {claim.id} " in text}
+    named = {claim.chapter for claim in LEDGER if f" {claim.id} " in text}
     assert named == {"gradient_propagation"}
     assert re.search(r"^ 1\.2 .*vanishing ratio", text, re.MULTILINE)
     assert not re.search(r"^ 1\.6 ", text, re.MULTILINE)
@@ -160,13 +148,10 @@ def test_a_terminal_sees_chapters_verdicts_counts_and_tables():
                             *"so far holds 0.5 n=1".split()]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("option", "given", "choices"),
-    [
-        ("chapter", "few-shot", "gradient_propagation, "), ("verdict", "true", "holds, does not hold, "),
-        ("format", "yaml", "table, json, csv"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("option", "given", "choices"), [
+    ("chapter", "few-shot", "gradient_propagation, "), ("verdict", "true", "holds, does not hold, "),
+    ("format", "yaml", "table, json, csv"),
+])  # fmt: skip
 def test_a_mistake_is_one_line_that_names_the_choices(option, given, choices, mistake):
     told = mistake("claims", f"--{option}", given)
     assert f"{option} {given!r} is unknown; choose one of {choices}" in told

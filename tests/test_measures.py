@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import gradients, importance, measured, profile, run, runs, trained
+from made_up import LEDGER, gradients, importance, measured, profile, run, runs, trained
 from small_runs import MADE, record_probe, record_run
 
 from whenpool.book.report import probes
-from whenpool.book.report.claims import claims
 from whenpool.book.report.few_shot import STEPS
 from whenpool.book.report.measures import MEASURES, Runs, Sample
-from whenpool.book.report.tables import provenance_line
 from whenpool.corpora.settings import SETTINGS, SHARE, compose, filler_lengths
 from whenpool.fewshot.pretrained import DEFAULT_ENCODER, MINILM
 from whenpool.runs.kinds.few_shot import SYSTEMS
@@ -29,7 +27,6 @@ EARLY = {"size": 500, "epochs": 1}
 
 
 def values(name, made, *by, **options):
-    """What a measure gives, by seed or other columns."""
     rows = MEASURES[name].rows(made, **options)
     return rows.set_index([*by] or "seed")["value"].to_dict() if len(rows) else {}
 
@@ -207,15 +204,12 @@ def test_by_the_authors_code_the_minimum_of_the_mean_curve_is_subtracted():
     assert values("text_to_filler", made) == {0: pytest.approx(2.0)}
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("swept_accuracy", {(0, "left", 0.7): 77, (0, "mid", 0.0): 80, (1, "mid", 0.8): 60}),
-        ("swept_loss", {(0, "left", 0.7): 3, (0, "mid", 0.0): 0, (1, "mid", 0.8): 30}),
-        ("sweep_asymmetry", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 16}),
-        ("both_ends_cost", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 8, (1, "mid", 0.8): 25}),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), [
+    ("swept_accuracy", {(0, "left", 0.7): 77, (0, "mid", 0.0): 80, (1, "mid", 0.8): 60}),
+    ("swept_loss", {(0, "left", 0.7): 3, (0, "mid", 0.0): 0, (1, "mid", 0.8): 30}),
+    ("sweep_asymmetry", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 16}),
+    ("both_ends_cost", {(0, "mid", 0.7): 11, (0, "mid", 0.8): 8, (1, "mid", 0.8): 25}),
+])  # fmt: skip
 def test_sweeps_tell_what_was_worked_out_by_hand(name, expected):
     """The second run has no text on the right, so that there is no side to compare the left with."""
     every = values(name, runs(sweep=SWEPT), "seed", "added", "share_added")
@@ -261,7 +255,6 @@ def test_the_change_of_a_step_is_that_of_networks_drawn_one_by_one():
 
 
 def test_the_reach_of_parity_is_the_least_of_all_numbers_of_values(monkeypatch):
-    """Made-up machines; the true ones are in `tests/test_theory.py`."""
     monkeypatch.setattr(
         "whenpool.theory.lattice.longest_parity_of_machines",
         lambda states, units, values: (values, {2: 8.0, 3: 9.0, 4: math.inf}[values]),
@@ -280,7 +273,7 @@ def test_every_measure_is_worked_out_by_hand_and_is_claimed_somewhere():
     here = {name for name, *_ in BY_HAND} | {"few_shot_accuracy", "step_change", "parity_reach"}
     here |= {"swept_accuracy", "swept_loss", "sweep_asymmetry", "both_ends_cost"}
     assert here | {"construction_error"} == set(MEASURES)  # of which tests/test_theory.py is
-    assert {claim.measure for claim in claims()} == set(MEASURES)
+    assert {claim.measure for claim in LEDGER} == set(MEASURES)
 
 
 ELSEWHERE = [
@@ -291,53 +284,28 @@ ELSEWHERE = [
 PLAIN = {"corpus": "imdb", "length": "long", "setting": "standard", "size": 1_000, "model": "last"}
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "expected"),
-    [
-        ("accuracy", {"with_tricks": True}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
-        ("accuracy", {"with_tricks": True, "size": 10_000}, Sample(86.6, NONE, 1)),
-        ("accuracy", {"with_tricks": False, "size": 10_000}, Sample(86.6, 0.8, 5)),
-        *(("accuracy", one, None) for one in ELSEWHERE),
-        ("accuracy", {"cell": "lstm", "epochs": 20, "max_words": None}, Sample(64.7, 2.3, 5)),
-        ("above_chance", {"setting": "mid"}, Sample(49.6 - 50, 0.7, 5)),
-        ("above_chance", {"corpus": "yahoo", "setting": "mid"}, Sample(12.7 - 12, 1.1, 5)),
-        ("validation_accuracy", {}, Sample(64.9, NONE, 1)),
-        ("validation_accuracy", {"setting": "mid"}, None),
-        ("ratio_at_95", {}, Sample(math.log(3e-4), NONE, 1)),
-        ("ratio_at_95", {"size": 7}, None),
-        ("swept_accuracy", {}, None),
-        ("few_shot_accuracy", {"system": "tmix", "corpus": "imdb"}, Sample(69.3, NONE, 1)),
-        ("few_shot_accuracy", {"system": "tmix", "corpus": "yelp"}, None),
-    ],
-)
+@pytest.mark.parametrize(("name", "changes", "expected"), [
+    ("accuracy", {"with_tricks": True}, Sample(64.7, 2.3, 5)),  # Table 2.1 is of 10K
+    ("accuracy", {"with_tricks": True, "size": 10_000}, Sample(86.6, NONE, 1)),
+    ("accuracy", {"with_tricks": False, "size": 10_000}, Sample(86.6, 0.8, 5)),
+    *(("accuracy", one, None) for one in ELSEWHERE),
+    ("accuracy", {"cell": "lstm", "epochs": 20, "max_words": None}, Sample(64.7, 2.3, 5)),
+    ("above_chance", {"setting": "mid"}, Sample(49.6 - 50, 0.7, 5)),
+    ("above_chance", {"corpus": "yahoo", "setting": "mid"}, Sample(12.7 - 12, 1.1, 5)),
+    ("validation_accuracy", {}, Sample(64.9, NONE, 1)),
+    ("validation_accuracy", {"setting": "mid"}, None),
+    ("ratio_at_95", {}, Sample(math.log(3e-4), NONE, 1)),
+    ("ratio_at_95", {"size": 7}, None),
+    ("swept_accuracy", {}, None),
+    ("few_shot_accuracy", {"system": "tmix", "corpus": "imdb"}, Sample(69.3, NONE, 1)),
+    ("few_shot_accuracy", {"system": "tmix", "corpus": "yelp"}, None),
+])  # fmt: skip
 def test_the_thesiss_numbers_are_those_of_its_tables(name, changes, expected):
     found = MEASURES[name].published(PLAIN | changes)
     assert (found is None) == (expected is None)
     if expected:
         numbers = [(one.mean, one.std, one.n) for one in (found, expected)]
         assert numbers[0] == pytest.approx(numbers[1], nan_ok=True)
-
-
-def test_a_run_began_before_it_finished_and_is_called_by_what_sets_it_apart(place):
-    plain = Training("imdb", "standard", 1_000, "last")
-    expected = {
-        record_run(place, plain): ("last", "random", 1),
-        record_run(place, replace(plain, forget_bias="low", vectors="a"), seconds=60): ("low", "a", 60),
-        record_run(place, replace(plain, trick="penalty_attention")): ("penalty_attention", "random", 1),
-    }
-    ended = pd.Timestamp(MADE["finished"], tz="UTC")
-    assert {
-        row.key: (row.model, row.vectors, (ended - row.began).total_seconds())
-        for row in Runs(place).trainings.itertuples()
-    } == expected
-    two = list(expected)[:2]
-    assert set(Runs(place).of({*two, "unknown"})["key"]) == set(two)
-    assert Runs(None).of({"unknown"}).empty
-
-
-def test_runs_of_every_kind_say_where_they_come_from(recorded):
-    for rows in (recorded.trainings, recorded.probes, recorded.few_shots, recorded.taggings):
-        assert provenance_line(rows).startswith(f"Provenance: {len(rows)} runs; corpus ")
 
 
 def test_what_no_stored_run_says_is_an_empty_column(place):
@@ -359,29 +327,21 @@ def test_the_time_of_a_run_is_read_with_its_zone(place, monkeypatch):
     assert began == ["22 08:00", "22 08:00", "22 00:00"]
 
 
-RUN = {"seed": 0, "corpus": "imdb", "length": "long", "size": 1000, "forget_bias": "thesis"}
-
-
-def frame(made):
-    """Rows of runs, each a configuration, in no order."""
-    rows = [{"key": f"k{number}", **RUN, **own} for number, own in enumerate(made)]
-    return pd.DataFrame(rows).sample(frac=1, random_state=0)
-
-
 def test_models_are_poolings_and_the_one_with_low_gates_and_texts_are_told_apart():
-    made = [
-        {"pooling": "max"},
-        {"pooling": "last", "forget_bias": "low", "size": 500},
-        {"pooling": "last"},
-    ]
-    drawn = probes.named(frame(made)).set_index("key")
-    assert drawn["model"].to_dict() == {"k0": "MaxPool", "k1": probes.LOW, "k2": "BiLSTM"}
-    assert list(drawn["model"].cat.categories) == ["BiLSTM", "MaxPool", probes.LOW]
+    plain = {
+        "corpus": "imdb",
+        "length": "long",
+        "size": 1000,
+        "pooling": "last",
+        "forget_bias": "thesis",
+    }
+    made = [{}, {"pooling": "max"}, {"forget_bias": "low", "size": 500}]
+    drawn = probes.named(pd.DataFrame([plain | own | {"key": str(own)} for own in made]))
+    assert drawn["model"].tolist() == ["BiLSTM", "MaxPool", probes.LOW]
     assert list(drawn["texts"].cat.categories) == ["500 training texts", "1K training texts"]
-    own = {"pooling": "max", "corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}
-    several = probes.named(frame([*made, own])).set_index("key")["texts"]
-    assert several["k2"] == "IMDb, 1K training texts"
-    assert several["k3"] == r"my \$ texts.csv, short, 1K training texts"
+    own = {"corpus": "/data/my $ texts.csv:text_column=a", "length": "short"}
+    several = probes.named(pd.DataFrame([plain | {"key": "a"}, plain | own | {"key": "b"}]))["texts"]
+    assert several.tolist() == ["IMDb, 1K training texts", r"my \$ texts.csv, short, 1K training texts"]
     assert {"model", "texts"} <= set(probes.named(pd.DataFrame(columns=["key"])))
 
 

@@ -28,7 +28,6 @@ def plain(shared):
 
 
 def dataset_of(rows, labels):
-    """One that has the same texts for everything."""
     texts = Texts(Ragged.of(rows), torch.tensor(labels))
     return Dataset(texts, texts, texts, ["<unk>", "<pad>"], None, ("0", "1"), {}, None)
 
@@ -96,14 +95,11 @@ def test_batches_of_gradients_are_as_in_training_where_padding_matters():
     assert unmasked.batches == [ordered[:32], ordered[32:64], ordered[64:]]
 
 
-@pytest.mark.parametrize(
-    ("step", "last", "expected"),
-    [
-        (32, 2_000, [*range(0, 1_281, 128), 1_408, 1_568, 1_728, 1_920]),
-        (100, 1_700, [0, 200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]),
-        (1, 300, [0, 128, 256]),
-    ],
-)
+@pytest.mark.parametrize(("step", "last", "expected"), [
+    (32, 2_000, [*range(0, 1_281, 128), 1_408, 1_568, 1_728, 1_920]),
+    (100, 1_700, [0, 200, 400, 600, 800, 1_000, 1_200, 1_400, 1_600]),
+    (1, 300, [0, 128, 256]),
+])  # fmt: skip
 def test_a_trace_looks_after_128_texts_and_later_when_a_tenth_has_come(plain, step, last, expected):
     model, dataset = plain
     tracer = Tracer(kinds.GradientTrace(TINY, texts=2, sample=2), model, dataset)
@@ -179,9 +175,8 @@ def test_importance_is_that_of_the_first_test_texts_of_some_composed_length(shar
     assert result["texts_probed"] == 11
     found, deviation = pd.DataFrame(rows), np.std(profiles, axis=0)
     assert found["position"].tolist() == list(range(1, 101))
-    np.testing.assert_allclose(
-        found[["mean", "std"]].T, [np.mean(profiles, axis=0), deviation], atol=2e-3
-    )
+    expected = [np.mean(profiles, axis=0), deviation]
+    np.testing.assert_allclose(found[["mean", "std"]].T, expected, atol=2e-3)
     for name, third in (("left", slice(0, 34)), ("middle", slice(34, 67)), ("right", slice(67, 100))):
         assert result[name] == pytest.approx(found["mean"].iloc[third].mean(), rel=1e-5)
     assert deviation.max() > 0.1
@@ -211,9 +206,8 @@ def test_first_steps_are_those_of_a_plain_loop_over_single_texts(shared, change)
     texts = prepared.dataset.train.first(9)
     torch.manual_seed(training.seed)
     order = torch.randperm(9).tolist()
-    adam = torch.optim.Adam(
-        model.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
-    )
+    rates = {"lr": training.learning_rate, "weight_decay": training.weight_decay}
+    adam = torch.optim.Adam(model.parameters(), **rates)
     profiles = []
     for number in order:
         ids, length, label = texts.batch(torch.tensor([number]), PADDING_INDEX)

@@ -1,31 +1,30 @@
 """Regularisation and tuning (thesis §1.4.2), recurrent cells and other architectures: which runs are planned,
 which of them decide, and what their claims measure; other models elsewhere."""
 
-from collections import Counter
 from dataclasses import asdict, replace
 from itertools import product
 
 import pandas as pd
 import pytest
-from made_up import AFTER, runs, trained
+from made_up import AFTER, LEDGER, runs, trained
 
 from whenpool import InputError
 from whenpool.book.chapter import Chapter
 from whenpool.book.report import verdicts
-from whenpool.book.report.claims import by_runs, claims
-from whenpool.book.report.verdicts import of_breadth, of_record
+from whenpool.book.report.claims import by_runs
+from whenpool.book.report.verdicts import of_breadth
 from whenpool.models.cells import CELLS
 from whenpool.models.registry import COMPARED, LISTED_CELLS, THESIS_POOLINGS
-from whenpool.runs.kinds.probe import GradientProfile, MemoryUse, PaddingSweep, Probe, WordImportance
+from whenpool.runs.kinds.probe import GradientProfile, MemoryUse, PaddingSweep, WordImportance
 from whenpool.runs.kinds.training import TRICKS, Training
-from whenpool.runs.plans import base_run, networks, with_cell
-from whenpool.runs.plans.chapters import plan, thesis_table
-from whenpool.runs.plans.networks import GRID, LEARNING_RATES, SUSTAINED, TIMED_SEEDS
+from whenpool.runs.plans import base_run, with_cell
+from whenpool.runs.plans.chapters import plan
+from whenpool.runs.plans.networks import GRID, LEARNING_RATES
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, key
 from whenpool.runs.store import Store
 
-CLAIMS = {claim.id: claim for claim in claims()}
+CLAIMS = {claim.id: claim for claim in LEDGER}
 SMALL = Training(
     "imdb", "standard", 1_000, "last", vectors=VECTORS[0], max_words=140, hidden_size=64, epochs=8,
     test=2_000,
@@ -34,39 +33,10 @@ DONE = {"corpus_complete": True, "validation_accuracy": 70.0, "device": "cpu", "
 
 
 def row(accuracy=70.0, validation=None, **changes):
-    """A finished training, as a row of a table."""
     run = replace(SMALL, **changes)
     more = {"key": repr(run), "test_accuracy": accuracy}
     more |= {"validation_accuracy": accuracy if validation is None else validation}
     return asdict(run) | DONE | more
-
-
-def test_on_imdb_the_grids_of_the_thesis_are_run(place):
-    runs = plan("regularisation", Choice("quick", ("imdb",)), place)
-    assert {run.seed for run in runs} == {0, 1, 2, *TIMED_SEEDS}
-    timed = [run for run in runs if run.seed in TIMED_SEEDS]
-    assert Counter(run.pooling for run in timed) == dict.fromkeys(COMPARED, len(TIMED_SEEDS))
-    plain = {"drop_connect": 0.0, "weight_decay": 0.0, "learning_rate": 2e-3}
-    assert all(run == replace(run, **plain, epochs=8, setting="standard") for run in timed)
-    one = [run for run in runs if run.seed == 0]
-    counted = Counter((run.setting, run.pooling, run.epochs) for run in one)
-    ways = len(GRID) + len(LEARNING_RATES) - 1
-    assert counted == {
-        **{("standard", pooling, 8): ways for pooling in COMPARED},
-        **{("standard", pooling, SUSTAINED): 2 for pooling in ("last", "max_attention")},
-        **{("mid", pooling, 8): 1 for pooling in ("last", "max_attention")},
-        ("mid", "last", SUSTAINED): 1,
-    }
-    mine = {(run.drop_connect, run.weight_decay) for run in one if run.pooling == "mean"}
-    assert mine == {(0, 0), *product(networks.MASK_RATES, [0]), *product([0], networks.DECAYS)}
-
-
-@pytest.mark.parametrize("cell", LISTED_CELLS)
-def test_a_cell_without_recurrent_weights_has_none_dropped(cell, place):
-    runs = plan("regularisation", Choice("quick", ("synthetic",), cell=cell), place)
-    assert {run.cell for run in runs} == {cell}
-    assert any(run.drop_connect for run in runs) == LISTED_CELLS[cell].remembers
-    assert all(key(run, place) for run in runs)  # each can be trained
 
 
 BREADTH = [
@@ -123,7 +93,6 @@ def grid_of(model, gain, seed=0, **changes):
 
 
 def measured(name, rows, seconds=()):
-    """What a claim measures of some rows: its finding."""
     made = [row | {"model": row["pooling"], "began": AFTER, "majority_accuracy": 50.0} for row in rows]
     epochs = [{"key": rows[place]["key"], "epoch": 1, "seconds": s} for place, s in seconds]
     return by_runs(CLAIMS[name], runs(made, epochs), "compact")
@@ -162,27 +131,7 @@ def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
     assert measured("epoch-time-varies-marginally", rows, seconds).value == pytest.approx(3)
 
 
-NAME = "recurrent_networks"
 RUN = Training("imdb", "standard", 1_000, "last", vectors="wiki-reviews.100d")
-
-
-def trainings(*runs):
-    """Rows as the store has them."""
-    return pd.DataFrame(
-        [{"key": str(n), "corpus_complete": True} | asdict(r) for n, r in enumerate(runs)]
-    )
-
-
-def test_every_cell_is_trained_from_left_to_right_and_looked_into(place):
-    runs = plan(NAME, Choice(), place)
-    own = [run for run in runs if isinstance(run, Training)]
-    chain = [run for run in own if not run.bidirectional and run.forget_bias == "thesis"]
-    assert [run.cell for run in chain] == list(networks.FAMILY)
-    assert {run.pooling for run in own} == {"last"}
-    assert [(r.layers, r.bidirectional) for r in own[-2:]] == [(1, True), (2, True)]
-    probes = [run for run in runs if isinstance(run, Probe)]
-    assert {(p.training, p.untrained) for p in probes} == {(r, u) for r in own for u in (True, False)}
-    assert {run.cell for run in own} == set(CELLS)
 
 
 def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(place):
@@ -206,6 +155,9 @@ def test_what_a_cell_lacks_is_left_out(place):
         others = [run for run in own if run.variant in ("orthogonal", "chrono", "forget 2")]
         assert len(others) == starts
         assert all(key(run, place) for run in runs)
+    for cell, listed in LISTED_CELLS.items():
+        runs = plan("regularisation", Choice("quick", ("synthetic",), cell=cell), place)
+        assert any(run.drop_connect for run in runs) == listed.remembers
     base = base_run("synthetic", "any", 500, Choice(cell="sum"), place)
     assert base.hidden_size == base.embedding_size
     assert with_cell(RUN, "tanh_sum").hidden_size == 100
@@ -216,13 +168,8 @@ def test_what_a_cell_lacks_is_left_out(place):
 
 
 @pytest.mark.parametrize(("wrong", "message"), [
-    ({"cell": "rnn"}, "cell 'rnn' is unknown; choose one of lstm, gru, elman"),
     ({"layers": 0}, "layers must be at least 1, not 0"),
-    ({"cell": "sum"}, "input_size=100, the embedding_size of a classifier, must equal hidden_size=256"),
     ({"cell": "sum", "hidden_size": 100, "layers": 2}, "for several layers set bidirectional=False"),
-    ({"cell": "gru", "forget_bias": 1.0}, "needs a forget gate, which cell 'gru' lacks"),
-    ({"cell": "mingru", "orthogonal": True}, "cell 'mingru' has no recurrent weights"),
-    ({"drop_connect": 1.5}, "drop_connect is a rate"),
     ({"cell": "transformer", "masked": False}, "masked=False is for recurrences"),
     ({"cell": "transformer", "trick": TRICKS[0]}, "choose another cell"),
 ])  # fmt: skip
@@ -230,15 +177,6 @@ def test_a_model_that_cannot_be_is_named_before_any_work(wrong, message, place):
     run = replace(Training("synthetic", "standard", 500, "last"), **wrong)
     with pytest.raises(InputError, match=message):
         run.identity(place)
-
-
-def test_other_models_stand_in_no_table_and_are_no_reference_runs(place):
-    usual = plan("training_to_skip", Choice("paper", ("imdb",)), place)[0]
-    assert thesis_table(usual)
-    for changes in ({"cell": "gru"}, {"layers": 2}, {"weight_decay": 1e-4}):
-        other = replace(usual, **changes)
-        assert not thesis_table(other)
-        assert of_record(trainings(usual, other)).tolist() == [True, False]
 
 
 def test_every_cell_is_listed_and_the_facts_are_the_cells():

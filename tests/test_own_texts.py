@@ -48,7 +48,6 @@ def numbered(label, count):
 
 
 def texts_of(found):
-    """What was written for the models."""
     return [json.loads(line)["text"] for line in found.file.read_text().splitlines()]
 
 

@@ -10,11 +10,11 @@ import sys
 import tarfile
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from archives import make_imdb
+from clones import ROOT
 from small_runs import SMALL, result_of, wait_for
-from test_published import make_imdb
 
 from whenpool import InputError
 from whenpool.cli import cli
@@ -28,7 +28,6 @@ from whenpool.runs.store import Store
 
 VECTORS = {word: [0.1 * place] * 8 for place, word in enumerate(["word", "train", "river", "unread"])}
 TRAINING = replace(SMALL, corpus="imdb", length="long", size=12, test=8, vectors="small.8d")
-ROOT = Path(__file__).parents[1]
 OPTIONS = "--profile smoke --corpus imdb --sizes 12 --settings mid --chapter training_to_skip".split()
 WITHOUT_TORCHTEXT = """
 import sys

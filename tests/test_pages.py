@@ -22,7 +22,6 @@ SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone
 
 @pytest.fixture(scope="session")
 def html(request):
-    """The folder of pages."""
     needs_browser()
     if given := os.environ.get("WHENPOOL_PAGES"):
         return Path(given).resolve()
@@ -188,7 +187,6 @@ def test_the_ledger_filters_and_sorts(html, chromium):
 
 @pytest.mark.parametrize("name", [TOC["root"], "book/theory"])
 def test_every_button_above_the_text_does_something_on_a_phone(html, chromium, name):
-    """The menu of pages, the search, and the contents of the page where it has some."""
     for button in ("primary-toggle", "search-button-field, .search-button", "secondary-toggle"):
         with looked_at(chromium, html / f"{name}.html", PHONE) as (page, complaints):
             found = page.locator(f".bd-header-article .{button}").locator("visible=true")

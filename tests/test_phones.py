@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 import seaborn as sns
 
-from whenpool.book.pages import lighten
 from whenpool.book.report import figures
 from whenpool.book.report.phones import drawn_twice, parted, stack
 
@@ -24,7 +23,6 @@ def closed():
 
 
 def size_of(svg):
-    """Width and height in points."""
     return [float(x) for x in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()[::-1]]
 
 
@@ -43,24 +41,6 @@ def test_a_figure_of_generated_texts_alone_says_so_on_a_phone_too(corpora, said)
     figures.mark_generated(pd.DataFrame({"corpus": corpora}))
     stack(figure)
     assert [text.get_text() for text in figure.texts] == said
-
-
-@pytest.mark.parametrize(
-    ("columns", "rows", "expected"),
-    [(1, 1, (1, 1)), (3, 1, (3, 1)), (4, 1, (2, 2)), (3, 2, (3, 2)), (2, 2, (2, 2))],
-)
-def test_panels_are_stacked_in_one_column_or_two(columns, rows, expected):
-    grid = grid_of(columns, rows)
-    stack(grid.figure)
-    spec = grid.axes.flat[0].get_subplotspec().get_gridspec()
-    assert (spec.nrows, spec.ncols) == expected
-    for axes in grid.figure.axes:
-        place = axes.get_subplotspec()
-        assert bool(axes.get_ylabel()) == place.is_first_col()
-        assert bool(axes.get_xlabel()) == place.is_last_row()
-    if (columns, rows) == (3, 2):  # two rows of panels become columns
-        place = grid.axes[1, 2].get_subplotspec()
-        assert (place.rowspan.start, place.colspan.start) == (2, 1)
 
 
 def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
@@ -106,28 +86,8 @@ def test_a_drawing_made_by_hand_shows_its_panels_below_each_other():
     svg = '<svg viewBox="0 0 600 90" data-phone="0 0 300 90; 300 0 300 90"><g/></svg>'
     wide, narrow = parted(svg)
     assert wide == svg
-    assert narrow.startswith(
-        '<svg viewBox="0 0 300 180"><svg x="0" y="0" width="300" height="90" viewBox="0'
-    )
+    assert narrow.startswith('<svg viewBox="0 0 300 180"><svg x="0" y="0" width="300" height="90"')
     assert '<svg x="0" y="90" width="300" height="90" viewBox="300 0 300 90"><g/></svg></svg>' in narrow
     for drawing in DRAWINGS.glob("*.svg"):
         wide = drawing.read_text()
         assert ("data-phone" in wide) == (parted(wide)[1] is not None), drawing
-
-
-def test_rendered_pages_offer_the_narrow_file_once(tmp_path):
-    images = tmp_path / "html" / "_images"
-    images.mkdir(parents=True)
-    figure, _ = plt.subplots()
-    (images / "own.svg").write_text(drawn_twice(figure))
-    page = images.parent / "index.html"
-    page.write_text('<body><img alt="a" src="_images/own.svg"/><img src="_images/none.svg"></body>')
-    for _ in range(2):
-        lighten(images.parent)
-        text = page.read_text()
-        assert (
-            len(re.findall(r'srcset="_images/own-phone.svg"><img alt="a"[^>]*/></picture>', text)) == 1
-        )
-        assert text.count("<picture>") == 1
-        assert "phone" not in (images / "own.svg").read_text()
-        assert size_of((images / "own-phone.svg").read_text())[1] < 280

@@ -3,7 +3,6 @@
 import math
 import random
 import re
-from collections import Counter
 from dataclasses import replace
 from itertools import groupby, product
 from operator import attrgetter, methodcaller
@@ -48,29 +47,11 @@ def test_they_are_the_cells_of_the_thesis_by_its_protocol(place):
 
 
 COUNTS = {
-    "corpora": ("45 training",) * 4,
-    "gradient_propagation": (
-        "6 gradients, 5 trace", "11 gradients, 5 trace", "73 gradients, 30 first_steps, 43 trace",
-        "21 gradients, 6 first_steps, 15 trace",
-    ),
-    "natural_bias": (
-        "6 sweep, 2 directions", "6 sweep, 2 directions", "102 sweep, 38 directions, 130 training",
-        "26 sweep, 10 directions, 44 training",
-    ),
-    "training_to_skip": ("20 training", "30 training", "1270 training", "3000 training"),
-    "word_importance": ("20 nwi", "20 nwi", "1080 nwi", "130 nwi"),
-    "few_shot": ("8 few-shot", "8 few-shot", "120 few-shot", "80 few-shot"),
-    "learnability": (
-        "20 training, 12 gradients", "20 training, 12 gradients", "60 training, 36 gradients",
-        "100 training, 60 gradients",
-    ),
-    "recurrent_networks": (*["11 training, 22 gradients"] * 2, "15 training", "15 training"),
-    "sequence_labelling": ("7 tagging", "14 tagging", "21 tagging", "21 tagging"),
-    "other_architectures": (
-        *["24 training, 10 sweep, 10 nwi, 3 memory"] * 2, "80 training, 10 sweep, 10 nwi, 9 memory",
-        "24 training, 10 sweep, 10 nwi, 3 memory",
-    ),
-    "regularisation": ("8 training", "8 training", "186 training", "285 training"),
+    "corpora": (45, 45, 45, 45), "gradient_propagation": (11, 16, 146, 42), "natural_bias": (8, 8, 270, 80),
+    "training_to_skip": (20, 30, 1270, 3000), "word_importance": (20, 20, 1080, 130),
+    "few_shot": (8, 8, 120, 80), "learnability": (32, 32, 96, 160), "recurrent_networks": (33, 33, 15, 15),
+    "sequence_labelling": (7, 14, 21, 21), "other_architectures": (47, 47, 109, 47),
+    "regularisation": (8, 8, 186, 285),
 }  # fmt: skip
 """Runs of each chapter in the profiles smoke, quick, compact and paper."""
 
@@ -78,10 +59,8 @@ COUNTS = {
 @pytest.mark.parametrize("chapter", PLANS)
 def test_each_chapter_has_its_runs_in_every_profile(chapter, place):
     """A change here is a change of the paper: it is made by hand."""
-    for profile, expected in zip(PROFILES, COUNTS[chapter], strict=True):
-        runs = plan_of_thesis(chapter, Choice(profile), place)
-        kinds = Counter(getattr(run, "probe", "") or run.kind for run in runs)
-        assert {f"{count} {kind}" for kind, count in kinds.items()} == set(expected.split(", "))
+    counted = [len(plan_of_thesis(chapter, Choice(profile), place)) for profile in PROFILES]
+    assert tuple(counted) == COUNTS[chapter]
 
 
 @pytest.mark.parametrize(
@@ -130,35 +109,6 @@ def test_the_probes_of_both_scales_are_those_that_go_on_record(chapter, profile,
     assert probes_of_record(rows[rows["probe"].ne("first_steps")]).all() == (profile == "paper")
 
 
-@pytest.fixture
-def compact(place):
-    (place.data / "glove.6B.100d.txt").write_text("the 1 2 3\n")
-    return lambda chapter, **more: plan(chapter, Choice("compact", **more), place)
-
-
-def test_the_compact_replication_is_of_small_models_on_short_texts(compact):
-    every = [run for chapter in PLANS for run in compact(chapter)]
-    trainings = [run.training for run in every if run.training and run.training.corpus in THESIS_CORPORA]
-    trainings = [one for one in trainings if one.hidden_size != 256]  # except where memory is measured
-    assert {(one.max_words, one.hidden_size) for one in trainings} == {(140, 64)}
-    assert {one.epochs for one in trainings} == {1, 8, 20, 50}
-    of_table = [run for run in compact("training_to_skip") if run.vectors == "glove.6B.100d"]
-    assert {run.epochs for run in of_table} == {8}
-    assert {run.test for run in of_table if run.corpus == "imdb"} == {2_000}
-    assert {run.test for run in of_table if run.corpus != "imdb"} == {None}
-
-
-@pytest.mark.parametrize("chapter", [name for name in PLANS if name != "learnability"])
-def test_what_quick_runs_on_a_published_corpus_is_part_of_the_compact_replication(
-    chapter, compact, place
-):
-    """Except for the tricks, which quick tries on fewer reviews."""
-    corpora = None if chapter == "sequence_labelling" else ("imdb",)
-    quick = set(plan(chapter, Choice("quick", corpora or ("ud_ewt", "wnut17")), place))
-    assert quick <= set(compact(chapter, corpora=corpora))
-    assert len(quick) > 10 or chapter == "natural_bias"
-
-
 def test_trainings_of_record_are_still_planned(place, tmp_path):
     """So that none has to be computed again: those of the thesis's model, padding masked or not."""
     rows = Store(tmp_path, RECORDS).rows("training")
@@ -182,19 +132,6 @@ def test_what_is_asked_for_by_name_has_runs_in_every_chapter(chapter, place, tmp
     for corpora, setting, pooling in product((None, ("imdb",)), SETTINGS, LISTED):
         choice = Choice("quick", corpora, settings=(setting,), poolings=(pooling,), seeds=1)
         assert plan(chapter, choice, place)
-
-
-def test_where_a_run_is_in_the_thesis():
-    thesis = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
-    trick = replace(thesis, trick=TRICKS[0])
-    others = (
-        replace(trick, corpus="synthetic"),
-        replace(thesis, orthogonal=True),
-        replace(thesis, forget_bias=2.0),
-    )
-    assert thesis_table(thesis) == ("1.3", "1.6")
-    assert thesis_table(trick) == thesis_table(replace(trick, setting="standard")) == ("2.1",)
-    assert {thesis_table(other) for other in others} == {()}
 
 
 def test_a_small_file_is_asked_for_no_more_labels_than_it_has(place, tmp_path):

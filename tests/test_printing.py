@@ -10,17 +10,8 @@ from clones import ROOT
 from pypdf import PdfReader
 
 from whenpool import InputError
-from whenpool.book.printing import (
-    NAME,
-    PAPER,
-    PAPER_NAME,
-    WORKS,
-    assembled,
-    by_itself,
-    chapters_of,
-    opened_browser,
-    print_book,
-)  # fmt: skip
+from whenpool.book import printing
+from whenpool.book.printing import assembled, chapters_of, print_book
 
 pytestmark = pytest.mark.xdist_group("book")
 
@@ -39,7 +30,7 @@ def clone(built, tmp_path_factory):
 @pytest.fixture(scope="module")
 def together(clone):
     html = clone / "_build" / "html"
-    front, *others = (chapter for chapter in chapters_of(clone, html) if chapter.name != PAPER)
+    front, *others = (chapter for chapter in chapters_of(clone, html) if chapter.name != printing.PAPER)
     return assembled(clone, html, front, others, [7] * len(others))
 
 
@@ -47,7 +38,7 @@ def together(clone):
 def paper(clone):
     html = clone / "_build" / "html"
     pages = {chapter.name: chapter for chapter in chapters_of(clone, html)}
-    return assembled(clone, html, by_itself(pages[PAPER], pages[WORKS]), [])
+    return assembled(clone, html, printing.by_itself(pages[printing.PAPER], pages[printing.WORKS]), [])
 
 
 def test_every_anchor_stands_once_and_every_link_within_the_book_finds_one(together):
@@ -76,7 +67,7 @@ def printed(clone, **options):
 
 def test_the_pdf_has_outline_page_numbers_and_text(clone):
     target = printed(clone)
-    assert target == clone / "_build" / NAME
+    assert target == clone / "_build" / printing.NAME
     reader = PdfReader(target)
     assert len(reader.pages) > 40
     contents = next(text for page in reader.pages if "Contents" in (text := page.extract_text()))
@@ -106,7 +97,10 @@ def test_a_page_that_is_not_built_is_named(clone, tmp_path):
 
 def test_without_a_browser_it_is_said_how_to_get_one(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(InputError, match="no Chromium here; install one, or name it"), opened_browser():
+    with (
+        pytest.raises(InputError, match="no Chromium here; install one, or name it"),
+        printing.opened_browser(),
+    ):
         pass
 
 
@@ -126,7 +120,7 @@ def test_the_paper_counts_its_own_figures_and_lists_the_works_that_it_cites(pape
 
 def test_the_paper_has_twelve_pages_at_most_and_all_of_it_is_on_them(clone, paper, chromium):
     target = printed(clone, paper=True)
-    assert target == clone / "_build" / PAPER_NAME
+    assert target == clone / "_build" / printing.PAPER_NAME
     pages = [page.extract_text() for page in PdfReader(target).pages]
     assert 6 <= len(pages) <= 12
     text = "\n".join(pages)

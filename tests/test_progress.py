@@ -145,29 +145,26 @@ def test_the_same_but_for_seed_and_vectors_counts_first(place):
     assert estimate(place, replace(IMDB, size=2_000)).seconds < 30.0  # not by another pooling
 
 
-@pytest.mark.parametrize(
-    ("stored", "asked", "ratio"),
-    [
-        # other sizes, in proportion to the work
-        (IMDB, replace(IMDB, size=2_000), (40_000 + (40_000 + 9_800) / 3) / TEXTS),
-        (IMDB, replace(IMDB, size=20_000), (400_000 + (20 * 5_000 + 9_800) / 3) / TEXTS),
-        # other texts, by their words, two thirds of which were filler
-        (TESTED, replace(TESTED, corpus="yelp"), 1),
-        (TESTED, replace(TESTED, setting="standard"), 0.34),
-        (TESTED, replace(TESTED, corpus="yahoo", length="short"), 40 / 250),
-        # other networks, by their multiply-adds; another cell is another matter
-        (NARROW, IMDB, 256 * (100 + 256) / (64 * (100 + 64))),
-        (NARROW, replace(NARROW, layers=2), (164 + 192) / 164),
-        (IMDB, OTHER_CELL, None),
-        # probes by their own kind
-        (SWEEP, replace(SWEEP, training=replace(IMDB, seed=3), texts=500), 0.5),
-        # few-shot runs by their system and encoder
-        (BERT, replace(BERT, seed=4, per_class=100), 1),
-        (BERT, replace(BERT, steps=1_000), (8_000 + LOOKS) / (800 + LOOKS)),
-        (BERT, replace(BERT, encoder="another"), None),
-        (BERT, IMDB, None),
-    ],
-)
+@pytest.mark.parametrize(("stored", "asked", "ratio"), [
+    # other sizes, in proportion to the work
+    (IMDB, replace(IMDB, size=2_000), (40_000 + (40_000 + 9_800) / 3) / TEXTS),
+    (IMDB, replace(IMDB, size=20_000), (400_000 + (20 * 5_000 + 9_800) / 3) / TEXTS),
+    # other texts, by their words, two thirds of which were filler
+    (TESTED, replace(TESTED, corpus="yelp"), 1),
+    (TESTED, replace(TESTED, setting="standard"), 0.34),
+    (TESTED, replace(TESTED, corpus="yahoo", length="short"), 40 / 250),
+    # other networks, by their multiply-adds; another cell is another matter
+    (NARROW, IMDB, 256 * (100 + 256) / (64 * (100 + 64))),
+    (NARROW, replace(NARROW, layers=2), (164 + 192) / 164),
+    (IMDB, OTHER_CELL, None),
+    # probes by their own kind
+    (SWEEP, replace(SWEEP, training=replace(IMDB, seed=3), texts=500), 0.5),
+    # few-shot runs by their system and encoder
+    (BERT, replace(BERT, seed=4, per_class=100), 1),
+    (BERT, replace(BERT, steps=1_000), (8_000 + LOOKS) / (800 + LOOKS)),
+    (BERT, replace(BERT, encoder="another"), None),
+    (BERT, IMDB, None),
+])  # fmt: skip
 def test_then_runs_that_are_less_alike_in_proportion_to_their_work(place, stored, asked, ratio):
     store(place, stored, 100.0)
     found = estimate(place, asked)

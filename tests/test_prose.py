@@ -16,6 +16,7 @@ from whenpool.book.report.claims import rows_at
 from whenpool.book.report.front import POOLED
 from whenpool.book.report.verdicts import published
 from whenpool.probes import window_importance
+from whenpool.runs.kinds.training import TRICKS
 
 PAGES = sorted((project_root() / "book").glob("*.md"))
 SAID = re.compile(r"^% (holds|fails): (.+)$", re.MULTILINE)
@@ -38,7 +39,6 @@ def test_sentences_that_rest_on_claims_agree_with_their_verdicts(decided):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_uses_what_the_library_has(page):
-    """Each name that it imports, and each attribute of a module."""
     tree = ast.parse(as_python(page.read_text()))
     used, modules = [], {}
     for node in ast.walk(tree):
@@ -60,13 +60,7 @@ def filler_costs_two_models_most(means):
 
 
 def chrono_alone_is_as_good(means):
-    others = [
-        "forget 2",
-        "teacher_forcing",
-        "penalty_attention",
-        "dropout_attention",
-        "gradient_directed",
-    ]
+    others = ["forget 2", *TRICKS]
     found = means(size=1_000, setting="mid", model=["chrono", "max_attention", *others])
     near = found > found["max_attention"] - 3
     return near["chrono"] and not near[others].any()
@@ -90,16 +84,13 @@ def more_reviews_leave_less_to_gain(means):
     return gains.is_monotonic_decreasing
 
 
-@pytest.mark.parametrize(
-    ("finding", "is_so"),
-    [
-        ("the more of them you\nhave, the less it helps", more_reviews_leave_less_to_gain),
-        ("Filler on both sides hurts the BiLSTM and MeanPool most", filler_costs_two_models_most),
-        ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
-        ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
-        ("turns the BiLSTM from the end of a text to its beginning", padding_turns_the_model),
-    ],
-)
+@pytest.mark.parametrize(("finding", "is_so"), [
+    ("the more of them you\nhave, the less it helps", more_reviews_leave_less_to_gain),
+    ("Filler on both sides hurts the BiLSTM and MeanPool most", filler_costs_two_models_most),
+    ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
+    ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
+    ("turns the BiLSTM from the end of a text to its beginning", padding_turns_the_model),
+])  # fmt: skip
 def test_findings_in_captions_are_what_the_runs_say(finding, is_so, recorded):
     def means(measure="accuracy", by="model", scale="compact", **asked):
         return rows_at(recorded, measure, scale, **asked).groupby(by)["value"].mean()

@@ -1,54 +1,23 @@
 """The publishers' files: fetched from a server on loopback, read from small archives of our own, and the
 real ones where they are."""
 
-import csv
 import gzip
 import hashlib
 import io
 import json
-import tarfile
 import threading
 import zipfile
 from collections import Counter
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import product
 
 import pytest
+from archives import WORDS, make_imdb, make_zhang
 
 from whenpool import InputError, corpora
 from whenpool.corpora import downloads, published
 from whenpool.corpora.corpus import SplitSizes
 from whenpool.corpora.downloads import Download, fetch, listing
-
-WORDS = "word " * 101
-
-
-def add(archive, name, content):
-    info = tarfile.TarInfo(name)
-    info.size = len(content)
-    archive.addfile(info, io.BytesIO(content))
-
-
-def make_imdb(folder, reviews=12):
-    with tarfile.open(folder / "aclImdb_v1.tar.gz", "w:gz") as archive:
-        add(archive, "aclImdb/README", b"not a review")
-        add(archive, "../../outside.txt", b"not a review")
-        link = tarfile.TarInfo("aclImdb/train/neg/9_9.txt")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        archive.addfile(link)
-        add(archive, "aclImdb/train/unsup/0_0.txt", b"no label")
-        for part, label, i in product(("train", "test"), ("neg", "pos"), range(reviews)):
-            text = f"{WORDS}{part} {label} {i}".encode()
-            add(archive, f"aclImdb/{part}/{label}/{i}_{i % 10}.txt", text)
-
-
-def make_zhang(folder, name, rows):
-    lines = io.StringIO()
-    csv.writer(lines, quoting=csv.QUOTE_ALL).writerows(rows)
-    with tarfile.open(folder / f"{name}.tgz", "w:gz") as archive:
-        add(archive, f"{name}/train.csv", lines.getvalue().encode())
-        add(archive, f"{name}/test.csv", lines.getvalue().replace("word ", "term ").encode())
 
 
 def test_imdb(tmp_path):
@@ -100,9 +69,7 @@ def test_amazon(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("train", "complete"), [(24, True), (30, False)])
-def test_a_whole_corpus_is_told_from_one_of_which_too_few_are_long(
-    tmp_path, monkeypatch, train, complete
-):
+def test_a_corpus_is_whole_where_enough_texts_are_long(tmp_path, monkeypatch, train, complete):
     make_imdb(tmp_path)
     sizes = {"long": SplitSizes(train, 12, 12)}
     whole = replace(published.PUBLICATIONS["imdb"], texts=48, sizes=sizes)

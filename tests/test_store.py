@@ -96,7 +96,6 @@ def test_failures_are_noted_until_they_succeed_and_told_from_older_ones(tmp_path
 
 @pytest.mark.skipif(os.name != "posix", reason="limits on file size are POSIX")
 def test_a_full_disk_is_named_and_leaves_nothing_half_written(tmp_path):
-    """The kernel refuses the write, as it does on a full disk."""
     first = put(Store(tmp_path))
     script = f"""
 import resource, signal

@@ -93,29 +93,23 @@ BASE = Training(
 TRANSFORMER = replace(BASE, cell="transformer")
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"texts": [], "labels": []}, "there are no texts to sweep over"),
-        ({"texts": [[3], []]}, "text 1 is empty: drop it"),
-        ({"texts": [[3], [0.5]]}, "text 1 is not a sequence of word numbers"),
-        ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
-        ({"labels": [0, -1]}, "text 1 has the label -1; the model has 3 classes, 0 to 2"),
-        ({"filler": []}, "there is no filler"),
-        ({"filler": [[2], []]}, "filler sentence 1 is empty"),
-        ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
-        ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
-        (
-            {"settings": ("left", "top")},
-            "swept setting 'top' is unknown; choose one of left, mid, right",
-        ),
-        ({"model": Flat()}, r"logits are \(B, C\), and here \(2,\)"),
-        (MemoryUse(BASE, attention="plain"), "attention='plain' is of a Transformer"),
-        (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
-        (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),
-        (MemoryUse(BASE, halvings=0), "give at least one halving"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"texts": [], "labels": []}, "there are no texts to sweep over"),
+    ({"texts": [[3], []]}, "text 1 is empty: drop it"),
+    ({"texts": [[3], [0.5]]}, "text 1 is not a sequence of word numbers"),
+    ({"labels": [0, 1, 1]}, r"2 texts need 2 labels, not \(3,\)"),
+    ({"labels": [0, -1]}, "text 1 has the label -1; the model has 3 classes, 0 to 2"),
+    ({"filler": []}, "there is no filler"),
+    ({"filler": [[2], []]}, "filler sentence 1 is empty"),
+    ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
+    ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
+    ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
+    ({"model": Flat()}, r"logits are \(B, C\), and here \(2,\)"),
+    (MemoryUse(BASE, attention="plain"), "attention='plain' is of a Transformer"),
+    (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
+    (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),
+    (MemoryUse(BASE, halvings=0), "give at least one halving"),
+])  # fmt: skip
 def test_what_cannot_be_used_is_told_in_one_line(place, changes, message):
     given = {"model": Foreign(), "texts": [[3, 4], [5]], "labels": [0, 1], "filler": FILLER}
     with pytest.raises(InputError, match=message):

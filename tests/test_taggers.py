@@ -173,19 +173,6 @@ def test_a_tag_of_test_sentences_alone_is_an_error():
     assert math.isfinite(outcome.test.loss)
 
 
-@pytest.mark.parametrize("task", ["entities", "pos"])
-def test_generated_sentences_are_those_of_their_seed(task):
-    grammar = SentenceGrammar(task, train=60, validation=10, test=30)
-    corpus = make_tagged(grammar)
-    assert corpus == make_tagged(grammar)
-    assert corpus.train != make_tagged(replace(grammar, seed=1)).train
-    assert [len(part) for part in corpus.splits.values()] == [60, 10, 30]
-    assert all(s.words[-1] == "." for s in corpus.train)
-    assert all(tag[0] in "BIO" for tag in corpus.tags) == (task == "entities")
-    assert not any("Viktor" in s.words for s in corpus.train)
-    assert any("Viktor" in s.words for s in make_tagged(SentenceGrammar()).test)
-
-
 def test_letters_are_read_as_a_loop_over_words_reads_them():
     letters = torch.tensor([[1, 0, 0, 0], [1, 0, 0, 0], [2, 3, 0, 0], [3, 2, 4, 2]])
     torch.manual_seed(0)

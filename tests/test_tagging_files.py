@@ -9,18 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whenpool import InputError
-from whenpool.corpora.tagged import (
-    PUBLISHED,
-    Entity,
-    Tagged,
-    convert,
-    encoding_of,
-    entities,
-    entity_scores,
-    find_tagged,
-    is_tagged,
-    read_tagged,
-)
+from whenpool.corpora import tagged
+from whenpool.corpora.tagged import Tagged, convert, entities, find_tagged, read_tagged
 
 CONLLU = """\
 # sent_id = 1
@@ -93,7 +83,7 @@ TAGS = st.lists(TAG, max_size=9)
 def test_entities_are_those_of_seqeval(tags):
     from seqeval.metrics.sequence_labeling import get_entities
 
-    theirs = [Entity(kind, start, last + 1) for kind, start, last in get_entities(tags)]
+    theirs = [tagged.Entity(kind, start, last + 1) for kind, start, last in get_entities(tags)]
     assert entities(tags) == theirs
 
 
@@ -103,7 +93,7 @@ def test_iob1_and_iob2_keep_every_entity(tags, encoding):
     converted = convert(tags, encoding)
     assert entities(converted) == entities(tags)
     assert convert(converted, encoding) == converted
-    name = encoding_of([converted]).name
+    name = tagged.encoding_of([converted]).name
     assert name == encoding or not any(tag.startswith("B") for tag in converted) or name == "iob2"
 
 
@@ -125,7 +115,7 @@ def test_the_slides_example_in_each_encoding():
     (["I-PER", "O", "I-ORG"], "io", 2), (["I-PER", "O", "B-ORG"], "mixed", 1), (["O"], "iob2", 0),
 ])  # fmt: skip
 def test_encodings_are_told_apart(tags, name, inside):
-    found = encoding_of([tags])
+    found = tagged.encoding_of([tags])
     assert (found.name, found.begun_inside, found.entities) == (name, inside, len(entities(tags)))
 
 
@@ -139,7 +129,7 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs, strict):
     from seqeval.scheme import IOB2
 
     true, said = ([[pair[side] for pair in sentence] for sentence in pairs] for side in (0, 1))
-    scores = entity_scores(true, said, strict)
+    scores = tagged.entity_scores(true, said, strict)
     module, options = (v1, {"scheme": IOB2}) if strict else (sequence_labeling, {})
     options |= {"average": "micro", "zero_division": 0}
     theirs = module.precision_recall_fscore_support(true, said, **options)
@@ -153,7 +143,8 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs, strict):
 def test_a_boundary_error_counts_twice_and_nothing_once():
     bank, person = ["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"], ["B-PER", "O"]
     late, none = (
-        entity_scores([bank, person], [said, person]) for said in (["O", *bank[:3], "O"], ["O"] * 5)
+        tagged.entity_scores([bank, person], [said, person])
+        for said in (["O", *bank[:3], "O"], ["O"] * 5)
     )
     assert (late.boundary, late.missed, none.boundary, none.missed) == (1, 0, 0, 1)
     assert (late.f1, none.f1) == pytest.approx((50, 200 / 3))
@@ -217,19 +208,19 @@ def test_a_table_separated_by_tabs_is_of_texts_where_it_names_its_columns(tmp_pa
     texts = written(tmp_path, "texts.tsv", "label\ttext\n1\tFred showed Sue\n")
     other = f"{written(tmp_path, 'other.tsv', CONLLU)}:text_column=body,label_column=sense"
     named = ("generated:task=pos", "wnut17", "ud_ewt:column=xpos", "a.conllu")
-    assert all(map(is_tagged, (*named, str(words), f"{words}:dev=a.tsv,test=b.tsv")))
+    assert all(map(tagged.is_tagged, (*named, str(words), f"{words}:dev=a.tsv,test=b.tsv")))
     untagged = ("synthetic:classes=10", "imdb", "a.csv:text_column=b", "b.jsonl", str(texts), other)
-    assert not any(map(is_tagged, untagged))
+    assert not any(map(tagged.is_tagged, untagged))
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize("name", tagged.PUBLISHED)
 def test_published_corpora_are_whole_and_in_iob2(name, real_data):
     corpus = find_tagged(name, real_data).load()
     assert (corpus.complete, corpus.notes, corpus.entities) == (True, (), name == "wnut17")
     if corpus.entities:
         assert len({tag[2:] for tag in corpus.tags} - {""}) == 6
         for part in corpus.splits.values():
-            assert encoding_of(sentence.tags for sentence in part).name == "iob2"
+            assert tagged.encoding_of(sentence.tags for sentence in part).name == "iob2"
     else:
         assert len(corpus.tags) == 17
         assert sum(map(len, corpus.train)) == 204_577

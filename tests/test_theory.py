@@ -85,9 +85,7 @@ GIVEN = [(1, 1, 1), (3, 5, 1), (4, 16, 8), (2, 3, 40)]
 
 @pytest.mark.parametrize("given", GIVEN)
 @pytest.mark.parametrize("length", [1, 2, 17, 300])
-def test_max_pooling_by_a_second_layer_and_by_an_end_token_and_a_last_state_by_max_pooling(
-    given, length
-):
+def test_max_pooling_by_a_layer_and_by_an_end_token_and_a_last_state_by_max_pooling(given, length):
     E, H, _ = given
     texts, end = torch.randn(5, length, E).double(), 100 * torch.randn(5, 1, E).double()
     for lstm in (given_lstm(*given, bidirectional=True), given_lstm(*given)):
@@ -119,7 +117,6 @@ def test_the_state_before_the_first_word_is_no_state():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_parity_is_exact_from_each_of_its_three_states(dtype):
-    """The three cells are closed under both words, hence the answer is right for every length."""
     lstm = built.parity_lstm().to(dtype)
     for cell, odd in ((0, False), (-1, False), (1, True)):
         c = torch.full((1, 1, 1), cell, dtype=dtype)
@@ -133,19 +130,16 @@ def test_parity_is_exact_from_each_of_its_three_states(dtype):
 by_a_layer, by_an_end_token = built.max_pooled_by_a_layer, built.max_pooled_by_an_end_token
 
 
-@pytest.mark.parametrize(
-    ("call", "given", "message"),
-    [
-        (built.running_max_slopes, (0, 10), "precision is an error between 0 and 1, not 0"),
-        (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest counts words, at least 1, not 0"),
-        (by_a_layer, (nn.LSTM(2, 3, 2), 0.1, 10), "one layer"),
-        (by_an_end_token, (nn.LSTM(2, 3, proj_size=2), 0.1, 9), "without projection"),
-        (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),
-        (built.last_state_by_pooling, (nn.GRU(2, 3), 0.1), "must be an LSTM"),
-        (longest_parity_of_machines, (20, 1, 4), "take fewer states"),
-        (longest_parity_of_lstms, ([], 3, 8), "a grid of 0 numbers"),
-    ],
-)
+@pytest.mark.parametrize(("call", "given", "message"), [
+    (built.running_max_slopes, (0, 10), "precision is an error between 0 and 1, not 0"),
+    (by_a_layer, (nn.LSTM(2, 3), 0.1, 0), "longest counts words, at least 1, not 0"),
+    (by_a_layer, (nn.LSTM(2, 3, 2), 0.1, 10), "one layer"),
+    (by_an_end_token, (nn.LSTM(2, 3, proj_size=2), 0.1, 9), "without projection"),
+    (by_an_end_token, (nn.LSTM(2, 3, bidirectional=True), 0.1, 9), "left to right only"),
+    (built.last_state_by_pooling, (nn.GRU(2, 3), 0.1), "must be an LSTM"),
+    (longest_parity_of_machines, (20, 1, 4), "take fewer states"),
+    (longest_parity_of_lstms, ([], 3, 8), "a grid of 0 numbers"),
+])  # fmt: skip
 def test_mistakes_are_named(call, given, message):
     with pytest.raises(InputError, match=message):
         call(*given)
@@ -194,16 +188,7 @@ def lstms_by_loops(grid, values, longest):
 def test_all_machines_by_loops_and_max_pooled_ones_reach_the_bound_and_no_more():
     for sizes in ((1, 1, 1), (1, 1, 3), (2, 1, 2), (3, 1, 1), (3, 1, 2), (2, 2, 2)):
         assert longest_parity_of_machines(*sizes) == machines_by_loops(*sizes)
-    for Q, H, V in (
-        (3, 1, 3),
-        (6, 1, 2),
-        (6, 1, 4),
-        (2, 1, 4),
-        (4, 2, 2),
-        (3, 2, 3),
-        (5, 2, 3),
-        (5, 3, 2),
-    ):
+    for Q, H, V in ((3, 1, 3), (6, 1, 2), (6, 1, 4), (2, 1, 4), (4, 2, 2), (5, 2, 3), (5, 3, 2)):
         assert longest_parity_of_machines(Q, H, V) == (min(Q, longest_chain(H, V)), math.inf)
 
 

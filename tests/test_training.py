@@ -1,7 +1,6 @@
 """The training loop."""
 
 import math
-import platform
 from dataclasses import replace
 
 import pytest
@@ -9,19 +8,10 @@ import torch
 from small_models import SPEC, logits_by_torch, model_of
 from torch.nn import functional
 
-from whenpool import corpora
+from whenpool import corpora, learnability
 from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.dataset import encode, make_dataset
-from whenpool.learnability import (
-    AttentionForm,
-    DropoutAttention,
-    GradientDirected,
-    PenaltyAttention,
-    TeacherForcing,
-)
 from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, evaluation_words, train
-
-resource = pytest.importorskip("resource")  # which Windows lacks
 
 
 @pytest.fixture(scope="module")
@@ -37,18 +27,6 @@ def test_learns_and_keeps_the_first_best_epoch(dataset):
     assert outcome.validation_accuracy == max(accuracies)
     assert outcome.test.accuracy > 85
     assert outcome.words == 8 * int(dataset.train.ids.lengths.sum())
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
-def test_a_training_keeps_memory_that_was_freed(dataset):
-    def new_pages(megabytes):
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        torch.ones(megabytes * 2**18)
-        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
-
-    train(model_of(dataset), dataset, Recipe(epochs=1), seed=0)
-    new_pages(80)
-    assert new_pages(64) < 1_000  # of 16,384
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -67,10 +45,10 @@ def test_evaluation_is_the_mean_over_texts(dataset, masked):
 
 RECIPE = Recipe(epochs=4, learning_rate=1e-2)
 TRICKS = {
-    "penalty_attention": lambda dataset: PenaltyAttention(RECIPE.epochs),
-    "dropout_attention": lambda dataset: DropoutAttention(RECIPE.epochs),
-    "gradient_directed": lambda dataset: GradientDirected(RECIPE.epochs, strength=0.8),
-    "teacher_forcing": lambda dataset: TeacherForcing(model_of(dataset, "max", seed=3)),
+    "penalty_attention": lambda dataset: learnability.PenaltyAttention(RECIPE.epochs),
+    "dropout_attention": lambda dataset: learnability.DropoutAttention(RECIPE.epochs),
+    "gradient_directed": lambda dataset: learnability.GradientDirected(RECIPE.epochs, strength=0.8),
+    "teacher_forcing": lambda dataset: learnability.TeacherForcing(model_of(dataset, "max", seed=3)),
 }
 
 
@@ -80,7 +58,7 @@ def test_a_trick_is_validated_as_it_will_be_used_and_leaves_an_ordinary_lstm(tri
     names = set(model.state_dict())
 
     def judge(_):
-        with_attention = evaluate(AttentionForm(model), dataset.validation).accuracy
+        with_attention = evaluate(learnability.AttentionForm(model), dataset.validation).accuracy
         judged.append((evaluate(model, dataset.validation), with_attention))
 
     outcome = train(model, dataset, RECIPE, 0, objective=TRICKS[trick](dataset), on_epoch=judge)

@@ -4,12 +4,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from small_runs import record_run as put
 
 from whenpool.book.report import tricks, verdicts
-from whenpool.book.report.verdicts import as_plain, follows_protocol, of_either_scale
+from whenpool.book.report.verdicts import of_either_scale
 from whenpool.runs.kinds.training import TRICKS, Training
 
 THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
@@ -79,18 +78,6 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     assert not (reference(part) | own(part)).any()
     compact = set(COMPACT) <= set(changes)
     assert of_either_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
-
-
-@pytest.mark.parametrize("variant", CHANGES)
-def test_as_plain_a_variant_follows_the_protocol_and_keeps_its_results(place, variant):
-    put_all(place, variant, "mid", [60.0, 70.0], base=THESIS)  # numbers alone where it has a forget bias
-    table = place.store.current("training")
-    assert follows_protocol(table).all() == (variant in ("last", "max", "max_attention"))
-    plain = as_plain(table)
-    assert follows_protocol(plain).all()
-    assert not follows_protocol(as_plain(table.assign(hidden_size=64))).any()
-    kept = [name for name in table if name not in ("trick", "orthogonal", "forget_bias")]
-    pd.testing.assert_frame_equal(plain[kept], table[kept])
 
 
 NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()

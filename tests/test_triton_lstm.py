@@ -49,15 +49,12 @@ print(json.dumps(triton_lstm.largest_errors("cpu", *json.loads(sys.argv[1]))))
 
 @with_triton
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("H", "shapes"),
-    [
-        (20, [(3, 1), (18, 7), (5, 4)]),
-        (16, [(1, 30)]),
-        # several tiles of units and of depth, the last ones in part, and two blocks of texts
-        (136, [(33, 3), (2, 1), (16, 2)]),
-    ],
-)
+@pytest.mark.parametrize(("H", "shapes"), [
+    (20, [(3, 1), (18, 7), (5, 4)]),
+    (16, [(1, 30)]),
+    # several tiles of units and of depth, the last ones in part, and two blocks of texts
+    (136, [(33, 3), (2, 1), (16, 2)]),
+])  # fmt: skip
 def test_in_the_interpreter_the_kernels_equal_loops_in_float64(H, shapes):
     done = subprocess.run(
         [sys.executable, "-c", INTERPRETED, json.dumps([H, shapes])],
@@ -132,7 +129,6 @@ def kernels(monkeypatch):
 
 
 def found(kernels, monkeypatch, **errors):
-    """What `try_out` says of errors."""
     values = {"tf32x3": 3e-7, "tf32": 2e-4, "bfloat16": 1e-3, **errors}
     monkeypatch.setattr(kernels, "largest_errors", lambda device, H: values)
     return kernels.try_out("cuda")

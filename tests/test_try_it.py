@@ -29,7 +29,6 @@ SMALL = Training(SPEC, "standard", 60, "last", embedding_size=20, hidden_size=16
 
 
 def read_file(file):
-    """What `try_it.export` has written."""
     return json.loads(file.read_text("utf-8").partition(" = ")[2].rstrip(";\n"))
 
 

@@ -21,7 +21,6 @@ TEXTS, LABELS = Ragged.of(ROWS), torch.tensor([0, 1, 0, 1, 1])
 
 
 def counted(rows):
-    """The bags, one word at a time."""
     return torch.tensor([[row.count(2 + word) for word in range(WORDS)] for row in rows]).double()
 
 
@@ -143,14 +142,11 @@ def test_the_vae_is_frozen():
     assert not any(module.training for module in model.vae.modules())
 
 
-@pytest.mark.parametrize(
-    ("topics", "rows", "options", "message"),
-    [
-        (1, ROWS, {}, "at least 2 topics, not 1"),
-        (3, [[2, 3]], {}, "at least 2 unlabelled texts, not 1"),
-        (3, ROWS, {"learning_rate": 1e30, "steps": 5}, "no longer a number after . steps; lower"),
-    ],
-)
+@pytest.mark.parametrize(("topics", "rows", "options", "message"), [
+    (1, ROWS, {}, "at least 2 topics, not 1"),
+    (3, [[2, 3]], {}, "at least 2 unlabelled texts, not 1"),
+    (3, ROWS, {"learning_rate": 1e30, "steps": 5}, "no longer a number after . steps; lower"),
+])  # fmt: skip
 def test_what_cannot_be_learnt_from_is_told(topics, rows, options, message):
     with pytest.raises(InputError, match=message):
         pretrain(small_vae(topics), Ragged.of(rows), **options)

@@ -21,8 +21,7 @@ def listed(file: Path, what: str) -> list[Any]:
         raise InputError(f"the {what} {file} cannot be read: {error.strerror or error}") from None
     except Exception as error:  # the parser lets the mistakes of dates, numbers and types through
         raise InputError(f"{file} is not YAML: {error!s:.300}") from None
-    if found is not None and not isinstance(found, list):
-        raise InputError(f"{file} is not a list of {what}")
+    check(found is None or isinstance(found, list), f"{file} is not a list of {what}")
     return found or []
 
 

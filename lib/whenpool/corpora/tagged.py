@@ -520,8 +520,7 @@ def entity_scores(
     written: tuple[list[list[str]], list[list[str]]] = [], []  # in IOB2, which seqeval reads in one way
     for number, pair in enumerate(zip(true, predicted, strict=True), 1):
         words = len(pair[0])
-        if len(pair[1]) != words:
-            raise InputError(f"sentence {number} has {words} words, {len(pair[1])} were tagged")
+        check(len(pair[1]) == words, f"sentence {number} has {words} words, {len(pair[1])} were tagged")
         there, found = (
             [entity for entity in entities(tags) if not strict or tags[entity.start].startswith("B")]
             for tags in pair

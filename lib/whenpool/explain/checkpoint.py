@@ -129,8 +129,7 @@ class Checkpoint:
 
 def strings(texts: Iterable[str]) -> list[str]:
     """Raises `InputError` for one string instead of several, or what is no string."""
-    if isinstance(texts, str):
-        raise InputError("texts are a list, not one string: give [text]")
+    check(not isinstance(texts, str), "texts are a list, not one string: give [text]")
     found = list(texts)
     for place, text in enumerate(found):
         if not isinstance(text, str):

@@ -211,8 +211,7 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     check(T != 0, "the batch has no words, T = 0: give each text at least one, if only unknown")
     if lengths.device.type != "cpu":
         return
-    if (lengths > T).any():
-        raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
+    check((lengths <= T).all(), f"a text of {int(lengths.max())} words in a batch of {T} positions")
     if (lengths < 1).any():
         text = int(lengths.argmin())
         raise InputError(f"text {text} has no words: leave it out, or give it one unknown word")

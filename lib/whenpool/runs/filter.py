@@ -49,8 +49,7 @@ class Only:
         wanted: dict[str, tuple[str, ...]] = {}
         for part in text.split(",") if text is not None else ():
             key, equals, values = (word.strip() for word in part.partition("="))
-            if not equals or not key:
-                raise InputError(f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
+            check(equals and key, f"--only {part.strip()!r} is not key=value, such as {EXAMPLE}")
             check_known("--only", key, KEYS)
             check(key not in wanted, f"--only {key} is given twice; several values are joined by +")
             wanted[key] = tuple(_checked(key, value.strip()) for value in values.split("+"))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from scipy.stats import binomtest, t
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.book.report.tables import together
 from whenpool.corpora.batches import Texts
 from whenpool.corpora.corpus import Corpus
@@ -340,8 +340,7 @@ def find(plan: Plan, place: Place, tokenizer: str) -> Findings:
         model, data = found[best].model.eval(), found[best].dataset
         words = tuple(data.vocabulary)
         models[pooling] = Checkpoint(model, words, data.classes, about, done[best].max_words, tokenizer)
-    if not scores:
-        raise InputError(f"no pooling could be trained: {next(iter(failed.values()), 'no run ended')}")
+    check(scores, f"no pooling could be trained: {next(iter(failed.values()), 'no run ended')}")
     corpus = place.source(plan.training).load("any")
     simple = [
         Score(name, (100 * float(right.mean()),), right, seconds)

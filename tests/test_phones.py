@@ -25,14 +25,11 @@ def size_of(svg):
     return [float(x) for x in re.search(r'width="([\d.]+)pt" height="([\d.]+)pt"', svg).groups()[::-1]]
 
 
-def grid_of(columns, rows=1):
-    places = [(row, column, x, x) for row in range(rows) for column in range(columns) for x in range(3)]
-    frame = pd.DataFrame(places, columns=["row", "column", "x", "y"]).assign(kind="one")
-    return sns.relplot(frame, x="x", y="y", col="column", row="row", hue="kind", kind="line", height=2)
-
-
 def test_a_drawing_carries_its_narrow_layout_which_is_narrower_and_has_the_same_words():
-    wide, narrow = parted(drawn_twice(grid_of(4).figure))
+    places = [(0, column, x, x) for column in range(4) for x in range(3)]
+    frame = pd.DataFrame(places, columns=["row", "column", "x", "y"]).assign(kind="one")
+    grid = sns.relplot(frame, x="x", y="y", col="column", row="row", hue="kind", kind="line", height=2)
+    wide, narrow = parted(drawn_twice(grid.figure))
     assert size_of(wide)[1] > 500 > 280 > size_of(narrow)[1] > 240
     assert size_of(narrow)[0] > size_of(wide)[0]
     for svg in (wide, narrow):

@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run side by side
 REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -18,8 +21,17 @@ SLOW = frozenset(
 """Files that ``make test-all`` runs, and the faults again with more kills."""
 
 
+SHARING = frozenset("test_golden test_faults test_few_shot_runs test_taggers test_try_it".split())
+"""Files whose tests share runs that take long, and so one process."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items):
     for item in items:
+        if item.path.stem in SHARING:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if "recorded" in item.fixturenames and "built" not in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("record"))
         if item.path.stem in SLOW:
             item.add_marker("slow")
         if item.path.stem == "test_faults":

@@ -21,17 +21,25 @@ SLOW = frozenset(
 """Files that ``make test-all`` runs, and the faults again with more kills."""
 
 
-SHARING = frozenset("test_golden test_faults test_few_shot_runs test_taggers test_try_it".split())
-"""Files whose tests share runs that take long, and so one process."""
+SHARING = {name: name for name in "golden faults few_shot_runs taggers try_it ray ledger".split()}
+SHARING |= dict.fromkeys(("book", "pages", "printing"), "book")
+"""Files whose tests share what takes long to make, and so one process."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """By file, since marks of groups do not reach xdist 3.8 with pytest 9."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class BySharing(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return SHARING.get(Path(nodeid.partition("::")[0]).stem.removeprefix("test_"), nodeid)
+
+    return BySharing(config, log)
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.path.stem in SHARING:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-        if "recorded" in item.fixturenames and "built" not in item.fixturenames:
-            item.add_marker(pytest.mark.xdist_group("record"))
         if item.path.stem in SLOW:
             item.add_marker("slow")
         if item.path.stem == "test_faults":

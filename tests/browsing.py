@@ -29,6 +29,7 @@ def looked_at(browser, file, size=DESKTOP, scheme="light", query=""):
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
     )
+    context.set_default_timeout(600_000)  # of what never happens
     page, complaints = context.new_page(), []
 
     def requested(request):

@@ -6,7 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run side by side
 REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -16,6 +19,23 @@ SLOW = frozenset(
     "test_printing test_ray test_scripts test_together".split()
 )
 """Files that ``make test-all`` runs, and the faults again with more kills."""
+
+
+SHARING = {name: name for name in "golden faults few_shot_runs taggers try_it ray ledger".split()}
+SHARING |= dict.fromkeys(("book", "pages", "printing"), "book")
+"""Files whose tests share what takes long to make, and so one process."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """By file, since marks of groups do not reach xdist 3.8 with pytest 9."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class BySharing(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return SHARING.get(Path(nodeid.partition("::")[0]).stem.removeprefix("test_"), nodeid)
+
+    return BySharing(config, log)
 
 
 def pytest_collection_modifyitems(items):

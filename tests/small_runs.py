@@ -159,8 +159,9 @@ def alive(pid):
     return False
 
 
-def wait_for(condition, seconds=150):
-    deadline = time.monotonic() + seconds
+def wait_for(condition):
+    """For ten minutes at most, so that a test fails that would never end."""
+    deadline = time.monotonic() + 600
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)

@@ -105,7 +105,7 @@ WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-wi
     ([WHOLE | {"words": [5]}], "'a' cannot be used: not enough values"),
     ([WHOLE | {"txt": "Do."}], "'a' cannot be used: .*'txt'"),
 ])  # fmt: skip
-def test_a_broken_file_is_told_in_a_line(content, message, tmp_path):
+def test_a_broken_file_is_told_in_a_line(content, message, tmp_path, nothing_run):
     file = tmp_path / "advice.yml"
     with pytest.raises(InputError, match="cannot be read"):
         entries(file)

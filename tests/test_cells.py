@@ -172,7 +172,7 @@ def alone(modules, inputs):
 shapes = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2 * _STEPS + 3)), min_size=1, max_size=4)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(shapes)
 def test_states_and_all_gradients_equal_those_of_each_alone(shapes):
     given = lstms_and_inputs(shapes)

@@ -32,7 +32,7 @@ def start(place, file, together=1):
 
 def finish(parent):
     """Runs done, done by another command, and failed."""
-    said, _ = parent.communicate(timeout=120)
+    said, _ = parent.communicate(timeout=600)
     assert parent.returncode == 0
     return [int(count) for count in said.split()]
 
@@ -107,7 +107,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(place, tmp_path, undi
     wait_for(lambda: stored(place))
     pids = children(parent.pid)
     os.killpg(parent.pid, signal.SIGINT)  # as a terminal does: parent and workers alike
-    assert parent.wait(30) == 130
+    assert parent.wait(600) == 130
     assert not any(alive(pid) for pid in pids)
     kept = stored(place)
     finish(start(place, tmp_path / "grid.py"))

@@ -138,7 +138,7 @@ def test_a_kernel_notes_what_it_opens_and_a_failing_chapter_is_never_fresh(book,
 def test_a_failed_chapter_waits_for_its_neighbour_and_starts_no_other(book, monkeypatch):
     """Two chapters are executed at a time: the second ends and is remembered, the status is not begun."""
     _, build = book
-    both, executed = threading.Barrier(2, timeout=60), building.execute
+    both, executed = threading.Barrier(2, timeout=600), building.execute
 
     def execute(source, target, *given):
         both.wait()
@@ -167,5 +167,5 @@ def test_an_interrupted_build_leaves_no_kernel(tmp_path):
             assert build.poll() is None
             time.sleep(0.1)
         build.send_signal(signal.SIGINT)
-        assert build.wait(60) != 0
+        assert build.wait(600) != 0
     assert not any(psutil.pid_exists(kernel) for kernel in kernels)

@@ -9,7 +9,6 @@ import pytest
 from made_up import AFTER, LEDGER, runs, trained
 
 from whenpool import InputError
-from whenpool.book.chapter import Chapter
 from whenpool.book.report import verdicts
 from whenpool.book.report.claims import by_runs
 from whenpool.book.report.verdicts import of_breadth
@@ -22,7 +21,6 @@ from whenpool.runs.plans.chapters import plan
 from whenpool.runs.plans.networks import GRID, LEARNING_RATES
 from whenpool.runs.request import Choice
 from whenpool.runs.run import VECTORS, key
-from whenpool.runs.store import Store
 
 CLAIMS = {claim.id: claim for claim in LEDGER}
 SMALL = Training(
@@ -70,16 +68,6 @@ def test_which_probes_are_of_breadth():
     others += [WordImportance(replace(SMALL, hidden_size=256))]
     rows = pd.DataFrame([kind.row() | {"corpus_complete": True} for kind in within + others])
     assert verdicts.probes_of_breadth(rows).tolist() == [True] * 2 + [False] * 3
-
-
-def test_small_runs_are_evidence_apart_and_of_one_kind_of_vectors(place, monkeypatch):
-    chapter = Chapter("regularisation", Choice("paper"), place)
-    assert chapter.small_trainings().empty
-    rows = pd.DataFrame([row(pooling=name) for name in COMPARED] + [row(vectors="other")])
-    monkeypatch.setattr(Store, "current", lambda self, kind: rows)
-    small = chapter.small_trainings()
-    assert set(small["vectors"]) == {VECTORS[0]}
-    assert set(small["pooling"]) == set(COMPARED)
 
 
 def grid_of(model, gain, seed=0, **changes):

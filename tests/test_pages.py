@@ -17,6 +17,9 @@ TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
 FRONT_PAGE_BYTES = 400_000  # with all that it loads, compressed
 TOUCH = "e => e.dispatchEvent(new PointerEvent('click', {cancelable: true, pointerType: 'touch'}))"
+DRAWN = (
+    "() => [...document.querySelectorAll('article picture img')].every(i => i.complete && i.clientWidth)"
+)
 SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 
 
@@ -127,7 +130,7 @@ def test_a_phone_gets_the_narrow_layout_of_figures_which_need_no_scrolling(html,
     for size, end in ((PHONE, "-phone.svg"), (DESKTOP, ".svg")):
         with looked_at(chromium, html / "book" / "training_to_skip.html", size) as (page, complaints):
             page.eval_on_selector_all("details", "all => all.forEach(fold => fold.open = true)")
-            page.wait_for_timeout(100)
+            page.wait_for_function(DRAWN)
             figures = page.eval_on_selector_all("article .cell_output figure picture img", code)
             assert complaints == []
         assert len(figures) > 1

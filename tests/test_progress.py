@@ -111,11 +111,11 @@ def test_what_a_trace_does_on_its_way_is_counted_once(place):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "workers", "fit"), [(150, 1, 2), (150, 2, 4), (90, 3, 3), (30, 3, 0)]
+    ("seconds", "workers", "fit"), [(15_000, 1, 2), (15_000, 2, 4), (9_000, 3, 3), (3_000, 3, 0)]
 )
 def test_before_a_deadline_what_fits_is_told(place, seconds, workers, fit):
     runs = [replace(TINY, seed=seed) for seed in range(5)]
-    done(place, runs[0], 60.0)
+    done(place, runs[0], 6_000.0)
     said = status(runs, place, workers=workers, until=time.monotonic() + seconds)[1][-1]
     assert said == f"About {fit} of the 4 runs that are left will be done before the deadline"
 

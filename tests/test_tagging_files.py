@@ -78,7 +78,7 @@ TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
 TAGS = st.lists(TAG, max_size=9)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(TAGS)
 def test_entities_are_those_of_seqeval(tags):
     from seqeval.metrics.sequence_labeling import get_entities
@@ -87,7 +87,7 @@ def test_entities_are_those_of_seqeval(tags):
     assert entities(tags) == theirs
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(TAGS, st.sampled_from(["iob1", "iob2"]))
 def test_iob1_and_iob2_keep_every_entity(tags, encoding):
     converted = convert(tags, encoding)
@@ -122,7 +122,7 @@ def test_encodings_are_told_apart(tags, name, inside):
 PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4)
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(derandomize=True, max_examples=60)
 @given(PAIRS, st.booleans())
 def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs, strict):
     from seqeval.metrics import sequence_labeling, v1

@@ -205,7 +205,7 @@ def chosen(page, **values):
 
 def flips(page):
     page.get_by_role("button", name="Hide the opinion").click()
-    page.locator(".try-state", has_text="changes its mind").wait_for(timeout=180_000)
+    page.locator(".try-state", has_text="changes its mind").wait_for()
     cells = page.locator("tbody tr td:last-child").all_inner_texts()
     return [math.inf if cell == "never" else int(cell.split()[0]) for cell in cells]
 

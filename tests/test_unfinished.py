@@ -152,6 +152,7 @@ def test_what_cannot_be_used_is_ignored_and_the_training_begins_anew(place, read
 def test_short_epochs_are_not_all_saved(place, monkeypatch):
     save = Mock()
     monkeypatch.setattr(unfinished, "write_atomically", save)
+    monkeypatch.setattr(unfinished, "EVERY", 1e6)
     LONGER.execute(place)
     assert not save.called
     monkeypatch.setattr(unfinished, "EVERY", 0.0)

@@ -24,7 +24,6 @@ from whenpool.runs.engine import Report
 from whenpool.runs.plans.chapters import PLANS, plan
 from whenpool.runs.request import Choice
 
-pytestmark = pytest.mark.xdist_group("book")  # one process builds the whole book, once
 HTML = "_build/smoke/_build/html"
 
 

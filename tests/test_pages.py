@@ -12,7 +12,6 @@ import yaml
 from browsing import DESKTOP, PHONE, bytes_loaded, looked_at, needs_browser, violations
 from clones import ROOT
 
-pytestmark = pytest.mark.xdist_group("book")
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 PAGES = [TOC["root"], *(c["file"] for part in TOC["parts"] for c in part["chapters"])]
 FRONT_PAGE_BYTES = 400_000  # with all that it loads, compressed

@@ -13,8 +13,6 @@ from whenpool import InputError
 from whenpool.book import printing
 from whenpool.book.printing import assembled, chapters_of, print_book
 
-pytestmark = pytest.mark.xdist_group("book")
-
 
 @pytest.fixture(scope="module")
 def clone(built, tmp_path_factory):

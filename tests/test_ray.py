@@ -26,7 +26,6 @@ from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
 ray = pytest.importorskip("ray")
-pytestmark = pytest.mark.xdist_group("ray")
 
 RUNS = [replace(run, epochs=250) for run in GRID]  # about a second each
 KEPT = RUNS[0]

@@ -204,15 +204,16 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
     assert any(re.search(r"\| *hotels", table) for table in tables)
     assert figures
     code = """
-from whenpool.book.report.corpora import corpora_table
 from whenpool.runs.plans.chapters import plan, thesis_table
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place
 place = Place.default()
 runs = plan("training_to_skip", Choice("paper", ("hotels",), sizes=(800,)), place)
 print(len(runs) > 0, {thesis_table(run) for run in runs})
-print(list(corpora_table(place, ["hotels"])["corpus"])[-1], Choice("paper").corpus_names)
+print(Choice("paper").corpus_names)
 """
     tables_of, named = python(with_corpus, code).splitlines()
     assert tables_of == "True {()}"
-    assert named == "hotels ('imdb', 'yahoo', 'amazon', 'yelp')"
+    assert named == "('imdb', 'yahoo', 'amazon', 'yelp')"
+    tables, _ = outputs(with_corpus, "corpora", corpus="hotels")
+    assert re.search(r"\| *hotels .*\| not the thesis's", tables[0])

@@ -21,7 +21,6 @@ from myst_parser.parsers.mdit import create_md_parser
 from whenpool import TextClassifier, save_checkpoint
 from whenpool.base.paths import project_root
 from whenpool.book.chapter import Provenance
-from whenpool.book.report.corpora import corpora_table
 from whenpool.book.report.tables import CaptionedTable, literal, provenance_line
 from whenpool.corpora import find
 from whenpool.corpora.own import SUFFIXES
@@ -78,13 +77,6 @@ def test_a_line_of_provenance_says_the_name_of_a_file_and_not_its_folder():
     for shown in (bundle["text/html"], rendered(bundle["text/markdown"].split("\n")[1])):
         assert not re.search(r"<(script|i|b|a|code|em|strong|s|math|h1)\b", shown)
         assert "<script>alert(1)<" in html.unescape(shown)
-
-
-def test_the_table_of_corpora_shows_a_users_file_literally(place, tmp_path):
-    file = tmp_path / "a|b `c` <i>d.csv"
-    file.write_text("text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(60)))
-    frame = corpora_table(place, [str(file)])
-    assert frame["corpus"].iloc[-1] == literal(file.name)
 
 
 BAD_FILES = {

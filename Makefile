@@ -7,7 +7,7 @@ PORT ?= 8000
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready-$(shell cksum requirements.txt pyproject.toml | cksum | cut -d' ' -f1)
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup
+PYTEST := $(BIN)/python -m pytest -n 2
 
 .PHONY: help setup book test test-all chapter live serve pdf lint clean
 

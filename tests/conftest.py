@@ -21,14 +21,16 @@ SLOW = frozenset(
 """Files that ``make test-all`` runs, and the faults again with more kills."""
 
 
-SHARING = {name: name for name in "golden faults few_shot_runs taggers try_it ray ledger".split()}
+SHARING = {
+    name: name for name in "golden faults few_shot_runs taggers try_it ray ledger diagnosis".split()
+}
 SHARING |= dict.fromkeys(("book", "pages", "printing"), "book")
 """Files whose tests share what takes long to make, and so one process."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """By file, since marks of groups do not reach xdist 3.8 with pytest 9."""
+    """The files in `SHARING` go to one process; marks of groups do not reach xdist 3.8 with pytest 9."""
     from xdist.scheduler import LoadScopeScheduling
 
     class BySharing(LoadScopeScheduling):

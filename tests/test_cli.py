@@ -32,11 +32,13 @@ def test_help_lists_the_verbs_and_loads_nothing_heavy():
     script = (
         "import sys\nfrom whenpool.cli import cli\n"
         "cli.main(['--help'], standalone_mode=False)\n"
-        "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))"
+        "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
+        "import whenpool.runs.engine.on_ray, whenpool.fewshot.pretrained\n"
+        "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
-    *lines, heavy = subprocess.run([sys.executable, "-c", script], **PYTHON).stdout.splitlines()
+    *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **PYTHON).stdout.splitlines()
     assert set(VERBS) <= {line.split()[0] for line in lines if line.startswith("  ")}
-    assert heavy == "[]"
+    assert heavy == extra == "[]"
 
 
 def test_runs_are_done_once_and_counted():

@@ -8,12 +8,11 @@ from html import escape
 
 import numpy as np
 import pytest
-from browsing import DESKTOP, PHONE, looked_at, needs_browser, violations
+from browsing import DESKTOP, PHONE, looked_at, violations
 from click.testing import CliRunner
 from outline import Outline
 
 from whenpool import InputError, load, load_checkpoint
-from whenpool.book.printing import opened_browser
 from whenpool.book.report.advice import Advice
 from whenpool.cli import cli
 from whenpool.explain.diagnosis import Wish, diagnose
@@ -214,10 +213,8 @@ def test_the_page_stands_by_itself_and_nothing_that_the_user_wrote_is_run(made):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")])
-def test_the_page_is_for_everyone_and_every_screen(made, size, scheme):
-    needs_browser()
-    report = made[2].report
-    with opened_browser() as browser, looked_at(browser, report, size, scheme) as (page, complaints):
+def test_the_page_is_for_everyone_and_every_screen(made, chromium, size, scheme):
+    with looked_at(chromium, made[2].report, size, scheme) as (page, complaints):
         assert complaints == []
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth - window.innerWidth") <= 0

@@ -97,3 +97,14 @@ def test_bars_count_the_claims_of_the_thesis_at_each_scale():
         ("2", "verdict=holds"), ("1", "verdict=does+not+hold"), ("3", "compact=not+run"),
     ]  # fmt: skip
     assert "ledger.html" not in shown["text/html"]  # which is not beside a notebook
+
+
+def test_each_finding_has_a_badge_with_its_scale_and_seeds(recorded, decided):
+    badges = front.badges(recorded, decided)
+    page = (ROOT / "book" / "index.md").read_text()
+    assert sorted(re.findall(r"\{glue:any\}`(\w+)`", page)) == sorted(badges)
+    for badge in badges.values():
+        scale = "MiniLM" if badge.decision.claim.chapter == "few_shot" else "(compact|thesis's scale)"
+        assert re.fullmatch(rf"{scale}, \d+ seeds", str(badge))
+        assert f"#claim-{badge.decision.claim.id}" in badge._repr_mimebundle_()["text/html"]
+    assert str(front.Badge(Decision(CLAIMS[0], {}), "thesis")) == "not run yet"

@@ -212,3 +212,13 @@ def test_a_row_has_the_verdicts_and_what_the_compact_replication_changes():
     assert "Compact" not in texts_of(alone)[4]
     assert texts_of(alone)[0].startswith("A <b>. b")  # what a claim says is escaped
     assert "<i>" in texts_of(alone)[0]
+
+
+def test_a_line_of_csv_has_the_numbers_of_the_object():
+    (line,) = csv.DictReader(io.StringIO(ledger.as_csv([DECISION])))
+    assert line.items() >= {
+        "id": "a", "registered": "2026-01-02", "statement": "A <b>.", "verdict": "undecided",
+        "verdict_value": "-0.5", "verdict_low": "-2.0", "verdict_high": "1.5", "verdict_n": "3",
+        "compact": "so far holds", "compact_value": "0.5", "compact_low": "", "compact_n": "1", "thesis": "",
+    }.items()  # fmt: skip
+    assert ledger.as_csv([]) == "id"

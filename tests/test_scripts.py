@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,26 +13,38 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from clones import ROOT
 
+from whenpool.base.errors import InputError
 from whenpool.corpora.batches import UNKNOWN_INDEX
 from whenpool.corpora.tokens import tokenize
 from whenpool.runs.store import Store
 
 script = importlib.import_module("authors_code")
+CLONE = os.environ.get("WHENPOOL_AUTHORS_CODE", "")
 
 
-def test_the_files_hold_the_words_and_labels_that_our_model_reads(place, tmp_path):
+@pytest.fixture
+def workplace(tmp_path, place):
+    rows = [f"{word} {'0.5 ' * 99}{number}\n" for number, word in enumerate(("film", "was"))]
+    (place.data / "glove.6B.100d.txt").write_text("".join(rows))
+    return script.Workplace(Path(CLONE), "c0ffee", place, tmp_path / "work", tmp_path / "rows.csv")
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two seeds of two poolings, on a small corpus."""
     words = ["dull", "fine", "Dull;", "FINE"]
     rows = [f'"The film {i // 4} was {words[i % 4]}\u2028, {i}!",{i % 2}\n' for i in range(240)]
     (tmp_path / "films.csv").write_text("".join(["text,label\n", *rows]), "utf-8")
-    rows = [f"{word} {'0.5 ' * 99}{number}\n" for number, word in enumerate(("film", "was"))]
-    (place.data / "glove.6B.100d.txt").write_text("".join(rows))
-    (asked,) = script.planned(["att_max"], seeds=1, epochs=6, size=100)
-    run = replace(asked.ours, corpus=str(tmp_path / "films.csv"), length="any")
-    encoded, dataset = script.read_texts(run, place)
+    asked = script.planned(["last1", "att_max"], seeds=2, epochs=6, size=100)
+    data = {"corpus": str(tmp_path / "films.csv"), "length": "any"}
+    return [replace(run, ours=replace(run.ours, **data)) for run in asked]
+
+
+def test_the_files_hold_the_words_and_labels_that_our_model_reads(runs, workplace, tmp_path):
+    encoded, dataset = script.read_texts(runs[0].ours, workplace.place)
     script.write_texts(encoded, dataset, tmp_path / "texts")
-    corpus = place.source(run).load("any")
+    corpus = workplace.place.source(runs[0].ours).load("any")
     number = {word: index for index, word in enumerate(dataset.vocabulary)}
     for split, name in script.FILES.items():
         with (tmp_path / "texts" / f"{name}.json").open(encoding="utf-8") as file:
@@ -42,6 +55,27 @@ def test_the_files_hold_the_words_and_labels_that_our_model_reads(place, tmp_pat
         assert [label for _, label in read] == ours.labels.tolist()
         numbers = [[number.get(word, UNKNOWN_INDEX) for word in words] for words, _ in read]
         assert numbers == ours.ids.to_lists()
+
+
+def test_what_is_stored_is_not_run_again(runs, workplace, monkeypatch):
+    def execute(run, workplace):
+        if failing and run == runs[2]:
+            raise InputError("as if it were killed")
+        ran.append(run)
+        row = dict.fromkeys(script.COLUMNS, 1) | script.identity(run, workplace)
+        return row | {"test_accuracy": 81.25, "seconds": 12.5}
+
+    monkeypatch.setattr(script, "execute", execute)
+    ran, failing = [], True
+    with pytest.raises(InputError, match="killed"):
+        script.execute_all(runs, workplace)
+    assert ran == runs[:2]
+    assert [row["forget_bias"] for row in script.read_rows(workplace.output)] == ["2.0", ""]
+    failing = False
+    script.execute_all(script.missing(runs, workplace), workplace)
+    assert ran == runs
+    longer = replace(runs[0], ours=replace(runs[0].ours, epochs=7))
+    assert script.missing([*runs, longer], workplace) == [longer]
 
 
 def test_mistakes_are_one_line(tmp_path, capsys):
@@ -64,6 +98,17 @@ def test_mistakes_are_one_line(tmp_path, capsys):
         assert (message in said, said.count("\n")) == (True, 1)
 
 
+@pytest.mark.skipif(
+    not CLONE, reason="set WHENPOOL_AUTHORS_CODE to a clone of dair-iitd/PoolingAnalysis"
+)
+def test_their_code_learns_what_we_give_it(runs, workplace):
+    row = script.execute(runs[1], workplace)
+    assert row["test_accuracy"] >= 90
+    assert (row["train_texts"], row["validation_texts"], row["test_texts"]) == (100, 48, 48)
+    assert not list(workplace.work.rglob("*.pt"))
+
+
+ROOT = Path(__file__).parents[1]
 SCRIPT = ROOT / "scripts" / "gpu_runner.sh"
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 
@@ -77,6 +122,7 @@ def run(script=SCRIPT, **options):
 
 
 def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
+    """The script as it is, in folders of its own, without the book."""
     done = run(
         PROFILE="smoke", DEVICE="cpu", CORPUS=SMALL, ONLY="setting=mid,pooling=max+last",
         DEADLINE="10m", WORKERS=1, BOOK=0,
@@ -92,7 +138,7 @@ def test_what_was_asked_for_is_computed_twice_compared_and_packed(tmp_path):
     assert sorted(trainings["pooling"]) == ["last", "max"]
     cells = pd.read_csv(folder / "results" / "comparisons.csv")
     assert cells["pairs"].sum() == cells["identical"].sum() == cells["with_weights"].sum() == 4
-    for name, words in {"twice": "4 are identical", "check": "device cpu:", "status": "_skip"}.items():
+    for name, words in {"twice": "pairs identical", "check": "device cpu:", "status": "_skip"}.items():
         assert words in (folder / f"{name}.txt").read_text()
     assert "== no book was asked for" in done.stdout
     record = ROOT / "data" / "results" / "comparisons.csv"  # nothing smoke-sized is put on record
@@ -142,6 +188,59 @@ def clone(tmp_path):
         return done, [line.split() for line in calls.read_text().splitlines()], folder
 
     return go
+
+
+def test_the_order_of_what_it_does_on_a_gpu(clone):
+    done, calls, folder = clone(
+        TOGETHER=25, PRECISION="tf32", ONLY="table=1.6", DEADLINE="40m", CHAPTER="training_to_skip"
+    )
+    assert done.returncode == 0, done.stderr
+    assert [words[0] for words in calls] == "check run run compare run record book status".split()
+    check, first, second, compare, whole, _, book, _ = map(" ".join, calls)
+    assert check == "check --device cuda --profile paper"
+    stores = [re.search(r"--store (\S+)", said)[1] for said in (first, second)]
+    assert first.replace(*stores) == second != first
+    for options in ("--corpus yelp", "--sizes 1000", "--device cuda --together 25 --precision tf32"):
+        assert options in first  # of the corpora the first that is here
+    assert compare == f"compare {' '.join(stores)} --record --results data/results"
+    assert whole == (
+        "run --profile paper --device cuda --together 25 --precision tf32 --deadline 40m "
+        "--chapter training_to_skip --only table=1.6"
+    )
+    assert book.endswith("--deadline 1s")
+    packed = folder / "_build" / "runner" / "whenpool-results.tar.gz"
+    with tarfile.open(packed) as archive:
+        names = set(archive.getnames())
+    assert {"./runs/abc.json", "./results/trainings.csv", "./notebooks/chapter.ipynb"} <= names
+    assert not [path for path in packed.parent.iterdir() if path != packed]
+
+
+MPS = """#!/usr/bin/env bash
+if [ "${1:-}" = -d ]; then echo started; else cat; fi >> "$CALLS"
+"""
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_session_on_a_gpu_starts_and_stops_mps(tmp_path, device):
+    calls = tmp_path / "calls"
+    noting = '#!/usr/bin/env bash\necho "works in ${CUDA_MPS_PIPE_DIRECTORY:-turns}" >> "$CALLS"\n'
+    for name, text in {"nvidia-cuda-mps-control": MPS, "python": noting}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "blocks").write_text("exact --sizes 1000\n")
+    with tarfile.open(tmp_path / "packed.tar.xz", "w:xz") as archive:
+        archive.add(tmp_path / "packed", "packed")
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "DEVICE": device}
+    environment |= {"SESSION": str(tmp_path), "CALLS": str(calls)}
+    for name in ("out", "work", "python", "blocks"):
+        environment[name.upper()] = str(tmp_path / name)
+    script = ROOT / "scripts" / "gpu_session.sh"
+    subprocess.run(["bash", script, "run"], env=environment, check=True, timeout=60)
+    works = [f"works in {tmp_path / 'work' / 'mps'}"]
+    with_mps = ["started", "get_server_list", *works, *works, "quit"]
+    expected = with_mps if device == "cuda" else ["works in turns"]
+    assert calls.read_text().splitlines() == expected
 
 
 @pytest.mark.parametrize("verb", ["run", "compare", "record", "book", "status"])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up import trained
 
-from whenpool.book.report.tables import CaptionedTable, grid
+from whenpool.book.report.tables import CaptionedTable, by_source, grid, judged
 from whenpool.book.report.verdicts import COLUMNS as PAPER_COLUMNS
 from whenpool.book.report.verdicts import judge, published
 
@@ -150,3 +150,18 @@ def test_the_other_tables():
     few = published("few_shot")
     best = few.query("unlabelled == 'no'").groupby("corpus")["accuracy"].idxmax()
     assert (len(few), set(few.loc[best, "model"])) == (12, {"max_attention"})  # §1.10.3
+
+
+def test_each_source_of_numbers_has_a_line_of_its_own():
+    published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
+    ours = pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)])
+    cells = judged(ours, published)
+    chance = cells.head(1).assign(pooling="majority class", text="50.1")
+    lines = by_source(pd.concat([cells, chance]), ["pooling"])
+    assert lines[["pooling", "source", "text"]].to_numpy().tolist() == [
+        ["max", "thesis", "80.0 ± 0.5"],
+        ["max", "ours", "**80.0 ± 0.5 (3)** ✓"],
+        ["max", "compact", "70.0 (1)"],
+        ["last", "thesis", "50.0 ± 0.5"],
+        ["majority class", "", "50.1"],
+    ]

@@ -67,12 +67,13 @@ def execute(
     source: Path, target: Path, parameters: Mapping[str, Any], notes: Path | None = None
 ) -> None:
     """Execute a chapter in a kernel, which writes the names of the files that it opens into ``notes``, and
-    put the notebook where pages are rendered from. papermill sets ``parameters`` behind the chapter's
+    put the notebook where pages are rendered from. papermill sets ``parameters`` after the chapter's
     parameters cell; those that it does not have are left out. Raises `BookError` when a cell fails; the
     notebook as far as it got stays beside ``target``."""
     executing = target.with_suffix(".executing.ipynb")
     jupytext.write(jupytext.read(source), executing)
     known = papermill.inspect_notebook(executing)
+    given = {name: value for name, value in parameters.items() if name in known}
     kernel = ["--IPKernelApp.log_level=50"]  # its errors are told below
     if notes:
         kernel.append(f"--IPKernelApp.exec_lines={watching(notes)}")
@@ -80,7 +81,7 @@ def execute(
         executed = papermill.execute_notebook(
             executing,
             executing,
-            {name: value for name, value in parameters.items() if name in known},
+            given,
             # not papermill's cwd, which changes the folder of this whole process
             resources={"metadata": {"path": str(target.parent.resolve())}},
             kernel_name="python3",
@@ -89,21 +90,22 @@ def execute(
             progress_bar=False,
         )
     except PapermillExecutionError as error:
-        line = error.source.partition("\n")[0]
+        line, number = error.source.partition("\n")[0], error.cell_index + (not given)
         raise BookError(
-            f"chapter {source.stem}, cell {error.cell_index + 1} ({line}): {error.ename}: {error.evalue}\n"
+            f"chapter {source.stem}, cell {number} ({line}): {error.ename}: {error.evalue}\n"
             f"The notebook as far as it got: {executing}"
         ) from None
-    except (NoSuchKernel, RuntimeError, OSError, UnicodeError) as error:  # also of one that dies
-        reason = InputError(str(error))  # in one line
-        raise BookError(
-            f"chapter {source.stem}: its kernel does not start or answer: {reason}"
-        ) from None
+    except UnicodeError:
+        raise BookError(f"chapter {source.stem}: a name in {given} is not UTF-8; rename it") from None
+    except (NoSuchKernel, RuntimeError, OSError) as error:  # also of one that dies or takes long
+        why = InputError(str(error))  # in one line
+        raise BookError(f"chapter {source.stem}: its kernel does not start or answer: {why}") from None
     record = executed.metadata.papermill
     del record["input_path"], record["output_path"]  # folders of this machine
-    for cell in executed.cells:  # pages show what can be set, and each figure says which runs it has
-        if "injected-parameters" in cell.metadata.get("tags", []):
-            cell.metadata.tags.append("remove-cell")
+    # who opens the notebook changes its own parameters cell; each figure says which runs it has
+    executed.cells = [
+        c for c in executed.cells if "injected-parameters" not in c.metadata.get("tags", [])
+    ]
     nbformat.write(executed, executing)
     executing.replace(target)
 

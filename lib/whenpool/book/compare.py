@@ -39,8 +39,9 @@ def open_side(name: str, records: Path | None) -> Store:
         if records is None:
             raise InputError("the reference runs are in the repository: run this inside a clone")
         return Store(records, records)
-    if not Path(name).is_dir():
-        raise InputError(f"folder {name} is not there; give a folder of runs, or the word {RECORD}")
+    check(
+        Path(name).is_dir(), f"folder {name} is not there; give a folder of runs, or the word {RECORD}"
+    )
     return Store(Path(name))
 
 

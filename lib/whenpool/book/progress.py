@@ -23,9 +23,9 @@ from whenpool.runs.run import Place, Run, key
 ALL, NEEDED = "all, each once", "trainings they need"
 """The last rows: every run, and those that nobody asked for whose weights a probe or student reads."""
 _ELSEWHERE = {
-    ALONE: "{:,} times are of runs made one by one; none like them was made together",
-    OTHER_PRECISION: "{:,} times are of another precision on this machine",
-    OTHER_MACHINE: "{:,} times are of another machine",
+    ALONE: "{:,} of the times are of runs made one by one; none like them was made together",
+    OTHER_PRECISION: "{:,} of the times are of another precision on this machine",
+    OTHER_MACHINE: "{:,} of the times are of another machine",
 }
 _Expected = Mapping[Run, Estimate | None]
 

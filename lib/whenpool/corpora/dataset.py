@@ -15,7 +15,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from whenpool.base.errors import InputError
+from whenpool.base.errors import InputError, check
 from whenpool.base.files import code_fingerprint, hash_of, write_atomically
 from whenpool.corpora import CorpusSource
 from whenpool.corpora.batches import UNKNOWN, UNKNOWN_INDEX, Ragged, Texts
@@ -176,8 +176,7 @@ def _composed(
     check_setting(setting)
     sentences = []
     if setting != "standard":
-        if not encoded.filler:
-            raise InputError(f"setting {setting!r} needs filler sentences, and the data folder has none")
+        check(encoded.filler, f"setting {setting!r} needs filler sentences; the data folder has none")
         sentences = encoded.filler[split].to_lists()
     stream = FillerStream(sentences, f"{split} filler")
     rows = (compose(row[:max_words], stream, setting, share) for row in texts.ids.to_lists())

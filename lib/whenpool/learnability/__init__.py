@@ -201,7 +201,7 @@ class DropoutAttention(LastAttentionObjective):
     the softmax, each with probability p = min(1, (epoch / m)²), where m is half of the epochs (§2.2.6).
 
     Args:
-        epochs: of the whole training.
+        epochs: of the whole training, at least 1.
 
     Examples:
         >>> objective = DropoutAttention(epochs=20)
@@ -227,7 +227,7 @@ class PenaltyAttention(LastAttentionObjective):
     and over the texts of a batch.
 
     Args:
-        epochs: of the whole training.
+        epochs: of the whole training, at least 1.
 
     Examples:
         >>> objective = PenaltyAttention(epochs=20)
@@ -253,7 +253,7 @@ class GradientDirected(Objective):
     below 1.
 
     Args:
-        epochs: of the whole training.
+        epochs: of the whole training, at least 1.
         strength: λ of the first epoch.
         divergence: "forward", KL(norms ‖ uniform), or "reverse", KL(uniform ‖ norms).
         exact: differentiate twice instead of taking differences; with "reverse" always.

@@ -42,10 +42,11 @@ def start_from(embedding: nn.Embedding, vectors: Tensor) -> None:
 class Encoder(nn.Module):
     """A recurrence that returns one state for each word, and zeros after the end of each text.
 
-    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights,
-    and `torch.nn.utils.vector_to_parameters` takes over theirs, which stand in the same order. Raises
-    `InputError` for an unknown cell, an option that it lacks the weights for, a rate outside [0, 1), or a
-    cell that adds words to the state where they differ in size.
+    Equal to ``nn.LSTM``, ``nn.GRU`` or ``nn.RNN`` on packed input; the same seed gives the same weights.
+    To take over those of a torch module of the same shape, which is not checked, write
+    ``vector_to_parameters(parameters_to_vector(module.parameters()), encoder.parameters())`` (both of
+    `torch.nn.utils`). Raises `InputError` for an unknown cell, an option that it lacks the weights for, a
+    rate outside [0, 1), or a cell that adds words to the state where they differ in size.
 
     Args:
         input_size, hidden_size: E; H, per direction.
@@ -211,7 +212,8 @@ def check_lengths(inputs: Tensor, lengths: Any) -> None:
     check(T != 0, "the batch has no words, T = 0: give each text at least one, if only unknown")
     if lengths.device.type != "cpu":
         return
-    check((lengths <= T).all(), f"a text of {int(lengths.max())} words in a batch of {T} positions")
+    if (lengths > T).any():
+        raise InputError(f"a text of {int(lengths.max())} words in a batch of {T} positions")
     if (lengths < 1).any():
         text = int(lengths.argmin())
         raise InputError(f"text {text} has no words: leave it out, or give it one unknown word")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from whenpool.base.errors import check_known
+from whenpool.base.errors import check
 from whenpool.models.cells import CELLS
 from whenpool.models.precision import cast_on_gpu, precision_used
 
@@ -46,7 +46,7 @@ def record_recurrence(inputs: Tensor, weights: Sequence[Tensor], cell: str, hidd
     """The same as a node of the graph that is being recorded."""
     if not torch.onnx.is_in_onnx_export():
         return _recurrence(inputs, list(weights), cell, hidden_size)
-    check_known("cell of ONNX", cell, _ONNX_GATES)
+    check(cell in _ONNX_GATES, f"ONNX has no cell {cell!r}: export one of {', '.join(_ONNX_GATES)}")
     name, order = _ONNX_GATES[cell]
 
     def reordered(weight: Tensor) -> Tensor:

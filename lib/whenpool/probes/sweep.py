@@ -67,9 +67,6 @@ def padding_sweep(
         the ``setting``, the ``share``, the ``accuracy`` in %, the ``loss`` (mean cross-entropy in nats)
         and ``words``, the mean length of the texts, filler counted.
 
-    Raises:
-        InputError: for what cannot be read or does not fit, naming it.
-
     Examples:
         >>> model = whenpool.TextClassifier(50, classes=2, embedding_size=8, hidden_size=16)
         >>> texts, filler = [[5, 6, 7], [8, 9]], [[2, 3, 4, 2]]

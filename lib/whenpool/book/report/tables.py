@@ -50,7 +50,7 @@ def number_text(value: float) -> str:
         raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         mantissa = mantissa.removesuffix(".0")
         return f"10{raised}" if mantissa == "1" else f"{mantissa}·10{raised}"
-    if value == round(value) or abs(value) >= 100:
+    if value == round(value) or abs(value) >= 99.95:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:.1f}"
 

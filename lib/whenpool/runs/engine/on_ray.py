@@ -284,7 +284,8 @@ def _end(error: Exception) -> tuple[str, str, str]:
             text = f"node {node[1] if node else 'of the Ray cluster'} cannot load whenpool {__version__}"
             return "stopped", "", f"{text}: install it there, as it is on this machine"
         return "died", "", f" ({type(error.cause).__name__}: {' '.join(str(error.cause).split())})"
-    return "died", "", f" (Ray's {type(error).__name__})"
+    lost = isinstance(error, exceptions.NodeDiedError | exceptions.ObjectLostError)
+    return "died", "", f" ({'its node was lost' if lost else type(error).__name__})"
 
 
 def _connect(workforce: Workforce) -> bool:

@@ -193,7 +193,7 @@ def live(tmp_path):
     wait(f"The book is at http://127.0.0.1:{port}/")
     yield folder / "book" / "index.md", lambda: soon(page), wait
     process.terminate()
-    process.wait()
+    process.wait(timeout=600)
 
 
 def test_the_page_follows_an_edit_and_a_mistake_is_one_line(live):

@@ -133,7 +133,7 @@ def test_a_gpu_session_that_is_killed_goes_on_in_the_next_call(place, tmp_path):
         if is_killed:
             wait_for(lambda: saved(out))
             os.killpg(child.pid, signal.SIGKILL)
-        said, _ = child.communicate()
+        said, _ = child.communicate(timeout=600)
         for part in out.glob("runs.tar.gz.*"):
             shutil.copy(part, session)
         return said

@@ -89,9 +89,9 @@ def more_reviews_leave_less_to_gain(means):
     ("Filler on both sides hurts the BiLSTM and MeanPool most", filler_costs_two_models_most),
     ("In the middle of filler only chrono is as good as MaxAtt", chrono_alone_is_as_good),
     ("In the middle of filler every recurrent network needs pooling", every_cell_needs_pooling),
-    ("turns the BiLSTM from the end of a text to its beginning", padding_turns_the_model),
+    ("reads it relies on the beginning of a text", padding_turns_the_model),
 ])  # fmt: skip
-def test_findings_in_captions_are_what_the_runs_say(finding, is_so, recorded):
+def test_findings_in_words_are_what_the_runs_say(finding, is_so, recorded):
     def means(measure="accuracy", by="model", scale="compact", **asked):
         return rows_at(recorded, measure, scale, **asked).groupby(by)["value"].mean()
 

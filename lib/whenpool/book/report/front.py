@@ -89,15 +89,15 @@ def facts(runs: Runs) -> dict[str, str]:
     for name, size in {"1k": SIZE, "10k": 10_000}.items():
         last, *pooled = (mean(model, "compact", size) for model in MODELS)
         found[f"compact_gain_{name}"] = text(max(pooled) - last)
+    for corpus in ("imdb", "amazon"):
+        pooled = [mean(model, "compact", corpus=corpus, setting="mid") for model in POOLED]
+        found[f"compact_{corpus}"] = f"{text(min(pooled))} to {text(max(pooled))}"
     found |= {f"{setting}_chrono": text(mean(model="chrono", setting=setting)) for setting in SETTINGS}
     found["padding_cost"] = text(mean(model="last") - mean(model="last", masked=False))
-    seeds = [sample.n for own in found_there for sample in own.values()]
-    found |= {"seeds": str(min(seeds, default="?")), "scale": _SCALE_TEXT[scale]}
     few = few_shot.on_record(runs.few_shots).query(f"per_class == {few_shot.PER_CLASS}")
     means = few.groupby("system")["test_accuracy"].mean()
-    return found | {
-        f"few_{name}": text(means.get(name, math.nan)) for name in ("max_attention", "vampire")
-    }
+    found |= {f"few_{name}": text(means.get(name, math.nan)) for name in ("max_attention", "vampire")}
+    return found | {"scale": _SCALE_TEXT[scale]}
 
 
 @dataclass(frozen=True)

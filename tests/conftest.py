@@ -12,15 +12,11 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded: tests run side by side
 REAL_DATA = Path(os.environ.get("WHENPOOL_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-
 SLOW = frozenset(
     "test_book test_contributing test_fine_tuning test_fuzz_results test_hardening test_pages "
     "test_printing test_ray test_scripts test_together".split()
 )
 """Files that ``make test-all`` runs, and the faults again with more kills."""
-
-
 SHARING = {
     name: name for name in "golden faults few_shot_runs taggers try_it ray ledger diagnosis".split()
 }

@@ -34,6 +34,27 @@ TINY = Training(
 )  # fmt: skip
 STUDENT = replace(TINY, trick="teacher_forcing", forget_bias=2.0)
 TEACHER = replace(TINY, pooling="max")  # as the thesis trains it
+MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
+HERE_NAME = "cpu: this one"
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+sys.path.insert(0, {tests!r})
+from small_runs import *
+from whenpool.runs import unfinished
+from whenpool.runs.engine import run_all
+from whenpool.runs.run import Place
+unfinished.EVERY = 0.2  # in workers as well
+if __name__ == "__main__":
+    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
+    try:
+        report = run_all({runs}, place, {workforce!r})
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except ValueError as error:
+        sys.exit(str(error))
+    print(report.done, report.shared, len(report.failed))
+"""
 
 
 def fresh(place, name):
@@ -65,10 +86,6 @@ def ask(runs, place, **options):
     said = []
     report = compute(runs, place, say=said.append, **options)
     return [line for line in said if not line.startswith("note: ")], report
-
-
-MADE = {"commit": "abc", "device": "cpu", "torch": "2", "finished": "2026-01-02T03:04:05"}
-HERE_NAME = "cpu: this one"
 
 
 def record_run(place, run, accuracy=70.0, history=(), complete=True, **result):
@@ -107,27 +124,6 @@ def store(place, run, seconds, device=HERE_NAME, precision="float32", **provenan
     result = {"seconds": seconds, "probe_protocol": PROBE_PROTOCOL}
     provenance |= {"device": device, "precision": precision}
     return place.store.put(identity, run.row(), result, provenance)
-
-
-SCRIPT = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
-sys.path.insert(0, {tests!r})
-from small_runs import *
-from whenpool.runs import unfinished
-from whenpool.runs.engine import run_all
-from whenpool.runs.run import Place
-unfinished.EVERY = 0.2  # in workers as well
-if __name__ == "__main__":
-    place = Place(Store(Path({store!r})), Path({data!r}), Path({cache!r}))
-    try:
-        report = run_all({runs}, place, {workforce!r})
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except ValueError as error:
-        sys.exit(str(error))
-    print(report.done, report.shared, len(report.failed))
-"""
 
 
 def command(place, file, runs, workforce=None):

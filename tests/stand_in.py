@@ -22,6 +22,12 @@ except ImportError:
 B, T, CLASSES = 4, 30, 3
 CELLS = ("lstm", "elman", "prototype", "mingru", "minlstm", "transformer")
 """But for torch's GRU, which fails in the stand-in."""
+OPTIONS = [
+    *({"pooling": pooling} for pooling in POOLINGS),
+    *({"pooling": "max_attention", "cell": cell} for cell in CELLS),
+    {"masked": False}, {"drop_connect": 0.3}, {"layers": 2}, {"bidirectional": False},
+    {"forget_bias": "chrono"}, {"orthogonal": True},
+]  # fmt: skip
 
 
 stand_in("npy")
@@ -61,14 +67,6 @@ def test_the_stand_in_notices_what_it_is_for():
         here + there
     with pytest.raises(DataDependentOutputException):
         here.sum().item()
-
-
-OPTIONS = [
-    *({"pooling": pooling} for pooling in POOLINGS),
-    *({"pooling": "max_attention", "cell": cell} for cell in CELLS),
-    {"masked": False}, {"drop_connect": 0.3}, {"layers": 2}, {"bidirectional": False},
-    {"forget_bias": "chrono"}, {"orthogonal": True},
-]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)

@@ -13,6 +13,8 @@ from whenpool.book.report import advice, verdicts
 from whenpool.book.report.advice import Advice, advice_for, entries, support, with_verdicts
 from whenpool.book.report.measures import Runs
 
+WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
+
 
 @pytest.fixture(scope="module")
 def every():
@@ -92,9 +94,6 @@ def test_outside_a_clone_there_is_none(monkeypatch):
 def test_what_cannot_be_is_told(given):
     with pytest.raises(InputError, match="not|choose one of unknown, everywhere, start, middle, end"):
         advice_for(*given)
-
-
-WHOLE = {"id": "a", "topic": "T", "when": "W", "text": "Do.", "claims": ["gap-with-1k"]}
 
 
 @pytest.mark.parametrize(("content", "message"), [

@@ -141,18 +141,16 @@ def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch, error):
         execute(source, tmp_path / "corpora.ipynb", {}, {})
 
 
-NAMES = [path.stem for path in chapters(ROOT)]
-
-
 def test_a_chapter_has_short_names():
+    names = [path.stem for path in chapters(ROOT)]
     for given, meant in {
         "nwi": "word_importance", "word_importance": "word_importance", "importance": "word_importance",
         "skip": "training_to_skip", "tricks": "learnability", "theory.md": "theory",
     }.items():  # fmt: skip
-        assert chapter_named(given, NAMES) == meant
+        assert chapter_named(given, names) == meant
     for given in ("others", "", "_"):
-        with pytest.raises(InputError, match=f"^there is no chapter {given!r}.*{', '.join(NAMES)}$"):
-            chapter_named(given, NAMES)
+        with pytest.raises(InputError, match=f"^there is no chapter {given!r}.*{', '.join(names)}$"):
+            chapter_named(given, names)
 
 
 def soon(look):

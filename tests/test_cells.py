@@ -20,6 +20,8 @@ LENGTHS = torch.tensor([9, 4, 1, 7])
 OURS = tuple(name for name in CELLS if name not in TORCH_CELLS)
 TORCH = ((cells.Elman, nn.RNN), (cells.LSTM, nn.LSTM), (cells.GRU, nn.GRU))
 OWN = (cells.Sum, cells.TanhSum, PrototypeLSTM, SlidesGRU, MinGRU, MinLSTM)
+E, H = 5, 4
+shapes = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2 * _STEPS + 3)), min_size=1, max_size=4)
 
 
 @pytest.fixture
@@ -148,9 +150,6 @@ def test_options_that_need_weights_are_refused_without_them(cell):
             Encoder(**{"input_size": 6, "hidden_size": 6, "cell": cell} | options)
 
 
-E, H = 5, 4
-
-
 def lstms_and_inputs(shapes, dtype=torch.float64):
     torch.manual_seed(len(shapes))
     modules = [nn.LSTM(E, H, batch_first=True).to(dtype) for _ in shapes]
@@ -167,9 +166,6 @@ def states_and_gradients(run, modules, inputs):
 
 def alone(modules, inputs):
     return [module(x)[0] for module, x in zip(modules, inputs, strict=True)]
-
-
-shapes = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 2 * _STEPS + 3)), min_size=1, max_size=4)
 
 
 @settings(max_examples=25)

@@ -23,6 +23,7 @@ SWEEP = PaddingSweep(TINY, texts=20)
 IMPORTANCE = WordImportance(OTHER, texts=4, k=2)
 TOO_LARGE = replace(TINY, size=61)
 DIVERGING = replace(TINY, learning_rate=3e38)
+LOST = replace(STUDENT, learning_rate=3e38)  # since its teacher diverges
 
 
 @pytest.fixture(autouse=True)
@@ -138,9 +139,6 @@ def test_a_model_is_looked_at_before_training_without_any_training(place, execut
     runs = (before, other, PROFILE)
     first, alike, last = (place.store.get(key(one, place))["history"] for one in runs)
     assert first == alike != last  # before training all models without pooling are alike
-
-
-LOST = replace(STUDENT, learning_rate=3e38)  # since its teacher diverges
 
 
 @pytest.mark.parametrize(("asked", "reason"), [

@@ -20,6 +20,31 @@ from whenpool.runs.run import key
 
 COMPARING = ("corpora", "gradient_propagation", "natural_bias", "training_to_skip", "word_importance")
 """The chapters whose tables and figures list poolings."""
+EXECUTE = """
+import json, sys
+from pathlib import Path
+from whenpool.book.build import execute
+name, parameters = sys.argv[1], json.loads(sys.argv[2])
+target = Path("executed", f"{name}.ipynb").resolve()
+target.parent.mkdir(exist_ok=True)
+execute(Path("book", f"{name}.md"), target, parameters)
+"""
+AFFECTED = ("palette", "pooling", "plans", "progress", "networks", "verdicts")
+"""The tests that count poolings, draw them or have their formulas."""
+PLANNED = """
+import json
+from whenpool.runs.request import Choice
+from whenpool.runs.plans.chapters import PLANS, plan
+from whenpool.runs.run import Place, key
+place, found = Place.default(), {}
+for profile in ("smoke", "quick"):
+    for chapter in PLANS:
+        runs = plan(chapter, Choice(profile), place)
+        found[f"{profile} {chapter}"] = [
+            [key(run, place), run.training.pooling if run.training else ""] for run in runs
+        ]
+print(json.dumps(found))
+"""
 
 
 def blocks(heading):
@@ -65,17 +90,6 @@ def python(folder, code, *arguments):
     return done.stdout
 
 
-EXECUTE = """
-import json, sys
-from pathlib import Path
-from whenpool.book.build import execute
-name, parameters = sys.argv[1], json.loads(sys.argv[2])
-target = Path("executed", f"{name}.ipynb").resolve()
-target.parent.mkdir(exist_ok=True)
-execute(Path("book", f"{name}.md"), target, parameters)
-"""
-
-
 def outputs(folder, chapter, **parameters):
     """A chapter's tables and figures in the smoke profile: Markdown, and SVG."""
     python(folder, EXECUTE, chapter, json.dumps({"profile": "smoke", **parameters}))
@@ -94,22 +108,6 @@ def with_pooling(tmp_path_factory):
     insert(library / "models" / "pooling.py", "POOLINGS:", one_class + "\n\n")
     insert_line(library / "models" / "registry.py", "LISTED", line)
     return folder
-
-
-PLANNED = """
-import json
-from whenpool.runs.request import Choice
-from whenpool.runs.plans.chapters import PLANS, plan
-from whenpool.runs.run import Place, key
-place, found = Place.default(), {}
-for profile in ("smoke", "quick"):
-    for chapter in PLANS:
-        runs = plan(chapter, Choice(profile), place)
-        found[f"{profile} {chapter}"] = [
-            [key(run, place), run.training.pooling if run.training else ""] for run in runs
-        ]
-print(json.dumps(found))
-"""
 
 
 def test_a_pooling_is_in_every_plan_and_no_stored_run_changes_its_key(with_pooling, place):
@@ -147,10 +145,6 @@ print(*thesis_table(stored, "1.3").frame["pooling"])
     poolings, table = python(with_pooling, code).splitlines()
     assert sorted(poolings.split()) == sorted(COMPARED)
     assert "MinPool" not in table
-
-
-AFFECTED = ("palette", "pooling", "plans", "progress", "networks", "verdicts")
-"""The tests that count poolings, draw them or have their formulas."""
 
 
 @pytest.mark.slow

@@ -18,6 +18,15 @@ from whenpool.corpora.settings import SETTINGS, FillerStream, compose, find_fill
 from whenpool.corpora.sources import statistics_of
 from whenpool.corpora.synthetic import Grammar, encyclopedia, make_corpus
 
+FACTS = {f"article {a}": [f"fact {s} of {a} ." for s in range(3)] for a in range(60)}
+JSON = "\n".join(json.dumps({"sentence": s, "title": t}) for t, found in FACTS.items() for s in found)
+TEXT = "\n\n".join("\n".join(found) for found in FACTS.values())
+WIKITEXT = "".join(
+    f" \n = Town {a} = \n \n fact @-@ one of {a} . It has 1 @,@ 000 of {a} . \n \n"
+    f" = = History = = \n \n Town was built of {a} . \n"
+    for a in range(60)
+)
+
 
 def raw(count, label, part="", start=0):
     return [Raw(f"text {label} number {i}", label, part) for i in range(start, start + count)]
@@ -174,16 +183,6 @@ def test_the_last_sentence_of_each_side_is_cut_and_a_coin_decides_on_the_odd_wor
 def test_what_cannot_be_loaded_split_or_composed_is_named(call, given, message):
     with pytest.raises(InputError, match=message):
         call(*given)
-
-
-FACTS = {f"article {a}": [f"fact {s} of {a} ." for s in range(3)] for a in range(60)}
-JSON = "\n".join(json.dumps({"sentence": s, "title": t}) for t, found in FACTS.items() for s in found)
-TEXT = "\n\n".join("\n".join(found) for found in FACTS.values())
-WIKITEXT = "".join(
-    f" \n = Town {a} = \n \n fact @-@ one of {a} . It has 1 @,@ 000 of {a} . \n \n"
-    f" = = History = = \n \n Town was built of {a} . \n"
-    for a in range(60)
-)
 
 
 @pytest.mark.parametrize(("name", "content", "example"), [

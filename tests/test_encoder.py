@@ -19,6 +19,8 @@ from whenpool.runs.run import provenance
 
 LENGTHS = torch.tensor([9, 4, 1, 7])
 CLOSE = {"rtol": 0, "atol": 1e-12}
+LACKED = {"forget_bias": "chrono", "orthogonal": True, "drop_connect": 0.2, "masked": False}
+without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
 
 
 @pytest.fixture
@@ -82,10 +84,6 @@ def test_drop_connect_drops_recurrent_weights_in_training_only(inputs):
     dropped.sum().backward()
     unused = (encoder.layers[0][0].weight_hh_l0.grad == 0).double().mean()
     assert unused.item() == pytest.approx(0.5, abs=0.2)
-
-
-LACKED = {"forget_bias": "chrono", "orthogonal": True, "drop_connect": 0.2, "masked": False}
-without_recurrence = partial(TextClassifier, cell="transformer", hidden_size=8)
 
 
 @pytest.mark.parametrize(("kind", "arguments", "message"), [
@@ -176,20 +174,18 @@ def test_products_of_recurrences_alone_take_tf32_and_all_is_set_back():
         pass
 
 
-IDS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
-THREE = torch.tensor([4, 2, 1])
-
-
 def test_a_classifier_names_what_it_cannot_read_and_starts_from_vectors_that_fit():
+    ids = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1], [8, 1, 1, 1]])
+    lengths = torch.tensor([4, 2, 1])
     for model in (TextClassifier(9, 2, hidden_size=4), SequenceTagger(9, 2, hidden_size=4)):
         with pytest.raises(InputError, match="lengths are missing"):
-            model(IDS)
+            model(ids)
     vectors = torch.randn(9, 5)
     model = TextClassifier(9, 2, embedding_size=5, hidden_size=4, vectors=vectors, padding_index=1)
-    assert torch.equal(model.embed(IDS)[0, 0], vectors[2])
+    assert torch.equal(model.embed(ids)[0, 0], vectors[2])
     assert model.embedding.weight.requires_grad
     with pytest.raises(InputError, match="texts are padded on the left: pad them on the right"):
-        model(IDS.flip(1), THREE)
+        model(ids.flip(1), lengths)
     with pytest.raises(InputError, match=r"the shape \(9, 5\), the model's embedding \(9, 6\)"):
         TextClassifier(9, 2, embedding_size=6, hidden_size=4, vectors=vectors)
 

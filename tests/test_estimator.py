@@ -17,6 +17,8 @@ TEXTS = [
 ] * 8
 LABELS = (["good"] * 3 + ["bad"] * 3) * 8
 SMALL = {"epochs": 6, "hidden_size": 8, "embedding_size": 8, "learning_rate": 0.02, "batch_size": 8}
+CHECKS = """estimator_cloneable no_attributes_set_in_init parameters_default_constructible
+    get_params_invariance set_params estimator_repr estimator_tags_renamed valid_tag_types mixin_order"""
 
 
 def small(pooling="max_attention", **changes):
@@ -52,10 +54,6 @@ def test_it_works_in_what_scikit_learn_has():
     assert cross_val_score(small(epochs=3), TEXTS, LABELS, cv=3).mean() > 0.9
     search = GridSearchCV(small(epochs=2), {"pooling": ["last", "max"]}, cv=2).fit(TEXTS, LABELS)
     assert search.best_params_["pooling"] in ("last", "max")
-
-
-CHECKS = """estimator_cloneable no_attributes_set_in_init parameters_default_constructible
-    get_params_invariance set_params estimator_repr estimator_tags_renamed valid_tag_types mixin_order"""
 
 
 @pytest.mark.parametrize("name", CHECKS.split())

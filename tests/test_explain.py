@@ -21,6 +21,7 @@ from whenpool.explain.words import AGAINST, COLOUR, attention_weights, per_word,
 from whenpool.probes import window_importance
 
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
+SHOWN = ["a", "fine", "film"]
 
 
 def made(folder, pooling="max_attention", classes=("neg", "pos"), **about):
@@ -160,7 +161,6 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
 
 
 mpl.use("agg")
-SHOWN = ["a", "fine", "film"]
 
 
 def styles(shown):
@@ -219,16 +219,14 @@ def test_what_cannot_be_weighted_or_shown_is_told(call, given, message):
         call(*given)
 
 
-IDS, LENGTHS = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])
-
-
 @pytest.mark.parametrize("pooling", ["mean", "attention", "max_attention", "last_attention"])
 def test_the_attention_of_each_text(pooling):
+    ids, lengths = torch.tensor([[2, 3, 4, 5], [6, 7, 1, 1]]), torch.tensor([4, 2])
     model = TextClassifier(9, 2, pooling, embedding_size=5, hidden_size=4).train()
-    weights = attention_weights(model, IDS, LENGTHS)
+    weights = attention_weights(model, ids, lengths)
     assert model.training
     assert [len(row) for row in weights] == [4, 2]
     assert [row.sum().item() for row in weights] == pytest.approx([1, 1])
     assert not any(row.requires_grad for row in weights)
-    alone = attention_weights(model, IDS[1:, :2], LENGTHS[1:])
+    alone = attention_weights(model, ids[1:, :2], lengths[1:])
     torch.testing.assert_close(alone[0], weights[1])

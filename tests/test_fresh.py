@@ -28,6 +28,9 @@ OPENED = {
     "runs": ("data/runs/smoke",),
     "status": (),
 }
+AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "as before")
+STATUS = {"status": "executed: it reports on the others"}
+FIRST, ASKED = "executed: it was not executed yet", "executed: it was asked for"
 
 
 @pytest.fixture
@@ -61,11 +64,6 @@ def book(tmp_path, monkeypatch):
     monkeypatch.setattr(building, "render", render)
     monkeypatch.setattr(building, "execute", execute)
     return folder, build
-
-
-AS_BEFORE = dict.fromkeys(("index", "runs", "status"), "as before")
-STATUS = {"status": "executed: it reports on the others"}
-FIRST, ASKED = "executed: it was not executed yet", "executed: it was asked for"
 
 
 def edit(file, text):

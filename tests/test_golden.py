@@ -62,8 +62,6 @@ OF_RUNS = {
 }  # fmt: skip
 RUNS = {name: replace(BASE, **changes) for name, changes in OF_RUNS.items()}
 """Tiny runs, one for each pooling, cell, setting and option that gives a result its meaning."""
-
-
 LEARNT = replace(BASE, corpus=BASE.corpus + ",agreement=1", pooling="mean", learning_rate=3e-2, epochs=6)
 """Which has learnt enough for filler, or a direction that is left out, to change what it says."""
 PROBES = {
@@ -179,9 +177,13 @@ KINDS = {
     "runs": (RUNS, _of_training), "probes": (PROBES, _of_probe), "few_shots": (FEW_SHOTS, _of_few_shot),
     "taggings": (TAGGINGS, _of_tagging),
 }  # fmt: skip
-
-
 GOLDEN = json.loads(FILE.read_text())
+CLOSE = {  # by kind of run, and for a name in it
+    "runs": {"rel": 1e-3}, "probes": {"rel": 1e-2, "abs": 2e-4}, "few_shots": {"rel": 1e-2, "abs": 2e-3},
+    "taggings": {"rel": 1e-2}, "gradients": {"rel": 3e-2, "abs": 1e-6},
+    # in %: one text of the smallest sample, 20, may be on the other side of a border elsewhere
+    "accuracy": {"rel": 0, "abs": 100 / 20 + 0.01},
+}  # fmt: skip
 
 
 def test_golden_results_belong_to_this_protocol_and_are_of_every_pooling_trick_probe_and_system():
@@ -196,14 +198,6 @@ def test_golden_results_belong_to_this_protocol_and_are_of_every_pooling_trick_p
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     return results(tmp_path_factory.mktemp("golden"))
-
-
-CLOSE = {  # by kind of run, and for a name in it
-    "runs": {"rel": 1e-3}, "probes": {"rel": 1e-2, "abs": 2e-4}, "few_shots": {"rel": 1e-2, "abs": 2e-3},
-    "taggings": {"rel": 1e-2}, "gradients": {"rel": 3e-2, "abs": 1e-6},
-    # in %: one text of the smallest sample, 20, may be on the other side of a border elsewhere
-    "accuracy": {"rel": 0, "abs": 100 / 20 + 0.01},
-}  # fmt: skip
 
 
 def check(ours, theirs, kind, name=""):

@@ -28,15 +28,7 @@ SMALL = Training(
     test=2_000,
 )  # fmt: skip
 DONE = {"corpus_complete": True, "validation_accuracy": 70.0, "device": "cpu", "threads": 1}
-
-
-def row(accuracy=70.0, validation=None, **changes):
-    run = replace(SMALL, **changes)
-    more = {"key": repr(run), "test_accuracy": accuracy}
-    more |= {"validation_accuracy": accuracy if validation is None else validation}
-    return asdict(run) | DONE | more
-
-
+RUN = Training("imdb", "standard", 1_000, "last", vectors="wiki-reviews.100d")
 BREADTH = [
     {}, {"drop_connect": 0.3}, {"weight_decay": 1e-8}, {"learning_rate": 5e-3, "epochs": 50},
     {"cell": "gru", "setting": "mid"}, {"layers": 2}, {"bidirectional": False},
@@ -48,6 +40,13 @@ OTHERS = [
     {"masked": False}, {"max_words": None}, {"test": None}, {"trick": "penalty_attention"},
     {"forget_bias": "chrono"}, {"orthogonal": True},
 ]  # fmt: skip
+
+
+def row(accuracy=70.0, validation=None, **changes):
+    run = replace(SMALL, **changes)
+    more = {"key": repr(run), "test_accuracy": accuracy}
+    more |= {"validation_accuracy": accuracy if validation is None else validation}
+    return asdict(run) | DONE | more
 
 
 @pytest.mark.parametrize(
@@ -117,9 +116,6 @@ def test_the_time_of_a_pooling_is_its_fastest_epoch_of_comparable_trainings():
     seconds = [(0, 0.1), (1, 2.0), (1, 3.0), (2, 1.0), (2, 9.0), (3, 2.0), (4, 3.0)]
     seconds += [(place, 0.1) for place in range(5, len(rows))]
     assert measured("epoch-time-varies-marginally", rows, seconds).value == pytest.approx(3)
-
-
-RUN = Training("imdb", "standard", 1_000, "last", vectors="wiki-reviews.100d")
 
 
 def test_any_chapter_can_be_run_with_another_model_but_those_that_compare_them(place):

@@ -16,6 +16,8 @@ WORDS, CLASSES, UNKNOWN = 30, 3, 4
 CELLS = ("lstm", "gru", "elman")
 LENGTHS = torch.tensor([5, 37, 12, 64, 23])  # one window of 5; not divisible; within a segment; long
 LABELS = torch.tensor([0, 1, 2, 0, 1])
+OPTIONS = product(POOLINGS, CELLS, (True, False))
+MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c, both in OPTIONS]
 
 
 def batch(lengths=LENGTHS):
@@ -67,10 +69,6 @@ class Bag(nn.Module):
     def forward(self, ids, lengths):
         inside = torch.arange(ids.shape[1]) < lengths.unsqueeze(1)
         return (self.words(ids) * inside.unsqueeze(-1)).sum(1)
-
-
-OPTIONS = product(POOLINGS, CELLS, (True, False))
-MODELS = [{"pooling": p, "cell": c, "bidirectional": both} for p, c, both in OPTIONS]
 
 
 @pytest.mark.parametrize("options", [*MODELS, {"pooling": "max", "layers": 2}, {}], ids=str)

@@ -9,6 +9,7 @@ from whenpool.corpora.own import read_own
 from whenpool.explain.diagnosis.data import Wish, survey
 
 ROWS = [(f"text {i}, quite; long", "yes" if i % 3 else "no") for i in range(60)]
+GAPS = "text,label,more\ngood,1\n,0\n"
 
 
 def written(path, rows=ROWS, delimiter=",", header=("text", "label"), encoding="utf-8"):
@@ -87,9 +88,6 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line(tmp_path, content, message
         looked_at(path)
     assert path.name in str(error.value)
     assert len(str(error.value)) < 600
-
-
-GAPS = "text,label,more\ngood,1\n,0\n"
 
 
 @pytest.mark.parametrize(("call", "content", "options", "message"), [

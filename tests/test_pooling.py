@@ -9,6 +9,7 @@ from whenpool.fewshot.pretrained import MINILM, locate
 
 B, T, D = 3, 6, 8
 LENGTHS = [6, 3, 1]
+every_pooling = pytest.mark.parametrize("name", POOLINGS)
 
 
 @pytest.fixture
@@ -20,9 +21,6 @@ def states():
 @pytest.fixture
 def mask():
     return torch.arange(T) < torch.tensor(LENGTHS).unsqueeze(1)
-
-
-every_pooling = pytest.mark.parametrize("name", POOLINGS)
 
 
 def attend(words, query, unit_length):
@@ -109,12 +107,10 @@ def test_nothing_learnt_needs_no_size():
         SentencePooling("median")
 
 
-TEXTS = ["a film", "a very long and rather dull film about nothing in particular", "fine"]
-
-
 @pytest.mark.filterwarnings("ignore")
 @every_pooling
 def test_an_embedding_is_what_the_pooling_gives_of_each_text_alone_also_saved_and_loaded(name, tmp_path):
+    texts = ["a film", "a very long and rather dull film about nothing in particular", "fine"]
     sentence_transformers = pytest.importorskip("sentence_transformers")
     modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
     try:
@@ -126,15 +122,15 @@ def test_an_embedding_is_what_the_pooling_gives_of_each_text_alone_also_saved_an
     weights = pooling(tokens).get("pooling_weights")
     assert weights is None or weights.sum(1).tolist() == pytest.approx([1, 1, 1])
     model = sentence_transformers.SentenceTransformer(modules=[words, pooling], device="cpu")
-    together = model.encode(TEXTS, batch_size=3)
+    together = model.encode(texts, batch_size=3)
     assert together.shape == (3, 384)
-    for text, embedding in zip(TEXTS, together, strict=True):
+    for text, embedding in zip(texts, together, strict=True):
         states = model.encode([text], output_value="token_embeddings")[0].clone().unsqueeze(0)
         alone = pooling.pool(states, torch.ones(states.shape[:2]))[0]
         np.testing.assert_allclose(embedding, alone[0].detach().numpy(), atol=1e-4)
     model.save(str(tmp_path / "model"))
     saved = {"device": "cpu", "trust_remote_code": True}
     again = sentence_transformers.SentenceTransformer(str(tmp_path / "model"), **saved)
-    np.testing.assert_allclose(again.encode(TEXTS), together, atol=1e-4)
+    np.testing.assert_allclose(again.encode(texts), together, atol=1e-4)
     assert again[1].pooling == name
     assert again.get_embedding_dimension() == 384

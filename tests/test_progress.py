@@ -23,6 +23,13 @@ from whenpool.runs.store import Store
 
 PAPER, SMOKE = Choice("paper", ("imdb",)), Choice("smoke")
 COUNTS = ["done", "missing", "failed", "no data", "all"]
+IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
+OTHER_CELL = replace(IMDB, cell="gru")
+SWEEP = PaddingSweep(IMDB)
+BERT = FewShot("imdb", "bert", steps=100)
+TEXTS = 20_000 + (20_000 + 9_800) / 3  # 20 epochs of 1,000 to learn and to validate, and the test
+LOOKS = (10 * 1_000 + 12_500) / 3  # ten at the validation texts, and the test
+TESTED, NARROW = replace(IMDB, test=2_000), replace(IMDB, hidden_size=64)
 
 
 @pytest.fixture(autouse=True)
@@ -118,15 +125,6 @@ def test_before_a_deadline_what_fits_is_told(place, seconds, workers, fit):
     done(place, runs[0], 6_000.0)
     said = status(runs, place, workers=workers, until=time.monotonic() + seconds)[1][-1]
     assert said == f"About {fit} of the 4 runs that are left will be done before the deadline"
-
-
-IMDB = Training("imdb", "mid", 1_000, "max", vectors="glove.6B.100d")
-OTHER_CELL = replace(IMDB, cell="gru")
-SWEEP = PaddingSweep(IMDB)
-BERT = FewShot("imdb", "bert", steps=100)
-TEXTS = 20_000 + (20_000 + 9_800) / 3  # 20 epochs of 1,000 to learn and to validate, and the test
-LOOKS = (10 * 1_000 + 12_500) / 3  # ten at the validation texts, and the test
-TESTED, NARROW = replace(IMDB, test=2_000), replace(IMDB, hidden_size=64)
 
 
 def estimate(place, run, **workforce):

@@ -28,6 +28,11 @@ PINS = {
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CHAPTERS = sorted((ROOT / "book").glob("*.md"))
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
+FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+AUDIT = runpy.run_path(ROOT / ".ci" / "audit.py")
+BAD = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
 
 
 def test_versions_are_exact_in_one_place_and_the_package_admits_them_and_older_torch():
@@ -61,10 +66,6 @@ def test_every_chapter_of_the_contents_is_there_and_the_other_way_round():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text())
     listed = [toc["root"], *(c["file"] for part in toc["parts"] for c in part["chapters"])]
     assert sorted(listed) == [f"book/{path.stem}" for path in CHAPTERS]
-
-
-DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
-FIGURE = re.compile(r"^```\{figure\} *(\S*)\n---\n(.*?)\n---\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
@@ -143,9 +144,6 @@ def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monk
     exec(block, {"__name__": "__main__"})
 
 
-WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-
-
 def commands(job):
     for step in job["steps"]:
         for line in step.get("run", "").splitlines():
@@ -167,10 +165,6 @@ def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
                 assert words[0] in cli.commands, words
             else:
                 assert os.access(ROOT / program, os.X_OK), program
-
-
-AUDIT = runpy.run_path(ROOT / ".ci" / "audit.py")
-BAD = {"name": "b", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3"]}]}
 
 
 @pytest.mark.parametrize(("output", "errors", "expected"), [

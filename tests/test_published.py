@@ -19,6 +19,8 @@ from whenpool.corpora import downloads, published
 from whenpool.corpora.corpus import SplitSizes
 from whenpool.corpora.downloads import Download, fetch, listing
 
+CONTENT = b"a small archive " * 1000
+
 
 def test_imdb(tmp_path):
     make_imdb(tmp_path)
@@ -95,9 +97,6 @@ def test_a_damaged_archive_is_named_with_what_to_do(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(InputError, match=r"Imdb_v1.tar.gz is damaged .*`whenpool data fetch imdb`"):
             corpora.load("imdb", tmp_path)
-
-
-CONTENT = b"a small archive " * 1000
 
 
 @pytest.fixture

@@ -27,6 +27,27 @@ MEASURED = {
     ],
     WordImportance(KEPT, shortest=400, longest=500): [{"position": 1, "mean": 0.5, "std": 0.25}],
 }
+COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
+LOW = {"pooling": "last", "forget_bias": "low"}
+KINDS = [  # figures of the thesis's scale draw it; it is published; also on a part of a corpus
+    ("dp", PaddingSweep(KEPT)),
+    ("dp", GradientTrace(KEPT)),
+    ("dp", GradientProfile(KEPT)),
+    ("dp", GradientProfile(START)),
+    ("dp", GradientProfile(replace(START, **LOW))),
+    ("p", kinds.FirstSteps(replace(START, **LOW))),
+    ("p", PaddingSweep(START)),
+    ("p", GradientProfile(replace(KEPT, **LOW))),
+    ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
+    ("p", PaddingSweep(replace(KEPT, test=1000))),
+    ("", GradientProfile(replace(START, size=400))),
+    ("", PaddingSweep(replace(KEPT, vectors=None))),
+    ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
+    ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
+    ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
+    ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
+    ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
+]
 
 
 def test_the_record_holds_whole_published_corpora_only_and_reads_back(place):
@@ -101,29 +122,6 @@ def test_runs_of_another_protocol_count_nowhere(place, tmp_path):
     place.store.rows("probe").to_csv(folder / "probes.csv", index=False)
     elsewhere = replace(place, store=Store(tmp_path / "empty", folder))
     assert list(standing([probe], elsewhere).absent) == [probe]
-
-
-COMPACT = {"max_words": 140, "hidden_size": 64, "epochs": 8}
-LOW = {"pooling": "last", "forget_bias": "low"}
-KINDS = [  # figures of the thesis's scale draw it; it is published; also on a part of a corpus
-    ("dp", PaddingSweep(KEPT)),
-    ("dp", GradientTrace(KEPT)),
-    ("dp", GradientProfile(KEPT)),
-    ("dp", GradientProfile(START)),
-    ("dp", GradientProfile(replace(START, **LOW))),
-    ("p", kinds.FirstSteps(replace(START, **LOW))),
-    ("p", PaddingSweep(START)),
-    ("p", GradientProfile(replace(KEPT, **LOW))),
-    ("p", GradientTrace(replace(KEPT, pooling="last", trick="dropout_attention"))),
-    ("p", PaddingSweep(replace(KEPT, test=1000))),
-    ("", GradientProfile(replace(START, size=400))),
-    ("", PaddingSweep(replace(KEPT, vectors=None))),
-    ("", PaddingSweep(replace(KEPT, corpus="synthetic", length="any"))),
-    ("pc", PaddingSweep(replace(KEPT, **COMPACT))),
-    ("pc", PaddingSweep(replace(KEPT, **COMPACT, vectors=None, test=2_000))),
-    ("pc", kinds.FirstSteps(replace(START, max_words=140, hidden_size=64))),
-    ("", PaddingSweep(replace(KEPT, **COMPACT, cell="gru"))),
-]
 
 
 @pytest.mark.parametrize(("expected", "probe"), KINDS)

@@ -22,6 +22,11 @@ TEXTS = [
 ]
 LABELS = [0, 1, 2, 1, 0, 2, 1]
 FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
+BASE = Training(
+    "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
+    length="any", embedding_size=6, hidden_size=8,
+)  # fmt: skip
+TRANSFORMER = replace(BASE, cell="transformer")
 
 
 class Foreign(nn.Module):
@@ -84,13 +89,6 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
     model.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
     padding_sweep(model, TEXTS * 10, LABELS * 10, FILLER, (0,), max_words=8)
     assert sizes == [32, 32, 6]
-
-
-BASE = Training(
-    "synthetic:train=40,validation=10,test=10,shortest=5,longest=9", "standard", 30, "max_attention",
-    length="any", embedding_size=6, hidden_size=8,
-)  # fmt: skip
-TRANSFORMER = replace(BASE, cell="transformer")
 
 
 @pytest.mark.parametrize(("changes", "message"), [

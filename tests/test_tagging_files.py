@@ -25,6 +25,10 @@ CONLLU = """\
 1\tYes\tyes\tINTJ\tUH\t_\t0\troot\t_\t_
 """
 COLUMNS = "Fred B-PER\nshowed O\n\nSue B-PER\n"
+TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
+TAGS = st.lists(TAG, max_size=9)
+PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4)
+ONE = ("one.conll", "Fred B-PER\n")
 
 
 def written(tmp_path, name, text):
@@ -74,10 +78,6 @@ def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser,
     hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, name)
 
 
-TAG = st.sampled_from(["O", "B-PER", "I-PER", "B-ORG", "I-ORG"])
-TAGS = st.lists(TAG, max_size=9)
-
-
 @settings(derandomize=True)
 @given(TAGS)
 def test_entities_are_those_of_seqeval(tags):
@@ -117,9 +117,6 @@ def test_the_slides_example_in_each_encoding():
 def test_encodings_are_told_apart(tags, name, inside):
     found = tagged.encoding_of([tags])
     assert (found.name, found.begun_inside, found.entities) == (name, inside, len(entities(tags)))
-
-
-PAIRS = st.lists(st.lists(st.tuples(TAG, TAG), max_size=9), min_size=1, max_size=4)
 
 
 @settings(derandomize=True, max_examples=60)
@@ -168,9 +165,6 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     before = source.fingerprint()
     written(tmp_path, "test.conll", "Sue B-PER\n\nOmar B-PER\n")
     assert source.fingerprint() != before
-
-
-ONE = ("one.conll", "Fred B-PER\n")
 
 
 @pytest.mark.parametrize(("file", "text", "name", "says"), [

@@ -13,6 +13,14 @@ from whenpool.corpora.batches import PADDING_INDEX
 from whenpool.corpora.dataset import encode, make_dataset
 from whenpool.training.loop import DivergenceError, Objective, Recipe, evaluate, evaluation_words, train
 
+RECIPE = Recipe(epochs=4, learning_rate=1e-2)
+TRICKS = {
+    "penalty_attention": lambda dataset: learnability.PenaltyAttention(RECIPE.epochs),
+    "dropout_attention": lambda dataset: learnability.DropoutAttention(RECIPE.epochs),
+    "gradient_directed": lambda dataset: learnability.GradientDirected(RECIPE.epochs, strength=0.8),
+    "teacher_forcing": lambda dataset: learnability.TeacherForcing(model_of(dataset, "max", seed=3)),
+}
+
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
@@ -41,15 +49,6 @@ def test_evaluation_is_the_mean_over_texts(dataset, masked):
         right += int((logits.argmax(1) == batch.labels).sum())
     assert score.accuracy == pytest.approx(100 * right / len(dataset.test))
     assert score.loss == pytest.approx(loss / len(dataset.test), rel=1e-5)
-
-
-RECIPE = Recipe(epochs=4, learning_rate=1e-2)
-TRICKS = {
-    "penalty_attention": lambda dataset: learnability.PenaltyAttention(RECIPE.epochs),
-    "dropout_attention": lambda dataset: learnability.DropoutAttention(RECIPE.epochs),
-    "gradient_directed": lambda dataset: learnability.GradientDirected(RECIPE.epochs, strength=0.8),
-    "teacher_forcing": lambda dataset: learnability.TeacherForcing(model_of(dataset, "max", seed=3)),
-}
 
 
 @pytest.mark.parametrize("trick", TRICKS)

@@ -23,6 +23,28 @@ CHANGES = {
     "chrono": {"forget_bias": "chrono"},
     "orthogonal": {"orthogonal": True},
 }
+KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
+    "rlpk": [{}, {"pooling": "max"}, {"setting": "standard", "size": 1000}],
+    "rpk": [{"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"}],
+    "lpk": [COMPACT],
+    "lk": [
+        *({"trick": trick} for trick in TRICKS), COMPACT | {"trick": "penalty_attention"},
+        {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
+    ],
+    "pk": [
+        {"forget_bias": "low"}, COMPACT | {"test": None}, COMPACT | {"setting": "right"},
+        COMPACT | {"vectors": None}, COMPACT | {"corpus": "yahoo", "length": "short"},
+    ],
+    "p": [{"vectors": None}, COMPACT | {"share": 0.5}, COMPACT | {"cell": "gru"}],
+    "k": [{"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"}],
+    "": [{"hidden_size": 64, "trick": "dropout_attention"}],
+}  # fmt: skip
+NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
+IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
+BEST = {
+    row.setting: f"{row.mean:.1f} ± {row.std:.1f}"
+    for row in verdicts.published("accuracy").query(IMDB).itertuples()
+}
 
 
 def of(variant, setting="mid", seed=0, base=SMALL, **changes):
@@ -44,24 +66,6 @@ def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant):
     assert tricks.small_runs(place.store.current("training"), 1000)["key"].tolist() == [small]
 
 
-KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
-    "rlpk": [{}, {"pooling": "max"}, {"setting": "standard", "size": 1000}],
-    "rpk": [{"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"}],
-    "lpk": [COMPACT],
-    "lk": [
-        *({"trick": trick} for trick in TRICKS), COMPACT | {"trick": "penalty_attention"},
-        {"orthogonal": True}, {"forget_bias": 2.0}, {"forget_bias": "chrono"},
-    ],
-    "pk": [
-        {"forget_bias": "low"}, COMPACT | {"test": None}, COMPACT | {"setting": "right"},
-        COMPACT | {"vectors": None}, COMPACT | {"corpus": "yahoo", "length": "short"},
-    ],
-    "p": [{"vectors": None}, COMPACT | {"share": 0.5}, COMPACT | {"cell": "gru"}],
-    "k": [{"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"}],
-    "": [{"hidden_size": 64, "trick": "dropout_attention"}],
-}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"), [(one, kinds) for kinds, runs in KINDS.items() for one in runs], ids=str
 )
@@ -78,14 +82,6 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     assert not (reference(part) | own(part)).any()
     compact = set(COMPACT) <= set(changes)
     assert of_either_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
-
-
-NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
-IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
-BEST = {
-    row.setting: f"{row.mean:.1f} ± {row.std:.1f}"
-    for row in verdicts.published("accuracy").query(IMDB).itertuples()
-}
 
 
 def thesis_cells(place):

@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 import torch
-from clones import ROOT
+from clones import CAPTURED, ROOT
 from packaging.requirements import Requirement
 
 PAGE = "".join(page.read_text("utf-8") for page in sorted((ROOT / "book").glob("api*.md")))
@@ -104,8 +104,7 @@ def test_every_public_name_is_in_a_table_once():
 
 
 def python(code):
-    call = [sys.executable, "-c", WITHOUT + code]
-    return subprocess.run(call, capture_output=True, text=True, check=False, cwd=ROOT)
+    return subprocess.run([sys.executable, "-c", WITHOUT + code], cwd=ROOT, **CAPTURED)
 
 
 def test_the_core_is_torch_numpy_and_safetensors_and_models_and_training_need_no_more():
@@ -142,8 +141,9 @@ def test_what_comes_from_the_thesis_names_its_section(room):
 @pytest.mark.slow
 def test_a_strict_mypy_of_the_user_sees_them(tmp_path):
     (tmp_path / "user.py").write_text(USER)
-    command = [sys.executable, "-m", "mypy", "--strict", "user.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "user.py"], cwd=tmp_path, **CAPTURED
+    )
     said = ('"tuple[str, ...]"', "Path", 'Argument "size" to "MaxAttention" has incompatible type "str"')
     *lines, last = done.stdout.splitlines()
     assert all(part in line for part, line in zip(said, lines, strict=True)), done.stdout

@@ -9,7 +9,6 @@ import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -36,8 +35,7 @@ def text_of(folder, chapter):
 def test_the_whole_book_is_built_once_away_from_the_published_place(built):
     folder, page, said = built
     assert page == folder / HTML / "index.html"
-    assert page.exists()
-    assert not (folder / "_build" / "html").exists()
+    assert (page.exists(), (folder / "_build" / "html").exists()) == (True, False)
     assert any(line.startswith("[1/") for line in said)
     runs = {file: file.stat().st_mtime_ns for file in (folder / "data/runs/smoke").glob("*.json")}
     place, said = builder(folder, []).place, []
@@ -116,18 +114,15 @@ def test_missing_data_are_told_before_anything_is_executed(tmp_path):
     place = builder(folder, said).place
     with pytest.raises(InputError, match=r"aclImdb_v1.tar.gz is not in"):
         Builder(folder, Choice("quick", ("imdb",)), place, say=said.append).build()
-    assert said == []
-    assert not (folder / "_build").exists()
+    assert (said, (folder / "_build").exists()) == ([], False)
 
 
 def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs(tmp_path):
-    folder = clone(tmp_path)
+    target = clone(tmp_path) / "book" / "natural_bias.ipynb"
     names = {"DATA": "none", "STORE": "runs", "CACHE": "cache"}
     environment = {f"WHENPOOL_{name}": str(tmp_path / own) for name, own in names.items()}
-    target = folder / "book" / "natural_bias.ipynb"
-    source = target.with_suffix(".md")
     with variables(environment | {"WHENPOOL_COMPUTED": "1"}):
-        execute(source, target, {"profile": "paper"})
+        execute(target.with_suffix(".md"), target, {"profile": "paper"})
     assert target.exists()
 
 
@@ -136,9 +131,8 @@ def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs
 )
 def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch, error):
     monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))
-    source = Path(__file__).parents[1] / "book" / "corpora.md"
     with pytest.raises(BookError, match=r"^chapter corpora: its kernel does not start [^\n]+$"):
-        execute(source, tmp_path / "corpora.ipynb", {}, {})
+        execute(ROOT / "book" / "corpora.md", tmp_path / "corpora.ipynb", {}, {})
 
 
 def test_a_chapter_has_short_names():
@@ -168,13 +162,16 @@ def live(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-u", ROOT / "scripts" / "live.py", "--port", str(port)]
-    output, read = tmp_path / "said", 0
+    command = [
+        sys.executable,
+        "-u",
+        ROOT / "scripts" / "live.py",
+        *f"--profile smoke --port {port}".split(),
+    ]
+    output, read, own = tmp_path / "said", 0, {"PYTHONPATH": str(ROOT / "lib")}
     with output.open("w") as stream:
-        process = subprocess.Popen(
-            [*command, "--profile", "smoke"],
-            cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT / "lib")}, stdout=stream, stderr=stream,
-        )  # fmt: skip
+        where = {"cwd": folder, "env": os.environ | own, "stdout": stream, "stderr": stream}
+        process = subprocess.Popen(command, **where)
 
     def wait(pattern):
         nonlocal read

@@ -4,11 +4,12 @@ import re
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import click
 import pytest
 from click.testing import CliRunner
-from clones import clone
+from clones import CAPTURED, clone
 from small_runs import alive, children, wait_for
 
 from whenpool.cli import cli
@@ -18,7 +19,6 @@ VERBS = "book run status data record export compare check diagnose explain".spli
 FEW_SHOT = ("--chapter", "few_shot")
 SMALL = "synthetic:train=60,validation=20,test=40,shortest=8,longest=12"
 SMOKE = ("--profile", "smoke", "--corpus", SMALL)
-PYTHON = {"capture_output": True, "text": True, "check": False}
 
 
 def told(*words, code=0):
@@ -30,13 +30,12 @@ def told(*words, code=0):
 
 def test_help_lists_the_verbs_and_loads_nothing_heavy():
     script = (
-        "import sys\nfrom whenpool.cli import cli\n"
-        "cli.main(['--help'], standalone_mode=False)\n"
+        "import sys; from whenpool.cli import cli; cli.main(['--help'], standalone_mode=False)\n"
         "print(sorted({'torch', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)))\n"
         "import whenpool.runs.engine.on_ray, whenpool.fewshot.pretrained\n"
         "print(sorted({'ray', 'transformers'} & set(sys.modules)))"
     )
-    *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **PYTHON).stdout.splitlines()
+    *lines, heavy, extra = subprocess.run([sys.executable, "-c", script], **CAPTURED).stdout.splitlines()
     assert set(VERBS) <= {line.split()[0] for line in lines if line.startswith("  ")}
     assert heavy == extra == "[]"
 
@@ -110,10 +109,8 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
     def files():
         return sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
 
-    def run(*more):
-        words = [*SMOKE, "--only", "setting=mid,pooling=max+last", "--workers", "1"]
-        return told("run", *words, *more)  # a deadline that is kept is no failure
-
+    words = ["run", *SMOKE, "--only", "setting=mid,pooling=max+last", "--workers", "1"]
+    run = partial(told, *words)  # a deadline that is kept is no failure
     none = "0 were stored already, 0 failed, 0 lack their data"
     said = run("--dry-run", "--deadline", "1h")
     assert said.startswith("Runs of training_to_skip (profile smoke)")
@@ -151,8 +148,7 @@ def test_recording_with_nothing_new_changes_no_byte(tmp_path, monkeypatch, mista
     results = clone(tmp_path, {"index": "# A page"}) / "data" / "results"
     monkeypatch.chdir(tmp_path)
     before = {file.name: file.read_bytes() for file in results.iterdir()}
-    said = told("record", "--data", str(tmp_path))
-    assert "the statistics of 1 corpus are on record" in said
+    assert "the statistics of 1 corpus are on record" in told("record", "--data", str(tmp_path))
     assert {file.name: file.read_bytes() for file in results.iterdir()} == before
     assert mistake("record", "--data", "nowhere") == "whenpool: data folder nowhere is not there\n"
 

@@ -44,20 +44,19 @@ def test_what_speaks_for_and_against_each_class_is_its_change_of_log_probability
     found = explain(checkpoint, "the good film")
     whole = checkpoint.probabilities(["the good film"])[0].log()
     without = checkpoint.probabilities(["the unheard film"])[0].log()
-    effects = [found.effects[name][1] for name in checkpoint.classes]
-    assert effects == pytest.approx((whole - without).tolist(), abs=1e-6)
-    assert min(effects) < 0 < max(effects)
+    effects = {name: found.effects[name][1] for name in checkpoint.classes}
+    assert [*effects.values()] == pytest.approx((whole - without).tolist(), abs=1e-6)
+    assert min(effects.values()) < 0 < max(effects.values())
     assert len(found.strips) == 4  # with attention
     said = json.loads(as_json([found]))[0]["words"][1]
-    assert list(said["effects"].values()) == effects
-    assert said["importance"] == abs(said["effects"][found.label])
+    assert (said["effects"], said["importance"]) == (effects, abs(effects[found.label]))
 
 
 def test_importance_is_that_of_the_probe_and_peaks_at_the_word_that_counts(checkpoint):
     found = explain(checkpoint, "The film : a GOOD film", label="pos")
     assert found.words == ("the", "film", "a", "good", "film")  # the tokenizer drops colons
-    ids, lengths = checkpoint.encode(["The film : a GOOD film"])
-    delta = window_importance(checkpoint.model, ids, lengths, torch.tensor([1]), k=1)[0]
+    given = checkpoint.encode(["The film : a GOOD film"])
+    delta = window_importance(checkpoint.model, *given, torch.tensor([1]), k=1)[0]
     assert found.importance == pytest.approx(delta.tolist())
     assert np.argmax(found.importance) == 3
     assert [sum(found.probabilities), sum(found.attention)] == pytest.approx([1, 1])
@@ -128,12 +127,10 @@ def test_the_command_explains_texts_of_every_origin(tmp_path):
     assert shown("--text", "-", input="A good film\n") == plain
     file, out = tmp_path / "texts.txt", tmp_path / "found.json"
     file.write_text("\ufeffA good film\n\nthe bad film\n", encoding="utf-8")
-    options = f"--file {file} --format json --output {out} --label pos --k 2"
-    shown(*options.split())
+    shown(*f"--file {file} --format json --output {out} --label pos --k 2".split())
     rows = json.loads(out.read_text("utf-8"))
-    words = [" ".join(word["word"] for word in row["words"]) for row in rows]
-    assert words == ["a good film", "the bad film"]
-    assert {(row["label"], row["k"]) for row in rows} == {("pos", 2)}
+    found = [(" ".join(word["word"] for word in row["words"]), row["label"], row["k"]) for row in rows]
+    assert found == [("a good film", "pos", 2), ("the bad film", "pos", 2)]
     assert rows[0]["words"][2]["importance"] is None
 
 
@@ -228,5 +225,4 @@ def test_the_attention_of_each_text(pooling):
     assert [len(row) for row in weights] == [4, 2]
     assert [row.sum().item() for row in weights] == pytest.approx([1, 1])
     assert not any(row.requires_grad for row in weights)
-    alone = attention_weights(model, ids[1:, :2], lengths[1:])
-    torch.testing.assert_close(alone[0], weights[1])
+    torch.testing.assert_close(attention_weights(model, ids[1:, :2], lengths[1:]), weights[1:])

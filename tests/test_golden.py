@@ -26,11 +26,9 @@ from whenpool.runs.run import Place, key
 from whenpool.runs.store import Store
 
 PROTOCOLS = {
-    "protocol": PROTOCOL,
-    "probe_protocol": kinds.PROBE_PROTOCOL,
-    "few_shot_protocol": FEW_SHOT_PROTOCOL,
+    "protocol": PROTOCOL, "probe_protocol": kinds.PROBE_PROTOCOL, "few_shot_protocol": FEW_SHOT_PROTOCOL,
     "tagging_protocol": TAGGING_PROTOCOL,
-}
+}  # fmt: skip
 FILE = Path(__file__).with_name("golden.json")
 BASE = Training(
     "synthetic:train=120,validation=40,test=60,shortest=10,longest=20,density=0.2",
@@ -103,18 +101,12 @@ TAGGINGS = {
 def write_own_data(folder):
     """A file of texts, filler and vectors, so that reading, selecting and splitting count as well."""
     folder.mkdir()
-    rng = random.Random(0)
-    words = [f"word{number}" for number in range(60)]
-    rows = [
-        f"{' '.join(rng.choices(words[30:] if label else words[:40], k=12))},{label}"
-        for label in (0, 1) * 60
-    ]
+    rng, words = random.Random(0), [f"word{number}" for number in range(60)]
+    half = lambda label: " ".join(rng.choices(words[30:] if label else words[:40], k=12))  # noqa: E731
+    rows = [f"{half(label)},{label}" for label in (0, 1) * 60]
     (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
     sentences = [" ".join(rng.choices(words, k=7)) for _ in range(90)]
-    tags = {
-        word: "O" if number % 3 else f"{'B' if number % 2 else 'I'}-T{number % 4}"
-        for number, word in enumerate(words)
-    }
+    tags = {word: "O" if n % 3 else f"{'IB'[n % 2]}-T{n % 4}" for n, word in enumerate(words)}
     tagged = ["\n".join(f"{word} {tags[word]}" for word in text.split()) for text in sentences]
     (folder / "own.conll").write_text("\n\n".join(tagged))
     (folder / "wiki_sentences.txt").write_text("\n".join(sentences))
@@ -139,12 +131,15 @@ def results(folder):
     }
 
 
+def _numbers(row, names):
+    return {name: row["result"][name] for name in names.split()}
+
+
 def _of_training(row):
     """Its numbers; of a trick the loss of each epoch, since it minimises something else in each."""
     losses = [epoch["train_loss"] for epoch in row["history"]]
     more = {"train_losses": losses} if row["run"]["trick"] else {}
-    names = ("test_loss", "best_epoch", "vocabulary")
-    return more | {"train_loss": losses[-1]} | {name: row["result"][name] for name in names}
+    return more | {"train_loss": losses[-1]} | _numbers(row, "test_loss best_epoch vocabulary")
 
 
 def _of_probe(row):
@@ -158,19 +153,17 @@ def _of_few_shot(row):
     """Its numbers, and what its objective tells of each epoch."""
     about = ("seconds", "train_accuracy", "validation_accuracy")
     looks = [{name: look[name] for name in look if name not in about} for look in row["history"]]
-    names = ("test_loss", "best_epoch", "parameters", "test_cut", "unlabelled_read", "steps_done")
-    return {"result": {name: row["result"][name] for name in names}, "looks": looks}
+    numbers = _numbers(row, "test_loss best_epoch parameters test_cut unlabelled_read steps_done")
+    return {"result": numbers, "looks": looks}
 
 
 def _of_tagging(row):
     """Its numbers, the losses of its epochs, and the gradients at both ends and in the middle."""
-    names = ("test_loss", "best_epoch", "parameters", "vocabulary", "unseen_words", "later_words")
+    numbers = _numbers(row, "test_loss best_epoch parameters vocabulary unseen_words later_words")
+    losses = [part["train_loss"] for part in row["history"] if "epoch" in part]
     places = [part for part in row["history"] if "position" in part]
-    return {
-        "result": {name: row["result"][name] for name in names},
-        "train_losses": [part["train_loss"] for part in row["history"] if "epoch" in part],
-        "gradients": [[part["mean"], part["single"]] for part in places[:: max(1, len(places) // 4)]],
-    }
+    gradients = [[part["mean"], part["single"]] for part in places[:: max(1, len(places) // 4)]]
+    return {"result": numbers, "train_losses": losses, "gradients": gradients}
 
 
 KINDS = {

@@ -37,8 +37,7 @@ BAD_FILES = {
     "long.csv": b"text,label\n" + b"x" * 20_000_000 + b",1\n",
 }  # fmt: skip
 BAD_FACTS = {"none": None, "deep": b"[" * 100_000, "nan": b'{"format": NaN}', "bytes": b"\xff"}
-LONG = "x" * 5_000
-DIGITS = "9" * 5_000
+LONG, DIGITS = "x" * 5_000, "9" * 5_000
 NAMES = [
     *BAD_FILES, "nowhere.csv", f"{LONG}.csv", "~nobody/x.csv", "\x1b[31m.csv", "nothing", "imdb:a=b",
     "synthetic:", "synthetic:x", "synthetic:classes=3", "synthetic:density=nan", "synthetic:train=-1",
@@ -69,8 +68,8 @@ def test_torchtexts_pickles_are_never_read(tmp_path, monkeypatch):
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was read"))
     (tmp_path / "v.txt").write_text("a 1 2 3\nb 4 5 6\n")
     (tmp_path / "cache").mkdir()
-    for folder in (tmp_path, tmp_path / "cache"):
-        (folder / "v.txt.pt").write_bytes(b"\x80\x04.")
+    for file in ("v.txt.pt", "cache/v.txt.pt"):
+        (tmp_path / file).write_bytes(b"\x80\x04.")
     for _ in range(2):
         assert load_vectors(tmp_path / "v.txt", tmp_path / "cache").words == ["a", "b"]
 
@@ -79,8 +78,7 @@ def rendered(markdown):
     """Markdown as the book's parser makes HTML of it, with its extensions."""
     config = yaml.safe_load((project_root() / "_config.yml").read_text())
     extensions = set(config["parse"]["myst_enable_extensions"]) - {"substitution"}
-    parser = create_md_parser(MdParserConfig(enable_extensions=extensions), RendererHTML)
-    return parser.render(markdown)
+    return create_md_parser(MdParserConfig(enable_extensions=extensions), RendererHTML).render(markdown)
 
 
 def test_a_hostile_name_is_shown_and_is_no_markup():

@@ -188,7 +188,10 @@ def test_what_a_training_cannot_be_is_one_clear_line_for_its_probes_as_well(plac
 
 
 @pytest.mark.parametrize(("run", "change", "message"), [
-    (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention teaches a recurrence: choose"),
+    (TINY, {"trick": TRICKS[1], "cell": "transformer"}, "_attention teaches a recurrence: choose another"),
+    (TINY, {"layers": 0}, "layers must be at least 1, not 0"),
+    (TINY, {"cell": "sum", "hidden_size": 8, "layers": 2}, "for several layers set bidirectional=False"),
+    (TINY, {"cell": "transformer", "masked": False}, "masked=False is for recurrences"),
     (SHOTS[1], {"system": "gpt"}, "system 'gpt' is unknown; choose one of vampire, bert"),
     (SHOTS[1], {"per_class": 0}, "per_class of a few-shot run must be at least 1, not 0"),
     (SHOTS[4], {"replaced": 0.0}, "replaced is a part of all words"),

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlparse
 import nbformat
 import pytest
 import torch
-from clones import HEAD, ROOT, builder, clone, code_cell
+from clones import CAPTURED, HEAD, ROOT, builder, clone, code_cell
 from notebooks import Plain, chapters, configured, made, main, stale, write
 
 from whenpool.book.build import with_own_repository
@@ -119,10 +119,8 @@ def first_cell_run(folder, modules=""):
     source = nbformat.read(ROOT / "book" / "theory.ipynb", as_version=4).cells[0].source
     told = "print(os.environ['WHENPOOL_DEVICE'], Path.cwd(), sys.path[0])"
     (folder / "cell.py").write_text(f"{source}\n{told}\n")
-    done = subprocess.run(
-        [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-c", f"{modules}\nexec(open('cell.py').read())"]
+    done = subprocess.run(command, cwd=folder, **CAPTURED)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import jupytext
 import pytest
 import yaml
-from clones import ROOT
+from clones import CAPTURED, ROOT
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -106,16 +106,11 @@ def test_drawings_are_whole_by_themselves_and_used(path):
 
 def test_nothing_is_pickled():
     """By torch, numpy or joblib; ruff's S looks for what else reads a file by running what is in it."""
-    pickles = re.compile(
-        r"(?<!safetensors\.)\btorch\.(load|save)\(|allow_pickle=True|joblib|remote_code=True"
-    )
-    code = [
-        path
-        for folder in ("lib", "scripts", "bench", "book")
-        for path in (ROOT / folder).rglob("*.[pm][yd]")
-    ]
+    pickles = r"(?<!safetensors\.)\btorch\.(load|save)\(|allow_pickle=True|joblib|remote_code=True"
+    folders = ("lib", "scripts", "bench", "book")
+    code = [path for folder in folders for path in (ROOT / folder).rglob("*.[pm][yd]")]
     assert len(code) > 100
-    assert not [path for path in code if pickles.search(path.read_text())]
+    assert not [path for path in code if re.search(pickles, path.read_text())]
 
 
 def test_commands_and_links_of_the_readme_are_there():
@@ -154,8 +149,7 @@ def commands(job):
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
     schema = ["--builtin-schema", "vendor.github-workflows"]  # which the package brings along
-    command = [sys.executable, "-m", "check_jsonschema", *schema, path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "check_jsonschema", *schema, path], **CAPTURED)
     assert done.returncode == 0, done.stdout + done.stderr
     for job in yaml.safe_load(path.read_text())["jobs"].values():
         for program, *words in commands(job):

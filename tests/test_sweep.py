@@ -45,9 +45,8 @@ class Foreign(nn.Module):
         return torch.stack([self.dropout(self.table(row)).mean(0) for row in rows])
 
 
-class Flat(Foreign):
-    def forward(self, ids, lengths):
-        return super().forward(ids, lengths)[:, 0]
+FLAT = Foreign()
+FLAT.register_forward_hook(lambda module, given, logits: logits[:, 0])
 
 
 def by_hand(model, setting, share):
@@ -69,8 +68,7 @@ def test_agrees_with_one_text_at_a_time(pooling):
     asked = product(("left", "mid", "right"), (0, 0.3, 0.66))
     for point, (setting, share) in zip(points, asked, strict=True):
         assert (point.setting, point.share) == (setting, share)
-        found = (point.accuracy, point.loss, point.words)
-        assert found == pytest.approx(by_hand(model, setting, share))
+        assert (point.accuracy, point.loss, point.words) == pytest.approx(by_hand(model, setting, share))
 
 
 def test_every_model_reads_the_same_whatever_else_is_asked_for():
@@ -83,9 +81,8 @@ def test_every_model_reads_the_same_whatever_else_is_asked_for():
 
 
 def test_a_model_that_reads_padding_gets_the_batches_of_training():
-    model = Foreign()
+    model, sizes = Foreign(), []
     model.masked = False
-    sizes = []
     model.register_forward_hook(lambda module, inputs, output: sizes.append(len(output)))
     padding_sweep(model, TEXTS * 10, LABELS * 10, FILLER, (0,), max_words=8)
     assert sizes == [32, 32, 6]
@@ -102,7 +99,7 @@ def test_a_model_that_reads_padding_gets_the_batches_of_training():
     ({"shares": (0.5, 1.0)}, r"in \[0, 1\), not 1.0"),
     ({"shares": (float("nan"),)}, r"in \[0, 1\), not nan"),
     ({"settings": ("left", "top")}, "swept setting 'top' is unknown; choose one of left, mid, right"),
-    ({"model": Flat()}, r"logits are \(B, C\), and here \(2,\)"),
+    ({"model": FLAT}, r"logits are \(B, C\), and here \(2,\)"),
     (MemoryUse(BASE, attention="plain"), "attention='plain' is of a Transformer"),
     (MemoryUse(TRANSFORMER, attention="sparse"), "is unknown; choose"),
     (MemoryUse(BASE, longest=4, halvings=3), "longest=4 cannot be halved 3 times"),
@@ -115,15 +112,11 @@ def test_what_cannot_be_used_is_told_in_one_line(place, changes, message):
     assert given["model"].training
 
 
-class Known(nn.Module):
-    """Holds what can be told by hand: the logits are means of squares of a table's rows."""
-
-    def __init__(self, units):
-        super().__init__()
-        self.table = nn.Parameter(torch.randn(10, units))
+class Known(nn.Embedding):
+    """Holds what can be told by hand: the logits are means of squares of its rows."""
 
     def forward(self, ids, lengths):
-        return self.table[ids].square().mean(1)[:, :2]
+        return self.weight[ids].square().mean(1)[:, :2]
 
 
 def step(model, words):
@@ -134,7 +127,7 @@ def step(model, words):
 def test_counts_what_is_alive_together_and_no_more():
     words, units = 4_000, 50
     rows = words * units * 4 / 1e6  # MB of one (1, T, D)
-    found = step(Known(units), words)
+    found = step(Known(10, units), words)
     assert found >= 2 * rows  # the rows and their squares
     assert found <= 5.1 * rows  # the rows, and their gradient in the four steps that torch takes to it
 

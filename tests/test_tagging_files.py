@@ -40,11 +40,9 @@ def written(tmp_path, name, text):
 
 @pytest.mark.parametrize(("name", "end"), [("a.conllu", "\n"), ("a.conllu.gz", "")])
 def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end):
+    first = Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"), 3)
     found = read_tagged(written(tmp_path, name, CONLLU + end))
-    assert found == [
-        Tagged(("I", "do", "n't"), ("PRON", "AUX", "PART"), 3),
-        Tagged(("Yes",), ("INTJ",), 10),
-    ]
+    assert found == [first, Tagged(("Yes",), ("INTJ",), 10)]
     assert read_tagged(tmp_path / name, "xpos")[0].tags == ("PRP", "VBP", "RB")
 
 
@@ -58,9 +56,8 @@ def test_conllu_is_read_as_universal_dependencies_defines_it(tmp_path, name, end
     COLUMNS.replace(" ", " NN x "),  # as CoNLL 2003: the first column and the last
 ])  # fmt: skip
 def test_columns_are_words_and_tags(tmp_path, name, text):
-    first, second = read_tagged(written(tmp_path, name, text))
-    assert list(first) == [("Fred", "B-PER"), ("showed", "O")]
-    assert list(second) == [("Sue", "B-PER")]
+    found = read_tagged(written(tmp_path, name, text))
+    assert [*map(list, found)] == [[("Fred", "B-PER"), ("showed", "O")], [("Sue", "B-PER")]]
 
 
 @pytest.mark.parametrize(
@@ -102,12 +99,12 @@ def test_the_slides_example_in_each_encoding():
     iob1 = ["I-PER", "O", "I-PER", "B-PER", "I-PER", "O"]
     assert (convert(iob1, "iob2"), convert(iob2, "iob1")) == (iob2, iob1)
     assert convert(iob1, "io") == ["I-PER", "O", "I-PER", "I-PER", "I-PER", "O"]
-    for tags, target, said in (
-        (iob2, "bio", "encoding 'bio' is unknown"),
-        (["E-PER"], "io", "tag 'E-PER'"),
+    for tag, target, said in (
+        ("B-PER", "bio", "encoding 'bio' is unknown"),
+        ("E-PER", "io", "tag 'E-PER'"),
     ):
         with pytest.raises(InputError, match=said):
-            convert(tags, target)
+            convert([tag], target)
 
 
 @pytest.mark.parametrize(("tags", "name", "inside"), [
@@ -139,10 +136,8 @@ def test_scores_are_those_of_seqeval_and_agree_with_the_counts(pairs, strict):
 
 def test_a_boundary_error_counts_twice_and_nothing_once():
     bank, person = ["B-ORG", "I-ORG", "I-ORG", "I-ORG", "O"], ["B-PER", "O"]
-    late, none = (
-        tagged.entity_scores([bank, person], [said, person])
-        for said in (["O", *bank[:3], "O"], ["O"] * 5)
-    )
+    answers = ["O", *bank[:3], "O"], ["O"] * 5
+    late, none = (tagged.entity_scores([bank, person], [said, person]) for said in answers)
     assert (late.boundary, late.missed, none.boundary, none.missed) == (1, 0, 0, 1)
     assert (late.f1, none.f1) == pytest.approx((50, 200 / 3))
 
@@ -159,9 +154,8 @@ def test_a_file_alone_is_split_and_others_may_be_named(tmp_path):
     source = find_tagged(f"{file}:dev=dev.conll,test=test.conll", tmp_path)
     corpus = source.load()
     assert [len(part) for part in corpus.splits.values()] == [60, 2, 2]
-    assert corpus.notes[0] == (
-        "dev.conll is of mixed encodings: 1 of its 2 entities begin with I-, which are read as entities."
-    )
+    mixed = "mixed encodings: 1 of its 2 entities begin with I-, which are read as entities."
+    assert corpus.notes[0] == f"dev.conll is of {mixed}"
     before = source.fingerprint()
     written(tmp_path, "test.conll", "Sue B-PER\n\nOmar B-PER\n")
     assert source.fingerprint() != before

@@ -15,14 +15,10 @@ THESIS = Training("imdb", "mid", 10_000, "last", vectors="glove.6B.100d")
 COMPACT = {"hidden_size": 64, "epochs": 8, "max_words": 140, "test": 2000}
 SMALL = replace(THESIS, size=1000, **COMPACT)
 CHANGES = {
-    "last": {},
-    "max": {"pooling": "max"},
-    **{trick: {"trick": trick} for trick in TRICKS},
-    "max_attention": {"pooling": "max_attention"},
-    "forget 2": {"forget_bias": 2.0},
-    "chrono": {"forget_bias": "chrono"},
-    "orthogonal": {"orthogonal": True},
-}
+    "last": {}, "max": {"pooling": "max"}, **{trick: {"trick": trick} for trick in TRICKS},
+    "max_attention": {"pooling": "max_attention"}, "forget 2": {"forget_bias": 2.0},
+    "chrono": {"forget_bias": "chrono"}, "orthogonal": {"orthogonal": True},
+}  # fmt: skip
 KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
     "rlpk": [{}, {"pooling": "max"}, {"setting": "standard", "size": 1000}],
     "rpk": [{"pooling": "mean"}, {"setting": "left"}, {"masked": False}, {"corpus": "yelp"}],
@@ -41,10 +37,8 @@ KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
 }  # fmt: skip
 NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
 IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
-BEST = {
-    row.setting: f"{row.mean:.1f} ± {row.std:.1f}"
-    for row in verdicts.published("accuracy").query(IMDB).itertuples()
-}
+PUBLISHED = verdicts.published("accuracy").query(IMDB).itertuples()
+BEST = {row.setting: f"{row.mean:.1f} ± {row.std:.1f}" for row in PUBLISHED}
 
 
 def of(variant, setting="mid", seed=0, base=SMALL, **changes):
@@ -78,15 +72,13 @@ def test_of_which_kind_a_run_is(place, changes, expected):
     kinds = {"r": reference, "l": own, "p": verdicts.is_plain, "k": of_either_scale}
     found = {name for name, kind in kinds.items() if kind(table)[table["key"] == key].item()}
     assert found == set(expected)
-    part = table.assign(corpus_complete=False)
+    part, compact = table.assign(corpus_complete=False), set(COMPACT) <= set(changes)
     assert not (reference(part) | own(part)).any()
-    compact = set(COMPACT) <= set(changes)
     assert of_either_scale(part)[part["key"] == key].item() == ("k" in expected and compact)
 
 
 def thesis_cells(place):
-    cells = tricks.thesis_cells(place.store.current("training"))
-    return cells.set_index(["variant", "setting"])
+    return tricks.thesis_cells(place.store.current("training")).set_index(["variant", "setting"])
 
 
 def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):

@@ -24,10 +24,8 @@ SMALL = Training(
 )  # fmt: skip
 GRID = [
     replace(SMALL, pooling=pooling, setting=setting, seed=seed)
-    for pooling in ("last", "max_attention")
-    for setting in ("standard", "mid")
-    for seed in (0, 1)
-]
+    for pooling in ("last", "max_attention") for setting in ("standard", "mid") for seed in (0, 1)
+]  # fmt: skip
 TINY = Training(
     "synthetic:train=60,validation=20,test=40,shortest=10,longest=20,density=0.2",
     "standard", 60, "last", length="any", embedding_size=8, hidden_size=6, epochs=2,
@@ -156,8 +154,9 @@ def alive(pid):
 
 
 def wait_for(condition):
-    """For ten minutes at most, so that a test fails that would never end."""
+    """What it gives at last; for ten minutes at most, so that a test fails that would never end."""
     deadline = time.monotonic() + 600
-    while not condition():
+    while not (found := condition()):
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.05)
+    return found

@@ -141,9 +141,8 @@ def test_what_comes_from_the_thesis_names_its_section(room):
 @pytest.mark.slow
 def test_a_strict_mypy_of_the_user_sees_them(tmp_path):
     (tmp_path / "user.py").write_text(USER)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "user.py"], cwd=tmp_path, **CAPTURED
-    )
+    command = [sys.executable, "-m", "mypy", "--strict", "user.py"]
+    done = subprocess.run(command, cwd=tmp_path, **CAPTURED)
     said = ('"tuple[str, ...]"', "Path", 'Argument "size" to "MaxAttention" has incompatible type "str"')
     *lines, last = done.stdout.splitlines()
     assert all(part in line for part, line in zip(said, lines, strict=True)), done.stdout

@@ -5,7 +5,6 @@ import re
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -14,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 from clones import HEAD, ROOT, builder, clone, code_cell
 from notebooks import chapters
+from small_runs import wait_for
 
 from whenpool import InputError
 from whenpool.base.errors import BookError
@@ -126,9 +126,7 @@ def test_a_chapter_without_a_corpus_or_runs_of_this_machine_shows_reference_runs
     assert target.exists()
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("Kernel died before replying\nto kernel_info"), OSError("no sockets")]
-)
+@pytest.mark.parametrize("error", [RuntimeError("Kernel died\nbefore replying"), OSError("no sockets")])
 def test_a_kernel_that_does_not_start_is_one_line(tmp_path, monkeypatch, error):
     monkeypatch.setattr("papermill.execute_notebook", Mock(side_effect=error))
     with pytest.raises(BookError, match=r"^chapter corpora: its kernel does not start [^\n]+$"):
@@ -147,14 +145,6 @@ def test_a_chapter_has_short_names():
             chapter_named(given, names)
 
 
-def soon(look):
-    for _ in range(6_000):
-        if found := look():
-            return found
-        time.sleep(0.1)
-    raise AssertionError("nothing came")
-
-
 @pytest.fixture
 def live(tmp_path):
     """A book of one chapter, served: its source, the page, and a wait for what is said next."""
@@ -162,20 +152,15 @@ def live(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-u",
-        ROOT / "scripts" / "live.py",
-        *f"--profile smoke --port {port}".split(),
-    ]
+    command = [sys.executable, "-u", ROOT / "scripts" / "live.py", "--profile", "smoke", "--port"]
     output, read, own = tmp_path / "said", 0, {"PYTHONPATH": str(ROOT / "lib")}
     with output.open("w") as stream:
         where = {"cwd": folder, "env": os.environ | own, "stdout": stream, "stderr": stream}
-        process = subprocess.Popen(command, **where)
+        process = subprocess.Popen([*command, str(port)], **where)
 
     def wait(pattern):
         nonlocal read
-        found = soon(lambda: re.search(pattern, output.read_text()[read:], re.MULTILINE))
+        found = wait_for(lambda: re.search(pattern, output.read_text()[read:], re.MULTILINE))
         read += found.end()
         assert "Traceback" not in output.read_text()
         return found[0]
@@ -186,7 +171,7 @@ def live(tmp_path):
             return urllib.request.urlopen(address, timeout=600).read().decode()
 
     wait(f"The book is at http://127.0.0.1:{port}/")
-    yield folder / "book" / "index.md", lambda: soon(page), wait
+    yield folder / "book" / "index.md", lambda: wait_for(page), wait
     process.terminate()
     process.wait(timeout=600)
 

@@ -156,8 +156,7 @@ def states_and_gradients(run, modules, inputs):
     states = run(modules, inputs)
     torch.manual_seed(2)
     total = sum((found * torch.randn_like(found)).sum() for found in states)
-    tensors = [*inputs, *nn.ModuleList(modules).parameters()]
-    return [*states, *torch.autograd.grad(total, tensors)]
+    return [*states, *torch.autograd.grad(total, [*inputs, *nn.ModuleList(modules).parameters()])]
 
 
 def alone(modules, inputs):

@@ -109,8 +109,8 @@ def test_runs_are_picked_told_without_doing_them_and_left_at_the_deadline(tmp_pa
     def files():
         return sorted(path for path in (tmp_path / "store").rglob("*") if path.is_file())
 
-    words = ["run", *SMOKE, "--only", "setting=mid,pooling=max+last", "--workers", "1"]
-    run = partial(told, *words)  # a deadline that is kept is no failure
+    # a deadline that is kept is no failure
+    run = partial(told, "run", *SMOKE, "--only", "setting=mid,pooling=max+last", "--workers", "1")
     none = "0 were stored already, 0 failed, 0 lack their data"
     said = run("--dry-run", "--deadline", "1h")
     assert said.startswith("Runs of training_to_skip (profile smoke)")

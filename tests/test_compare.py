@@ -185,17 +185,15 @@ def test_the_command_prints_a_table_and_publishes_it(stores, folder, monkeypatch
     assert "in its repository" in mistake(*words, "--record")
 
 
-@pytest.mark.parametrize(
-    ("count", "difference", "allowed"),
-    [(25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False)],
-)
+@pytest.mark.parametrize(("count", "difference", "allowed"), [
+    (25, 0.29, True), (25, -0.29, True), (24, 0.0, False), (25, 0.31, False), (25, -0.31, False),
+])  # fmt: skip
 def test_the_rule_on_precision(stores, count, difference, allowed):
     cells = put_pairs(stores, [difference] * count, PAPER, EXACT, FAST)
     found = comparing.beside_float32(cells, "bfloat16", "cuda", False)
     assert found == (count, pytest.approx(difference))
-    runs = pd.DataFrame(
-        {"precision": ["bfloat16", "float32"], "device": ["cuda: H100", "cpu"], "together": 1}
-    )
+    where = {"device": ["cuda: H100", "cpu"], "together": 1}
+    runs = pd.DataFrame({"precision": ["bfloat16", "float32"], **where})
     assert comparing.admitted(runs, cells)[0].tolist() == [allowed, True]
     assert comparing.admitted(runs, read_comparisons(None))[0].tolist() == [False, True]
 

@@ -29,7 +29,7 @@ target = Path("executed", f"{name}.ipynb").resolve()
 target.parent.mkdir(exist_ok=True)
 execute(Path("book", f"{name}.md"), target, parameters)
 """
-AFFECTED = ("palette", "pooling", "plans", "progress", "networks", "verdicts")
+AFFECTED = ("figures", "pooling", "plans", "progress", "networks", "verdicts")
 """The tests that count poolings, draw them or have their formulas."""
 PLANNED = """
 import json
@@ -128,14 +128,11 @@ def test_a_pooling_is_in_the_tables_and_figures_of_the_chapter(with_pooling, cha
 
 
 def test_the_tables_beside_the_thesis_keep_its_five_poolings(with_pooling):
-    code = """
-from whenpool.book.report.tables import judged, thesis_table
-from whenpool.book.report.verdicts import published
+    code = """from whenpool.book.report import tables, verdicts
 from whenpool.runs.run import Place
 stored = Place.default().store.rows("training")
-print(*judged(stored, published("accuracy"))["pooling"].unique())
-print(*thesis_table(stored, "1.3").frame["pooling"])
-"""
+print(*tables.judged(stored, verdicts.published("accuracy"))["pooling"].unique())
+print(*tables.thesis_table(stored, "1.3").frame["pooling"])"""
     poolings, table = python(with_pooling, code).splitlines()
     assert sorted(poolings.split()) == sorted(COMPARED)
     assert "MinPool" not in table
@@ -190,15 +187,12 @@ def test_a_corpus_is_in_a_chapter_and_in_no_table_of_the_thesis(with_corpus):
     tables, figures = outputs(with_corpus, "training_to_skip", corpus="hotels", only={"sizes": [40]})
     assert any(re.search(r"\| *hotels", table) for table in tables)
     assert figures
-    code = """
-from whenpool.runs.plans.chapters import plan, thesis_table
+    code = """from whenpool.runs.plans.chapters import plan, thesis_table
 from whenpool.runs.request import Choice
 from whenpool.runs.run import Place
-place = Place.default()
-runs = plan("training_to_skip", Choice("paper", ("hotels",), sizes=(800,)), place)
+runs = plan("training_to_skip", Choice("paper", ("hotels",), sizes=(800,)), Place.default())
 print(len(runs) > 0, {thesis_table(run) for run in runs})
-print(Choice("paper").corpus_names)
-"""
+print(Choice("paper").corpus_names)"""
     tables_of, named = python(with_corpus, code).splitlines()
     assert tables_of == "True {()}"
     assert named == "('imdb', 'yahoo', 'amazon', 'yelp')"

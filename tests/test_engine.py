@@ -165,10 +165,8 @@ def test_a_run_that_is_too_much_alone_fails_and_the_others_go_on(place, here, mo
         return execute(run, *args)
 
     monkeypatch.setattr(Training, "execute", limited)
-    report, told = (
-        run_all(GRID, place),
-        "the GPU has too little memory for it; free some, or use --device cpu",
-    )
+    report = run_all(GRID, place)
+    told = "the GPU has too little memory for it; free some, or use --device cpu"
     assert (report.done, set(report.failed.values())) == (4, {told})
 
 

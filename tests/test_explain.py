@@ -20,6 +20,7 @@ from whenpool.explain.explanation import as_html, as_json, as_text, explain
 from whenpool.explain.words import AGAINST, COLOUR, attention_weights, per_word, strip, strips
 from whenpool.probes import window_importance
 
+mpl.use("agg")
 WORDS = ["<unk>", "<pad>", "a", "good", "bad", "film", "the"]
 SHOWN = ["a", "fine", "film"]
 
@@ -63,10 +64,9 @@ def test_importance_is_that_of_the_probe_and_peaks_at_the_word_that_counts(check
     assert (found.k, found.notes) == (1, ())
 
 
-@pytest.mark.parametrize(
-    ("words", "k", "used", "unweighted"),
-    [(1, None, 1, 0), (4, 3, 3, 1), (4, 9, 4, 0), (23, None, 2, 1), (60, None, 5, 0)],
-)
+@pytest.mark.parametrize(("words", "k", "used", "unweighted"), [
+    (1, None, 1, 0), (4, 3, 3, 1), (4, 9, 4, 0), (23, None, 2, 1), (60, None, 5, 0),
+])  # fmt: skip
 def test_short_texts_get_short_windows(checkpoint, words, k, used, unweighted):
     found = explain(checkpoint, " ".join(["good"] * words), k=k)
     assert (found.k, bool(found.notes)) == (used, k == 9)  # one window of fewer words
@@ -155,9 +155,6 @@ def test_mistakes_are_one_line(tmp_path, monkeypatch, mistake, words, message):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9")))
     assert message in mistake("explain", *model, *words)
-
-
-mpl.use("agg")
 
 
 def styles(shown):

@@ -48,10 +48,9 @@ def test_every_pooling_is_scripted_and_traced(name, bidirectional):
         assert found is None or torch.equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    ("pooling", "cell"),
-    [("last", "minlstm"), pytest.param("max_attention", "lstm", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize(("pooling", "cell"), [
+    ("last", "minlstm"), pytest.param("max_attention", "lstm", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_compiled_classifier_is_one_graph_of_any_shape(pooling, cell):
     model = model_of(pooling, cell)
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=True)

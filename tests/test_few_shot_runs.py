@@ -295,8 +295,9 @@ def test_of_several_configurations_that_with_the_most_seeds_is_shown():
 def test_table_1_9_without_runs_has_the_numbers_of_the_thesis_alone(place):
     shown = few_shot.thesis_table(place.store.rows("few-shot"))
     assert list(shown.frame) == ["system", "unlabelled text", "source", "Yahoo", "IMDb"]
-    of = lambda s: [few_shot.NAMES[s], *(f"{NUMBERS[s, corpus]:.1f}" for corpus in ("yahoo", "imdb"))]  # noqa: E731
-    assert shown.frame[["system", "Yahoo", "IMDb"]].to_numpy().tolist() == [*map(of, SYSTEMS)]
+    names = ("yahoo", "imdb")
+    expected = [[few_shot.NAMES[s], *(f"{NUMBERS[s, name]:.1f}" for name in names)] for s in SYSTEMS]
+    assert shown.frame[["system", "Yahoo", "IMDb"]].to_numpy().tolist() == expected
     assert shown.provenance == "Provenance: the thesis alone; none of it has been run here."
 
 

@@ -37,9 +37,8 @@ def both(last, pooled, **others):
 def test_the_page_names_the_numbers_of_the_runs():
     whole = made(
         {"last": [1e-2, 1e-4, 1e-3], "mean": 0.9, "max": 0.4, "attention": 0.8, "max_attention": 0.7},
-        mid=both(50, 75, max=65, chrono=73),
-        standard=both(70, 80, mean=74, chrono=75),
-    )
+        mid=both(50, 75, max=65, chrono=73), standard=both(70, 80, mean=74, chrono=75),
+    )  # fmt: skip
     gradients_drawn, accuracies_drawn = front.draw_front(whole).axes
     models = ["BiLSTM", "MeanPool", "MaxPool", "Att", "MaxAtt", "BiLSTM, chrono"]
     assert [label.get_text() for label in accuracies_drawn.get_yticklabels()] == models

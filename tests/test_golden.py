@@ -89,21 +89,19 @@ TAGGER = Tagging(
     feature_size=4, epochs=3, learning_rate=2e-2, profiled=10,
 )  # fmt: skip
 TAGGINGS = {
-    "entities": TAGGER,
-    "in io, left to right": replace(TAGGER, encoding="io", bidirectional=False),
-    "parts of speech, words alone": replace(
-        TAGGER, corpus=TAGGER.corpus + ",task=pos", features=False, cell="elman", layers=2
-    ),
+    "entities": TAGGER, "in io, left to right": replace(TAGGER, encoding="io", bidirectional=False),
+    "parts of speech, words alone":
+        replace(TAGGER, corpus=TAGGER.corpus + ",task=pos", features=False, cell="elman", layers=2),
     "own words": replace(TAGGER, corpus="own.conll", vectors="glove.6B.100d", embedding_size=10),
-}
+}  # fmt: skip
 
 
 def write_own_data(folder):
     """A file of texts, filler and vectors, so that reading, selecting and splitting count as well."""
     folder.mkdir()
     rng, words = random.Random(0), [f"word{number}" for number in range(60)]
-    half = lambda label: " ".join(rng.choices(words[30:] if label else words[:40], k=12))  # noqa: E731
-    rows = [f"{half(label)},{label}" for label in (0, 1) * 60]
+    halves = words[:40], words[30:]
+    rows = [f"{' '.join(rng.choices(halves[label], k=12))},{label}" for label in (0, 1) * 60]
     (folder / "own.csv").write_text("\n".join(["text,label", *rows]))
     sentences = [" ".join(rng.choices(words, k=7)) for _ in range(90)]
     tags = {word: "O" if n % 3 else f"{'IB'[n % 2]}-T{n % 4}" for n, word in enumerate(words)}

@@ -64,10 +64,9 @@ def same(ours, theirs):
     return torch.allclose(ours, theirs, rtol=0, atol=1e-14, equal_nan=True)
 
 
-@pytest.mark.parametrize(
-    ("pooling", "cell", "layers"),
-    [*product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2])],
-)
+@pytest.mark.parametrize(("pooling", "cell", "layers"), [
+    *product(POOLINGS, TORCH_CELLS, [1]), *product(["last", "max_attention"], CELLS, [1, 2]),
+])  # fmt: skip
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_norms_are_those_of_a_loop_over_the_top_layer(pooling, cell, layers, bidirectional):
     if cell in ("sum", "tanh_sum") and layers == 2:

@@ -194,11 +194,9 @@ def test_what_is_dropped_has_no_weight_and_the_rest_is_renormalised():
     torch.manual_seed(0)
     lengths = torch.randint(1, 9, (40,))
     ids, model = small.ids_of(lengths, 9), classifier()
-    all_weights, seen = (
-        watched(learnability.AttentionForm(model, drop), ids, lengths) for drop in (0, 0.5)
-    )
+    every, seen = (watched(learnability.AttentionForm(model, p), ids, lengths) for p in (0, 0.5))
     for direction, (kept, weights) in enumerate(seen):
-        whole = all_weights[direction][1]
+        whole = every[direction][1]
         assert (weights[~kept] == 0).all()
         assert (weights[kept] > 0).all()
         renormalised = whole * kept / (whole * kept).sum(1, keepdim=True)

@@ -161,8 +161,7 @@ def test_it_needs_none_of_what_only_the_book_needs():
     absent = "matplotlib seaborn jupytext papermill tabulate myst_nb".split()
     code = f"import sys; sys.modules |= dict.fromkeys({absent}); from whenpool.cli import cli; cli()"
     command = [sys.executable, "-c", code, "claims", "--chapter", "few_shot"]
-    said = subprocess.check_output(command, text=True, cwd=ROOT)
-    assert "max-attention-competitive-imdb" in said
+    assert "max-attention-competitive-imdb" in subprocess.check_output(command, text=True, cwd=ROOT)
 
 
 def parsed(decided):

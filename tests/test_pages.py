@@ -40,9 +40,9 @@ def test_a_page_is_whole(html, chromium, name, size):
         assert all(alt and width for alt, width in images), images
         for figure in re.findall(r"^\s*name: (fig-[\w-]+)", source, re.MULTILINE):
             assert page.locator(f"#{figure} img").count() == 1, figure
-        count = lambda found: page.locator(found).count()  # noqa: E731
-        assert count("article .math") == count("article .math mjx-container")
-        assert count("mjx-merror") == 0
+        formulas = page.locator("article .math").count()
+        assert formulas == page.locator("article .math mjx-container").count()
+        assert page.locator("mjx-merror").count() == 0
         wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wider <= 0, f"the page is {wider} pixels wider than the screen"
 

@@ -58,8 +58,7 @@ def plan_of_thesis(chapter, choice, place):
 def test_they_are_the_cells_of_the_thesis_by_its_protocol(place):
     runs = plan_of_thesis("training_to_skip", Choice("paper"), place)
     columns = ["length", "corpus", "setting", "size", "pooling"]
-    cell = attrgetter(*columns)
-    ours = {(table, *cell(run)) for run in runs for table in thesis_table(run)}
+    ours = {(table, *attrgetter(*columns)(run)) for run in runs for table in thesis_table(run)}
     assert ours == set(published("accuracy")[["table", *columns]].itertuples(index=False, name=None))
     assert {field for run in runs for field in run.changed()} == {*columns, "seed", "vectors"}
     assert {run.seed for run in runs} == set(range(5))

@@ -121,10 +121,9 @@ def test_a_file_that_is_missing_or_cut_short_is_named(copied, file, named):
 
 def test_transformers_is_asked_for(tiny, monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
+    needs = "needs the package transformers: pip install 'whenpool[fewshot]'"
     for ask in (locate, encoder_fingerprint, load_encoder):
-        assert refusal(ask, str(tiny)) == (
-            f"encoder {str(tiny)!r} needs the package transformers: pip install 'whenpool[fewshot]'"
-        )
+        assert refusal(ask, str(tiny)) == f"encoder {str(tiny)!r} {needs}"
 
 
 @pytest.fixture

@@ -89,11 +89,8 @@ def test_a_page_that_is_not_built_is_named(clone, tmp_path):
 
 def test_without_a_browser_it_is_said_how_to_get_one(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with (
-        pytest.raises(InputError, match="no Chromium here; install one, or name it"),
-        printing.opened_browser(),
-    ):
-        pass
+    with pytest.raises(InputError, match="no Chromium here; install one, or name it"):
+        printing.opened_browser().__enter__()
 
 
 def test_the_paper_counts_its_own_figures_and_lists_the_works_that_it_cites(paper):

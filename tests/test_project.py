@@ -26,7 +26,7 @@ PINS = {
     if line and not line.startswith("#")
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-CHAPTERS = sorted((ROOT / "book").glob("*.md"))
+CHAPTERS, README = sorted((ROOT / "book").glob("*.md")), (ROOT / "README.md").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 DRAWINGS = sorted((ROOT / "book" / "_static" / "drawings").glob("*.svg"))
@@ -114,17 +114,14 @@ def test_nothing_is_pickled():
 
 
 def test_commands_and_links_of_the_readme_are_there():
-    readme = (ROOT / "README.md").read_text()
-    assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)) <= TARGETS
-    assert set(re.findall(r"^whenpool ([a-z]+)", readme, re.MULTILINE)) <= set(cli.commands)
-    for text in (readme, (ROOT / "CONTRIBUTING.md").read_text()):
+    assert {"book", "test"} <= set(re.findall(r"^make ([a-z-]+)", README, re.MULTILINE)) <= TARGETS
+    assert set(re.findall(r"^whenpool ([a-z]+)", README, re.MULTILINE)) <= set(cli.commands)
+    for text in (README, (ROOT / "CONTRIBUTING.md").read_text()):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
             assert (ROOT / target).exists(), target
 
 
-@pytest.mark.parametrize(
-    "block", re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
-)
+@pytest.mark.parametrize("block", re.findall(r"^```python\n(.*?)^```", README, re.M | re.S))
 @pytest.mark.filterwarnings("ignore")  # of the exporter to ONNX
 def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monkeypatch):
     if "PoolingClassifier" in block:
@@ -139,26 +136,21 @@ def test_python_of_the_readme_runs_when_it_is_pasted_alone(block, tmp_path, monk
     exec(block, {"__name__": "__main__"})
 
 
-def commands(job):
-    for step in job["steps"]:
-        for line in step.get("run", "").splitlines():
-            yield line.split()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 def test_workflows_follow_the_published_schema_and_call_what_there_is(path):
     schema = ["--builtin-schema", "vendor.github-workflows"]  # which the package brings along
     done = subprocess.run([sys.executable, "-m", "check_jsonschema", *schema, path], **CAPTURED)
     assert done.returncode == 0, done.stdout + done.stderr
-    for job in yaml.safe_load(path.read_text())["jobs"].values():
-        for program, *words in commands(job):
-            if program == "make":
-                assert {word for word in words if "=" not in word} <= TARGETS, words
-            elif program == "whenpool":
-                assert words[0] in cli.commands, words
-            else:
-                assert os.access(ROOT / program, os.X_OK), program
+    steps = [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    lines = "\n".join(step["run"] for step in steps if "run" in step).splitlines()
+    for program, *words in map(str.split, lines):
+        if program == "make":
+            assert {word for word in words if "=" not in word} <= TARGETS, words
+        elif program == "whenpool":
+            assert words[0] in cli.commands, words
+        else:
+            assert os.access(ROOT / program, os.X_OK), program
 
 
 @pytest.mark.parametrize(("output", "errors", "expected"), [

@@ -16,10 +16,8 @@ from whenpool.runs.kinds.probe import MemoryUse, growth
 from whenpool.runs.kinds.training import Training
 
 WORDS = 40
-TEXTS = [
-    torch.randint(10, WORDS, (n,), generator=torch.Generator().manual_seed(n)).tolist()
-    for n in (7, 3, 12, 1, 30, 9, 20)
-]
+DRAW = torch.Generator().manual_seed(0)
+TEXTS = [torch.randint(10, WORDS, (n,), generator=DRAW).tolist() for n in (7, 3, 12, 1, 30, 9, 20)]
 LABELS = [0, 1, 2, 1, 0, 2, 1]
 FILLER = [[2, 3, 4], [5, 6], [7, 8, 9, 2, 3], [4]]
 BASE = Training(

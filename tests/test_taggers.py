@@ -33,11 +33,7 @@ TINY = Tagging(
     "generated:train=40,validation=12,test=20,clauses=2", embedding_size=6, hidden_size=5,
     feature_size=3, epochs=2, learning_rate=1e-2, profiled=4,
 )  # fmt: skip
-OTHERS = [
-    {"encoding": "io"},
-    {"cell": "elman", "features": False},
-    {"corpus": TINY.corpus + ",task=pos"},
-]
+OTHERS = {"encoding": "io"}, {"cell": "elman", "features": False}, {"corpus": f"{TINY.corpus},task=pos"}
 RUNS = [TINY, *(replace(TINY, **one) for one in ({"bidirectional": False}, *OTHERS))]
 
 
@@ -210,9 +206,7 @@ def test_a_tagger_learns_from_letters_alone():
 
 def test_forms_of_all_splits_have_letters_and_unknown_ones_are_told_apart_from_padding():
     words = ("Aa", "ab", "A" * 30)
-    forms, letters = spelled(
-        TaggedCorpus(*([Tagged((word,), ("X",))] for word in words), entities=False)
-    )
+    forms, letters = spelled(TaggedCorpus(*([Tagged((w,), ("X",))] for w in words), entities=False))
     found = [letters[forms[word]].tolist() for word in words]
     assert found == [[2, 3] + [0] * 18, [3, 1] + [0] * 18, [2] * 20]
     with pytest.raises(InputError, match="each written form has at least one letter"):
@@ -280,8 +274,7 @@ def test_files_of_the_readers_own_are_planned_trained_and_noted(place, tmp_path)
         "mine.conll is IOB1: 60 of its 120 entities begin with I-, which are read as entities. "
         "1 test words have a tag that no training word has: they count as errors."
     )
-    told = dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))  # before any work
-    assert " ".join(told) == result["corpus_notes"]
+    assert " ".join(dict.fromkeys(Tagging.read_ahead(runs, place, "cpu"))) == result["corpus_notes"]
 
 
 def test_runs_of_record_are_written_once_and_read_without_their_data(executed, tmp_path):

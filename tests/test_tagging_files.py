@@ -60,19 +60,17 @@ def test_columns_are_words_and_tags(tmp_path, name, text):
     assert [*map(list, found)] == [[("Fred", "B-PER"), ("showed", "O")], [("Sue", "B-PER")]]
 
 
-@pytest.mark.parametrize(
-    ("parser", "name", "valid"), [("conllu", "a.conllu", CONLLU), ("columns", "a.conll", COLUMNS)]
-)
-def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser, name, valid):
+@pytest.mark.parametrize(("parser", "valid"), [("conllu", CONLLU), ("columns", COLUMNS)])
+def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_line(tmp_path, parser, valid):
     def parse(data):
-        found = read_tagged(written(tmp_path, name, data))
+        found = read_tagged(written(tmp_path, f"a.{parser}", data))
         assert found
         for sentence in found:
             assert len(sentence.words) == len(sentence.tags) > 0
             assert all(word.strip() and tag.strip() for word, tag in sentence)
 
     parse(valid.encode())
-    hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, name)
+    hold(parser, inputs(valid.encode(), valid.replace(" ", "\t").encode()), parse, f"a.{parser}")
 
 
 @settings(derandomize=True)

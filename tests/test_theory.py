@@ -290,9 +290,7 @@ def untied_curve(size, inputs, forget_bias, words, seed, texts=4):
 @pytest.mark.parametrize("forget_bias", [None, 1.0])
 def test_steps_with_weights_of_their_own_shrink_as_the_independent_steps_do(forget_bias):
     curves = [root_mean_square(untied_curve(H, E, forget_bias, 31, seed) for seed in range(4))]
-    curves += [
-        expected_shrinkage("lstm", H, E, forget_bias, 1.0, 30, tied=tied) for tied in (False, True)
-    ]
+    curves += [expected_shrinkage("lstm", H, E, forget_bias, 1.0, 30, tied=t) for t in (False, True)]
     measured, independent, tied = (factor_of(curve, 5, 25) for curve in curves)
     assert near(measured, independent, 0.02)
     assert not near(measured, tied, 0.05)

@@ -35,6 +35,7 @@ KINDS = {  # r: a reference run, l: of Table 2.1's kind, p: plain, k: kept
     "k": [{"pooling": "max", "forget_bias": 2.0}, {"test": 2000, "trick": "dropout_attention"}],
     "": [{"hidden_size": 64, "trick": "dropout_attention"}],
 }  # fmt: skip
+EACH = [(one, kinds) for kinds, runs in KINDS.items() for one in runs]
 NUMBERS = verdicts.published("learnability").set_index(["method", "setting"])["accuracy"].to_dict()
 IMDB = "table == '1.3' and corpus == 'imdb' and size == 10_000 and pooling == 'max_attention'"
 PUBLISHED = verdicts.published("accuracy").query(IMDB).itertuples()
@@ -60,9 +61,7 @@ def test_small_runs_are_of_one_model_size_and_whole_corpus(place, variant):
     assert tricks.small_runs(place.store.current("training"), 1000)["key"].tolist() == [small]
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"), [(one, kinds) for kinds, runs in KINDS.items() for one in runs], ids=str
-)
+@pytest.mark.parametrize(("changes", "expected"), EACH, ids=str)
 def test_of_which_kind_a_run_is(place, changes, expected):
     put(place, of("teacher_forcing", seed=8))  # other rows, so that columns are mixed
     put(place, of("forget 2", seed=9))
@@ -97,10 +96,9 @@ def test_table_2_1_without_runs_has_the_numbers_of_the_thesis_alone(place):
 
 
 @pytest.mark.parametrize("variant", ["last", *TRICKS])
-@pytest.mark.parametrize(
-    ("changes", "seeds", "verdict"),
-    [({}, 3, "reproduced"), ({}, 2, "so far"), ({"vectors": "wiki-reviews.100d"}, 3, "pilot")],
-)
+@pytest.mark.parametrize(("changes", "seeds", "verdict"), [
+    ({}, 3, "reproduced"), ({}, 2, "so far"), ({"vectors": "wiki-reviews.100d"}, 3, "pilot"),
+])  # fmt: skip
 def test_ours_stand_below_with_a_verdict(place, variant, changes, seeds, verdict):
     number = NUMBERS[variant, "mid"]
     ours = [number + 0.5 + spread for spread in (-0.2, 0.0, 0.2)[:seeds]]

@@ -224,8 +224,7 @@ def test_models_do_what_the_page_says(widget):
     with_padding = chosen(widget, padding="read")
     assert [name for name, positive in with_padding.items() if not positive] == ["BiLSTM"]
     assert not any(chosen(widget, example="A negation", padding="masked").values())
-    filler = widget.evaluate("whenpoolTryIt.filler.join(' ')")
-    assert all(chosen(widget, review=filler).values())
+    assert all(chosen(widget, review=widget.evaluate("whenpoolTryIt.filler.join(' ')")).values())
     assert "cut at 200 words" in widget.locator(".try-state").inner_text()
 
     chosen(widget, example="The opinion at the end", setting="right")

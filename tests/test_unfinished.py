@@ -120,8 +120,7 @@ def test_halves_of_a_group_go_on_from_its_epoch_and_say_how_many_they_were(place
 
 def test_one_that_fails_leaves_nothing(place, read):
     ended = {}
-    diverging = replace(LONGER, learning_rate=3e38)
-    execute_together([LONGER, diverging], place, on_end=ended.__setitem__)
+    execute_together([LONGER, replace(LONGER, learning_rate=3e38)], place, on_end=ended.__setitem__)
     assert ("the loss became" in ended[1], left(place)) == (True, [])
 
 

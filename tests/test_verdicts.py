@@ -148,8 +148,7 @@ def test_the_other_tables():
 
 def test_each_source_of_numbers_has_a_line_of_its_own():
     published = pd.DataFrame([dict(PUBLISHED), dict(PUBLISHED) | {"pooling": "last", "mean": 50.0}])
-    ours = pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)])
-    cells = judged(ours, published)
+    cells = judged(pd.concat([runs([80.0, 80.5, 79.5]), runs([70.0], **COMPACT)]), published)
     chance = cells.head(1).assign(pooling="majority class", text="50.1")
     lines = by_source(pd.concat([cells, chance]), ["pooling"])
     assert lines[["pooling", "source", "text"]].to_numpy().tolist() == [
